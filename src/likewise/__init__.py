@@ -1,0 +1,25 @@
+"""Likewise: a microscope for text similarity."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from likewise.encoder import Encoder
+
+__version__ = "0.1.0"
+__all__ = ["Encoder", "__version__"]
+
+# Loaded on first use, so that `import likewise` stays free of torch.
+_HOMES = {"Encoder": "likewise.encoder"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'likewise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,32 @@
+"""The exception tree: every message is one line that names the cure."""
+
+
+class LikewiseError(Exception):
+    """Anything the user can mend; the command line prints it and exits with 2."""
+
+
+class UsageError(LikewiseError):
+    """An argument or a setting that does not fit."""
+
+
+class ModelError(LikewiseError):
+    """A model that cannot be found, read or trusted."""
+
+
+class DataError(LikewiseError):
+    """A file, a row or a text that cannot be used."""
+
+
+class MissingExtra(LikewiseError):
+    """An optional dependency that is not installed.
+
+    >>> str(MissingExtra("matplotlib", "plots"))
+    'matplotlib is not installed; run: pip install "likewise[plots]"'
+    """
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f'{package} is not installed; run: pip install "likewise[{extra}]"')
+
+
+class Cancelled(LikewiseError):
+    """Raised inside a progress callable to stop the work and leave a state that can be resumed."""
