@@ -1,0 +1,66 @@
+"""Places in a data file, and the one-line errors that name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from likewise.errors import DataError
+
+SHOWN_CHARACTERS = 40
+
+
+class BadRow(DataError):
+    """A row that cannot be used while the rest of its file can; ``--skip-bad`` passes over it."""
+
+
+def shown(value: object) -> str:
+    r"""A value as an error shows it: short, and escaped so that it stays on one line.
+
+    >>> shown("two\nlines")
+    "'two\\nlines'"
+    """
+    if isinstance(value, str):
+        # Cut before repr: a field can hold a million characters.
+        return repr(value[:SHOWN_CHARACTERS]) + ("..." if len(value) > SHOWN_CHARACTERS else "")
+    text = repr(value)
+    text = text if text.isprintable() else repr(text)
+    return text[:SHOWN_CHARACTERS] + ("..." if len(text) > SHOWN_CHARACTERS else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file, or a line in it, or a column of that line.
+
+    >>> str(Place("corpus.csv", 7, "score"))
+    "corpus.csv, line 7, column 'score'"
+    """
+
+    file: str
+    line: int | None = None
+    column: str | None = None
+
+    def __str__(self) -> str:
+        # A file name may hold a line break or bytes that no terminal can print.
+        parts = [self.file if self.file.isprintable() else repr(self.file)]
+        if self.line is not None:
+            parts.append(f"line {self.line}")
+        if self.column is not None:
+            parts.append(f"column {shown(self.column)}")
+        return ", ".join(parts)
+
+    def at(self, column: str) -> Place:
+        """The same line at a column.
+
+        >>> str(Place("a.csv", 2).at("text"))
+        "a.csv, line 2, column 'text'"
+        """
+        return replace(self, column=column)
+
+    def error(self, message: str) -> DataError:
+        """The error to raise or report here: a bad row where there is a line, else the file's error.
+
+        >>> Place("a.csv", 2).error("the text is empty")
+        BadRow('a.csv, line 2: the text is empty')
+        """
+        kind = DataError if self.line is None else BadRow
+        return kind(f"{self}: {message}")

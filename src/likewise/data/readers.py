@@ -1,0 +1,169 @@
+"""Readers: from a path or a data set's name to an iterator of typed examples.
+
+All of them stream in constant memory and raise a file's errors at the call, not at the first ``next``.
+A bad row raises too, unless ``on_bad`` takes its error; reading then goes on with the next row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+from likewise.data.columns import GUESSED, MEANINGS, Columns
+from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
+from likewise.data.locations import locate
+from likewise.data.places import BadRow, Place
+from likewise.data.records import Record, RoleFinder
+from likewise.data.rows import Report, rows, suffix_of
+from likewise.data.skipped import SkippedRows
+from likewise.errors import DataError
+
+Example = TypeVar("Example")
+
+
+def read_texts(
+    source: str | Path,
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: Report | None = None,
+) -> Iterator[Text]:
+    """Yield the texts of a file or a data set.
+
+    >>> from likewise.data import read_texts
+    >>> len(next(read_texts("sample/sentences")).text) > 0
+    True
+    """
+
+    def build(record: Record) -> Text:
+        return Text(record.text("text"), record.id, record.meta)
+
+    return _read(source, build, ("text",), columns, data_dir, on_bad)
+
+
+def read_labelled_texts(
+    source: str | Path,
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: Report | None = None,
+) -> Iterator[LabelledText]:
+    """Yield texts with their classes.
+
+    >>> from likewise.data import read_labelled_texts
+    >>> next(read_labelled_texts("amazon/kindle_15k")).label  # doctest: +SKIP
+    '4'
+    """
+
+    def build(record: Record) -> LabelledText:
+        return LabelledText(record.text("text"), record.label("label"), record.id, record.meta)
+
+    return _read(source, build, ("text", "label"), columns, data_dir, on_bad)
+
+
+def read_pairs(
+    source: str | Path,
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: Report | None = None,
+) -> Iterator[Pair]:
+    """Yield pairs of texts; a score or a label, where there is one, stays in ``meta``.
+
+    >>> from likewise.data import read_pairs
+    >>> pair = next(read_pairs("sample/pairs"))
+    >>> pair.left != pair.right
+    True
+    """
+
+    def build(record: Record) -> Pair:
+        return Pair(record.text("left"), record.text("right"), record.id, record.meta)
+
+    return _read(source, build, ("left", "right"), columns, data_dir, on_bad)
+
+
+def read_scored_pairs(
+    source: str | Path,
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: Report | None = None,
+) -> Iterator[ScoredPair]:
+    """Yield pairs of texts with their similarity scores.
+
+    >>> from likewise.data import read_scored_pairs
+    >>> next(read_scored_pairs("stsb/test")).score  # doctest: +SKIP
+    2.5
+    """
+
+    def build(record: Record) -> ScoredPair:
+        left, right = record.text("left"), record.text("right")
+        return ScoredPair(left, right, record.number("score"), record.id, record.meta)
+
+    return _read(source, build, ("left", "right", "score"), columns, data_dir, on_bad)
+
+
+def read_labelled_pairs(
+    source: str | Path,
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: Report | None = None,
+) -> Iterator[LabelledPair]:
+    """Yield pairs of texts with the class of their relation.
+
+    >>> from likewise.data import read_labelled_pairs
+    >>> next(read_labelled_pairs("snli/dev")).label  # doctest: +SKIP
+    'neutral'
+    """
+
+    def build(record: Record) -> LabelledPair:
+        left, right = record.text("left"), record.text("right")
+        return LabelledPair(left, right, record.label("label"), record.id, record.meta)
+
+    return _read(source, build, ("left", "right", "label"), columns, data_dir, on_bad)
+
+
+def _read(
+    source: str | Path,
+    build: Callable[[Record], Example],
+    wanted: tuple[str, ...],
+    columns: Columns,
+    data_dir: Path | None,
+    on_bad: Report | None,
+) -> Iterator[Example]:
+    path, file = locate(source, data_dir), str(source)
+    suffix = suffix_of(path)
+    if suffix == ".txt" and wanted != ("text",):
+        what = " and ".join(MEANINGS[role] for role in wanted if role != "text")
+        raise Place(file).error(f"plain text has no columns for {what}; use .csv, .tsv or .jsonl")
+    finder = RoleFinder(file, wanted, columns, own_names=suffix in (".jsonl", ".ndjson"))
+    examples = _examples(path, build, finder, on_bad)
+    # The first example is read here and now, so that a wrong file or column is told at the call.
+    return chain([next(examples)], examples)
+
+
+def _examples(
+    path: Path, build: Callable[[Record], Example], finder: RoleFinder, on_bad: Report | None
+) -> Iterator[Example]:
+    """Yield the good rows' examples; never ends without one."""
+    skipped, any_good = SkippedRows(), False
+
+    def report(error: DataError) -> None:
+        if on_bad is None:
+            raise error
+        skipped(error)
+        on_bad(error)
+
+    for row in rows(path, finder.file, report):
+        try:
+            example = build(finder.record(row))
+        except BadRow as error:
+            report(error)
+        else:
+            any_good = True
+            yield example
+    if not any_good:
+        raise Place(finder.file).error(f"no row can be used; {skipped}")

@@ -1,0 +1,261 @@
+"""Rows: a file read one record at a time, whatever its format."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeGuard
+
+from likewise.data.files import check_text, text_lines
+from likewise.data.places import Place, shown
+from likewise.errors import DataError
+
+Report = Callable[[DataError], None]
+"""What to do with a bad row: raise its error, or count it and go on."""
+
+FIELD_CHARACTERS = 2**24  # more than any text; a quote left open must not swallow a large file whole
+
+CSV_FLAWS = {
+    "unexpected end of data": "a quote opened in this row is never closed",
+    "',' expected after '\"'": "a quote inside a quoted field; write it twice",
+    "field larger than field limit": f"a field of over {FIELD_CHARACTERS} characters; is a quote left open?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record: its values by column, the line it starts on, and its number among the data rows.
+
+    >>> Row({"text": "hello"}, line=2, number=1).values["text"]
+    'hello'
+    """
+
+    values: Mapping[str, object]
+    line: int
+    number: int
+
+
+Record = tuple[int, list[str] | DataError]
+"""A line number with the fields that start there, or with what is wrong with them."""
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that tells the format, without ``.gz`` and in lower case.
+
+    >>> suffix_of(Path("corpus.CSV.gz"))
+    '.csv'
+    """
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def rows(path: Path, file: str, report: Report) -> Iterator[Row]:
+    """Yield a file's rows; bad ones go to ``report``, and a file without any row is an error.
+
+    ``file`` is the name that errors show.
+
+    >>> [row.values for row in rows(Path("corpus.csv"), "corpus.csv", print)]  # doctest: +SKIP
+    [{'text': 'hello', 'label': '1'}]
+    """
+    parse = FORMATS.get(suffix_of(path))
+    if parse is None:
+        check_text(path, file)  # "is a Parquet file" says more than "unknown suffix"
+        known = ", ".join(FORMATS)
+        raise Place(file).error(
+            f"unknown suffix {shown(suffix_of(path))}; name it {known}, each also with .gz (one object "
+            "per line is .jsonl)"
+        )
+    number = 0
+    for number, (line, values) in enumerate(parse(path, file), start=1):
+        if isinstance(values, DataError):
+            report(values)
+        else:
+            yield Row(values, line, number)
+    if number == 0:
+        raise Place(file).error("holds no rows; add at least one (below the header, where there is one)")
+
+
+Parsed = Iterator[tuple[int, Mapping[str, object] | DataError]]
+"""Line numbers with the values by column, or with what is wrong there."""
+
+
+def csv_rows(path: Path, file: str) -> Parsed:
+    """Comma-separated values with a header, standard quoting, line breaks inside quotes.
+
+    >>> next(csv_rows(Path("corpus.csv"), "corpus.csv"))  # doctest: +SKIP
+    (2, {'text': 'hello', 'label': '1'})
+    """
+    # The limit is the whole process's, so it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), FIELD_CHARACTERS))
+    return _headed(_csv_records(text_lines(path, file, newline=""), file), file)
+
+
+def tsv_rows(path: Path, file: str) -> Parsed:
+    """Tab-separated values with a header and no quoting: STS files are full of stray quotes.
+
+    >>> next(tsv_rows(Path("corpus.tsv"), "corpus.tsv"))  # doctest: +SKIP
+    (2, {'text': 'he said "hello', 'label': '1'})
+    """
+    lines = enumerate(text_lines(path, file), start=1)
+    records: Iterator[Record] = ((line, _content(text).split("\t")) for line, text in lines if _content(text))
+    return _headed(records, file)
+
+
+def jsonl_rows(path: Path, file: str) -> Parsed:
+    """A JSON value per line: an object, a bare string (a text), or a list of two strings (a pair).
+
+    >>> next(jsonl_rows(Path("corpus.jsonl"), "corpus.jsonl"))  # doctest: +SKIP
+    (1, {'text': 'hello', 'label': 1})
+    """
+    for line, text in enumerate(text_lines(path, file), start=1):
+        if text.strip():
+            place = Place(file, line)
+            yield line, _foreign_bytes([text], place) or _json_values(_content(text), place)
+
+
+def plain_rows(path: Path, file: str) -> Parsed:
+    """Plain text: a text per line, blank lines only separate.
+
+    >>> next(plain_rows(Path("corpus.txt"), "corpus.txt"))  # doctest: +SKIP
+    (1, {'text': 'hello'})
+    """
+    for line, text in enumerate(text_lines(path, file), start=1):
+        if text.strip():
+            yield line, _foreign_bytes([text], Place(file, line)) or {"text": _content(text)}
+
+
+FORMATS: dict[str, Callable[[Path, str], Parsed]] = {
+    ".csv": csv_rows,
+    ".tsv": tsv_rows,
+    ".jsonl": jsonl_rows,
+    ".ndjson": jsonl_rows,
+    ".txt": plain_rows,
+}
+
+
+def is_text_pair(value: object) -> TypeGuard[list[str]]:
+    """Whether a JSON value is a list of exactly two strings.
+
+    >>> is_text_pair(["full sentence", "sentence"])
+    True
+    """
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value)
+
+
+def _content(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def _csv_records(lines: Iterable[str], file: str) -> Iterator[Record]:
+    # Strict, or a quote left open would silently swallow the rest of the file into one text.
+    reader = csv.reader(lines, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield line, _csv_error(str(error), Place(file, line), reader.line_num)
+            continue
+        if fields:
+            yield line, fields
+
+
+def _csv_error(message: str, place: Place, last_line: int) -> DataError:
+    flaw = next((words for start, words in CSV_FLAWS.items() if message.startswith(start)), message)
+    extent = f" (the row reaches to line {last_line})" if last_line != place.line else ""
+    return place.error(flaw + extent)
+
+
+def _headed(records: Iterator[Record], file: str) -> Parsed:
+    """Name the fields of each record by the first record."""
+    header: list[str] | None = None
+    for line, fields in records:
+        place = Place(file, line)
+        if header is None:
+            header = _header(fields, place)
+        elif isinstance(fields, DataError):
+            yield line, fields
+        else:
+            yield line, _flaw(fields, header, place) or dict(zip(header, fields, strict=True))
+
+
+def _header(fields: list[str] | DataError, place: Place) -> list[str]:
+    if isinstance(fields, DataError):
+        raise fields
+    error = _foreign_bytes(fields, place)
+    if error is not None:
+        raise error
+    names = [name.strip() for name in fields]
+    for name in names:
+        # Columns without a name (pandas writes one for its index) are never read, so may repeat.
+        if name and names.count(name) > 1:
+            raise place.error(f"column {shown(name)} appears twice in the header; rename one of them")
+    return names
+
+
+def _flaw(fields: list[str], header: list[str], place: Place) -> DataError | None:
+    if len(fields) != len(header):
+        cure = (
+            "put quotes around a text that holds the separator"
+            if len(fields) > len(header)
+            else "complete it"
+        )
+        return place.error(f"{_count(fields)} where the header has {len(header)}; {cure}")
+    return _foreign_bytes(fields, place, header)
+
+
+def _count(fields: list[str]) -> str:
+    return "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+
+
+def _foreign_bytes(fields: list[str], place: Place, header: list[str] | None = None) -> DataError | None:
+    """The error for the first byte that is not UTF-8; such bytes were decoded to lone surrogates."""
+    for index, field in enumerate(fields):
+        position = _surrogate(field)
+        if position is not None:
+            byte = ord(field[position]) - 0xDC00
+            at = place if header is None else place.at(header[index])
+            return at.error(f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8")
+    return None
+
+
+def _surrogate(text: str) -> int | None:
+    """The position of the first lone surrogate."""
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
+
+
+def _json_values(text: str, place: Place) -> Mapping[str, object] | DataError:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        return place.error(f"not JSON ({error.msg} at character {error.colno}); write one object per line")
+    except (ValueError, RecursionError):
+        return place.error(
+            "not usable JSON (a number too long or nesting too deep); write one object per line"
+        )
+    # An escape such as \ud83d alone is legal JSON but no text; only lines with such escapes pay.
+    if "\\ud" in text.lower() and _surrogate(json.dumps(value, ensure_ascii=False)) is not None:
+        return place.error(
+            "holds half of a surrogate pair (\\ud800 to \\udfff), which is not text; remove it"
+        )
+    return _by_name(value, place)
+
+
+def _by_name(value: object, place: Place) -> Mapping[str, object] | DataError:
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, str):
+        return {"text": value}
+    if is_text_pair(value):
+        return dict(zip(("sentence1", "sentence2"), value, strict=True))
+    return place.error(f"expected an object, a string or a list of two strings, got {shown(value)}")

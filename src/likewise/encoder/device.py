@@ -1,0 +1,39 @@
+"""Where and with how many threads a model runs."""
+
+from __future__ import annotations
+
+import torch
+
+from likewise.errors import UsageError
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """Turn a device name into a device that is really there; ``auto`` prefers cuda, then mps, then cpu.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    """
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    kind = name.split(":")[0]
+    if name == "auto":
+        return torch.device(next(kind for kind, there in present.items() if there))
+    if kind not in present:
+        raise UsageError(f"unknown device {name!r}; choose from {', '.join(DEVICES)}")
+    if not present[kind]:
+        raise UsageError(f"no {kind} device here; use --device cpu")
+    return torch.device(name)
+
+
+def set_threads(count: int | None) -> int:
+    """Set torch's threads where a count is given; return how many there are now.
+
+    >>> set_threads(None) >= 1
+    True
+    """
+    if count is not None:
+        if count < 1:
+            raise UsageError(f"threads must be at least 1, got {count}")
+        torch.set_num_threads(count)
+    return torch.get_num_threads()

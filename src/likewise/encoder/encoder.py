@@ -1,0 +1,349 @@
+"""The encoder: name or path -> Encoder; texts -> tokens, hidden states, attentions, vectors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from likewise.encoder import catalogue, forward, similarity
+from likewise.encoder.anatomy import Anatomy
+from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
+from likewise.encoder.device import choose_device, set_threads
+from likewise.encoder.families import anatomy
+from likewise.encoder.forward import Batch
+from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
+from likewise.encoder.postprocessing import PostProcessing
+from likewise.encoder.reading import Reading, ReadingOptions
+from likewise.encoder.recipe import Recipe, read_recipe, recipe_of
+from likewise.encoder.states import StateBatch, TextStates
+from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
+from likewise.encoder.weights import load_transformer, weights_hash
+from likewise.errors import ModelError, UsageError
+from likewise.progress import Progress, Ticker
+
+log = logging.getLogger("likewise")
+
+WINDOW_TEXTS = 16384
+"""Texts that are tokenised and sorted together; bounds the memory of ids."""
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Vectors (n, d) of n texts and how many of the texts were cut at the model's limit."""
+
+    vectors: Vectors
+    truncated: int
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A text encoder: a transformer with its tokenizer, its recipe and a way of reading vectors off it.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> encoder.encode(["A cat sat.", "A dog ran."]).shape
+    (2, 384)
+    """
+
+    name: str
+    model: Any
+    anatomy: Anatomy
+    tokenizer: Tokenizer
+    recipe: Recipe
+    reading: Reading
+    folder: Path | None = None
+    postprocessing: PostProcessing | None = None
+    backend: Any = None
+    """an ONNX session that runs the layers instead of torch, or None"""
+
+    # Making one
+
+    @classmethod
+    def load(
+        cls,
+        name: str = catalogue.BUNDLED,
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+        dtype: str = "float32",
+        backend: str = "torch",
+        **reading: Unpack[ReadingOptions],
+    ) -> Encoder:
+        """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id."""
+        if dtype not in ("float32", "float64", "float16", "bfloat16"):
+            raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
+        set_threads(threads)
+        folder = catalogue.locate(name)
+        recipe = read_recipe(folder)
+        if recipe.note:
+            log.warning(recipe.note)
+        model, missing = load_transformer(folder / recipe.transformer, dtype)
+        views = anatomy(model)
+        if missing:
+            views = replace(views, pooler=None)
+        tokenizer = Tokenizer.load(
+            folder / recipe.transformer, recipe.max_length, views.max_positions, recipe.lower
+        )
+        encoder = cls._assembled(name, model, views, tokenizer, recipe)
+        encoder = replace(encoder, folder=folder).to(device).with_reading(**reading)
+        if backend == "torch":
+            return encoder
+        from likewise.encoder.onnx_backend import attach_backend
+
+        return attach_backend(encoder, backend)
+
+    @classmethod
+    def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
+        """Take a SentenceTransformer that is already in memory; its weights are shared, not copied."""
+        transformer = getattr(model[0], "auto_model", None) or model[0].model
+        views, recipe = anatomy(transformer), recipe_of(model)
+        limit = recipe.max_length or model.tokenizer.model_max_length
+        tokenizer = Tokenizer(model.tokenizer, min(limit, views.max_positions), recipe.lower)
+        return cls._assembled(name, transformer, views, tokenizer, recipe)
+
+    @classmethod
+    def _assembled(
+        cls, name: str, model: Any, views: Anatomy, tokenizer: Tokenizer, recipe: Recipe
+    ) -> Encoder:
+        heads = tuple(head.to(views.device, views.dtype) for head in recipe.heads)
+        reading = Reading(pooling=recipe.pooling, truncate_dim=recipe.truncate_dim)
+        return cls(name, model, views, tokenizer, replace(recipe, heads=heads), reading)
+
+    def with_reading(self, **reading: Unpack[ReadingOptions]) -> Encoder:
+        """The same weights, read in another way: ``encoder.with_reading(pooling="cls", layer=3)``."""
+        changed = replace(self.reading, **reading)
+        changed.layers_of(self.anatomy.layers)
+        if MODEL_POOLER in pooling_parts(changed.pooling) and self.anatomy.pooler is None:
+            raise ModelError(f"{self.name} has no pooler of its own; choose from {', '.join(POOLERS)}")
+        return replace(self, reading=changed)
+
+    def with_postprocessing(self, postprocessing: PostProcessing | None) -> Encoder:
+        """The same encoder with a fitted post-processing as its last step."""
+        return replace(self, postprocessing=postprocessing)
+
+    def to(self, device: str) -> Encoder:
+        """The same encoder on another device (the weights move)."""
+        place = choose_device(device)
+        self.model.to(place)
+        heads = tuple(head.to(place, self.anatomy.dtype) for head in self.recipe.heads)
+        return replace(self, recipe=replace(self.recipe, heads=heads))
+
+    # What it is
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.anatomy.device
+
+    @property
+    def dimension(self) -> int:
+        """The width of a vector."""
+        return int(self.encode([""]).shape[1])
+
+    @cached_property
+    def hash(self) -> str:
+        """The sha256 of the weights, which names the model in manifests."""
+        if self.folder is not None:
+            return weights_hash(self.folder / self.recipe.transformer)
+        from likewise.encoder.weights import tensors_hash
+
+        return tensors_hash(self.model.state_dict())
+
+    # Texts -> vectors
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        prompt: str | None = None,
+        progress: Progress | None = None,
+        **reading: Unpack[ReadingOptions],
+    ) -> Vectors:
+        """Vectors (n, d) of n texts, or (d,) of one string, as float32.
+
+        ``prompt`` is put before each text; None uses the model's default one, "" none.
+        """
+        if isinstance(texts, str):
+            return self.encode([texts], prompt=prompt, progress=progress, **reading)[0]
+        encoded = self.encode_counted(texts, prompt=prompt, progress=progress, **reading)
+        report_truncation(encoded.truncated, len(texts), self.tokenizer.limit)
+        return encoded.vectors
+
+    def encode_query(self, texts: str | Sequence[str], **options: Any) -> Vectors:
+        """``encode`` with the model's own prompt for queries."""
+        return self.encode(texts, prompt=self.recipe.prompt_for("query"), **options)
+
+    def encode_document(self, texts: str | Sequence[str], **options: Any) -> Vectors:
+        """``encode`` with the model's own prompt for documents."""
+        return self.encode(texts, prompt=self.recipe.prompt_for("document"), **options)
+
+    def encode_counted(
+        self,
+        texts: Sequence[str],
+        *,
+        prompt: str | None = None,
+        progress: Progress | None = None,
+        budget: int = TOKEN_BUDGET,
+        **reading: Unpack[ReadingOptions],
+    ) -> Encoded:
+        """``encode``, with the number of cut texts; ``budget`` is the tokens per batch."""
+        encoder = self.with_reading(**reading) if reading else self
+        prompt = self.recipe.prompt_for(None) if prompt is None else prompt
+        ticker = Ticker(progress, len(texts), "texts")
+        parts, truncated = [], 0
+        for window in windows(texts, WINDOW_TEXTS):
+            part = encoder._encode_window(window, prompt, budget, ticker)
+            parts.append(part.vectors)
+            truncated += part.truncated
+        ticker.close()
+        vectors = np.concatenate(parts) if parts else np.empty((0, self.dimension), np.float32)
+        return Encoded(vectors, truncated)
+
+    def _encode_window(self, texts: Sequence[str], prompt: str, budget: int, ticker: Ticker) -> Encoded:
+        ids, truncated = self.tokenizer.ids([prompt + text for text in texts])
+        skip = 0 if self.recipe.include_prompt else self.tokenizer.prompt_length(prompt)
+        special = None if self.reading.special_tokens else self._special_ids
+        vectors: Vectors | None = None
+        for places, states in self._layer_batches(ids, budget):
+            chunk = torch.tensor([ids[place] for place in places], device=self.device)
+            counted = self._counted(chunk, skip, special)
+            rows = self.finish(self.pool(states, counted)).float().cpu().numpy()
+            if self.postprocessing is not None:
+                rows = self.postprocessing(rows)
+            if vectors is None:
+                vectors = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
+            vectors[places] = similarity.unit(rows) if self.reading.normalize else rows
+            ticker.add(len(places))
+        # Only texts without a single token (possible where a tokenizer adds no special ones) stay zero.
+        if vectors is None:
+            vectors = np.zeros((len(texts), self.encode(["a"], prompt="").shape[1]), dtype=np.float32)
+        return Encoded(vectors, truncated)
+
+    def _layer_batches(self, ids: list[list[int]], budget: int) -> Iterator[tuple[list[int], Tensor]]:
+        """Exact-length batches of texts: their places and the averaged states (B, T, D) of the read layers."""
+        batches = (places for places in exact_length_batches([len(row) for row in ids], budget) if ids[places[0]])
+        if self.backend is not None:
+            yield from self.backend.states(ids, batches)
+            return
+        for places in batches:
+            with torch.inference_mode():
+                yield places, self.layer_states(Batch(torch.tensor([ids[place] for place in places], device=self.device)))
+
+    @cached_property
+    def _special_ids(self) -> Tensor:
+        return torch.tensor(sorted(self.tokenizer.hugging_face.all_special_ids), device=self.device)
+
+    def _counted(self, ids: Tensor, skip: int, special: Tensor | None) -> Tensor:
+        """Which tokens count in pooling: ids (B, T) -> (B, T), 1 or 0."""
+        counted = torch.ones_like(ids)
+        if special is not None:
+            counted = counted * ~torch.isin(ids, special)
+        counted[:, :skip] = 0
+        return counted
+
+    # Tensors -> tensors, with autograd or without
+
+    def layer_states(self, batch: Batch, training: bool = False) -> Tensor:
+        """The states (B, T, D) that pooling reads: one layer's, or several layers' average."""
+        wanted = self.reading.layers_of(self.anatomy.layers)
+        x = forward.embed(self.anatomy, batch, training)
+        total: Tensor | None = None
+        for layer, step in enumerate(forward.layers(self.anatomy, x, batch.mask, training=training)):
+            if layer in wanted:
+                total = step.states if total is None else total + step.states
+            if layer == max(wanted):
+                break
+        assert total is not None
+        return total / len(set(wanted)) if len(set(wanted)) > 1 else total
+
+    def pool(self, states: Tensor, counted: Tensor) -> Tensor:
+        """States (B, T, D) and counting tokens (B, T) -> pooled (B, P)."""
+        pooled = [
+            self._own_pooler(states) if part == MODEL_POOLER else POOLERS[part](states, counted)
+            for part in pooling_parts(self.reading.pooling)
+        ]
+        return pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=-1)
+
+    def _own_pooler(self, states: Tensor) -> Tensor:
+        assert self.anatomy.pooler is not None
+        return torch.tanh(forward.linear(self.anatomy.pooler, states[:, 0]))
+
+    def finish(self, pooled: Tensor) -> Tensor:
+        """Dense heads, the model's own Normalize and the dimension cut: (B, P) -> (B, d)."""
+        if self.reading.heads:
+            for head in self.recipe.heads:
+                if pooled.shape[-1] != head.weight.shape[1]:
+                    raise UsageError(
+                        f"the model's dense head takes {head.weight.shape[1]} dimensions, pooling"
+                        f" {self.reading.pooling!r} gives {pooled.shape[-1]}; read with heads=False (--no-heads)"
+                    )
+                pooled = head(pooled)
+        if self.recipe.normalizes and self.reading.normalize is not False:
+            pooled = torch.nn.functional.normalize(pooled, dim=-1)
+        return pooled[:, : self.reading.truncate_dim]
+
+    # Texts -> states
+
+    def tokenize(self, texts: Sequence[TextOrPair], prompt: str | None = None) -> list[TokenizedText]:
+        """Tokens of texts, or of pairs as one sequence each."""
+        return self.tokenizer.tokenize(texts, self.recipe.prompt_for(None) if prompt is None else prompt)
+
+    def states(
+        self, texts: Sequence[TextOrPair], *, prompt: str | None = None, attention: bool = True
+    ) -> list[TextStates]:
+        """All hidden states, and attention maps, of each text, in order."""
+        found: dict[int, TextStates] = {}
+        for batch in self.state_batches(texts, prompt=prompt, attention=attention):
+            found.update(zip(batch.places, batch.texts(), strict=True))
+        return [found[place] for place in range(len(texts))]
+
+    def state_batches(
+        self,
+        texts: Sequence[TextOrPair],
+        *,
+        prompt: str | None = None,
+        attention: bool = False,
+        budget: int = TOKEN_BUDGET,
+    ) -> Iterator[StateBatch]:
+        """The same, batch by batch of equal lengths, for work that needs no more than one batch at a time."""
+        tokens = self.tokenize(texts, prompt)
+        report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
+        for places in exact_length_batches([len(text) for text in tokens], budget):
+            chosen = [tokens[place] for place in places]
+            batch = Batch(
+                torch.tensor([text.ids for text in chosen], dtype=torch.long, device=self.device),
+                torch.tensor([text.types for text in chosen], dtype=torch.long, device=self.device),
+            )
+            with torch.inference_mode():
+                x = forward.embed(self.anatomy, batch)
+                steps = list(forward.layers(self.anatomy, x, maps=attention))
+                maps = torch.stack([step.maps for step in steps[1:]]) if attention else None  # type: ignore[misc]
+                yield StateBatch(places, chosen, torch.stack([step.states for step in steps]), maps)
+
+    # Vectors -> scores
+
+    def similarity(self, left: ArrayLike | str | Sequence[str], right: ArrayLike | str | Sequence[str]) -> Vectors:
+        """Cosine of every left text (or vector) with every right one: (n, m)."""
+        return similarity.similarity(self._vectors(left), self._vectors(right))
+
+    def _vectors(self, items: Any) -> Vectors:
+        texts = [items] if isinstance(items, str) else items
+        if len(texts) and isinstance(texts[0], str):
+            return self.encode(list(texts))
+        return np.asarray(texts, dtype=np.float32)
+
+
+def report_truncation(count: int, total: int, limit: int) -> None:
+    """Say how many texts were cut; nothing where none was."""
+    if count:
+        log.warning("%d of %d texts were longer than %d tokens and were cut there", count, total, limit)

@@ -1,0 +1,89 @@
+"""Pooling: the states of a text's tokens -> one vector.
+
+Every pooler takes states (B, T, D) and a mask (B, T), 1 for the tokens that count, and gives (B, D). A text
+of which no token counts gets the zero vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from likewise.errors import UsageError
+
+Pooler = Callable[[Tensor, Tensor], Tensor]
+
+
+def cls_pool(states: Tensor, mask: Tensor) -> Tensor:
+    """The first token that counts."""
+    return _at(states, mask, mask.argmax(1))
+
+
+def last_pool(states: Tensor, mask: Tensor) -> Tensor:
+    """The last token that counts."""
+    return _at(states, mask, mask.shape[1] - 1 - mask.flip(1).argmax(1))
+
+
+def max_pool(states: Tensor, mask: Tensor) -> Tensor:
+    """The largest value of each dimension."""
+    lowest = states.masked_fill(mask[..., None] == 0, -torch.inf).amax(1)
+    return torch.where(mask.any(1)[:, None], lowest, torch.zeros_like(lowest))
+
+
+def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
+    """The average of the tokens that count."""
+    return _weighted_sum(states, mask) / mask.sum(1)[:, None].clip(1)
+
+
+def mean_sqrt_len_pool(states: Tensor, mask: Tensor) -> Tensor:
+    """The sum of the tokens that count over the square root of their number."""
+    return _weighted_sum(states, mask) / mask.sum(1)[:, None].clip(1).to(states.dtype).sqrt()
+
+
+def weighted_pool(states: Tensor, mask: Tensor) -> Tensor:
+    """The average weighted by position, 1, 2, 3, ... (as SGPT does: later tokens have seen more)."""
+    places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
+    return mean_pool_by(states, mask * places)
+
+
+def mean_pool_by(states: Tensor, weights: Tensor) -> Tensor:
+    """The average of states (B, T, D) by weights (B, T)."""
+    return _weighted_sum(states, weights) / weights.sum(1)[:, None].clip(1)
+
+
+def _weighted_sum(states: Tensor, weights: Tensor) -> Tensor:
+    return (states * weights[..., None].to(states.dtype)).sum(1)
+
+
+def _at(states: Tensor, mask: Tensor, places: Tensor) -> Tensor:
+    chosen = states[torch.arange(len(states), device=states.device), places]
+    return chosen * mask.any(1)[:, None].to(states.dtype)
+
+
+POOLERS: dict[str, Pooler] = {
+    "cls": cls_pool,
+    "last": last_pool,
+    "max": max_pool,
+    "mean": mean_pool,
+    "mean-sqrt-len": mean_sqrt_len_pool,
+    "weighted": weighted_pool,
+}
+
+MODEL_POOLER = "pooler"
+"""The pooler that the model itself brings (a dense layer and tanh over the first token)."""
+
+
+def pooling_parts(pooling: str) -> tuple[str, ...]:
+    """Check a pooling and split it: several, joined by +, are concatenated.
+
+    >>> pooling_parts("cls+mean")
+    ('cls', 'mean')
+    """
+    parts = tuple(pooling.split("+"))
+    for part in parts:
+        if part not in POOLERS and part != MODEL_POOLER:
+            names = ", ".join(sorted([*POOLERS, MODEL_POOLER]))
+            raise UsageError(f"unknown pooling {part!r}; choose from {names}, or join several with +")
+    return parts

@@ -1,0 +1,171 @@
+"""The recipe of an embedding model: what a sentence-transformers folder says beyond the transformer itself.
+
+Two layouts are read: the classic one and the one that sentence-transformers 6 saves. A plain transformer
+folder gets mean pooling.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from likewise.encoder.heads import HEAD_ACTIVATIONS, Dense
+from likewise.errors import ModelError
+
+MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
+
+# In the order in which sentence-transformers concatenates them.
+POOLING_NAMES = {
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "mean_sqrt_len_tokens": "mean-sqrt-len",
+    "weightedmean": "weighted",
+    "lasttoken": "last",
+}
+CLASSIC_POOLING_KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What happens before and after the transformer."""
+
+    pooling: str = "mean"
+    include_prompt: bool = True
+    """whether the prompt's tokens count in pooling"""
+    heads: tuple[Dense, ...] = ()
+    normalizes: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    """the name of the prompt that ``encode`` uses"""
+    max_length: int | None = None
+    lower: bool = False
+    truncate_dim: int | None = None
+    transformer: str = ""
+    """the subfolder of the transformer"""
+    note: str = ""
+    """something the user should know about how the folder was read"""
+
+    def prompt_for(self, role: str | None) -> str:
+        """The prompt text for ``query``, ``document`` or None, the default.
+
+        >>> Recipe(prompts={"query": "query: "}).prompt_for("query")
+        'query: '
+        """
+        names = {None: (self.default_prompt or "",), "query": ("query",)}.get(
+            role, ("document", "passage", "corpus")
+        )
+        # The first that is not empty: version 6 writes an empty "document" beside a filled "passage".
+        return next((self.prompts[name] for name in names if self.prompts.get(name)), "")
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """Read what a folder says about pooling, heads, prompts and limits."""
+    listing = folder / "modules.json"
+    if not listing.exists():
+        return Recipe(note=f"{folder.name} names no pooling; mean pooling is used")
+    entries = _json(listing)
+    modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
+    for kind, _ in modules:
+        if kind not in MODULES:
+            raise ModelError(f"{listing}: module {kind} is not supported; supported are {', '.join(MODULES)}")
+    paths = {kind: path for kind, path in modules if kind != "Dense"}
+    settings: dict[str, Any] = {}
+    if "Transformer" in paths:
+        settings |= _transformer_settings(paths["Transformer"])
+        settings["transformer"] = next(entry["path"] for entry in entries if entry["type"].endswith("Transformer"))
+    if "Pooling" in paths:
+        settings |= _pooling_settings(paths["Pooling"] / "config.json")
+    return Recipe(
+        heads=tuple(_dense(path) for kind, path in modules if kind == "Dense"),
+        normalizes="Normalize" in paths,
+        **settings,
+        **_prompt_settings(folder / "config_sentence_transformers.json"),
+    )
+
+
+def recipe_of(model: Any) -> Recipe:
+    """The recipe of a SentenceTransformer that is already in memory."""
+    settings: dict[str, Any] = {"max_length": model.max_seq_length, "truncate_dim": model.truncate_dim}
+    heads = []
+    for module in model:
+        kind = type(module).__name__
+        if kind not in MODULES:
+            raise ModelError(f"module {kind} is not supported; supported are {', '.join(MODULES)}")
+        if kind == "Pooling":
+            settings |= _pooling_from(module.get_config_dict())
+        if kind == "Dense":
+            heads.append(_dense_from(module.get_config_dict(), dict(module.state_dict())))
+        settings["normalizes"] = settings.get("normalizes", False) or kind == "Normalize"
+    settings["lower"] = bool(getattr(model[0], "do_lower_case", False))
+    prompts = {name: text for name, text in (model.prompts or {}).items() if text}
+    return Recipe(heads=tuple(heads), prompts=prompts, default_prompt=model.default_prompt_name, **settings)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read ({error}); save the model again") from error
+
+
+def _transformer_settings(folder: Path) -> dict[str, Any]:
+    path = folder / "sentence_bert_config.json"
+    config = _json(path) if path.exists() else {}
+    return {"max_length": config.get("max_seq_length"), "lower": bool(config.get("do_lower_case", False))}
+
+
+def _pooling_settings(path: Path) -> dict[str, Any]:
+    try:
+        return _pooling_from(_json(path))
+    except KeyError as error:
+        raise ModelError(f"{path}: unknown pooling {error}; known are {', '.join(POOLING_NAMES)}") from error
+
+
+def _pooling_from(config: Mapping[str, Any]) -> dict[str, Any]:
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [mode for key, mode in CLASSIC_POOLING_KEYS.items() if config.get(key)] or ["mean"]
+    modes = [modes] if isinstance(modes, str) else modes
+    names = "+".join(POOLING_NAMES[mode] for mode in modes)
+    return {"pooling": names, "include_prompt": config.get("include_prompt", True)}
+
+
+def _prompt_settings(path: Path) -> dict[str, Any]:
+    config = _json(path) if path.exists() else {}
+    prompts = {name: text for name, text in (config.get("prompts") or {}).items() if text}
+    name = config.get("default_prompt_name")
+    return {"prompts": prompts, "default_prompt": name, "truncate_dim": config.get("truncate_dim")}
+
+
+def _dense(folder: Path) -> Dense:
+    from safetensors.torch import load_file
+
+    weights = folder / "model.safetensors"
+    if not weights.exists():
+        raise ModelError(f"{folder} has no model.safetensors; run: likewise convert {folder}")
+    return _dense_from(_json(folder / "config.json"), load_file(str(weights)))
+
+
+def _dense_from(config: Mapping[str, Any], weights: Mapping[str, Any]) -> Dense:
+    activation = str(config.get("activation_function", "torch.nn.Tanh")).rsplit(".", 1)[-1]
+    if activation not in HEAD_ACTIVATIONS:
+        raise ModelError(f"Dense activation {activation} is not supported; known are {', '.join(HEAD_ACTIVATIONS)}")
+    reads = config.get("module_input_name", "sentence_embedding")
+    if config.get("use_residual") or reads != "sentence_embedding":
+        raise ModelError("a Dense head with a residual, or on token vectors, is not supported; use a plain Dense")
+    return Dense(weights["linear.weight"].detach(), _detached(weights.get("linear.bias")), activation)
+
+
+def _detached(tensor: Any) -> Any:
+    return None if tensor is None else tensor.detach()

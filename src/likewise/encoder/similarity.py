@@ -1,0 +1,74 @@
+"""Similarity of vectors, blockwise, so that a million rows need no million-by-million intermediate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likewise.errors import DataError, UsageError
+
+Vectors = NDArray[np.float32]
+
+BLOCK_ROWS = 4096
+
+MEASURES = ("cosine", "dot")
+
+
+def similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine") -> Vectors:
+    """Every left vector with every right one: (d,) or (n, d), and (m, d) -> (n, m); a zero vector gives 0.
+
+    >>> similarity([[1.0, 0.0]], [[1.0, 1.0], [0.0, 0.0]]).round(3)
+    array([[0.707, 0.   ]], dtype=float32)
+    """
+    a, b = _rows(left), _rows(right)
+    result = np.empty((len(a), len(b)), dtype=np.float32)
+    for start, block in similarity_blocks(a, b, measure):
+        result[start : start + len(block)] = block
+    return result
+
+
+def similarity_blocks(
+    left: ArrayLike, right: ArrayLike, measure: str = "cosine", rows: int = BLOCK_ROWS
+) -> Iterator[tuple[int, Vectors]]:
+    """The same in pieces: the first left row of a block, and the block (at most ``rows``, m)."""
+    if measure not in MEASURES:
+        raise UsageError(f"unknown similarity {measure!r}; choose from {', '.join(MEASURES)}")
+    a, b = _rows(left), _rows(right)
+    if a.shape[1] != b.shape[1]:
+        raise DataError(f"vectors of {a.shape[1]} and of {b.shape[1]} dimensions; were they made by the same model?")
+    prepare = unit if measure == "cosine" else np.asarray
+    other = prepare(b).T
+    for start in range(0, len(a), rows):
+        yield start, prepare(a[start : start + rows]) @ other
+
+
+def paired_similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine") -> Vectors:
+    """Row by row: (n, d) and (n, d) -> (n,).
+
+    >>> paired_similarity([[3.0, 4.0]], [[3.0, 4.0]], "dot")
+    array([25.], dtype=float32)
+    """
+    a, b = _rows(left), _rows(right)
+    if a.shape != b.shape:
+        raise DataError(f"{len(a)} left and {len(b)} right vectors of widths {a.shape[1]} and {b.shape[1]}")
+    if measure not in MEASURES:
+        raise UsageError(f"unknown similarity {measure!r}; choose from {', '.join(MEASURES)}")
+    if measure == "cosine":
+        a, b = unit(a), unit(b)
+    return np.einsum("nd,nd->n", a, b)
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Scale each row (n, d) to length 1; zero rows stay zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: Vectors = vectors / np.where(lengths > 0, lengths, 1)
+    return scaled
+
+
+def _rows(vectors: ArrayLike) -> Vectors:
+    rows = np.asarray(vectors, dtype=np.float32)
+    if rows.ndim not in (1, 2):
+        raise DataError(f"vectors must be (d,) or (n, d), got {rows.ndim} dimensions")
+    return np.atleast_2d(rows)

@@ -1,0 +1,106 @@
+"""Tokens: text -> ids, with offsets back into the text and what each token is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import DataError, ModelError
+
+TextOrPair = str | tuple[str, str]
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    """One text (or pair as one sequence) as tokens; all tuples have one entry per token."""
+
+    text: TextOrPair
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+    tokens: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+    """character span in the text without the prompt; (0, 0) for special tokens"""
+    special: tuple[bool, ...]
+    prompt: tuple[bool, ...]
+    """whether a token belongs to the prompt in front of the text"""
+    truncated: bool
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Tokenizer:
+    """A model's own tokenizer; any truncation and padding stored with it are replaced by ``limit``."""
+
+    def __init__(self, hugging_face: Any, limit: int, lower: bool = False) -> None:
+        from tokenizers import Tokenizer as Backend
+
+        if not getattr(hugging_face, "is_fast", False):
+            raise ModelError("this model has no fast tokenizer (tokenizer.json); convert it with transformers first")
+        self.hugging_face, self.limit, self.lower = hugging_face, limit, lower
+        # A copy: settings of the user's own tokenizer must not change.
+        self.backend = Backend.from_str(hugging_face.backend_tokenizer.to_str())
+        self.backend.no_padding()
+        self.backend.enable_truncation(limit, strategy="longest_first")
+
+    @classmethod
+    def load(cls, folder: Path, limit: int | None, max_positions: int, lower: bool = False) -> Tokenizer:
+        """Read a folder's tokenizer; the limit is the given one, else the tokenizer's own, within the positions."""
+        from transformers import AutoTokenizer
+
+        try:
+            found = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        except (OSError, ValueError, KeyError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise ModelError(f"{folder}: no tokenizer can be read ({first}); add its tokenizer.json") from error
+        return cls(found, min(limit or found.model_max_length, max_positions), lower)
+
+    def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """The fast way: ids of each text and how many texts were cut."""
+        encodings = self.backend.encode_batch_fast([self._clean(text) for text in texts])
+        return [encoding.ids for encoding in encodings], sum(bool(encoding.overflowing) for encoding in encodings)
+
+    def tokenize(self, texts: Sequence[TextOrPair], prompt: str = "") -> list[TokenizedText]:
+        """The full way: everything known about each token. A prompt is put before a text, or a pair's first."""
+        full = [self._with_prompt(text, prompt) for text in texts]
+        encodings = self.backend.encode_batch(full)
+        return [self._described(*item, prompt) for item in zip(texts, encodings, strict=True)]
+
+    def prompt_length(self, prompt: str) -> int:
+        """How many leading tokens a prompt takes, the opening special tokens included."""
+        if not prompt:
+            return 0
+        encoding = self.backend.encode(self._clean(prompt))
+        special = encoding.special_tokens_mask
+        return len(special) - 1 if special and special[-1] else len(special)
+
+    def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
+        if isinstance(text, str):
+            return self._clean(prompt + text)
+        return self._clean(prompt + text[0]), self._clean(text[1])
+
+    def _clean(self, text: str) -> str:
+        if not isinstance(text, str):
+            raise DataError(f"a text must be a string, got {type(text).__name__}")
+        # Lone surrogates (from a broken decode) cannot cross into the tokenizer.
+        text = text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+        return text.lower() if self.lower else text
+
+    def _described(self, text: TextOrPair, encoding: Any, prompt: str) -> TokenizedText:
+        special = tuple(bool(mark) for mark in encoding.special_tokens_mask)
+        starts = len(prompt)
+        in_first = [sequence == 0 for sequence in encoding.sequence_ids]
+        in_prompt = tuple(
+            first and end <= starts and starts > 0
+            for first, (_, end) in zip(in_first, encoding.offsets, strict=True)
+        )
+        offsets = tuple(
+            (max(0, start - starts), max(0, end - starts)) if first else (start, end)
+            for first, (start, end) in zip(in_first, encoding.offsets, strict=True)
+        )
+        return TokenizedText(
+            text, tuple(encoding.ids), tuple(encoding.type_ids), tuple(encoding.tokens), offsets, special,
+            in_prompt, bool(encoding.overflowing),
+        )  # fmt: skip

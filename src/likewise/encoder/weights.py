@@ -1,0 +1,153 @@
+"""Weights on disk: what they hash to, how they load, and how old ones become safetensors."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import ModelError
+from likewise.paths import user_cache
+
+WEIGHTS = "model.safetensors"
+SHARDS = "model.safetensors.index.json"
+PICKLE = "pytorch_model.bin"
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a transformer folder, shards included; an old pickle is refused with the cure."""
+    if (folder / WEIGHTS).exists():
+        return [folder / WEIGHTS]
+    if (folder / SHARDS).exists():
+        index = json.loads((folder / SHARDS).read_text(encoding="utf-8"))
+        return [folder / name for name in sorted(set(index["weight_map"].values()))]
+    if (folder / PICKLE).exists():
+        raise ModelError(f"{folder} holds only {PICKLE}, which is not loaded; run: likewise convert {folder}")
+    raise ModelError(f"{folder} has no {WEIGHTS}; give the folder of a saved model")
+
+
+def weights_hash(folder: Path) -> str:
+    """The sha256 of a folder's weights; remembered by size and time, so that it is computed once per install."""
+    return combined_hash([_file_hash(path) for path in weight_files(folder)])
+
+
+def combined_hash(hashes: list[str]) -> str:
+    """One hash for several; a single one stays as it is.
+
+    >>> combined_hash(["ab"])
+    'ab'
+    """
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    real = path.resolve()
+    state = real.stat()
+    name = hashlib.sha256(f"{real}|{state.st_size}|{state.st_mtime_ns}".encode()).hexdigest()
+    memory = user_cache() / "hashes" / name
+    with contextlib.suppress(OSError):
+        return memory.read_text(encoding="ascii")
+    with real.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    # A cache that cannot be written costs time, nothing else.
+    with contextlib.suppress(OSError):
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        draft = memory.with_suffix(f".{os.getpid()}")
+        draft.write_text(digest, encoding="ascii")
+        draft.replace(memory)
+    return digest
+
+
+def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Any, frozenset[str]]:
+    """Load a folder's Hugging Face model and the names of weights that its files lack.
+
+    Safetensors only, no remote code. Missing weights would be random: only a pooler may be missing, and the
+    caller must not use it then.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    weight_files(folder)
+    with _quiet_transformers():
+        try:
+            config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+            model, info = AutoModel.from_pretrained(
+                str(folder), config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True,
+                dtype=getattr(torch, dtype), output_loading_info=True,
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise ModelError(f"{folder} cannot be loaded: {first}; check the folder or save the model again") from error
+    missing = frozenset(info["missing_keys"])
+    if strangers := sorted(name for name in missing if not name.startswith("pooler")):
+        raise ModelError(f"{folder} lacks weights, {strangers[0]} among {len(strangers)}; save the model again")
+    return model.eval(), missing
+
+
+@contextlib.contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Silence the loader's bar and report: what matters of them is checked and said in our own words."""
+    from transformers.utils import logging
+
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
+
+
+def convert(folder: Path) -> list[Path]:
+    """Turn each ``pytorch_model.bin`` of a folder (heads included) into safetensors; the old files stay.
+
+    Pickles are read with ``weights_only=True``: tensors and plain containers, never code.
+    """
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is not a folder; give the folder of a saved model")
+    pickles = sorted(folder.rglob(PICKLE))
+    if not pickles:
+        raise ModelError(f"{folder} has no {PICKLE}; there is nothing to convert")
+    return [_converted(path) for path in pickles]
+
+
+def _converted(path: Path) -> Path:
+    import torch
+    from safetensors.torch import save_file
+
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises several kinds, one of them for code in the pickle
+        first = str(error).strip().splitlines()[0]
+        raise ModelError(f"{path} is not a plain file of weights and was not opened: {first}") from error
+    state = state.get("state_dict", state) if isinstance(state, dict) else state
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise ModelError(f"{path} holds more than named tensors; only a plain state dict can be converted")
+    # Tied weights share memory, which safetensors refuses: each gets its own.
+    state = {name: value.detach().clone().contiguous() for name, value in state.items()}
+    target = path.with_name(WEIGHTS)
+    draft = target.with_suffix(".draft")
+    save_file(state, str(draft), metadata={"format": "pt"})
+    draft.replace(target)
+    return target
+
+
+def tensors_hash(tensors: dict[str, Any]) -> str:
+    """The sha256 of named tensors in memory."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].detach().cpu().contiguous().flatten().view(_bytes_type()).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _bytes_type() -> Any:
+    import torch
+
+    return torch.uint8

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import csv
+import gc
+import gzip
+import io
+import json
+import subprocess
+import sys
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from likewise.data import (
+    Columns,
+    LabelledPair,
+    LabelledText,
+    Pair,
+    ScoredPair,
+    SkippedRows,
+    Text,
+    mixed_pairs,
+    read_labelled_pairs,
+    read_labelled_texts,
+    read_pairs,
+    read_scored_pairs,
+    read_texts,
+)
+from likewise.errors import DataError
+
+Reader = Callable[..., Iterator[Any]]
+READERS: list[Reader] = [
+    read_texts,
+    read_labelled_texts,
+    read_pairs,
+    read_scored_pairs,
+    read_labelled_pairs,
+]
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str | bytes], str]:
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, content: str | bytes) -> str:
+        Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+        return name
+
+    return write
+
+
+Write = Callable[[str, str | bytes], str]
+
+# Each kind of example
+
+
+def test_texts(file: Write) -> None:
+    [one, two] = read_texts(file("a.csv", "id,text,genre\nk1,hello,news\nk2, there ,\n"))
+    assert (one, two) == (Text("hello", "k1"), Text(" there ", "k2"))
+    assert (one.meta, two.meta) == ({"genre": "news"}, {"genre": ""})
+
+
+def test_labelled_texts(file: Write) -> None:
+    name = file("a.tsv", "sentence\tlabel\nso good\t05\nso bad\t01\n")
+    assert list(read_labelled_texts(name)) == [
+        LabelledText("so good", "05", "1"),
+        LabelledText("so bad", "01", "2"),
+    ]
+
+
+def test_pairs_from_every_shape_of_json(file: Write) -> None:
+    lines = [["l", "r"], {"set": ["l", "r"]}, {"anchor": "l", "positive": "r"}]
+    name = file("a.jsonl", "\n".join(map(json.dumps, lines)))
+    assert list(read_pairs(name)) == [Pair("l", "r", str(number)) for number in (1, 2, 3)]
+
+
+def test_pairs_keep_the_score_in_meta(file: Write) -> None:
+    [pair] = read_pairs(file("a.csv", "sentence1,sentence2,score\na,b,2.500\n"))
+    assert pair.meta == {"score": "2.500"}
+
+
+def test_scored_pairs(file: Write) -> None:
+    [pair] = read_scored_pairs(file("a.csv", "pair_ID,sentence_A,sentence_B,relatedness_score\n6,a,b,3.3\n"))
+    assert pair == ScoredPair("a", "b", 3.3, "6")
+
+
+def test_labelled_pairs(file: Write) -> None:
+    [pair] = read_labelled_pairs(file("a.jsonl", '{"premise": "a", "hypothesis": "b", "label": 0}'))
+    assert pair == LabelledPair("a", "b", "0", "1")
+
+
+def test_columns_can_be_chosen(file: Write) -> None:
+    name = file("a.csv", "sentence1,sentence2,score\na,b,1\n")
+    assert next(read_texts(name, columns=Columns(text="sentence2"))) == Text("b", "1")
+    [pair] = read_labelled_pairs(name, columns=Columns(left="sentence2", right="sentence1", label="score"))
+    assert pair == LabelledPair("b", "a", "1", "1")
+
+
+def test_names_in_a_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "test.txt.gz").write_bytes(gzip.compress(b"hello\n"))
+    assert list(read_texts("set/test", data_dir=tmp_path)) == [Text("hello", "1")]
+
+
+@pytest.mark.parametrize("name", ["sample/sentences", "sample/words"])
+def test_samples_are_texts(name: str) -> None:
+    assert len(list(read_texts(name))) > 10
+
+
+def test_the_sample_of_pairs() -> None:
+    assert len(list(read_scored_pairs("sample/pairs"))) > 10
+
+
+# Odd texts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nul \0 inside",
+        "emoji 👩‍👩‍👧‍👦 🏳️‍🌈",
+        "שלום עולם مرحبا",
+        "combined e\u0301 and \u2028 separators \x85",
+        "x" * 1_000_000,
+    ],
+    ids=["nul", "emoji", "rtl", "separators", "million"],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".txt"])
+def test_odd_texts_survive_in_every_format(file: Write, text: str, suffix: str) -> None:
+    content = {".txt": text, ".jsonl": json.dumps({"text": text}, ensure_ascii=False)}.get(
+        suffix, f"text\n{text}"
+    )
+    assert [example.text for example in read_texts(file("a" + suffix, content + "\n"))] == [text]
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.text().filter(lambda text: text.strip()), min_size=1), gz=st.booleans())
+def test_texts_survive_csv(tmp_path_factory: pytest.TempPathFactory, texts: list[str], gz: bool) -> None:
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    written = io.StringIO(newline="")
+    writer = csv.writer(written)
+    writer.writerow(["text", "label"])
+    writer.writerows([text, number] for number, text in enumerate(texts))
+    content = written.getvalue().encode()
+    path.write_bytes(gzip.compress(content, 1) if gz else content)
+    assert [example.text for example in read_texts(path)] == texts
+
+
+# Bad rows and bad files
+
+BAD = "sentence1,sentence2,score\na,b,1\n,b,2\na,b,abc\na,b,nan\na,b,\na,b\nc,d,2\n"
+BAD_ERRORS = [
+    "a.csv, line 3, column 'sentence1': the text is empty",
+    "a.csv, line 4, column 'score': expected a number, got 'abc'",
+    "a.csv, line 5, column 'score': expected a finite number, got 'nan'",
+    "a.csv, line 6, column 'score': the value is missing",
+    "a.csv, line 7: 2 fields where the header has 3; complete it",
+]
+
+
+def test_the_first_bad_row_raises(file: Write) -> None:
+    examples = read_scored_pairs(file("a.csv", BAD))
+    assert next(examples).score == 1
+    with pytest.raises(DataError) as caught:
+        next(examples)
+    assert str(caught.value) == BAD_ERRORS[0]
+
+
+def test_bad_rows_are_skipped_and_counted(file: Write) -> None:
+    skipped = SkippedRows()
+    examples = list(read_scored_pairs(file("a.csv", BAD), on_bad=skipped))
+    assert [(example.id, example.score) for example in examples] == [("1", 1.0), ("7", 2.0)]
+    assert [str(error) for error in skipped.errors] == BAD_ERRORS
+    assert str(skipped) == f"skipped 5 bad rows (first: {BAD_ERRORS[0]})"
+
+
+def test_rows_that_are_not_utf8_are_skipped(file: Write) -> None:
+    skipped = SkippedRows()
+    examples = read_texts(file("a.txt", b"one\ncaf\xe9\nthree\n"), on_bad=skipped)
+    assert [example.id for example in examples] == ["1", "3"]
+    assert skipped.count == 1
+
+
+def test_rows_of_json_without_the_column_are_skipped(file: Write) -> None:
+    skipped = SkippedRows()
+    name = file("a.jsonl", '{"text": "a"}\n{"text": "b", "label": null}\n{"text": "c", "label": 1}\n')
+    assert [example.text for example in read_labelled_texts(name, on_bad=skipped)] == ["c"]
+    assert str(skipped.errors[0]).startswith(
+        "a.jsonl, line 1: no column for the label; its columns are 'text';"
+    )
+    assert str(skipped.errors[1]) == "a.jsonl, line 2, column 'label': the value is missing"
+
+
+def test_a_file_of_bad_rows_only(file: Write) -> None:
+    with pytest.raises(DataError) as caught:
+        read_texts(file("a.csv", "text,label\n ,1\n,2\n"), on_bad=SkippedRows())
+    assert str(caught.value) == (
+        "a.csv: no row can be used; skipped 2 bad rows "
+        "(first: a.csv, line 2, column 'text': the text is empty)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", b"", "a.csv: is empty"),
+        ("a.csv", b"text\n", "a.csv: holds no rows"),
+        ("a.csv", b"\x89PNG\r\n", "a.csv is a PNG file, not text"),
+        ("a.csv", b"\xff\xfet\0", "a.csv: is UTF-16"),
+        ("a.csv.gz", gzip.compress(b"text\nhello")[:15], "a.csv.gz: the gzip data is cut off or damaged"),
+        ("a.json", b"[]", "a.json: unknown suffix '.json'"),
+        ("a.csv", b"A dog.,A cat.,3\nA,B,1\n", "a.csv: no column for the text; its columns are 'A dog.', 'A"),
+        (
+            "a.csv",
+            b"sentence1,sentence2\na,b\n",
+            "a.csv: no column for the text; its columns are 'sentence1'",
+        ),
+    ],
+)
+@pytest.mark.parametrize("on_bad", [None, SkippedRows()], ids=["strict", "skipping"])
+def test_errors_of_a_file_are_raised_at_the_call(
+    file: Write, name: str, content: bytes, told: str, on_bad: SkippedRows | None
+) -> None:
+    with pytest.raises(DataError) as caught:
+        read_texts(file(name, content), on_bad=on_bad)
+    assert str(caught.value).startswith(told)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_missing_files_and_folders(reader: Reader, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^no file 'no.csv' in the current folder, "):
+        reader("no.csv")
+    with pytest.raises(DataError, match=r": is a folder; give one of the files in it$"):
+        (tmp_path / "dir.csv").mkdir()
+        reader(tmp_path / "dir.csv")
+
+
+@pytest.mark.parametrize("reader", READERS[1:])
+def test_plain_text_holds_texts_only(reader: Reader, file: Write) -> None:
+    with pytest.raises(
+        DataError, match=r"^a.txt: plain text has no columns for .*; use .csv, .tsv or .jsonl$"
+    ):
+        reader(file("a.txt", "hello\n"))
+
+
+def test_errors_of_cut_off_gzip_are_raised_even_when_skipping(file: Write) -> None:
+    rows = "".join(f"{number * 7919 % 10007} row\n" for number in range(50_000))
+    examples = read_texts(file("a.txt.gz", gzip.compress(rows.encode())[:-2000]), on_bad=SkippedRows())
+    with pytest.raises(DataError, match=r"^a.txt.gz: the gzip data is cut off or damaged"):
+        list(examples)
+
+
+# Streaming
+
+
+def test_memory_stays_constant(tmp_path: Path) -> None:
+    block = ("".join(f'"text, {i} {"x" * 2000}",{i},{i}\n' for i in range(100))).encode()
+    with gzip.open(tmp_path / "a.csv.gz", "wb", 1) as handle:
+        handle.write(b"sentence1,sentence2,score\n")
+        for _ in range(250):
+            handle.write(block)
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in read_scored_pairs(tmp_path / "a.csv.gz"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == 25_000  # about 50 MB of text
+    assert peak < 2_000_000
+
+
+def test_an_abandoned_reader_closes_its_file(file: Write) -> None:
+    name = file("a.csv", "text\n" + "a\n" * 100_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        examples = read_texts(name)
+        next(examples)
+        del examples
+        gc.collect()
+    assert not [link for link in Path("/proc/self/fd").glob("*") if str(link.resolve()).endswith("/a.csv")]
+
+
+def test_reading_needs_no_torch() -> None:
+    code = "import sys, likewise.data; sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# The public benchmark files
+
+needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the benchmark files are not at {SHARED}")
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("reader", "name", "count"),
+    [
+        (read_scored_pairs, "stsb/test", 1379),
+        (read_scored_pairs, "sick/test", 4927),
+        (read_labelled_pairs, "sick/test", 4927),
+        (read_scored_pairs, "biosses/all", 100),
+        (read_pairs, "compression/sample_1k", 1000),
+        (read_labelled_texts, "amazon/kindle_15k", 15000),
+        (read_labelled_pairs, "snli/dev", 9842),
+        (read_labelled_texts, "cs224n/sst-dev", 1101),
+        (read_labelled_texts, "coarsewsd20/test", 10196),
+    ],
+)
+def test_benchmark_files(reader: Reader, name: str, count: int) -> None:
+    examples = list(reader(name, data_dir=SHARED))
+    assert len(examples) == count
+    assert len({example.id for example in examples}) == count
+
+
+@needs_data
+@pytest.mark.data
+def test_the_first_benchmark_pair() -> None:
+    pair = next(read_scored_pairs("stsb/test", data_dir=SHARED))
+    assert pair == ScoredPair("A girl is styling her hair.", "A girl is brushing her hair.", 2.5, "1")
+    assert pair.meta == {"genre": "main-captions", "file": "MSRvid", "year": "2012test", "sid": "0024"}
+
+
+@needs_data
+@pytest.mark.data
+def test_translations_are_parallel() -> None:
+    english = read_scored_pairs("mstsb/en_test", data_dir=SHARED)
+    german = read_scored_pairs("mstsb/de_test", data_dir=SHARED)
+    assert sum(1 for _ in mixed_pairs(english, german)) == 1379
