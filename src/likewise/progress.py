@@ -39,6 +39,17 @@ class Ticker:
             self._last = now
             self.progress(self.done, self.total, self.note)
 
+    def part(self) -> Progress:
+        """A progress callable for a part of the work: what it counts is added here."""
+        before = 0
+
+        def progress(done: int, total: int | None, note: str) -> None:  # noqa: ARG001
+            nonlocal before
+            self.add(done - before)
+            before = done
+
+        return progress
+
     def close(self) -> None:
         """Report the final count, whatever the time."""
         if self.progress is not None:

@@ -22,14 +22,11 @@ def test_different_lengths(first: list[ScoredPair], second: list[ScoredPair], sh
     with pytest.raises(DataError) as caught:
         list(mixed_pairs(first, second))
     assert str(caught.value) == (
-        f"row 2: the {shorter} data set has ended; "
-        "mixed pairs need two data sets that are parallel row by row"
+        f"row 2: the {shorter} data set has ended; mixed pairs need two data sets that are parallel row by row"
     )
 
 
 def test_different_scores() -> None:
     with pytest.raises(DataError) as caught:
         list(mixed_pairs(ENGLISH, [GERMAN[0], ScoredPair("C", "D", 2.00001, "g2")]))
-    assert str(caught.value).startswith(
-        "row 2: the scores 2 and 2.00001 differ, so the rows are not parallel;"
-    )
+    assert str(caught.value).startswith("row 2: the scores 2 and 2.00001 differ, so the rows are not parallel;")

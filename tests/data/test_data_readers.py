@@ -134,9 +134,7 @@ def test_the_sample_of_pairs() -> None:
 )
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".txt"])
 def test_odd_texts_survive_in_every_format(file: Write, text: str, suffix: str) -> None:
-    content = {".txt": text, ".jsonl": json.dumps({"text": text}, ensure_ascii=False)}.get(
-        suffix, f"text\n{text}"
-    )
+    content = {".txt": text, ".jsonl": json.dumps({"text": text}, ensure_ascii=False)}.get(suffix, f"text\n{text}")
     assert [example.text for example in read_texts(file("a" + suffix, content + "\n"))] == [text]
 
 
@@ -192,9 +190,7 @@ def test_rows_of_json_without_the_column_are_skipped(file: Write) -> None:
     skipped = SkippedRows()
     name = file("a.jsonl", '{"text": "a"}\n{"text": "b", "label": null}\n{"text": "c", "label": 1}\n')
     assert [example.text for example in read_labelled_texts(name, on_bad=skipped)] == ["c"]
-    assert str(skipped.errors[0]).startswith(
-        "a.jsonl, line 1: no column for the label; its columns are 'text';"
-    )
+    assert str(skipped.errors[0]).startswith("a.jsonl, line 1: no column for the label; its columns are 'text';")
     assert str(skipped.errors[1]) == "a.jsonl, line 2, column 'label': the value is missing"
 
 
@@ -202,8 +198,7 @@ def test_a_file_of_bad_rows_only(file: Write) -> None:
     with pytest.raises(DataError) as caught:
         read_texts(file("a.csv", "text,label\n ,1\n,2\n"), on_bad=SkippedRows())
     assert str(caught.value) == (
-        "a.csv: no row can be used; skipped 2 bad rows "
-        "(first: a.csv, line 2, column 'text': the text is empty)"
+        "a.csv: no row can be used; skipped 2 bad rows (first: a.csv, line 2, column 'text': the text is empty)"
     )
 
 
@@ -245,9 +240,7 @@ def test_missing_files_and_folders(reader: Reader, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reader", READERS[1:])
 def test_plain_text_holds_texts_only(reader: Reader, file: Write) -> None:
-    with pytest.raises(
-        DataError, match=r"^a.txt: plain text has no columns for .*; use .csv, .tsv or .jsonl$"
-    ):
+    with pytest.raises(DataError, match=r"^a.txt: plain text has no columns for .*; use .csv, .tsv or .jsonl$"):
         reader(file("a.txt", "hello\n"))
 
 

@@ -101,9 +101,7 @@ def test_a_list_beside_named_sides_is_left_alone() -> None:
 
 def test_two_lists_of_two_are_ambiguous() -> None:
     finder = RoleFinder("a.jsonl", ["left", "right"], Columns(), own_names=True)
-    with pytest.raises(
-        BadRow, match=r"^a.jsonl, line 1: no column for the left text; its columns are 'x', 'y'"
-    ):
+    with pytest.raises(BadRow, match=r"^a.jsonl, line 1: no column for the left text; its columns are 'x', 'y'"):
         finder.record(Row({"x": ["a", "b"], "y": ["c", "d"]}, 1, 1))
 
 

@@ -123,8 +123,7 @@ def test_jsonl_bad_lines(read: Read, bad: list[str]) -> None:
         "a.jsonl, line 2: expected an object, a string or a list of two strings, got 5",
         "a.jsonl, line 3: expected an object, a string or a list of two strings, got ['a']",
         *[
-            f"a.jsonl, line {line}: not usable JSON (a number too long or nesting too deep); "
-            "write one object per line"
+            f"a.jsonl, line {line}: not usable JSON (a number too long or nesting too deep); write one object per line"
             for line in (4, 5)
         ],
         "a.jsonl, line 6: holds half of a surrogate pair (\\ud800 to \\udfff), which is not text; remove it",
@@ -148,9 +147,7 @@ def test_plain_text(read: Read) -> None:
         ("a.txt", b"ok\ncaf\xe9\nok\n", "a.txt, line 2"),
     ],
 )
-def test_foreign_bytes_name_the_line(
-    read: Read, bad: list[str], name: str, content: bytes, place: str
-) -> None:
+def test_foreign_bytes_name_the_line(read: Read, bad: list[str], name: str, content: bytes, place: str) -> None:
     assert [row[0] for row in read(name, content)] == [1, 3]
     assert bad == [f"{place}: byte 0xe9 is not UTF-8; convert the file to UTF-8"]
 
@@ -162,9 +159,7 @@ def test_foreign_bytes_name_the_line(
 def test_no_rows(read: Read, name: str, content: str) -> None:
     with pytest.raises(DataError) as caught:
         read(name, content)
-    assert str(caught.value) == (
-        f"{name}: holds no rows; add at least one (below the header, where there is one)"
-    )
+    assert str(caught.value) == (f"{name}: holds no rows; add at least one (below the header, where there is one)")
 
 
 @pytest.mark.parametrize(("name", "suffix"), [("a.json", "'.json'"), ("a", "''"), ("a.gz", "''")])

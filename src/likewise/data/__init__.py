@@ -1,6 +1,6 @@
 """Data: from a path or a data set's name to an iterator of typed examples."""
 
-from likewise.data.columns import Columns
+from likewise.data.columns import GUESSED, Columns
 from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
 from likewise.data.locations import locate
 from likewise.data.mixtures import mixed_pairs
@@ -14,6 +14,7 @@ from likewise.data.readers import (
 from likewise.data.skipped import SkippedRows
 
 __all__ = [
+    "GUESSED",
     "Columns",
     "LabelledPair",
     "LabelledText",

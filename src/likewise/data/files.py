@@ -85,9 +85,7 @@ def _opened(path: Path, file: str) -> Iterator[io.BufferedReader[Any]]:
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise place.error("the gzip data is cut off or damaged; download or pack it again") from None
     except OSError as error:
-        raise place.error(
-            f"cannot be read ({error.strerror or error}); check the disk and the path"
-        ) from None
+        raise place.error(f"cannot be read ({error.strerror or error}); check the disk and the path") from None
 
 
 def _check_start(sample: bytes, place: Place) -> None:

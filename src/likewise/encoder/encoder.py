@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
 from likewise.encoder.weights import load_transformer, weights_hash
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker
+
+if TYPE_CHECKING:
+    from likewise.encoder.onnx_backend import OnnxBackend
 
 log = logging.getLogger("likewise")
 
@@ -63,8 +66,8 @@ class Encoder:
     reading: Reading
     folder: Path | None = None
     postprocessing: PostProcessing | None = None
-    backend: Any = None
-    """an ONNX session that runs the layers instead of torch, or None"""
+    backend: OnnxBackend | None = None
+    """what runs the layers of ``encode`` in place of torch"""
 
     # Making one
 
@@ -91,9 +94,7 @@ class Encoder:
         views = anatomy(model)
         if missing:
             views = replace(views, pooler=None)
-        tokenizer = Tokenizer.load(
-            folder / recipe.transformer, recipe.max_length, views.max_positions, recipe.lower
-        )
+        tokenizer = Tokenizer.load(folder / recipe.transformer, recipe.max_length, views.max_positions, recipe.lower)
         encoder = cls._assembled(name, model, views, tokenizer, recipe)
         encoder = replace(encoder, folder=folder).to(device).with_reading(**reading)
         if backend == "torch":
@@ -112,9 +113,7 @@ class Encoder:
         return cls._assembled(name, transformer, views, tokenizer, recipe)
 
     @classmethod
-    def _assembled(
-        cls, name: str, model: Any, views: Anatomy, tokenizer: Tokenizer, recipe: Recipe
-    ) -> Encoder:
+    def _assembled(cls, name: str, model: Any, views: Anatomy, tokenizer: Tokenizer, recipe: Recipe) -> Encoder:
         heads = tuple(head.to(views.device, views.dtype) for head in recipe.heads)
         reading = Reading(pooling=recipe.pooling, truncate_dim=recipe.truncate_dim)
         return cls(name, model, views, tokenizer, replace(recipe, heads=heads), reading)
@@ -125,7 +124,8 @@ class Encoder:
         changed.layers_of(self.anatomy.layers)
         if MODEL_POOLER in pooling_parts(changed.pooling) and self.anatomy.pooler is None:
             raise ModelError(f"{self.name} has no pooler of its own; choose from {', '.join(POOLERS)}")
-        return replace(self, reading=changed)
+        encoder = replace(self, reading=changed)
+        return encoder if self.backend is None else self.backend.attached(encoder)
 
     def with_postprocessing(self, postprocessing: PostProcessing | None) -> Encoder:
         """The same encoder with a fitted post-processing as its last step."""
@@ -174,7 +174,8 @@ class Encoder:
         ``prompt`` is put before each text; None uses the model's default one, "" none.
         """
         if isinstance(texts, str):
-            return self.encode([texts], prompt=prompt, progress=progress, **reading)[0]
+            one: Vectors = self.encode([texts], prompt=prompt, progress=progress, **reading)[0]
+            return one
         encoded = self.encode_counted(texts, prompt=prompt, progress=progress, **reading)
         report_truncation(encoded.truncated, len(texts), self.tokenizer.limit)
         return encoded.vectors
@@ -233,11 +234,14 @@ class Encoder:
         """Exact-length batches of texts: their places and the averaged states (B, T, D) of the read layers."""
         batches = (places for places in exact_length_batches([len(row) for row in ids], budget) if ids[places[0]])
         if self.backend is not None:
-            yield from self.backend.states(ids, batches)
+            yield from self.backend.states(self, ids, batches)
             return
         for places in batches:
             with torch.inference_mode():
-                yield places, self.layer_states(Batch(torch.tensor([ids[place] for place in places], device=self.device)))
+                yield (
+                    places,
+                    self.layer_states(Batch(torch.tensor([ids[place] for place in places], device=self.device))),
+                )
 
     @cached_property
     def _special_ids(self) -> Tensor:

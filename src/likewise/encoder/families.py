@@ -18,6 +18,7 @@ from likewise.encoder.anatomy import (
     RelativeBias,
     Rotary,
 )
+from likewise.encoder.forward import ACTIVATIONS
 from likewise.errors import ModelError
 
 
@@ -35,15 +36,15 @@ def anatomy(model: nn.Module) -> Anatomy:
         raise ModelError(f"model family {family!r} is not supported; supported are {', '.join(sorted(FAMILIES))}")
     if getattr(config, "is_decoder", False) and family not in ("gpt_neo", "qwen3"):
         raise ModelError(f"a {family} model set up as a decoder is not supported; use it as an encoder")
-    return FAMILIES[family](model)
+    views = FAMILIES[family](model)
+    activation = views.blocks[0].feed_forward.activation
+    if activation not in ACTIVATIONS:
+        raise ModelError(f"activation {activation!r} is not supported; supported are {', '.join(sorted(ACTIVATIONS))}")
+    return views
 
 
 def _layer_norm(module: nn.LayerNorm) -> Norm:
     return Norm(module, "layer", module.eps)
-
-
-def _linears(*modules: nn.Linear) -> tuple[Affine, ...]:
-    return tuple(Affine(module) for module in modules)
 
 
 def _embeddings(module: Any, first_position: int = 0) -> Embeddings:
@@ -60,20 +61,27 @@ def _embeddings(module: Any, first_position: int = 0) -> Embeddings:
 
 def _bert_block(layer: Any, config: Any) -> Block:
     attention, output = layer.attention.self, layer.attention.output
-    query, key, value, mix = _linears(attention.query, attention.key, attention.value, output.dense)
     return Block(
         attention=Attention(
-            query, key, value, mix,
-            heads=config.num_attention_heads, key_heads=config.num_attention_heads, scale=attention.scaling,
-            map_dropout=attention.dropout.p, output_dropout=output.dropout.p,
+            query=Affine(attention.query),
+            key=Affine(attention.key),
+            value=Affine(attention.value),
+            output=Affine(output.dense),
+            heads=config.num_attention_heads,
+            key_heads=config.num_attention_heads,
+            scale=attention.scaling,
+            map_dropout=attention.dropout.p,
+            output_dropout=output.dropout.p,
         ),
         attention_norm=_layer_norm(output.LayerNorm),
         feed_forward=FeedForward(
-            *_linears(layer.intermediate.dense, layer.output.dense),
-            activation=config.hidden_act, output_dropout=layer.output.dropout.p,
+            up=Affine(layer.intermediate.dense),
+            down=Affine(layer.output.dense),
+            activation=config.hidden_act,
+            output_dropout=layer.output.dropout.p,
         ),
         feed_forward_norm=_layer_norm(layer.output.LayerNorm),
-    )  # fmt: skip
+    )
 
 
 def _bert(model: Any) -> Anatomy:
@@ -94,19 +102,23 @@ def _bert(model: Any) -> Anatomy:
 
 def _distilbert_block(layer: Any, config: Any) -> Block:
     attention, feed = layer.attention, layer.ffn
-    query, key, value, mix = _linears(attention.q_lin, attention.k_lin, attention.v_lin, attention.out_lin)
     return Block(
         attention=Attention(
-            query, key, value, mix,
-            heads=config.n_heads, key_heads=config.n_heads, scale=attention.scaling,
+            query=Affine(attention.q_lin),
+            key=Affine(attention.k_lin),
+            value=Affine(attention.v_lin),
+            output=Affine(attention.out_lin),
+            heads=config.n_heads,
+            key_heads=config.n_heads,
+            scale=attention.scaling,
             map_dropout=attention.dropout.p,
         ),
         attention_norm=_layer_norm(layer.sa_layer_norm),
         feed_forward=FeedForward(
-            *_linears(feed.lin1, feed.lin2), activation=config.activation, output_dropout=feed.dropout.p
+            up=Affine(feed.lin1), down=Affine(feed.lin2), activation=config.activation, output_dropout=feed.dropout.p
         ),
         feed_forward_norm=_layer_norm(layer.output_layer_norm),
-    )  # fmt: skip
+    )
 
 
 def _distilbert(model: Any) -> Anatomy:
@@ -124,18 +136,26 @@ def _mpnet_block(layer: Any, config: Any, relative: RelativeBias) -> Block:
     attention = layer.attention.attn
     return Block(
         attention=Attention(
-            *_linears(attention.q, attention.k, attention.v, attention.o),
-            heads=config.num_attention_heads, key_heads=config.num_attention_heads,
-            scale=attention.attention_head_size**-0.5, relative=relative,
-            map_dropout=attention.dropout.p, output_dropout=layer.attention.dropout.p,
+            query=Affine(attention.q),
+            key=Affine(attention.k),
+            value=Affine(attention.v),
+            output=Affine(attention.o),
+            heads=config.num_attention_heads,
+            key_heads=config.num_attention_heads,
+            scale=attention.attention_head_size**-0.5,
+            relative=relative,
+            map_dropout=attention.dropout.p,
+            output_dropout=layer.attention.dropout.p,
         ),
         attention_norm=_layer_norm(layer.attention.LayerNorm),
         feed_forward=FeedForward(
-            *_linears(layer.intermediate.dense, layer.output.dense),
-            activation=config.hidden_act, output_dropout=layer.output.dropout.p,
+            up=Affine(layer.intermediate.dense),
+            down=Affine(layer.output.dense),
+            activation=config.hidden_act,
+            output_dropout=layer.output.dropout.p,
         ),
         feed_forward_norm=_layer_norm(layer.output.LayerNorm),
-    )  # fmt: skip
+    )
 
 
 def _mpnet(model: Any) -> Anatomy:
@@ -155,17 +175,22 @@ def _mpnet(model: Any) -> Anatomy:
 
 def _albert_block(layer: Any, config: Any) -> Block:
     attention = layer.attention
-    query, key, value, mix = _linears(attention.query, attention.key, attention.value, attention.dense)
     return Block(
         attention=Attention(
-            query, key, value, mix,
-            heads=config.num_attention_heads, key_heads=config.num_attention_heads, scale=attention.scaling,
-            map_dropout=attention.attention_dropout.p, output_dropout=attention.output_dropout.p,
+            query=Affine(attention.query),
+            key=Affine(attention.key),
+            value=Affine(attention.value),
+            output=Affine(attention.dense),
+            heads=config.num_attention_heads,
+            key_heads=config.num_attention_heads,
+            scale=attention.scaling,
+            map_dropout=attention.attention_dropout.p,
+            output_dropout=attention.output_dropout.p,
         ),
         attention_norm=_layer_norm(attention.LayerNorm),
-        feed_forward=FeedForward(*_linears(layer.ffn, layer.ffn_output), activation=config.hidden_act),
+        feed_forward=FeedForward(up=Affine(layer.ffn), down=Affine(layer.ffn_output), activation=config.hidden_act),
         feed_forward_norm=_layer_norm(layer.full_layer_layer_norm),
-    )  # fmt: skip
+    )
 
 
 def _albert(model: Any) -> Anatomy:
@@ -190,25 +215,30 @@ def _albert(model: Any) -> Anatomy:
 
 def _gpt_neo_block(layer: Any, config: Any) -> Block:
     attention, feed = layer.attn.attention, layer.mlp
-    query, key, value, mix = _linears(
-        attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj
-    )
     return Block(
         attention=Attention(
-            query, key, value, mix,
-            heads=config.num_heads, key_heads=config.num_heads,
+            query=Affine(attention.q_proj),
+            key=Affine(attention.k_proj),
+            value=Affine(attention.v_proj),
+            output=Affine(attention.out_proj),
+            heads=config.num_heads,
+            key_heads=config.num_heads,
             scale=1.0,  # GPT-Neo does not scale its scores
-            causal=True, reach=config.window_size - 1 if attention.attention_type == "local" else None,
-            map_dropout=attention.attn_dropout.p, output_dropout=attention.resid_dropout.p,
+            causal=True,
+            reach=config.window_size - 1 if attention.attention_type == "local" else None,
+            map_dropout=attention.attn_dropout.p,
+            output_dropout=attention.resid_dropout.p,
         ),
         attention_norm=_layer_norm(layer.ln_1),
         feed_forward=FeedForward(
-            *_linears(feed.c_fc, feed.c_proj),
-            activation=config.activation_function, output_dropout=feed.dropout.p,
+            up=Affine(feed.c_fc),
+            down=Affine(feed.c_proj),
+            activation=config.activation_function,
+            output_dropout=feed.dropout.p,
         ),
         feed_forward_norm=_layer_norm(layer.ln_2),
         pre_norm=True,
-    )  # fmt: skip
+    )
 
 
 def _gpt_neo(model: Any) -> Anatomy:
@@ -228,24 +258,30 @@ def _modernbert_block(layer: Any, config: Any, rotary: Any) -> Block:
     width, inner = config.hidden_size, config.intermediate_size
     return Block(
         attention=Attention(
-            *(Affine(attention.Wqkv, (i * width, (i + 1) * width)) for i in range(3)),
-            Affine(attention.Wo),
-            heads=config.num_attention_heads, key_heads=config.num_attention_heads,
+            query=Affine(attention.Wqkv, (0, width)),
+            key=Affine(attention.Wqkv, (width, 2 * width)),
+            value=Affine(attention.Wqkv, (2 * width, 3 * width)),
+            output=Affine(attention.Wo),
+            heads=config.num_attention_heads,
+            key_heads=config.num_attention_heads,
             scale=attention.head_dim**-0.5,
             reach=config.sliding_window if kind == "sliding_attention" else None,
             rotary=Rotary(rotary, f"{kind}_inv_freq", getattr(rotary, f"{kind}_attention_scaling")),
-            map_dropout=config.attention_dropout, output_dropout=config.attention_dropout,
+            map_dropout=config.attention_dropout,
+            output_dropout=config.attention_dropout,
         ),
         attention_norm=None if isinstance(layer.attn_norm, nn.Identity) else _layer_norm(layer.attn_norm),
         # The half that Hugging Face calls `input` is activated; the one it calls `gate` is not.
         feed_forward=FeedForward(
-            up=Affine(feed.Wi, (0, inner)), down=Affine(feed.Wo),
+            up=Affine(feed.Wi, (0, inner)),
+            down=Affine(feed.Wo),
             activation=config.hidden_activation,
-            gate=Affine(feed.Wi, (inner, 2 * inner)), inner_dropout=feed.drop.p,
+            gate=Affine(feed.Wi, (inner, 2 * inner)),
+            inner_dropout=feed.drop.p,
         ),
         feed_forward_norm=_layer_norm(layer.mlp_norm),
         pre_norm=True,
-    )  # fmt: skip
+    )
 
 
 def _modernbert(model: Any) -> Anatomy:
@@ -253,9 +289,7 @@ def _modernbert(model: Any) -> Anatomy:
     embeddings = model.embeddings
     return Anatomy(
         family=config.model_type,
-        embeddings=Embeddings(
-            embeddings.tok_embeddings, norm=_layer_norm(embeddings.norm), dropout=embeddings.drop.p
-        ),
+        embeddings=Embeddings(embeddings.tok_embeddings, norm=_layer_norm(embeddings.norm), dropout=embeddings.drop.p),
         blocks=tuple(_modernbert_block(layer, config, model.rotary_emb) for layer in model.layers),
         hidden_size=config.hidden_size,
         max_positions=config.max_position_embeddings,
@@ -269,25 +303,33 @@ def _rms_norm(module: Any) -> Norm:
 
 def _qwen3_block(layer: Any, config: Any, rotary: Any) -> Block:
     attention, feed = layer.self_attn, layer.mlp
-    query, key, value, mix = _linears(attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
     window = attention.sliding_window
     return Block(
         attention=Attention(
-            query, key, value, mix,
-            heads=config.num_attention_heads, key_heads=config.num_key_value_heads, scale=attention.scaling,
-            causal=True, reach=None if window is None else window - 1,
+            query=Affine(attention.q_proj),
+            key=Affine(attention.k_proj),
+            value=Affine(attention.v_proj),
+            output=Affine(attention.o_proj),
+            heads=config.num_attention_heads,
+            key_heads=config.num_key_value_heads,
+            scale=attention.scaling,
+            causal=True,
+            reach=None if window is None else window - 1,
             rotary=Rotary(rotary, "inv_freq", rotary.attention_scaling),
-            query_norm=_rms_norm(attention.q_norm), key_norm=_rms_norm(attention.k_norm),
+            query_norm=_rms_norm(attention.q_norm),
+            key_norm=_rms_norm(attention.k_norm),
             map_dropout=attention.attention_dropout,
         ),
         attention_norm=_rms_norm(layer.input_layernorm),
         feed_forward=FeedForward(
-            up=Affine(feed.gate_proj), down=Affine(feed.down_proj), activation=config.hidden_act,
+            up=Affine(feed.gate_proj),
+            down=Affine(feed.down_proj),
+            activation=config.hidden_act,
             gate=Affine(feed.up_proj),
         ),
         feed_forward_norm=_rms_norm(layer.post_attention_layernorm),
         pre_norm=True,
-    )  # fmt: skip
+    )
 
 
 def _qwen3(model: Any) -> Anatomy:

@@ -18,7 +18,6 @@ from likewise.encoder.anatomy import Affine, Anatomy, Attention, Block, FeedForw
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_fast": lambda x: F.gelu(x, approximate="tanh"),
     "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "relu": F.relu,
     "silu": F.silu,
@@ -75,9 +74,7 @@ def layers(
         yield Step(h, attention_maps)
 
 
-def run_block(
-    block: Block, h: Tensor, bias: Tensor | None, maps: bool, training: bool
-) -> tuple[Tensor, Tensor | None]:
+def run_block(block: Block, h: Tensor, bias: Tensor | None, maps: bool, training: bool) -> tuple[Tensor, Tensor | None]:
     """One layer: states (B, T, D) -> states (B, T, D) and maps (B, H, T, T) or None."""
     inner = norm(block.attention_norm, h) if block.pre_norm else h
     mixed, attention_maps = attend(block.attention, inner, bias, maps, training)
@@ -91,9 +88,7 @@ def run_block(
     return h, attention_maps
 
 
-def attend(
-    view: Attention, x: Tensor, bias: Tensor | None, maps: bool, training: bool
-) -> tuple[Tensor, Tensor | None]:
+def attend(view: Attention, x: Tensor, bias: Tensor | None, maps: bool, training: bool) -> tuple[Tensor, Tensor | None]:
     """Self-attention: x (B, T, D) -> mixed (B, T, D) and maps (B, H, T, T) or None where fused."""
     query, key = queries_and_keys(view, x)
     value = spread(heads_of(linear(view.value, x), view.key_heads), view.heads)
@@ -103,9 +98,7 @@ def attend(
         attention_maps = attention_map(view, query, key, bias)
         mixed = F.dropout(attention_maps, dropout, training) @ value
     else:
-        mixed = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=bias, dropout_p=dropout, scale=view.scale
-        )
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=dropout, scale=view.scale)
     merged = mixed.transpose(1, 2).flatten(2)
     return F.dropout(linear(view.output, merged), view.output_dropout, training), attention_maps
 
@@ -155,7 +148,7 @@ def norm(view: Norm | None, x: Tensor) -> Tensor:
 
 def heads_of(x: Tensor, heads: int) -> Tensor:
     """Split the width: (B, T, H * W) -> (B, H, T, W)."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return x.reshape(*x.shape[:-1], heads, -1).transpose(1, 2)
 
 
 def spread(x: Tensor, heads: int) -> Tensor:
@@ -198,7 +191,9 @@ def attention_bias(view: Attention, h: Tensor, mask: Tensor | None) -> Tensor | 
 
 def visible_pairs(view: Attention, length: int, device: torch.device) -> Tensor | None:
     """Which token sees which, (1, 1, T, T), by causality and reach; None where all do."""
-    if not view.causal and (view.reach is None or view.reach >= length - 1):
+    # An export must hold for every length, so it may not branch on this one.
+    all_in_reach = view.reach is None or (not torch.compiler.is_exporting() and view.reach >= length - 1)
+    if not view.causal and all_in_reach:
         return None
     places = torch.arange(length, device=device)
     ahead = places[None, :] - places[:, None]

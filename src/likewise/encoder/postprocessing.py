@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,12 @@ class PostProcessing:
     kind: str
     shift: Array
     matrix: Array
+
+    @property
+    def name(self) -> str:
+        """The kind with a fingerprint of the fitted numbers, for manifests."""
+        digest = hashlib.sha256(self.shift.tobytes() + np.ascontiguousarray(self.matrix).tobytes())
+        return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def __call__(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, d) -> (n, k)."""

@@ -62,9 +62,7 @@ class Recipe:
         >>> Recipe(prompts={"query": "query: "}).prompt_for("query")
         'query: '
         """
-        names = {None: (self.default_prompt or "",), "query": ("query",)}.get(
-            role, ("document", "passage", "corpus")
-        )
+        names = {None: (self.default_prompt or "",), "query": ("query",)}.get(role, ("document", "passage", "corpus"))
         # The first that is not empty: version 6 writes an empty "document" beside a filled "passage".
         return next((self.prompts[name] for name in names if self.prompts.get(name)), "")
 

@@ -57,14 +57,15 @@ def paired_similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine"
         raise UsageError(f"unknown similarity {measure!r}; choose from {', '.join(MEASURES)}")
     if measure == "cosine":
         a, b = unit(a), unit(b)
-    return np.einsum("nd,nd->n", a, b)
+    scores: Vectors = np.einsum("nd,nd->n", a, b)
+    return scores
 
 
 def unit(vectors: Vectors) -> Vectors:
     """Scale each row (n, d) to length 1; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    scaled: Vectors = vectors / np.where(lengths > 0, lengths, 1)
-    return scaled
+    scale: Vectors = np.where(lengths > 0, lengths, 1).astype(np.float32)
+    return vectors / scale
 
 
 def _rows(vectors: ArrayLike) -> Vectors:

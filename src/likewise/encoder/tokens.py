@@ -93,8 +93,7 @@ class Tokenizer:
         starts = len(prompt)
         in_first = [sequence == 0 for sequence in encoding.sequence_ids]
         in_prompt = tuple(
-            first and end <= starts and starts > 0
-            for first, (_, end) in zip(in_first, encoding.offsets, strict=True)
+            first and end <= starts and starts > 0 for first, (_, end) in zip(in_first, encoding.offsets, strict=True)
         )
         offsets = tuple(
             (max(0, start - starts), max(0, end - starts)) if first else (start, end)

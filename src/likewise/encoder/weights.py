@@ -91,8 +91,9 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Any, frozens
 @contextlib.contextmanager
 def _quiet_transformers() -> Iterator[None]:
     """Silence the loader's bar and report: what matters of them is checked and said in our own words."""
-    from transformers.utils import logging
+    from transformers.utils import logging as library_log
 
+    logging: Any = library_log
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

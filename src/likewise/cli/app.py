@@ -1,0 +1,59 @@
+"""The ``likewise`` command: every subcommand in one place. Nothing heavy is imported until a command runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from likewise import __version__
+from likewise.cli import convert, demo, encode, evaluate, fit, inspect, models, similarity
+from likewise.errors import Cancelled, LikewiseError
+
+app = typer.Typer(
+    help="A microscope for text similarity: embed, search, explain and improve BERT-like encoders.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (convert, demo, encode, fit, inspect, models, similarity):
+    app.command(command.__name__.rsplit(".", 1)[-1])(getattr(command, command.__name__.rsplit(".", 1)[-1]))
+app.add_typer(evaluate.app, name="evaluate")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"likewise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options that stand before any command."""
+
+
+def main() -> None:
+    """Run the command line: a mistake that the user can mend becomes one line on stderr and exit code 2."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("likewise: %(message)s"))
+    logging.getLogger("likewise").addHandler(handler)
+    logging.getLogger("likewise").propagate = False
+    try:
+        app()
+    except Cancelled:
+        sys.exit(130)
+    except LikewiseError as error:
+        typer.echo(f"likewise: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

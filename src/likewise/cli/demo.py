@@ -1,0 +1,32 @@
+"""``likewise demo``: a first look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli.screen import show_table
+from likewise.cli.settings import EncoderSettings, RunSettings, with_settings
+
+
+@with_settings
+def demo(
+    encoder: EncoderSettings,
+    run: RunSettings,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("out/demo.html"),
+) -> None:
+    """Look at a few texts through the bundled model and write a page about it."""
+    from likewise.reports.demo import write_demo
+    from likewise.studies.demo import demo as run_demo
+
+    result = run_demo(run.load(encoder.model, **encoder.reading()))
+    numbers = [str(place + 1) for place in range(len(result.texts))]
+    rows = [
+        (f"{place + 1} {text}", *map(float, row))
+        for place, (text, row) in enumerate(zip(result.texts, result.similarity, strict=True))
+    ]
+    show_table(("how similar the model finds these", *numbers), rows)
+    show_table(("kind of pair", "pairs", "mean score 0-5", "mean cosine"), result.kinds)
+    typer.echo(f"the whole of it: {write_demo(result, out)}")

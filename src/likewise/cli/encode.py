@@ -1,0 +1,39 @@
+"""``likewise encode``: a file of texts -> vectors on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli.screen import notice, progress_bar, show_json
+from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSettings, RunSettings, with_settings
+
+
+@with_settings
+def encode(
+    file: Annotated[str, typer.Argument(help="A csv, tsv, jsonl or txt file (.gz too), or a name such as stsb/test.")],
+    out: Annotated[Path, typer.Option(help="The folder for vectors.npy, ids.jsonl and manifest.json.")],
+    encoder: EncoderSettings,
+    reading: ReadingSettings,
+    run: RunSettings,
+    files: FileSettings,
+    prompt: Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Encode a file of any size; the same command again goes on where it stopped."""
+    from likewise.studies.encoding import TextSource, encode_file
+
+    model = reading.apply(run.load(encoder.model, **encoder.reading()))
+    source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
+    with progress_bar() as progress:
+        done = encode_file(model, source, out, prompt=prompt, progress=progress)
+    if done.skipped.count:
+        notice(str(done.skipped))
+    if as_json:
+        facts = {"rows": done.manifest.rows, "dimension": done.manifest.dimension}
+        return show_json(
+            {"folder": str(out)} | facts | {"truncated": done.manifest.truncated, "skipped": done.skipped.count}
+        )
+    typer.echo(f"{done.manifest.rows} vectors of {done.manifest.dimension} dimensions in {out}")

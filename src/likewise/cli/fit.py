@@ -1,0 +1,36 @@
+"""``likewise fit``: post-processing fitted on a corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli.screen import progress_bar
+from likewise.cli.settings import EncoderSettings, FileSettings, ReadingSettings, RunSettings, with_settings
+
+
+@with_settings
+def fit(
+    file: Annotated[str, typer.Argument(help="The texts to fit on: a file or a name.")],
+    out: Annotated[Path, typer.Option(help="The file to write, such as whitening.safetensors.")],
+    encoder: EncoderSettings,
+    reading: ReadingSettings,
+    run: RunSettings,
+    files: FileSettings,
+    kind: Annotated[str, typer.Option(help="whitening, all-but-the-top or standardisation.")] = "whitening",
+    dim: Annotated[
+        int | None, typer.Option(help="Whitening: dimensions to keep; all-but-the-top: directions to remove.")
+    ] = None,
+) -> None:
+    """Fit a post-processing of vectors on a corpus, to be used with --post."""
+    from likewise.studies.encoding import TextSource, fit_on_file
+
+    model = reading.apply(run.load(encoder.model, **encoder.reading()))
+    source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
+    with progress_bar() as progress:
+        fitted = fit_on_file(model, source, kind, dim, progress)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    fitted.save(out)
+    typer.echo(f"{fitted.kind}, {fitted.matrix.shape[0]} -> {fitted.matrix.shape[1]} dimensions, in {out}")

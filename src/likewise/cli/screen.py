@@ -1,0 +1,67 @@
+"""The screen: tables and JSON on stdout, progress and notices on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer
+
+from likewise.progress import Progress
+
+
+def show_json(document: Any) -> None:
+    """Print exactly one JSON document; numbers that JSON does not know become null."""
+    typer.echo(json.dumps(_finite(document), ensure_ascii=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
+    """Print a table; numbers are set to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
+    for place, name in enumerate(header):
+        numeric = bool(rows) and all(isinstance(row[place], (int, float)) for row in rows)
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        # Text, not str: a user's "[bold]" is a text and no markup.
+        table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else str(cell)) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def notice(message: str) -> None:
+    """Say something on stderr, where it cannot spoil a JSON document."""
+    typer.echo(f"likewise: {message}", err=True)
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A bar on stderr with rate and time left, shown only on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def progress(done: int, total: int | None, note: str) -> None:
+            if note not in tasks:
+                tasks[note] = bar.add_task(note, total=total)
+            bar.update(tasks[note], completed=done, total=total)
+
+        yield progress

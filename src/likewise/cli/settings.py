@@ -1,0 +1,158 @@
+"""Options that several commands share, written once and merged into each command's own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from likewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from likewise.data import Columns
+    from likewise.encoder import Encoder
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+MODEL_HELP = "A folder, minilm (bundled), a short name (see: likewise models), or a Hugging Face hub id."
+POOLING_HELP = "cls, last, max, mean, mean-sqrt-len, weighted or pooler; join several with +. Default: the model's own."
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a model runs."""
+
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto"
+    threads: Annotated[int | None, typer.Option(help="Threads; default: all cores.", min=1)] = None
+    backend: Annotated[str, typer.Option(help="torch, onnx or onnx-int8.")] = "torch"
+    dtype: Annotated[str, typer.Option(help="float32, float64, float16 or bfloat16.")] = "float32"
+
+    def load(self, model: str, **reading: Any) -> Encoder:
+        """Load a model to run in this way."""
+        from likewise.encoder import Encoder
+
+        return Encoder.load(
+            model, device=self.device, threads=self.threads, backend=self.backend, dtype=self.dtype, **reading
+        )
+
+
+@dataclass(frozen=True)
+class ReadingSettings:
+    """How vectors are read off a model, beside the pooling."""
+
+    layer: Annotated[
+        str, typer.Option(help="A layer (0 is the embeddings, -1 the last), several as 1,6 to average, or first-last.")
+    ] = "-1"
+    special_tokens: Annotated[bool, typer.Option(help="Whether special tokens count in pooling.")] = True
+    heads: Annotated[bool, typer.Option(help="Apply the model's own dense heads.")] = True
+    truncate_dim: Annotated[int | None, typer.Option(help="Keep only the first dimensions.", min=1)] = None
+    post: Annotated[Path | None, typer.Option(help="A post-processing file made by: likewise fit.")] = None
+
+    def apply(self, encoder: Encoder) -> Encoder:
+        """The encoder, read in this way."""
+        encoder = encoder.with_reading(
+            layer=parse_layer(self.layer), special_tokens=self.special_tokens, heads=self.heads
+        )
+        if self.truncate_dim is not None:
+            encoder = encoder.with_reading(truncate_dim=self.truncate_dim)
+        if self.post is None:
+            return encoder
+        from likewise.encoder.postprocessing import PostProcessing
+
+        return encoder.with_postprocessing(PostProcessing.load(self.post))
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """Which model, read how."""
+
+    model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm"
+    pooling: Annotated[str | None, typer.Option(help=POOLING_HELP)] = None
+
+    def reading(self) -> dict[str, Any]:
+        """The options that differ from the model's own."""
+        return {} if self.pooling is None else {"pooling": self.pooling}
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """How a file of texts or pairs is read."""
+
+    data_dir: Annotated[Path | None, typer.Option(help="Where names such as stsb/test are looked up.")] = None
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad rows.")] = False
+    text_column: Annotated[str | None, typer.Option(help="The column of texts.")] = None
+    left_column: Annotated[str | None, typer.Option(help="The column of a pair's first text.")] = None
+    right_column: Annotated[str | None, typer.Option(help="The column of a pair's second text.")] = None
+    score_column: Annotated[str | None, typer.Option(help="The column of scores.")] = None
+    id_column: Annotated[str | None, typer.Option(help="The column of ids.")] = None
+
+    def columns(self) -> Columns:
+        """The columns given by the user; the others are guessed."""
+        from likewise.data import Columns
+
+        return Columns(
+            text=self.text_column,
+            left=self.left_column,
+            right=self.right_column,
+            score=self.score_column,
+            id=self.id_column,
+        )
+
+
+KEYWORD = inspect.Parameter.KEYWORD_ONLY  # typer passes everything by name, so that order does not matter
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def with_settings(command: Command) -> Command:
+    """Spread each parameter whose type is a settings dataclass into that dataclass's options.
+
+    The command is called with the assembled dataclasses; typer sees the options.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if kind in SETTINGS}
+    parameters = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        own = parameter.replace(annotation=hints[name], kind=KEYWORD)
+        parameters += _options(groups[name]) if name in groups else [own]
+
+    @functools.wraps(command)
+    def spread(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        command(**given)
+
+    spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    spread.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return spread  # type: ignore[return-value]
+
+
+SETTINGS: Sequence[Any] = (RunSettings, ReadingSettings, EncoderSettings, FileSettings)
+
+
+def _options(kind: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=hints[field.name])
+        for field in fields(kind)
+    ]
+
+
+def parse_layer(text: str) -> int | str | list[int]:
+    """Read ``--layer``: a number, several with commas, or first-last.
+
+    >>> parse_layer("1,6")
+    [1, 6]
+    """
+    if text == "first-last":
+        return text
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"--layer takes a number, several as 1,6, or first-last, not {text!r}") from error
+    return numbers[0] if len(numbers) == 1 else numbers

@@ -1,0 +1,1 @@
+"""The drawing room: arrays and labels -> Axes, SVG, HTML; what results use to show themselves."""

@@ -1,0 +1,45 @@
+"""Axes: where figures begin and end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import MissingExtra, UsageError
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def axes_or_new(ax: Any = None) -> Any:
+    """The given Axes, or those of a new figure that belongs to no window."""
+    return grid_of_axes(1)[0] if ax is None else ax
+
+
+def grid_of_axes(count: int, size: tuple[float, float] = (4.2, 4.0)) -> Sequence[Any]:
+    """``count`` Axes in one figure, as square as it goes.
+
+    >>> len(grid_of_axes(3))
+    3
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "plots") from error
+    columns = math.ceil(math.sqrt(count))
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
+    return grid
+
+
+def save_figure(ax: Any, path: Path) -> Path:
+    """Write the figure that an Axes belongs to; the ending chooses the format."""
+    if path.suffix.lower() not in FORMATS:
+        raise UsageError(f"cannot draw to {path.name!r}; end it with {', '.join(FORMATS)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ax.figure.savefig(path, dpi=150)
+    return path

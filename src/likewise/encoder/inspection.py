@@ -1,0 +1,171 @@
+"""Inspection: what the model makes of a text, token by token, and what it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from likewise.encoder import forward
+from likewise.encoder.encoder import Encoder
+from likewise.encoder.forward import Batch
+from likewise.encoder.tokens import TokenizedText
+from likewise.errors import DataError
+
+PURPOSES = {
+    "cls": "opens every sequence; its state can stand for the whole text",
+    "bos": "opens every sequence",
+    "sep": "closes a text and separates the two texts of a pair",
+    "eos": "closes a text; in decoders its state has seen every token",
+    "pad": "fills shorter texts of a batch up; the mask hides it",
+    "mask": "stands for a hidden token, in training and in perturbation tests",
+    "unk": "stands for what the vocabulary does not know",
+}
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """The model in numbers."""
+
+    name: str
+    family: str
+    vocabulary: int
+    layers: int
+    hidden_size: int
+    feed_forward_size: int
+    heads: int
+    parameters: int
+    max_tokens: int
+    pooling: str
+    dimension: int
+    prompts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class TokenFacts:
+    """One token of a text: mask 0 is padding."""
+
+    token: str
+    id: int
+    type: int
+    mask: int
+    special: bool
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """One text as the model sees it."""
+
+    text: str
+    decoded: str
+    tokens: tuple[TokenFacts, ...]
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class SpecialToken:
+    """A special token and what it is for."""
+
+    role: str
+    token: str
+    id: int
+    purpose: str
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A model, its special tokens, the texts as a padded batch, and the shapes of what comes out."""
+
+    model: ModelFacts
+    special_tokens: tuple[SpecialToken, ...]
+    texts: tuple[TextFacts, ...]
+    outputs: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts and lists."""
+        return asdict(self)
+
+
+def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -> Inspection:
+    """Look at texts through an encoder.
+
+    >>> inspection = inspect(Encoder.load("minilm", device="cpu"), ["Hello there"])
+    >>> [token.token for token in inspection.texts[0].tokens]
+    ['[CLS]', 'hello', 'there', '[SEP]']
+    """
+    if not texts:
+        raise DataError("no text to inspect; give at least one")
+    tokens = encoder.tokenize(texts, prompt)
+    width = max(1, *(len(text) for text in tokens))
+    facts = tuple(_text_facts(encoder, text, width) for text in tokens)
+    return Inspection(_model_facts(encoder), special_tokens(encoder), facts, _outputs(encoder, facts))
+
+
+def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
+    """The special tokens that the tokenizer has, in a fixed order of roles."""
+    tokenizer = encoder.tokenizer.hugging_face
+    return tuple(
+        SpecialToken(role, token, int(tokenizer.convert_tokens_to_ids(token)), purpose)
+        for role, purpose in PURPOSES.items()
+        if (token := getattr(tokenizer, f"{role}_token", None)) is not None
+    )
+
+
+def _model_facts(encoder: Encoder) -> ModelFacts:
+    anatomy = encoder.anatomy
+    block = anatomy.blocks[0]
+    return ModelFacts(
+        name=encoder.name,
+        family=anatomy.family,
+        vocabulary=anatomy.embeddings.word.num_embeddings,
+        layers=anatomy.layers,
+        hidden_size=anatomy.hidden_size,
+        feed_forward_size=block.feed_forward.up.weight.shape[0],
+        heads=block.attention.heads,
+        parameters=sum(weight.numel() for weight in encoder.model.parameters()),
+        max_tokens=encoder.tokenizer.limit,
+        pooling=encoder.reading.pooling,
+        dimension=encoder.dimension,
+        prompts=dict(encoder.recipe.prompts),
+    )
+
+
+def _text_facts(encoder: Encoder, text: TokenizedText, width: int) -> TextFacts:
+    tokenizer = encoder.tokenizer.hugging_face
+    rows = [
+        TokenFacts(token, number, kind, 1, special, span)
+        for token, number, kind, special, span in zip(
+            text.tokens, text.ids, text.types, text.special, text.offsets, strict=True
+        )
+    ]
+    pad = tokenizer.pad_token_id or 0
+    name = tokenizer.pad_token or "(padding)"
+    rows += [TokenFacts(name, pad, 0, 0, True, (0, 0))] * (width - len(rows))
+    return TextFacts(str(text.text), tokenizer.decode(list(text.ids)), tuple(rows), text.truncated)
+
+
+def _outputs(encoder: Encoder, texts: tuple[TextFacts, ...]) -> dict[str, str]:
+    """Run the padded batch and write down the shapes that really come out."""
+
+    def tensor(field: str) -> torch.Tensor:
+        rows = [[getattr(token, field) for token in text.tokens] for text in texts]
+        return torch.tensor(rows, dtype=torch.long, device=encoder.device)
+
+    batch = Batch(tensor("id"), tensor("type"), tensor("mask"))
+    with torch.inference_mode():
+        x = forward.embed(encoder.anatomy, batch)
+        steps = list(forward.layers(encoder.anatomy, x, batch.mask, maps=True))
+        assert steps[1].maps is not None and batch.mask is not None
+        vector = encoder.finish(encoder.pool(encoder.layer_states(batch), batch.mask))
+    shapes = {
+        "embeddings": str(tuple(x.shape)),
+        "hidden_states": f"{len(steps)} x {tuple(steps[0].states.shape)}",
+        "attentions": f"{len(steps) - 1} x {tuple(steps[1].maps.shape)}",
+        "last_hidden_state": str(tuple(steps[-1].states.shape)),
+    }
+    if encoder.anatomy.pooler is not None:
+        shapes["pooler_output"] = str((len(texts), encoder.anatomy.hidden_size))
+    return shapes | {"sentence_vectors": str(tuple(vector.shape))}

@@ -1,0 +1,216 @@
+"""ONNX Runtime as a backend: the layers run there, exported from our own forward pass; pooling stays ours.
+
+Exports are kept in the user's cache, by the hash of the weights and the layers that are read. Each call runs on
+one thread and several calls run side by side, which beats several threads inside one call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import shutil
+import tempfile
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from likewise.encoder.forward import Batch
+from likewise.encoder.similarity import similarity, unit
+from likewise.errors import MissingExtra, ModelError, UsageError
+from likewise.paths import user_cache
+from likewise.sample import sample_sentences
+
+if TYPE_CHECKING:
+    from likewise.encoder.encoder import Encoder
+
+BACKENDS = ("torch", "onnx", "onnx-int8")
+EXPORT_VERSION = 1
+MIN_COSINE, MIN_OVERLAP, TOP = 0.98, 0.85, 10
+
+
+@dataclass(frozen=True)
+class Int8Check:
+    """How close 8-bit vectors are to float32's on the sample corpus."""
+
+    mean_cosine: float
+    top10_overlap: float
+
+    def require(self, name: str) -> None:
+        """Refuse a model that 8 bits distort."""
+        if self.mean_cosine < MIN_COSINE or self.top10_overlap < MIN_OVERLAP:
+            raise ModelError(
+                f"{name} in 8 bits has mean cosine {self.mean_cosine:.3f} with float32 and top-{TOP} overlap"
+                f" {self.top10_overlap:.2f} (needed: {MIN_COSINE} and {MIN_OVERLAP}); use --backend onnx"
+            )
+
+
+@dataclass(frozen=True)
+class OnnxBackend:
+    """Runs an encoder's layers in ONNX Runtime; ``kind`` is onnx or onnx-int8."""
+
+    kind: str
+
+    def attached(self, encoder: Encoder) -> Encoder:
+        """The encoder on this backend; an 8-bit one is checked against float32 first."""
+        attached = replace(encoder, backend=self)
+        if self.kind == "onnx-int8":
+            int8_check(attached).require(encoder.name)
+        return attached
+
+    def states(
+        self, encoder: Encoder, ids: list[list[int]], batches: Iterable[list[int]]
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        """Batches of places -> places and states (B, T, D), in order, a few batches ahead of the reader."""
+        session = self._session(encoder)
+        workers = torch.get_num_threads()
+
+        def run(places: list[int]) -> Tensor:
+            rows = np.array([ids[place] for place in places], dtype=np.int64)
+            # 8 bits: one text a call, or the scale of the activations would depend on the neighbours.
+            pieces = np.split(rows, len(rows)) if self.kind == "onnx-int8" else [rows]
+            return torch.from_numpy(np.concatenate([session.run(None, {"ids": piece})[0] for piece in pieces]))
+
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: deque[tuple[list[int], Future[Tensor]]] = deque()
+            for places in batches:
+                waiting.append((places, pool.submit(run, places)))
+                if len(waiting) > 2 * workers:
+                    done, future = waiting.popleft()
+                    yield done, future.result()
+            for done, future in waiting:
+                yield done, future.result()
+
+    def _session(self, encoder: Encoder) -> Any:
+        path = exported(encoder, self.kind)
+        if path not in _SESSIONS:
+            _SESSIONS[path] = _open_session(path)
+        return _SESSIONS[path]
+
+
+_SESSIONS: dict[Path, Any] = {}
+
+
+def attach_backend(encoder: Encoder, kind: str) -> Encoder:
+    """The encoder with its layers run by ``kind``, one of ``BACKENDS``."""
+    if kind not in BACKENDS:
+        raise UsageError(f"unknown backend {kind!r}; choose from {', '.join(BACKENDS)}")
+    if kind == "torch":
+        return replace(encoder, backend=None)
+    _require_packages()
+    if encoder.device.type != "cpu":
+        raise UsageError(f"backend {kind} runs on the cpu; add --device cpu")
+    return OnnxBackend(kind).attached(encoder)
+
+
+def int8_check(encoder: Encoder) -> Int8Check:
+    """Compare an 8-bit encoder with float32 on the sample corpus; remembered beside the export."""
+    memory = exported(encoder, "onnx-int8").with_name(f"check-{encoder.reading.pooling}.json")
+    if memory.exists():
+        return Int8Check(**json.loads(memory.read_text(encoding="utf-8")))
+    texts = sample_sentences()
+    ours, theirs = unit(replace(encoder, backend=None).encode(texts)), unit(encoder.encode(texts))
+    check = Int8Check(float((ours * theirs).sum(1).mean()), top_overlap(ours, theirs))
+    memory.write_text(json.dumps(vars(check)), encoding="utf-8")
+    return check
+
+
+def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: int = TOP) -> float:
+    """Mean share of common texts among each text's nearest ``top``: two sets of vectors (n, d) of the same texts."""
+    shares = []
+    for scores, others in zip(similarity(left, left), similarity(right, right), strict=True):
+        # One more than wanted: each text is its own nearest.
+        near, also = (set(np.argsort(-row)[: top + 1]) for row in (scores, others))
+        shares.append((len(near & also) - 1) / top)
+    return float(np.mean(shares))
+
+
+def exported(encoder: Encoder, kind: str) -> Path:
+    """The exported file for an encoder's weights and layers; made on first use, beside and renamed."""
+    layers = "-".join(map(str, encoder.reading.layers_of(encoder.anatomy.layers)))
+    folder = user_cache() / "onnx" / f"{encoder.hash[:24]}-{layers}-v{EXPORT_VERSION}"
+    path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
+    try:
+        with _quiet_export():
+            if kind == "onnx-int8":
+                _quantise(exported(encoder, "onnx"), draft / path.name)
+            else:
+                _export(encoder, draft / path.name)
+        # A large model has its weights in a second file, which must be there before the first is.
+        for made in sorted(draft.iterdir(), key=lambda made: made.name == path.name):
+            made.replace(folder / made.name)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return path
+
+
+class _Layers(nn.Module):
+    """Our forward pass in the shape that the exporter takes."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.model, self.encoder = encoder.model, encoder
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.encoder.layer_states(Batch(ids))
+
+
+def _export(encoder: Encoder, path: Path) -> None:
+    batch = torch.export.Dim("batch", min=1, max=65536)
+    tokens = torch.export.Dim("tokens", min=1, max=encoder.tokenizer.limit)
+    with torch.no_grad():
+        program = torch.onnx.export(
+            _Layers(encoder), (torch.ones(2, min(7, encoder.tokenizer.limit), dtype=torch.long),), dynamo=True,
+            input_names=["ids"], output_names=["states"], dynamic_shapes=({0: batch, 1: tokens},), verbose=False,
+        )  # fmt: skip
+    assert program is not None
+    program.save(str(path))
+
+
+def _quantise(source: Path, path: Path) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    # Unsigned or per-tensor weights and the full range were measured: they fail the check below.
+    quantize_dynamic(str(source), str(path), weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
+
+
+def _open_session(path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _require_packages() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra(str(error.name), "onnx") from error
+
+
+@contextlib.contextmanager
+def _quiet_export() -> Iterator[None]:
+    """The exporter and the quantiser log what concerns their developers."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

@@ -1,0 +1,230 @@
+"""Streams: any number of texts -> a memory-mapped array on disk, in bounded memory, resumable at any moment.
+
+float32 is not bitwise equal across batch shapes, so the stream is cut into windows by input position alone; a
+window is encoded and committed whole. What a run left behind is therefore what an uninterrupted run would have
+written, and going on gives the same bytes in the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from likewise.encoder.batches import TOKEN_BUDGET
+from likewise.encoder.encoder import Encoder, report_truncation
+from likewise.errors import DataError, UsageError
+from likewise.progress import Progress, Ticker
+
+FORMAT = 1
+WINDOW_TEXTS = 4096
+WINDOW_CHARACTERS = 16_000_000
+VECTORS, IDS, MANIFEST, POSTPROCESSING = "vectors.npy", "ids.jsonl", "manifest.json", "postprocessing.safetensors"
+
+IdAndText = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder of vectors holds, how it was made and how far it got."""
+
+    settings: dict[str, Any]
+    dimension: int
+    rows: int = 0
+    truncated: int = 0
+    ids_bytes: int = 0
+    texts_sha256: str = ""
+    complete: bool = False
+
+    def write(self, folder: Path) -> None:
+        """Commit: written beside and renamed, so that the old or the new one is there, never half of one."""
+        draft = folder / f"{MANIFEST}.draft"
+        with draft.open("w", encoding="utf-8") as stream:
+            json.dump(asdict(self), stream, indent=1, ensure_ascii=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(folder / MANIFEST)
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest | None:
+        """The folder's manifest, or None where there is none."""
+        path = folder / MANIFEST
+        if not path.exists():
+            return None
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{path} is not a manifest ({error}); give another --out") from error
+
+
+def encode_stream(
+    encoder: Encoder,
+    items: Iterable[IdAndText],
+    folder: Path,
+    *,
+    prompt: str | None = None,
+    total: int | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Encode (id, text) items into ``folder``; a folder that was begun with the same settings is gone on with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise UsageError(f"another process is writing to {folder}; wait for it or give another --out") from error
+    try:
+        prompt = encoder.recipe.prompt_for(None) if prompt is None else prompt
+        done = _begun(encoder, folder, prompt)
+        return _go_on(encoder, iter(items), folder, done, Ticker(progress, total, "texts"))
+    finally:
+        lock.release()
+
+
+def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
+    """The memory-mapped vectors (n, d) of a finished folder, and their ids."""
+    manifest = Manifest.read(folder)
+    if manifest is None:
+        raise DataError(f"{folder} holds no vectors; make them with: likewise encode FILE --out {folder}")
+    if not manifest.complete:
+        raise DataError(f"{folder} is unfinished at {manifest.rows} rows; run the same likewise encode again")
+    lines = (folder / IDS).read_text(encoding="utf-8").splitlines()
+    return np.load(folder / VECTORS, mmap_mode="r"), [json.loads(line) for line in lines]
+
+
+def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
+    """The manifest to go on from: the folder's own, if its settings are these, or a new one."""
+    settings: dict[str, Any] = {
+        "format": FORMAT,
+        "model": encoder.name,
+        "model_sha256": encoder.hash,
+        "backend": "torch" if encoder.backend is None else encoder.backend.kind,
+        "dtype": str(encoder.anatomy.dtype).removeprefix("torch."),
+        "device": encoder.device.type,
+        "prompt": prompt,
+        **asdict(encoder.reading),
+        "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
+        "threads": torch.get_num_threads(),
+        "token_budget": TOKEN_BUDGET,
+        "window_texts": WINDOW_TEXTS,
+        "window_characters": WINDOW_CHARACTERS,
+    }
+    settings = json.loads(json.dumps(settings))  # as it will be read back: tuples are lists there
+    found = Manifest.read(folder)
+    if found is None:
+        if strangers := [path.name for path in folder.iterdir() if path.name != ".lock"]:
+            known = {VECTORS, IDS, POSTPROCESSING, f"{MANIFEST}.draft"}
+            if not set(strangers) <= known:
+                raise UsageError(f"{folder} already holds {sorted(strangers)[0]}; give a new or empty folder as --out")
+        if encoder.postprocessing is not None:
+            encoder.postprocessing.save(folder / POSTPROCESSING)
+        return Manifest(settings, encoder.dimension)
+    for key, value in settings.items():
+        if found.settings.get(key) != value:
+            raise UsageError(
+                f"{folder} was begun with {key} {found.settings.get(key)!r}, not {value!r};"
+                " use the same settings or give another --out"
+            )
+    return found
+
+
+def _go_on(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker) -> Manifest:
+    digest = hashlib.sha256()
+    _skip(items, done, digest, ticker)
+    with _opened(folder / VECTORS) as vectors, _opened(folder / IDS) as ids:
+        # Whatever lies beyond the last commit is from a window that was cut short.
+        header = len(_header(0, done.dimension))
+        vectors.truncate(header + done.rows * done.dimension * 4)
+        ids.truncate(done.ids_bytes)
+        for window in _windows(items):
+            _add_to(digest, window)
+            done = _append(encoder, window, done, (vectors, ids), ticker.part())
+            done = replace(done, texts_sha256=digest.hexdigest())
+            done.write(folder)
+        _write_at(vectors, 0, _header(done.rows, done.dimension))
+    done = replace(done, complete=True)
+    done.write(folder)
+    ticker.close()
+    report_truncation(done.truncated, done.rows, encoder.tokenizer.limit)
+    return done
+
+
+def _append(
+    encoder: Encoder,
+    window: list[IdAndText],
+    done: Manifest,
+    files: tuple[BinaryIO, BinaryIO],
+    progress: Progress,
+) -> Manifest:
+    """Write one window's rows behind the committed ones; they count only once the manifest says so."""
+    vectors, ids = files
+    texts = [text for _, text in window]
+    encoded = encoder.encode_counted(texts, prompt=done.settings["prompt"], progress=progress)
+    names = "".join(json.dumps(name, ensure_ascii=False) + "\n" for name, _ in window).encode("utf-8", "replace")
+    rows = done.rows + len(window)
+    _write_at(vectors, 0, _header(rows, done.dimension))
+    place = len(_header(rows, done.dimension)) + done.rows * done.dimension * 4
+    _write_at(vectors, place, np.ascontiguousarray(encoded.vectors, dtype="<f4").tobytes())
+    _write_at(ids, done.ids_bytes, names)
+    truncated = done.truncated + encoded.truncated
+    return replace(done, rows=rows, ids_bytes=done.ids_bytes + len(names), truncated=truncated)
+
+
+def _skip(items: Iterator[IdAndText], done: Manifest, digest: hashlib._Hash, ticker: Ticker) -> None:
+    """Pass over the committed rows and make sure that they are the same texts as then."""
+    for _ in range(done.rows):
+        item = next(items, None)
+        if item is None:
+            raise DataError(f"the input now has fewer than the {done.rows} rows already encoded; give another --out")
+        _add_to(digest, [item])
+        ticker.add()
+    if done.rows and digest.hexdigest() != done.texts_sha256:
+        raise DataError("the input is not the one that this folder was begun with; give another --out")
+
+
+def _add_to(digest: hashlib._Hash, window: list[IdAndText]) -> None:
+    for name, text in window:
+        digest.update(json.dumps([name, text]).encode())
+
+
+def _windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
+    """Cut by number of texts, or sooner by number of characters, so that huge texts stay in bounds too."""
+    window: list[IdAndText] = []
+    characters = 0
+    for item in items:
+        window.append(item)
+        characters += len(item[1])
+        if len(window) == WINDOW_TEXTS or characters >= WINDOW_CHARACTERS:
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
+
+
+def _opened(path: Path) -> BinaryIO:
+    return path.open("r+b" if path.exists() else "w+b")
+
+
+def _write_at(stream: BinaryIO, place: int, data: bytes) -> None:
+    stream.seek(place)
+    stream.write(data)
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def _header(rows: int, dimension: int) -> bytes:
+    """The .npy header; numpy pads it so that its length does not change with the number of rows."""
+    buffer = io.BytesIO()
+    shape = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
+    np.lib.format.write_array_header_1_0(buffer, shape)
+    return buffer.getvalue()

@@ -1,0 +1,1 @@
+"""The reports room: results -> pages, tables, folders."""

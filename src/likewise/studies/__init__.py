@@ -1,0 +1,1 @@
+"""The studies room: an encoder and several rooms -> one combined result."""
