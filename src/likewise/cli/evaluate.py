@@ -58,14 +58,12 @@ def sts(
             notice(f"{result.name}: {result.skipped} bad rows skipped, {result.truncated} texts cut at the limit")
     if as_json:
         return show_json(table.to_json())
-    show_table(HEADER, [_row(result) for result in table.results])
+    show_table(HEADER, [_row(result) for result in table.results], "with bootstrap 95 % intervals")
 
 
-HEADER = ("data", "model", "pooling", "n", "Spearman", "95 %", "Pearson", "95 %", "MSE (scaled)", "95 %")
+HEADER = ("data", "model", "pooling", "n", "Spearman", "Pearson", "scaled MSE")
 
 
 def _row(result: StsResult) -> tuple[object, ...]:
-    cells: list[object] = [result.name, result.model, result.pooling, result.n]
-    for interval in result.agreement.values():
-        cells += [interval.value, f"{interval.low:.3f}-{interval.high:.3f}"]
-    return tuple(cells)
+    agreement = [f"{one.value:.4f}\n{one.low:.3f}-{one.high:.3f}" for one in result.agreement.values()]
+    return result.name, result.model, result.pooling, result.n, *agreement

@@ -12,6 +12,9 @@ import typer
 
 from likewise.progress import Progress
 
+SHORT_LETTERS = 12
+"""Cells up to this length are not broken over lines."""
+
 
 def show_json(document: Any) -> None:
     """Print exactly one JSON document; numbers that JSON does not know become null."""
@@ -35,12 +38,17 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: s
 
     table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
     for place, name in enumerate(header):
-        numeric = bool(rows) and all(isinstance(row[place], (int, float)) for row in rows)
-        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+        cells = [row[place] for row in rows]
+        numeric = bool(rows) and all(isinstance(cell, (int, float)) for cell in cells)
+        lines = [line for cell in cells for line in str(cell).splitlines()]
+        short = max(map(len, lines), default=0) <= SHORT_LETTERS
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", no_wrap=numeric or short)
     for row in rows:
         # Text, not str: a user's "[bold]" is a text and no markup.
         table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else str(cell)) for cell in row))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    # Into a file or a pipe there is no screen to fit.
+    console.print(table, width=None if console.is_terminal else 160)
 
 
 def notice(message: str) -> None:
