@@ -1,0 +1,44 @@
+# Two commands need nothing but Python 3.11 and a package index:  make demo  and  make test
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# torch comes first and by its pin: a looser request may pull gigabytes of CUDA packages.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test setup check lint bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/likewise demo --out out/demo.html
+
+test: $(VENV)/.setup
+	$(BIN)/python -m pytest
+
+setup: $(VENV)/.setup
+
+check: lint test
+
+lint: $(VENV)/.setup
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/mypy
+
+bench: $(VENV)/.setup
+	for file in bench/*.py; do $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Likewise needs Python 3.11 or newer; try: make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) torch
+	$(INSTALL) -e ".[model,plots]"
+	@touch $@
+
+$(VENV)/.setup: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) torch
+	$(INSTALL) -e ".[all,dev]"
+	@touch $@ $(VENV)/.demo
