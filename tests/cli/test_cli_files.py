@@ -15,6 +15,8 @@ from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.stream import open_vectors
 from likewise.sample import sample_sentences
 
+pytest_plugins = ("command_line",)
+
 TEXTS = ["a cat sat", "the dog", "a cat sat on the sea", "red"]
 
 

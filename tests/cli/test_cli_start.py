@@ -14,6 +14,8 @@ import typer
 import likewise
 from likewise.cli.app import app
 
+pytest_plugins = ("command_line",)
+
 COMMAND = str(Path(sys.executable).with_name("likewise"))
 
 

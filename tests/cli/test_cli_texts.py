@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 
 from likewise.encoder import Encoder
 
+pytest_plugins = ("command_line",)
+
 MARKUP = ["[bold]not bold[/bold]", "<img src=x onerror=alert(1)>", "[link=file:///x]", "\\[red]"]
 LONG = "word " * 100
 
@@ -91,12 +93,10 @@ def test_options_reach_the_encoder(run_tiny: Any, tiny: Encoder, options: tuple[
     assert abs(found[0][0] - tiny.similarity("a cat", "the sea")[0, 0]) > 1e-4
 
 
-@pytest.mark.parametrize("command", ["inspect", "similarity"])
-def test_warnings_do_not_spoil_the_document(run_tiny: Any, command: str) -> None:
-    answer = run_tiny(command, LONG, "short", "--json")
-    assert one_document(answer.out)
-    if command == "similarity":
-        assert answer.err == "likewise: 1 of 1 texts were longer than 32 tokens and were cut there\n"
+def test_warnings_do_not_spoil_the_document(run_tiny: Any) -> None:
+    answer = run_tiny("similarity", LONG, "short", "--json")
+    assert one_document(answer.out)["right"] == ["short"]
+    assert answer.err == "likewise: 1 of 1 texts were longer than 32 tokens and were cut there\n"
 
 
 @pytest.mark.parametrize("text", MARKUP)
@@ -104,6 +104,23 @@ def test_markup_in_texts_is_text(run_tiny: Any, text: str) -> None:
     for command in (("inspect", text), ("similarity", text, text), ("similarity", text, text, "--matrix")):
         assert text in run_tiny(*command).out, command
     assert one_document(run_tiny("similarity", text, "b", "--json").out)["left"] == [text]
+
+
+def test_long_texts_stay_on_one_line_in_a_pipe(run_tiny: Any) -> None:
+    text = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+    assert text in run_tiny("similarity", "a", text).out
+
+
+def test_texts_are_encoded_once_in_a_matrix(run_tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, seen = Encoder.encode_counted, []
+
+    def counting(self: Encoder, texts: Any, **options: Any) -> Any:
+        seen.extend(texts)
+        return encode(self, texts, **options)
+
+    monkeypatch.setattr(Encoder, "encode_counted", counting)
+    run_tiny("similarity", "a cat", "the sea", "--matrix", "--json")
+    assert sorted(seen) == ["a cat", "the sea"]
 
 
 def test_several_threads_are_set(run_tiny: Any) -> None:

@@ -63,8 +63,6 @@ def make_model(folder: Path, name: str, max_seq_length: int | None = None) -> Se
 def save_new(model: SentenceTransformer, folder: Path) -> Path:
     """As sentence-transformers 6 saves it."""
     model.save(str(folder), create_model_card=False)
-    # The width of a cut is given to the constructor and is saved by hand, as published models do.
-    edit(folder / "config_sentence_transformers.json", truncate_dim=model.truncate_dim)
     return folder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -49,7 +49,7 @@ class Encoded:
     truncated: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Encoder:
     """A text encoder: a transformer with its tokenizer, its recipe and a way of reading vectors off it.
 
@@ -59,10 +59,10 @@ class Encoder:
     """
 
     name: str
-    model: Any
-    anatomy: Anatomy
-    tokenizer: Tokenizer
-    recipe: Recipe
+    model: Any = field(repr=False)
+    anatomy: Anatomy = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    recipe: Recipe = field(repr=False)
     reading: Reading
     folder: Path | None = None
     postprocessing: PostProcessing | None = None

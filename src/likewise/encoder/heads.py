@@ -19,7 +19,7 @@ HEAD_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dense:
     """activation(weight x + bias): weight (out, in), bias (out,) or None."""
 

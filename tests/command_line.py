@@ -1,4 +1,7 @@
-"""The command line in this process: arguments -> exit code, stdout, stderr."""
+"""The command line in this process: arguments -> exit code, stdout, stderr.
+
+A plugin and not a ``conftest.py`` of tests/cli, which would hide the one above it from ``from conftest import ...``.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,43 @@
+"""The demo page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+from likewise.encoder import Encoder
+from likewise.reports.demo import demo_page, write_demo
+from likewise.studies.demo import TEXTS, demo
+
+
+def test_page_shows_the_study(tiny: Encoder) -> None:
+    study = demo(tiny)
+    page = demo_page(study)
+    assert f"{study.sts.agreement['spearman'].value:.3f}" in page
+    for kind, count, score, cosine in study.kinds:
+        cells = "".join(f"<td class=number>{value}</td>" for value in (count, f"{score:.3f}", f"{cosine:.3f}"))
+        assert f"<tr><td>{kind}</td>{cells}</tr>" in page
+    svg = re.search(r"<svg.*?</svg>", page, re.DOTALL)
+    assert svg and len(re.findall("<rect", svg[0])) == len(TEXTS) ** 2
+    ElementTree.fromstring(svg[0])
+
+
+def test_texts_are_escaped_everywhere(tiny: Encoder) -> None:
+    attack = "<img src=x onerror=alert(1)>"
+    page = demo_page(demo(tiny, (attack, "[bold]plain[/bold]")))
+    assert "<img" not in page
+    assert page.count("&lt;img src=x onerror=alert(1)&gt;") >= 3  # the text, the label, the hints
+    assert "[bold]plain[/bold]" in page
+
+
+def test_page_needs_no_network(tiny: Encoder) -> None:
+    page = demo_page(demo(tiny)).replace("http://www.w3.org/2000/svg", "")  # a name, never fetched
+    assert not re.search(r"https?://|<script|<link|src=", page)
+
+
+def test_written_page(tiny: Encoder, tmp_path: Path) -> None:
+    study, path = demo(tiny, ("ein Café", "naïve 日本")), tmp_path / "a" / "b" / "page.html"
+    assert write_demo(study, path) == path
+    assert path.read_text(encoding="utf-8") == demo_page(study)
+    assert "日本" in path.read_bytes().decode("utf-8")
