@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +27,7 @@ def test_longest_first_and_full(lengths: list[int], budget: int) -> None:
     batches = list(exact_length_batches(lengths, budget))
     firsts = [lengths[batch[0]] for batch in batches]
     assert firsts == sorted(firsts, reverse=True)
-    for batch, following in zip(batches, batches[1:], strict=False):
+    for batch, following in pairwise(batches):
         length = lengths[batch[0]]
         if lengths[following[0]] == length > 0:
             assert (len(batch) + 1) * length > budget, "a batch with room is the last of its length"

@@ -41,7 +41,7 @@ TEXTS = [
     "[CLS] written [SEP] out [MASK]",
     "https://example.org/path?query=1&other=2#part",
 ]
-SHORT = sample_sentences()[:12] + ["", "a", "😀 日本", "the cat " * 9]
+SHORT = [*sample_sentences()[:12], "", "a", "😀 日本", "the cat " * 9]
 
 
 def gap(left: np.ndarray, right: np.ndarray) -> float:
@@ -58,8 +58,8 @@ def gpt_neo(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     tokenizer.backend_tokenizer.post_processor = None
     tokenizer.save_pretrained(folder)
     config = GPTNeoConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]],
-        window_size=4, max_position_embeddings=64, bos_token_id=2, eos_token_id=3,
+        vocab_size=len(tokenizer), hidden_size=16, num_layers=2, num_heads=4, window_size=4,
+        attention_types=[[["global", "local"], 1]], max_position_embeddings=64, bos_token_id=2, eos_token_id=3,
     )  # fmt: skip
     model = GPTNeoModel(config)
     randomise(model)
@@ -137,6 +137,7 @@ def test_no_texts_have_the_width_of_the_reading(tiny: Encoder, reading: Any) -> 
     assert tiny.with_reading(**reading).encode([]).shape == (0, tiny.with_reading(**reading).dimension)
 
 
+@pytest.mark.filterwarnings("ignore:TF32")
 @pytest.mark.parametrize(("dtype", "bound"), [("float64", 1e-6), ("float16", 2e-2), ("bfloat16", 0.15)])
 def test_vectors_are_float32_whatever_the_weights(dtype: str, bound: float, tiny_folder: Path, tiny: Encoder) -> None:
     encoder = Encoder.load(str(tiny_folder), device="cpu", dtype=dtype)
@@ -169,7 +170,16 @@ def plain_vectors(encoder: Encoder, layers: list[int], special: bool = True) -> 
 
 @pytest.mark.parametrize(
     ("layer", "layers"),
-    [(0, [0]), (1, [1]), (2, [2]), (-1, [2]), (-3, [0]), ([0, 2], [0, 2]), ([1, -1, 2], [1, 2]), ("first-last", [1, 2])],
+    [
+        (0, [0]),
+        (1, [1]),
+        (2, [2]),
+        (-1, [2]),
+        (-3, [0]),
+        ([0, 2], [0, 2]),
+        ([1, -1, 2], [1, 2]),
+        ("first-last", [1, 2]),
+    ],
 )
 def test_layers(layer: Layer, layers: list[int], tiny: Encoder) -> None:
     assert gap(tiny.encode(SHORT, layer=layer), plain_vectors(tiny, layers)) < 1e-6
@@ -288,6 +298,9 @@ def test_a_tokenizer_without_special_tokens(gpt_neo: Encoder) -> None:
     mixed = gpt_neo.encode(["", "two dogs", ""])
     assert not mixed[[0, 2]].any() and mixed[1].any()
     assert gpt_neo.encode([]).shape == (0, 16)
+
+
+def test_a_text_without_tokens_has_empty_states(gpt_neo: Encoder) -> None:
     empty, full = gpt_neo.states(["", "two dogs"])
     assert empty.hidden.shape == (3, 0, 16) and full.hidden.shape == (3, 2, 16)
 

@@ -88,6 +88,15 @@ def test_states_that_do_not_count_do_not_matter(name: str) -> None:
     assert torch.equal(POOLERS[name](states, mask), POOLERS[name](other, mask))
 
 
+@pytest.mark.parametrize("name", POOLERS)
+def test_half_precision_does_not_overflow(name: str) -> None:
+    states = torch.full((1, 500, 2), 3.0)
+    mask = torch.ones(1, 500, dtype=torch.long)
+    pooled = POOLERS[name](states.half(), mask)
+    assert pooled.dtype == torch.float16
+    assert torch.allclose(pooled.float(), POOLERS[name](states, mask), rtol=1e-2)
+
+
 def test_several_poolings_are_concatenated(tiny: Encoder) -> None:
     states, mask = torch.randn(4, 9, 16), ragged_mask()
     pooled = tiny.with_reading(pooling="cls+mean").pool(states, mask)

@@ -73,8 +73,8 @@ def save_old(model: SentenceTransformer, folder: Path) -> Path:
     for module in modules:
         module["type"] = "sentence_transformers.models." + module["type"].rsplit(".", 1)[-1]
     (folder / "modules.json").write_text(json.dumps(modules))
-    modes = model[1].pooling_mode
-    chosen = {key: mode in ((modes,) if isinstance(modes, str) else modes) for key, mode in CLASSIC_POOLING_KEYS.items()}
+    modes = [model[1].pooling_mode] if isinstance(model[1].pooling_mode, str) else model[1].pooling_mode
+    chosen = {key: mode in modes for key, mode in CLASSIC_POOLING_KEYS.items()}
     pooling = {"word_embedding_dimension": 16, "include_prompt": model[1].include_prompt, **chosen}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     limits = {"max_seq_length": model.max_seq_length, "do_lower_case": False}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -46,9 +47,8 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: s
     for row in rows:
         # Text, not str: a user's "[bold]" is a text and no markup.
         table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else str(cell)) for cell in row))
-    console = Console(highlight=False)
     # Into a file or a pipe there is no screen to fit.
-    console.print(table, width=None if console.is_terminal else 160)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def notice(message: str) -> None:

@@ -1,0 +1,191 @@
+"""The rooms of the house, held by walking the syntax trees of src/likewise.
+
+An import points strictly down the tiers; rooms of one tier never import each other. Imports inside functions and
+under TYPE_CHECKING count like all others.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import likewise
+
+ROOT = Path(likewise.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+TIERS = (
+    {"cli"},
+    {"server"},
+    {"reports"},
+    {"studies"},
+    {"retrieval", "explain", "geometry", "attention", "train"},
+    {"encoder", "grammar", "data"},
+    {"drawing", "metrics", "progress"},
+    {"sample", "paths"},
+    {"errors"},
+)
+TIER = {room: place for place, rooms in enumerate(TIERS) for room in rooms}
+
+MAX_FILE_LINES, MAX_BODY_LINES = 450, 45
+VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc"}
+MODELS = {"torch", "transformers", "tokenizers", "safetensors", "onnx", "onnxruntime", "sentence_transformers"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file of the package."""
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(source: str, package: str) -> Iterator[str]:
+    """Every imported dotted name, wherever the import stands; ``package`` is what dots are relative to."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def room_of(name: str) -> str | None:
+    """The room that an imported name lives in; None for other packages, "" for the package itself."""
+    first, _, rest = name.partition(".")
+    if first != "likewise":
+        return None
+    room = rest.split(".")[0]
+    lazy = likewise._HOMES.get(room, "").partition(".")[2]
+    return room if room in TIER else lazy
+
+
+def wrong_imports(source: str, package: str, room: str) -> list[str]:
+    """The imports of one source that do not point down."""
+    wrong = []
+    for name in imports(source, package):
+        target = room_of(name)
+        is_wrong = room != "cli" if target == "" else target not in (None, room) and TIER[target] <= TIER[room]
+        wrong += [name] if is_wrong else []
+    return wrong
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def rooms() -> list[tuple[Path, str]]:
+    """Each file with its room, the package's own __init__ left out."""
+    places = [(path, path.relative_to(ROOT).parts[0].removesuffix(".py")) for path in FILES]
+    return [(path, room) for path, room in places if room != "__init__"]
+
+
+def test_every_room_has_its_tier() -> None:
+    assert {room for _, room in rooms()} <= TIER.keys()
+
+
+def test_imports_point_down() -> None:
+    wrong = {}
+    for path, room in rooms():
+        module = module_of(path)
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        if found := wrong_imports(path.read_text(encoding="utf-8"), package, room):
+            wrong[module] = found
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "room"),
+    [
+        ("from likewise.encoder import Encoder", "data"),
+        ("import likewise.studies.sts as sts", "encoder"),
+        ("from likewise import studies", "explain"),
+        ("from likewise import Encoder", "grammar"),
+        ("from likewise import __version__", "studies"),
+        ("from ..encoder import tokens", "data"),
+        ("from .. import metrics", "sample"),
+        ("from likewise.paths import user_cache", "sample"),
+        ("from likewise.drawing.html import page", "metrics"),
+        ("def f():\n    from likewise.cli.screen import notice", "reports"),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from likewise.explain import x", "retrieval"),
+    ],
+)
+def test_walker_sees_a_wrong_import(source: str, room: str) -> None:
+    assert len(wrong_imports(source, f"likewise.{room}", room)) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "room"),
+    [
+        ("from likewise.errors import DataError\nimport numpy, torch", "sample"),
+        (
+            "from likewise.data import Columns\nfrom . import sts\nfrom .sts import x\nfrom ..encoder import y",
+            "studies",
+        ),
+        ("from likewise import Encoder, __version__", "cli"),
+        ("from likewise import errors", "drawing"),
+    ],
+)
+def test_walker_accepts_a_right_import(source: str, room: str) -> None:
+    assert wrong_imports(source, f"likewise.{room}", room) == []
+
+
+def test_nothing_is_imported_by_string() -> None:
+    """It would pass by the walker; only the package's lazy names do so."""
+    words = re.compile(r"\b(import_module|__import__)\(")
+    assert [path.name for path, _ in rooms() if words.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("room", ["data", "drawing", "metrics", "progress", "sample", "paths", "errors"])
+def test_rooms_without_models(room: str) -> None:
+    for path, own in rooms():
+        if own == room:
+            names = {name.split(".")[0] for name in imports(path.read_text(encoding="utf-8"), "likewise")}
+            assert not names & MODELS, path
+
+
+def test_package_is_lazy() -> None:
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    at_once = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not [line for line in at_once if "likewise" in line or re.search(rf"\b({'|'.join(MODELS)})\b", line)]
+
+
+def test_files_are_short() -> None:
+    lengths = {module_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {name: length for name, length in lengths.items() if length > MAX_FILE_LINES} == {}
+
+
+def test_function_bodies_are_short() -> None:
+    long = {}
+    for path in FILES:
+        for function in functions(ast.parse(path.read_text(encoding="utf-8"))):
+            body = function.body[1:] if ast.get_docstring(function) else function.body
+            lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+            if lines > MAX_BODY_LINES:
+                long[f"{module_of(path)}.{function.name}"] = lines
+    assert long == {}
+
+
+def test_names_say_something() -> None:
+    names = {part for path in FILES for part in path.relative_to(ROOT).with_suffix("").parts}
+    assert not {name for name in names if set(name.split("_")) & VAGUE_NAMES}
+
+
+def test_library_does_not_print() -> None:
+    found = []
+    for path, room in rooms():
+        calls = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+        found += [
+            f"{module_of(path)}:{call.lineno}" for call in calls if room != "cli" and ast.unparse(call.func) == "print"
+        ]
+    assert found == []
+
+
+def test_nothing_is_left_to_do() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+    assert [module_of(path) for path in FILES if marks.search(path.read_text(encoding="utf-8"))] == []
