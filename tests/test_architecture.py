@@ -19,6 +19,7 @@ ROOT = Path(likewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 TIERS = (
+    {"__main__"},
     {"cli"},
     {"server"},
     {"reports"},

@@ -1,5 +1,7 @@
 """The exception tree: every message is one line that names the cure."""
 
+from __future__ import annotations
+
 
 class LikewiseError(Exception):
     """Anything the user can mend; the command line prints it and exits with 2."""
@@ -25,7 +27,11 @@ class MissingExtra(LikewiseError):
     """
 
     def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
         super().__init__(f'{package} is not installed; run: pip install "likewise[{extra}]"')
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        return MissingExtra, (self.package, self.extra)
 
 
 class Cancelled(LikewiseError):

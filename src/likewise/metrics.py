@@ -83,10 +83,12 @@ def _pair(left: ArrayLike, right: ArrayLike) -> tuple[Array, Array]:
 
 def _pearson_rows(a: Array, b: Array) -> Array:
     """Row by row: (m, n) and (m, n) -> (m,)."""
+    # Not by the spread: the mean of equal numbers may miss them by a rounding.
+    varies = (np.ptp(a, axis=1) > 0) & (np.ptp(b, axis=1) > 0)
     a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
     spread = np.sqrt((a**2).sum(1) * (b**2).sum(1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        result: Array = np.where(spread > 0, (a * b).sum(1) / spread, np.nan)
+        result: Array = np.where(varies & (spread > 0), (a * b).sum(1) / spread, np.nan)
     return result
 
 

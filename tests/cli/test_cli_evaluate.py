@@ -129,7 +129,7 @@ def test_mix_never_skips_rows(run_tiny: Any, pairs_file: Path, tmp_path: Path) -
     bad = tmp_path / "bad.csv"
     bad.write_text(pairs_file.read_text() + "only one text,,3\n")
     answer = run_tiny("evaluate", "sts", pairs_file, "--mix", bad, "--skip-bad")
-    assert answer.code == 2 and "line 6" in answer.err
+    assert answer.code == 2 and "--skip-bad does not go with --mix" in answer.err
 
 
 def test_bad_rows_are_skipped_and_counted(run_tiny: Any, sts: Sts, pairs_file: Path, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_bad_rows_are_skipped_and_counted(run_tiny: Any, sts: Sts, pairs_file: P
     bad.write_text(pairs_file.read_text() + "only one text,,3\na,b,many\n")
     found, good = sts(bad, "--skip-bad"), sts(pairs_file)
     assert (found["n"], found["skipped"], found["pearson"]) == (4, 2, good["pearson"])
-    assert f"{bad}: 2 bad rows skipped" in run_tiny("evaluate", "sts", bad, "--skip-bad").err
+    assert f"{bad}: bad rows skipped: 2" in run_tiny("evaluate", "sts", bad, "--skip-bad").err
 
 
 def test_cut_texts_are_counted_on_stderr(run_tiny: Any, pairs_file: Path, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_cut_texts_are_counted_on_stderr(run_tiny: Any, pairs_file: Path, tmp_pa
     long.write_text(pairs_file.read_text() + f"{'word ' * 100},short,3\n")
     answer = run_tiny("evaluate", "sts", long, "--json")
     assert json.loads(answer.out)["truncated"] == 1 and answer.out.count("\n") == 1
-    assert "1 texts cut at the limit" in answer.err
+    assert "texts cut at the limit: 1" in answer.err
 
 
 def test_names_are_looked_up_in_the_data_folder(sts: Sts, pairs_file: Path, tmp_path: Path) -> None:

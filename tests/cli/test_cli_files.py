@@ -89,7 +89,7 @@ def test_encode_json_counts_skipped_and_cut(run_tiny: Any, tmp_path: Path) -> No
         "folder": str(tmp_path / "v"), "rows": 2, "dimension": 16, "truncated": 1, "skipped": 2,
     }  # fmt: skip
     assert answer.out.count("\n") == 1
-    assert "skipped 2 bad rows (first: " in answer.err and "1 of 2 texts were longer" in answer.err
+    assert "skipped 2 bad rows (first: " in answer.err and "1 of 2 texts" in answer.err
     assert open_vectors(tmp_path / "v")[1] == ["a", "c"]
 
 

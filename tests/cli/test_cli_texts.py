@@ -96,7 +96,7 @@ def test_options_reach_the_encoder(run_tiny: Any, tiny: Encoder, options: tuple[
 def test_warnings_do_not_spoil_the_document(run_tiny: Any) -> None:
     answer = run_tiny("similarity", LONG, "short", "--json")
     assert one_document(answer.out)["right"] == ["short"]
-    assert answer.err == "likewise: 1 of 1 texts were longer than 32 tokens and were cut there\n"
+    assert answer.err == "likewise: cut at the model's limit of 32 tokens: 1 of 1 texts\n"
 
 
 @pytest.mark.parametrize("text", MARKUP)
@@ -114,7 +114,7 @@ def test_long_texts_stay_on_one_line_in_a_pipe(run_tiny: Any) -> None:
 def test_matrix_encodes_each_text_once(run_tiny: Any) -> None:
     """Left and right are the same texts; encoded twice, a long one would be told of twice."""
     answer = run_tiny("similarity", LONG, "short", "--matrix")
-    assert answer.err == "likewise: 1 of 2 texts were longer than 32 tokens and were cut there\n"
+    assert answer.err == "likewise: cut at the model's limit of 32 tokens: 1 of 2 texts\n"
 
 
 def test_several_threads_are_set(run_tiny: Any) -> None:

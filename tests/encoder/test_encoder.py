@@ -279,7 +279,7 @@ def test_cut_texts_are_counted_and_logged(tiny: Encoder, caplog: pytest.LogCaptu
     assert tiny.encode_counted(texts).truncated == 2
     with caplog.at_level(logging.INFO, logger="likewise"):
         tiny.encode(texts)
-        assert caplog.messages == ["2 of 3 texts were longer than 32 tokens and were cut there"]
+        assert caplog.messages == ["cut at the model's limit of 32 tokens: 2 of 3 texts"]
         tiny.states(texts)
         assert len(caplog.messages) == 2
 
@@ -302,7 +302,7 @@ def test_a_tokenizer_without_special_tokens(gpt_neo: Encoder) -> None:
 
 def test_a_text_without_tokens_has_empty_states(gpt_neo: Encoder) -> None:
     empty, full = gpt_neo.states(["", "two dogs"])
-    assert empty.hidden.shape == (3, 0, 16) and full.hidden.shape == (3, 2, 16)
+    assert empty.hidden.shape == (3, 0, 16) and full.hidden.shape == (3, len(full.tokens), 16)
 
 
 # Progress

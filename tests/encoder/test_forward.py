@@ -52,7 +52,8 @@ CONFIGS = {
         **SIZES, num_key_value_heads=2, head_dim=8, attention_dropout=0.1, **RIM
     ),
     "qwen3-sliding": lambda: transformers.Qwen3Config(
-        **SIZES, num_key_value_heads=2, head_dim=8, use_sliding_window=True, sliding_window=4, max_window_layers=1, **RIM
+        **SIZES, num_key_value_heads=2, head_dim=8, use_sliding_window=True, sliding_window=4, max_window_layers=1,
+        **RIM,
     ),
 }  # fmt: skip
 LENGTHS = (12, 7, 3)

@@ -97,7 +97,7 @@ def test_cut_texts_are_counted(tiny: Encoder, tmp_path: Path, caplog: pytest.Log
         encode_stream(tiny, items, tmp_path, progress=stop_at(4))
     with caplog.at_level(logging.INFO, logger="likewise"):
         assert encode_stream(tiny, items, tmp_path).truncated == 10
-    assert caplog.messages == ["10 of 30 texts were longer than 32 tokens and were cut there"]
+    assert caplog.messages == ["cut at the model's limit of 32 tokens: 10 of 30 texts"]
 
 
 @pytest.mark.parametrize(

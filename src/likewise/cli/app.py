@@ -11,6 +11,7 @@ import typer
 
 from likewise import __version__
 from likewise.cli import convert, demo, encode, evaluate, fit, inspect, models, similarity
+from likewise.cli.screen import notice
 from likewise.errors import Cancelled, LikewiseError
 
 app = typer.Typer(
@@ -44,16 +45,20 @@ def main() -> None:
     """Run the command line: a mistake that the user can mend becomes one line on stderr and exit code 2."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("likewise: %(message)s"))
-    logging.getLogger("likewise").addHandler(handler)
-    logging.getLogger("likewise").propagate = False
+    log = logging.getLogger("likewise")
+    log.handlers, log.propagate = [handler], False
     try:
-        app()
+        app(prog_name="likewise")
     except Cancelled:
         sys.exit(130)
     except LikewiseError as error:
-        typer.echo(f"likewise: {error}", err=True)
+        notice(str(error))
         sys.exit(2)
     except BrokenPipeError:
         # The reader (head, less) has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:
+        # A file that cannot be read or written; the operating system says why.
+        notice(f"{error.filename}: {error.strerror}; give another path")
+        sys.exit(2)

@@ -45,9 +45,11 @@ def sts(
     as_json: Json = False,
 ) -> None:
     """Compare cosines with human similarity scores: Spearman, Pearson, squared error, with 95 % intervals."""
-    from likewise.drawing.axes import save_figure
+    from likewise.drawing.axes import check_format, save_figure
     from likewise.studies.sts import PairSource, compare_sts
 
+    if plot is not None:
+        check_format(plot)
     source = PairSource(tuple(files), mix, how.columns(), how.data_dir, how.skip_bad)
     with progress_bar() as progress:
         table = compare_sts(source, model, pooling or [None], lambda name: reading.apply(run.load(name)), progress)
@@ -55,7 +57,7 @@ def sts(
         save_figure(table.plot(), plot)
     for result in table.results:
         if result.skipped or result.truncated:
-            notice(f"{result.name}: {result.skipped} bad rows skipped, {result.truncated} texts cut at the limit")
+            notice(f"{result.name}: bad rows skipped: {result.skipped}, texts cut at the limit: {result.truncated}")
     if as_json:
         return show_json(table.to_json())
     show_table(HEADER, [_row(result) for result in table.results], "with bootstrap 95 % intervals")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.screen import show_json, show_table
+from likewise.cli.screen import printable, show_json, show_table
 from likewise.cli.settings import EncoderSettings, Json, RunSettings, with_settings
 
 
@@ -31,7 +31,7 @@ def inspect(
         ]
         cut = f" (cut at {inspection.model.max_tokens} tokens)" if text.truncated else ""
         show_table(("#", "token", "id", "type", "mask", "special", "characters"), rows, text.text[:200] + cut)
-        typer.echo(f"  decoded: {text.decoded[:500]}\n")
+        typer.echo(f"  decoded: {printable(text.decoded[:500])}\n")
     show_table(
         ("special token", "id", "role", "what it is for"),
         [(token.token, token.id, token.role, token.purpose) for token in inspection.special_tokens],

@@ -30,6 +30,18 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
+
+
+def printable(text: str) -> str:
+    """A text without the control characters by which it could drive the terminal.
+
+    >>> printable("\x1b[31mred")
+    '\ufffd[31mred'
+    """
+    return text.translate(CONTROLS)
+
+
 def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
     """Print a table; numbers are set to the right."""
     from rich import box
@@ -37,23 +49,25 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: s
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
+    table = Table(title=Text(printable(title)) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
     for place, name in enumerate(header):
         cells = [row[place] for row in rows]
         numeric = bool(rows) and all(isinstance(cell, (int, float)) for cell in cells)
         lines = [line for cell in cells for line in str(cell).splitlines()]
         short = max(map(len, lines), default=0) <= SHORT_LETTERS
-        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", no_wrap=numeric or short)
+        table.add_column(
+            Text(printable(name)), justify="right" if numeric else "left", overflow="fold", no_wrap=numeric or short
+        )
     for row in rows:
         # Text, not str: a user's "[bold]" is a text and no markup.
-        table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else str(cell)) for cell in row))
+        table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else printable(str(cell))) for cell in row))
     # Into a file or a pipe there is no screen to fit.
     Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def notice(message: str) -> None:
     """Say something on stderr, where it cannot spoil a JSON document."""
-    typer.echo(f"likewise: {message}", err=True)
+    typer.echo(f"likewise: {printable(message)}", err=True)
 
 
 @contextlib.contextmanager

@@ -36,10 +36,15 @@ def grid_of_axes(count: int, size: tuple[float, float] = (4.2, 4.0)) -> Sequence
     return grid
 
 
-def save_figure(ax: Any, path: Path) -> Path:
-    """Write the figure that an Axes belongs to; the ending chooses the format."""
+def check_format(path: Path) -> None:
+    """Refuse an ending that no figure can be written to."""
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"cannot draw to {path.name!r}; end it with {', '.join(FORMATS)}")
+
+
+def save_figure(ax: Any, path: Path) -> Path:
+    """Write the figure that an Axes belongs to; the ending chooses the format."""
+    check_format(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     ax.figure.savefig(path, dpi=150)
     return path

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 CELL, LABEL_LETTERS = 46, 42
+CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in range(32) if code not in (9, 10, 13)}
 BLUE, RED = (33, 102, 172), (178, 24, 43)  # a diverging pair that colour-blind readers can tell apart
 
 
@@ -19,23 +20,28 @@ def matrix_svg(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -
     True
     """
     cells = np.asarray(values, dtype=float)
-    strongest = float(np.abs(cells).max()) or 1.0
+    strongest = float(np.nan_to_num(np.abs(cells)).max()) or 1.0
     left, top = 8 * min(LABEL_LETTERS, max(map(len, rows))) + 12, 30
     width, height = left + CELL * len(columns) + 8, top + CELL * len(rows) + 8
     parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' role='img'"]
     parts.append(" font-family='system-ui, sans-serif' font-size='13' fill='currentColor'>\n")
     for place, name in enumerate(columns):
         middle = left + CELL * (place + 0.5)
-        parts.append(f"<text x='{middle}' y='20' text-anchor='middle'>{place + 1}<title>{escape(name)}</title></text>")
+        parts.append(f"<text x='{middle}' y='20' text-anchor='middle'>{place + 1}<title>{_safe(name)}</title></text>")
     for row, name in enumerate(rows):
         line = top + CELL * (row + 0.5) + 5
-        label = escape(f"{row + 1}  {_shortened(name)}")
+        label = _safe(f"{row + 1}  {_shortened(name)}")
         parts.append(f"<text x='{left - 10}' y='{line}' text-anchor='end'>{label}</text>\n")
         for column, other in enumerate(columns):
-            hint = escape(f"{name} / {other}: {cells[row, column]:.4f}")
+            hint = _safe(f"{name} / {other}: {cells[row, column]:.4f}")
             corner = (left + CELL * column, top + CELL * row)
             parts.append(_cell(float(cells[row, column]), strongest, corner, hint))
     return "".join([*parts, "</svg>\n"])
+
+
+def _safe(text: str) -> str:
+    """Escaped, and without the control characters that XML does not allow."""
+    return escape(text.translate(CONTROLS))
 
 
 def _shortened(name: str) -> str:
@@ -43,7 +49,7 @@ def _shortened(name: str) -> str:
 
 
 def _cell(value: float, strongest: float, corner: tuple[int, int], hint: str) -> str:
-    share = min(1.0, abs(value) / strongest)
+    share = 0.0 if np.isnan(value) else min(1.0, abs(value) / strongest)
     red, green, blue = (round(255 + (end - 255) * share) for end in (RED if value > 0 else BLUE))
     ink = "#fff" if share > 0.6 else "#111"
     x, y = corner

@@ -23,7 +23,12 @@ def choose_device(name: str = "auto") -> torch.device:
         raise UsageError(f"unknown device {name!r}; choose from {', '.join(DEVICES)}")
     if not present[kind]:
         raise UsageError(f"no {kind} device here; use --device cpu")
-    return torch.device(name)
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(
+            f"unknown device {name!r}; choose from {', '.join(DEVICES)}, or one by number as cuda:1"
+        ) from error
 
 
 def set_threads(count: int | None) -> int:

@@ -43,7 +43,11 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Encoded:
-    """Vectors (n, d) of n texts and how many of the texts were cut at the model's limit."""
+    """Vectors (n, d) of n texts and how many of the texts were cut at the model's limit.
+
+    >>> Encoded(np.zeros((1, 2), np.float32), truncated=1).truncated
+    1
+    """
 
     vectors: Vectors
     truncated: int
@@ -294,7 +298,10 @@ class Encoder:
                 pooled = head(pooled)
         if self.recipe.normalizes and self.reading.normalize is not False:
             pooled = torch.nn.functional.normalize(pooled, dim=-1)
-        return pooled[:, : self.reading.truncate_dim]
+        cut = self.reading.truncate_dim
+        if cut is not None and cut > pooled.shape[-1]:
+            raise UsageError(f"cannot cut vectors of {pooled.shape[-1]} dimensions to {cut}; lower truncate_dim")
+        return pooled[:, :cut]
 
     # Texts -> states
 
@@ -338,7 +345,8 @@ class Encoder:
 
     def similarity(self, left: ArrayLike | str | Sequence[str], right: ArrayLike | str | Sequence[str]) -> Vectors:
         """Cosine of every left text (or vector) with every right one: (n, m)."""
-        return similarity.similarity(self._vectors(left), self._vectors(right))
+        rows = self._vectors(left)
+        return similarity.similarity(rows, rows if right is left else self._vectors(right))
 
     def _vectors(self, items: Any) -> Vectors:
         texts = [items] if isinstance(items, str) else items
@@ -350,4 +358,4 @@ class Encoder:
 def report_truncation(count: int, total: int, limit: int) -> None:
     """Say how many texts were cut; nothing where none was."""
     if count:
-        log.warning("%d of %d texts were longer than %d tokens and were cut there", count, total, limit)
+        log.warning("cut at the model's limit of %d tokens: %d of %d texts", limit, count, total)

@@ -40,10 +40,10 @@ class PostProcessing:
 
     def save(self, path: Path) -> None:
         """Write to one safetensors file."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         tensors = {"shift": self.shift, "matrix": np.ascontiguousarray(self.matrix)}
-        save_file(tensors, str(path), metadata={"kind": self.kind})
+        path.write_bytes(save(tensors, metadata={"kind": self.kind}))
 
     @classmethod
     def load(cls, path: Path) -> PostProcessing:
@@ -100,14 +100,19 @@ POSTPROCESSORS: dict[str, Callable[[Array, int | None], PostProcessing]] = {
 }
 
 
+def check_kind(kind: str) -> None:
+    """Refuse an unknown kind."""
+    if kind not in POSTPROCESSORS:
+        raise UsageError(f"unknown post-processing {kind!r}; choose from {', '.join(sorted(POSTPROCESSORS))}")
+
+
 def fit_postprocessing(kind: str, vectors: NDArray[np.float32], dim: int | None = None) -> PostProcessing:
     """Fit a kind by name on vectors (n, d), in float64.
 
     >>> fit_postprocessing("standardisation", np.array([[0.0], [2.0]], dtype=np.float32)).shift
     array([1.])
     """
-    if kind not in POSTPROCESSORS:
-        raise UsageError(f"unknown post-processing {kind!r}; choose from {', '.join(sorted(POSTPROCESSORS))}")
+    check_kind(kind)
     if len(vectors) < 2:
         raise DataError(f"post-processing needs at least 2 texts to fit on, got {len(vectors)}")
     return POSTPROCESSORS[kind](np.asarray(vectors, dtype=np.float64), dim)

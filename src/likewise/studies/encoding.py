@@ -8,7 +8,7 @@ from pathlib import Path
 
 from likewise.data import GUESSED, Columns, SkippedRows, read_texts
 from likewise.encoder import Encoder
-from likewise.encoder.postprocessing import PostProcessing, fit_postprocessing
+from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
 from likewise.encoder.stream import Manifest, encode_stream
 from likewise.errors import DataError
 from likewise.progress import Progress, tracked
@@ -65,6 +65,7 @@ def fit_on_file(
     progress: Progress | None = None,
 ) -> PostProcessing:
     """Fit a post-processing on a file's texts as this encoder reads them."""
+    check_kind(kind)
     texts = [text for _, text in source.read()]
     plain = encoder.with_postprocessing(None)
     return fit_postprocessing(kind, plain.encode(texts, progress=progress), dim)

@@ -15,7 +15,7 @@ from likewise.drawing.axes import grid_of_axes
 from likewise.drawing.scatter import scatter_with_line
 from likewise.encoder import Encoder
 from likewise.encoder.similarity import paired_similarity
-from likewise.errors import DataError
+from likewise.errors import DataError, UsageError
 from likewise.metrics import Interval, bootstrap
 from likewise.progress import Progress
 
@@ -112,6 +112,10 @@ class PairSource:
     data_dir: Path | None = None
     skip_bad: bool = False
 
+    def __post_init__(self) -> None:
+        if self.mix is not None and self.skip_bad:
+            raise UsageError("--skip-bad does not go with --mix, whose rows must stay parallel; mend the bad rows")
+
     def read(self) -> Iterator[tuple[str, list[ScoredPair], int]]:
         """Each file's name, its pairs and how many bad rows were skipped."""
         for file in self.files:
@@ -124,8 +128,7 @@ class PairSource:
 
     def _pairs(self, file: str) -> tuple[list[ScoredPair], int]:
         bad: list[DataError] = []
-        # Parallel rows must stay parallel, so a mixed file may not lose any.
-        on_bad = bad.append if self.skip_bad and self.mix is None else None
+        on_bad = bad.append if self.skip_bad else None
         pairs = read_scored_pairs(file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad)
         return list(pairs), len(bad)
 
