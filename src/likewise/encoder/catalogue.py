@@ -28,12 +28,13 @@ HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 def locate(name: str) -> Path:
     """The folder of a model: a path, ``minilm``, a short name, or a hub id (cache first, then the hub)."""
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder = Path(os.path.expanduser(name))
+    # os.path answers False where pathlib raises: a name that is too long, a user that is not there.
+    if name and os.path.isdir(folder):
         return folder
     if name == BUNDLED:
         return bundled_folder()
-    if folder.is_file():
+    if os.path.isfile(folder):
         raise ModelError(f"{name} is a file; give the folder that holds it")
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip():
         raise ModelError(f"no folder {name!r}; {_offer()}")
@@ -58,8 +59,9 @@ def bundled_folder() -> Path:
 
 def hub_cache() -> Path:
     """Where the Hugging Face hub keeps its models, by its own environment variables."""
-    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
-    return Path(os.environ.get("HF_HUB_CACHE", str(Path(home) / "hub"))).expanduser()
+    home = os.environ.get("HF_HOME", os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface"))
+    old = os.environ.get("HUGGINGFACE_HUB_CACHE", os.path.join(home, "hub"))
+    return Path(os.path.expandvars(os.path.expanduser(os.environ.get("HF_HUB_CACHE", old))))
 
 
 def cached_models() -> list[str]:

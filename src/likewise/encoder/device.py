@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 
 from likewise.errors import UsageError
@@ -42,3 +45,17 @@ def set_threads(count: int | None) -> int:
             raise UsageError(f"threads must be at least 1, got {count}")
         torch.set_num_threads(count)
     return torch.get_num_threads()
+
+
+@contextlib.contextmanager
+def steady_memory() -> Iterator[None]:
+    """Run without oneDNN, which keeps a kernel per shape of batch, up to a thousand: memory would creep up for hours.
+
+    It costs a few percent of speed, so only work without an end is done in here.
+    """
+    backend = torch.backends.mkldnn
+    before, backend.enabled = backend.enabled, False  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        backend.enabled = before

@@ -211,11 +211,11 @@ class Encoder:
             parts.append(part.vectors)
             truncated += part.truncated
         ticker.close()
-        vectors = np.concatenate(parts) if parts else np.empty((0, self.dimension), np.float32)
+        vectors = np.concatenate(parts) if parts else np.empty((0, encoder.dimension), np.float32)
         return Encoded(vectors, truncated)
 
     def _encode_window(self, texts: Sequence[str], prompt: str, budget: int, ticker: Ticker) -> Encoded:
-        ids, truncated = self.tokenizer.ids([prompt + text for text in texts])
+        ids, truncated = self.tokenizer.ids([self.tokenizer.prompted(text, prompt) for text in texts])
         skip = 0 if self.recipe.include_prompt else self.tokenizer.prompt_length(prompt)
         special = None if self.reading.special_tokens else self._special_ids
         vectors: Vectors | None = None
@@ -249,7 +249,7 @@ class Encoder:
 
     @cached_property
     def _special_ids(self) -> Tensor:
-        return torch.tensor(sorted(self.tokenizer.hugging_face.all_special_ids), device=self.device)
+        return torch.tensor(self.tokenizer.special_ids(), device=self.device)
 
     def _counted(self, ids: Tensor, skip: int, special: Tensor | None) -> Tensor:
         """Which tokens count in pooling: ids (B, T) -> (B, T), 1 or 0."""

@@ -148,7 +148,7 @@ def norm(view: Norm | None, x: Tensor) -> Tensor:
 
 def heads_of(x: Tensor, heads: int) -> Tensor:
     """Split the width: (B, T, H * W) -> (B, H, T, W)."""
-    return x.reshape(*x.shape[:-1], heads, -1).transpose(1, 2)
+    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(1, 2)
 
 
 def spread(x: Tensor, heads: int) -> Tensor:

@@ -159,7 +159,9 @@ def _outputs(encoder: Encoder, texts: tuple[TextFacts, ...]) -> dict[str, str]:
         x = forward.embed(encoder.anatomy, batch)
         steps = list(forward.layers(encoder.anatomy, x, batch.mask, maps=True))
         assert steps[1].maps is not None and batch.mask is not None
-        vector = encoder.finish(encoder.pool(encoder.layer_states(batch), batch.mask))
+        vector = encoder.finish(encoder.pool(encoder.layer_states(batch), batch.mask)).float().cpu().numpy()
+    if encoder.postprocessing is not None:
+        vector = encoder.postprocessing(vector)
     shapes = {
         "embeddings": str(tuple(x.shape)),
         "hidden_states": f"{len(steps)} x {tuple(steps[0].states.shape)}",

@@ -7,6 +7,7 @@ one thread and several calls run side by side, which beats several threads insid
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import shutil
@@ -108,6 +109,8 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
     _require_packages()
     if encoder.device.type != "cpu":
         raise UsageError(f"backend {kind} runs on the cpu; add --device cpu")
+    if encoder.anatomy.dtype != torch.float32:
+        raise UsageError(f"backend {kind} runs in float32; drop --dtype")
     return OnnxBackend(kind).attached(encoder)
 
 
@@ -136,7 +139,7 @@ def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: in
 def exported(encoder: Encoder, kind: str) -> Path:
     """The exported file for an encoder's weights and layers; made on first use, beside and renamed."""
     layers = "-".join(map(str, encoder.reading.layers_of(encoder.anatomy.layers)))
-    folder = user_cache() / "onnx" / f"{encoder.hash[:24]}-{layers}-v{EXPORT_VERSION}"
+    folder = user_cache() / "onnx" / f"{_fingerprint(encoder)}-{layers}-v{EXPORT_VERSION}"
     path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
     if path.exists():
         return path
@@ -154,6 +157,12 @@ def exported(encoder: Encoder, kind: str) -> Path:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return path
+
+
+def _fingerprint(encoder: Encoder) -> str:
+    """The weights and the set-up: the same weights with another activation are another model."""
+    config = encoder.model.config.to_json_string(use_diff=False)
+    return hashlib.sha256(f"{encoder.hash}|{config}".encode()).hexdigest()[:24]
 
 
 class _Layers(nn.Module):

@@ -50,7 +50,9 @@ def weighted_pool(states: Tensor, mask: Tensor) -> Tensor:
 
 def mean_pool_by(states: Tensor, weights: Tensor) -> Tensor:
     """The average of states (B, T, D) by weights (B, T)."""
-    return _weighted_sum(states, weights) / weights.sum(1)[:, None].clip(1)
+    # Shares, and not a sum that is divided: at 500 tokens that would overflow half precision.
+    wide = weights.to(torch.promote_types(states.dtype, torch.float32))
+    return _weighted_sum(states, wide / wide.sum(1)[:, None].clip(1))
 
 
 def _weighted_sum(states: Tensor, weights: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ def fit_whitening(vectors: Array, dim: int | None = None) -> PostProcessing:
     if dim is not None and not 1 <= dim <= width:
         raise UsageError(f"whitening can keep 1 to {width} dimensions, not {dim}")
     mean = vectors.mean(axis=0)
-    variances, directions = np.linalg.eigh(np.cov(vectors - mean, rowvar=False))
+    variances, directions = np.linalg.eigh(np.atleast_2d(np.cov(vectors - mean, rowvar=False)))
     order = np.argsort(variances)[::-1][:dim]
     # Directions that the corpus does not fill would be blown up to noise: they get weight 0.
     filled = variances[order] > variances.max() * 1e-10

@@ -40,6 +40,12 @@ class Reading:
         >>> Reading(layer=[0, -1]).layers_of(6)
         (0, 6)
         """
+        layers = self._layers_of(depth)
+        if MODEL_POOLER in pooling_parts(self.pooling) and set(layers) != {depth}:
+            raise UsageError("the model's own pooler reads the last layer only; drop the layer or the pooling")
+        return layers
+
+    def _layers_of(self, depth: int) -> tuple[int, ...]:
         if self.layer == "first-last":
             # SimCSE's reading: the first block's output, not the embeddings.
             return (1, depth) if depth > 1 else (depth,)
@@ -51,10 +57,7 @@ class Reading:
         for layer in wanted:
             if not -depth - 1 <= layer <= depth:
                 raise UsageError(f"no layer {layer}; this model has layers 0 to {depth} (or -1 for the last)")
-        layers = tuple(layer % (depth + 1) for layer in wanted)
-        if MODEL_POOLER in pooling_parts(self.pooling) and layers != (depth,):
-            raise UsageError("the model's own pooler reads the last layer only; drop the layer or the pooling")
-        return layers
+        return tuple(layer % (depth + 1) for layer in wanted)
 
 
 class ReadingOptions(TypedDict, total=False):

@@ -73,10 +73,11 @@ def read_recipe(folder: Path) -> Recipe:
     if not listing.exists():
         return Recipe(note=f"{folder.name} names no pooling; mean pooling is used")
     entries = _json(listing)
-    modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
-    for kind, _ in modules:
-        if kind not in MODULES:
-            raise ModelError(f"{listing}: module {kind} is not supported; supported are {', '.join(MODULES)}")
+    try:
+        modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
+    except (TypeError, KeyError) as error:
+        raise ModelError(f"{listing} is no list of modules; save the model again") from error
+    _check_modules([kind for kind, _ in modules], str(listing))
     paths = {kind: path for kind, path in modules if kind != "Dense"}
     settings: dict[str, Any] = {}
     if "Transformer" in paths:
@@ -92,14 +93,22 @@ def read_recipe(folder: Path) -> Recipe:
     )
 
 
+def _check_modules(kinds: list[str], where: str) -> None:
+    """Refuse unknown modules, and known ones in an order that ``Encoder.finish`` does not have."""
+    for kind in kinds:
+        if kind not in MODULES:
+            raise ModelError(f"{where}: module {kind} is not supported; supported are {', '.join(MODULES)}")
+    if kinds != sorted(kinds, key=MODULES.index):
+        raise ModelError(f"{where}: modules must stand in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
+
+
 def recipe_of(model: Any) -> Recipe:
     """The recipe of a SentenceTransformer that is already in memory."""
     settings: dict[str, Any] = {"max_length": model.max_seq_length, "truncate_dim": model.truncate_dim}
     heads = []
+    _check_modules([type(module).__name__ for module in model], "this model")
     for module in model:
         kind = type(module).__name__
-        if kind not in MODULES:
-            raise ModelError(f"module {kind} is not supported; supported are {', '.join(MODULES)}")
         if kind == "Pooling":
             settings |= _pooling_from(module.get_config_dict())
         if kind == "Dense":

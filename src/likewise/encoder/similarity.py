@@ -63,7 +63,8 @@ def paired_similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine"
 
 def unit(vectors: Vectors) -> Vectors:
     """Scale each row (n, d) to length 1; zero rows stay zero."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # In float64: the square of a small float32 is 0, that of a large one infinite.
+    lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors, dtype=np.float64))[..., None]
     scale: Vectors = np.where(lengths > 0, lengths, 1).astype(np.float32)
     return vectors / scale
 

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +23,9 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from likewise.encoder.batches import TOKEN_BUDGET
+from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import Encoder, report_truncation
+from likewise.encoder.weights import tensors_hash
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker
 
@@ -77,7 +80,10 @@ def encode_stream(
     progress: Progress | None = None,
 ) -> Manifest:
     """Encode (id, text) items into ``folder``; a folder that was begun with the same settings is gone on with."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
@@ -86,7 +92,8 @@ def encode_stream(
     try:
         prompt = encoder.recipe.prompt_for(None) if prompt is None else prompt
         done = _begun(encoder, folder, prompt)
-        return _go_on(encoder, iter(items), folder, done, Ticker(progress, total, "texts"))
+        with steady_memory():
+            return _go_on(encoder, iter(items), folder, done, Ticker(progress, total, "texts"))
     finally:
         lock.release()
 
@@ -98,7 +105,8 @@ def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
         raise DataError(f"{folder} holds no vectors; make them with: likewise encode FILE --out {folder}")
     if not manifest.complete:
         raise DataError(f"{folder} is unfinished at {manifest.rows} rows; run the same likewise encode again")
-    lines = (folder / IDS).read_text(encoding="utf-8").splitlines()
+    # Not splitlines: JSON leaves U+2028 and its like as they are.
+    lines = (folder / IDS).read_text(encoding="utf-8").split("\n")[:-1]
     return np.load(folder / VECTORS, mmap_mode="r"), [json.loads(line) for line in lines]
 
 
@@ -113,6 +121,10 @@ def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
         "device": encoder.device.type,
         "prompt": prompt,
         **asdict(encoder.reading),
+        "max_tokens": encoder.tokenizer.limit,
+        "normalizes": encoder.recipe.normalizes,
+        "include_prompt": encoder.recipe.include_prompt,
+        "dense_sha256": _heads_hash(encoder),
         "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
         "threads": torch.get_num_threads(),
         "token_budget": TOKEN_BUDGET,
@@ -122,31 +134,42 @@ def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
     settings = json.loads(json.dumps(settings))  # as it will be read back: tuples are lists there
     found = Manifest.read(folder)
     if found is None:
-        if strangers := [path.name for path in folder.iterdir() if path.name != ".lock"]:
-            known = {VECTORS, IDS, POSTPROCESSING, f"{MANIFEST}.draft"}
-            if not set(strangers) <= known:
-                raise UsageError(f"{folder} already holds {sorted(strangers)[0]}; give a new or empty folder as --out")
-        if encoder.postprocessing is not None:
-            encoder.postprocessing.save(folder / POSTPROCESSING)
-        return Manifest(settings, encoder.dimension)
+        if strangers := {path.name for path in folder.iterdir()} - {".lock", f"{MANIFEST}.draft"}:
+            raise UsageError(f"{folder} already holds {min(strangers)}; give a new or empty folder as --out")
+        # First of all files: what else is there from now on is ours.
+        found = Manifest(settings, encoder.dimension)
+        found.write(folder)
     for key, value in settings.items():
         if found.settings.get(key) != value:
             raise UsageError(
                 f"{folder} was begun with {key} {found.settings.get(key)!r}, not {value!r};"
                 " use the same settings or give another --out"
             )
+    if encoder.postprocessing is not None:
+        encoder.postprocessing.save(folder / POSTPROCESSING)
     return found
+
+
+def _heads_hash(encoder: Encoder) -> str:
+    heads = {f"{place}.{head.activation}": head for place, head in enumerate(encoder.recipe.heads)}
+    weights = {f"{name}.weight": head.weight for name, head in heads.items()}
+    return tensors_hash(weights | {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None})
 
 
 def _go_on(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker) -> Manifest:
     digest = hashlib.sha256()
     _skip(items, done, digest, ticker)
+    windows = _windows(items)
+    first = next(windows, None)
+    if done.complete and first is not None:
+        done = replace(done, complete=False)
+        done.write(folder)
     with _opened(folder / VECTORS) as vectors, _opened(folder / IDS) as ids:
         # Whatever lies beyond the last commit is from a window that was cut short.
         header = len(_header(0, done.dimension))
         vectors.truncate(header + done.rows * done.dimension * 4)
         ids.truncate(done.ids_bytes)
-        for window in _windows(items):
+        for window in chain([] if first is None else [first], windows):
             _add_to(digest, window)
             done = _append(encoder, window, done, (vectors, ids), ticker.part())
             done = replace(done, texts_sha256=digest.hexdigest())

@@ -36,6 +36,7 @@ class Tokenizer:
 
     def __init__(self, hugging_face: Any, limit: int, lower: bool = False) -> None:
         from tokenizers import Tokenizer as Backend
+        from tokenizers import normalizers
 
         if not getattr(hugging_face, "is_fast", False):
             raise ModelError("this model has no fast tokenizer (tokenizer.json); convert it with transformers first")
@@ -43,7 +44,11 @@ class Tokenizer:
         # A copy: settings of the user's own tokenizer must not change.
         self.backend = Backend.from_str(hugging_face.backend_tokenizer.to_str())
         self.backend.no_padding()
-        self.backend.enable_truncation(limit, strategy="longest_first")
+        self.backend.enable_truncation(limit, strategy="longest_first", direction=hugging_face.truncation_side)
+        if lower:
+            # In the normalizer, which keeps the offsets: some letters are two in lower case.
+            known = [] if self.backend.normalizer is None else [self.backend.normalizer]
+            self.backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *known])
 
     @classmethod
     def load(cls, folder: Path, limit: int | None, max_positions: int, lower: bool = False) -> Tokenizer:
@@ -59,7 +64,7 @@ class Tokenizer:
 
     def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """The fast way: ids of each text and how many texts were cut."""
-        encodings = self.backend.encode_batch_fast([self._clean(text) for text in texts])
+        encodings = self.backend.encode_batch_fast([self.prompted(text) for text in texts])
         return [encoding.ids for encoding in encodings], sum(bool(encoding.overflowing) for encoding in encodings)
 
     def tokenize(self, texts: Sequence[TextOrPair], prompt: str = "") -> list[TokenizedText]:
@@ -72,21 +77,28 @@ class Tokenizer:
         """How many leading tokens a prompt takes, the opening special tokens included."""
         if not prompt:
             return 0
-        encoding = self.backend.encode(self._clean(prompt))
+        encoding = self.backend.encode(self.prompted(prompt))
         special = encoding.special_tokens_mask
         return len(special) - 1 if special and special[-1] else len(special)
 
-    def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
-        if isinstance(text, str):
-            return self._clean(prompt + text)
-        return self._clean(prompt + text[0]), self._clean(text[1])
+    def special_ids(self) -> list[int]:
+        """The ids of special tokens; the one for unknown words stands for a word of the text and is none of them."""
+        roles = ("bos", "eos", "cls", "sep", "pad", "mask")
+        known = {getattr(self.hugging_face, f"{role}_token_id", None) for role in roles}
+        return sorted(set(self.hugging_face.all_special_ids) - ({self.hugging_face.unk_token_id} - known))
 
-    def _clean(self, text: str) -> str:
+    def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
+        if isinstance(text, (tuple, list)) and len(text) == 2:
+            return self.prompted(text[0], prompt), self.prompted(text[1])
+        return self.prompted(text, prompt)
+
+    def prompted(self, text: str, prompt: str = "") -> str:
+        """A prompt and a text in one, as the tokenizer takes it; what is no string is refused."""
         if not isinstance(text, str):
             raise DataError(f"a text must be a string, got {type(text).__name__}")
         # Lone surrogates (from a broken decode) cannot cross into the tokenizer.
-        text = text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
-        return text.lower() if self.lower else text
+        text = prompt + text
+        return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
     def _described(self, text: TextOrPair, encoding: Any, prompt: str) -> TokenizedText:
         special = tuple(bool(mark) for mark in encoding.special_tokens_mask)

@@ -69,6 +69,7 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Any, frozens
     caller must not use it then.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModel
 
     weight_files(folder)
@@ -79,7 +80,7 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Any, frozens
                 str(folder), config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True,
                 dtype=getattr(torch, dtype), output_loading_info=True,
             )  # fmt: skip
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             first = str(error).strip().splitlines()[0]
             raise ModelError(f"{folder} cannot be loaded: {first}; check the folder or save the model again") from error
     missing = frozenset(info["missing_keys"])
