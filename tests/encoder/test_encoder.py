@@ -423,3 +423,12 @@ def test_the_hash_of_a_model_in_memory(tiny_folder: Path) -> None:
     with torch.no_grad():
         theirs[0].model.embeddings.word_embeddings.weight[0, 0] += 1
     assert Encoder.from_sentence_transformer(theirs).hash != before
+
+
+def test_a_reader_of_batches_can_still_compute_gradients(tiny: Encoder) -> None:
+    for _ in tiny.state_batches(["one text", "another text"]):
+        assert not torch.is_inference_mode_enabled()
+
+
+def test_similarity_of_no_texts_is_an_empty_table(tiny: Encoder) -> None:
+    assert tiny.similarity([], ["one", "two"]).shape == (0, 2)

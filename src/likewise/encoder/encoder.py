@@ -220,9 +220,9 @@ class Encoder:
         special = None if self.reading.special_tokens else self._special_ids
         vectors: Vectors | None = None
         for places, states in self._layer_batches(ids, budget):
-            chunk = torch.tensor([ids[place] for place in places], device=self.device)
-            counted = self._counted(chunk, skip, special)
-            rows = self.finish(self.pool(states, counted)).float().cpu().numpy()
+            with torch.inference_mode():
+                counted = self._counted(self._id_rows(ids, places), skip, special)
+                rows = self.finish(self.pool(states, counted)).float().cpu().numpy()
             if self.postprocessing is not None:
                 rows = self.postprocessing(rows)
             if vectors is None:
@@ -242,10 +242,11 @@ class Encoder:
             return
         for places in batches:
             with torch.inference_mode():
-                yield (
-                    places,
-                    self.layer_states(Batch(torch.tensor([ids[place] for place in places], device=self.device))),
-                )
+                states = self.layer_states(Batch(self._id_rows(ids, places)))
+            yield places, states
+
+    def _id_rows(self, ids: list[list[int]], places: Sequence[int]) -> Tensor:
+        return torch.tensor([ids[place] for place in places], dtype=torch.long, device=self.device)
 
     @cached_property
     def _special_ids(self) -> Tensor:
@@ -338,8 +339,9 @@ class Encoder:
             with torch.inference_mode():
                 x = forward.embed(self.anatomy, batch)
                 steps = list(forward.layers(self.anatomy, x, maps=attention))
+                hidden = torch.stack([step.states for step in steps])
                 maps = torch.stack([step.maps for step in steps[1:]]) if attention else None  # type: ignore[misc]
-                yield StateBatch(places, chosen, torch.stack([step.states for step in steps]), maps)
+            yield StateBatch(places, chosen, hidden, maps)
 
     # Vectors -> scores
 
@@ -350,7 +352,7 @@ class Encoder:
 
     def _vectors(self, items: Any) -> Vectors:
         texts = [items] if isinstance(items, str) else items
-        if len(texts) and isinstance(texts[0], str):
+        if len(texts) == 0 or isinstance(texts[0], str):
             return self.encode(list(texts))
         return np.asarray(texts, dtype=np.float32)
 
