@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -85,3 +86,4 @@ if __name__ == "__main__":
     options = parser.parse_args()
     held = [compare(threads, options.rounds) for threads in options.threads]
     print("\nclaim", "holds" if all(held) else "does not hold here")
+    sys.exit(not all(held))

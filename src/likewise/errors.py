@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 
+def first_line(error: BaseException) -> str:
+    """What a foreign library said, cut to one line.
+
+    >>> first_line(ValueError("no\\nyes"))
+    'no'
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class LikewiseError(Exception):
     """Anything the user can mend; the command line prints it and exits with 2."""
 

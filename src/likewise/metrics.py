@@ -44,7 +44,7 @@ def spearman(left: ArrayLike, right: ArrayLike) -> float:
 
 
 def scaled_mse(scores: ArrayLike, truth: ArrayLike) -> float:
-    """Mean squared error after the scores were mapped onto the truth by least squares (slope and shift).
+    """Mean squared error of scores (n,), mapped onto the truth (n,) by least squares (slope and shift).
 
     >>> scaled_mse([0.0, 0.5, 1.0], [1.0, 3.0, 5.0])
     0.0
@@ -53,7 +53,7 @@ def scaled_mse(scores: ArrayLike, truth: ArrayLike) -> float:
 
 
 def bootstrap(metric: str, left: ArrayLike, right: ArrayLike, draws: int = DRAWS, seed: int = 0) -> Interval:
-    """A metric by name with its percentile bootstrap interval over resampled rows.
+    """A metric of (n,) and (n,) by name, with its percentile bootstrap interval over resampled rows.
 
     >>> interval = bootstrap("pearson", [1, 2, 3, 4], [1, 2, 3, 5])
     >>> interval.low <= interval.value <= interval.high

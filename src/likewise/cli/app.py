@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import logging
-import os
 import sys
 from typing import Annotated
 
@@ -47,6 +47,10 @@ def main() -> None:
     handler.setFormatter(logging.Formatter("likewise: %(message)s"))
     log = logging.getLogger("likewise")
     log.handlers, log.propagate = [handler], False
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a letter shows a stand-in; nothing is lost for that.
+            stream.reconfigure(errors="replace")
     try:
         app(prog_name="likewise")
     except Cancelled:
@@ -54,11 +58,8 @@ def main() -> None:
     except LikewiseError as error:
         notice(str(error))
         sys.exit(2)
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
     except OSError as error:
         # A file that cannot be read or written; the operating system says why.
-        notice(f"{error.filename}: {error.strerror}; give another path")
+        where = "" if error.filename is None else f"{error.filename}: "
+        notice(f"{where}{error.strerror or error}; give another path or make room")
         sys.exit(2)

@@ -21,7 +21,7 @@ def demo(
     from likewise.reports.demo import write_demo
     from likewise.studies.demo import demo as run_demo
 
-    result = run_demo(run.load(encoder.model, **encoder.reading()))
+    result = run_demo(encoder.load(run))
     numbers = [str(place + 1) for place in range(len(result.texts))]
     rows = [
         (f"{place + 1} {text}", *map(float, row))

@@ -13,7 +13,9 @@ from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSe
 
 @with_settings
 def encode(
-    file: Annotated[str, typer.Argument(help="A csv, tsv, jsonl or txt file (.gz too), or a name such as stsb/test.")],
+    file: Annotated[
+        str, typer.Argument(help="A csv, tsv, jsonl or txt file (.gz too), or a name such as sample/sentences.")
+    ],
     out: Annotated[Path, typer.Option(help="The folder for vectors.npy, ids.jsonl and manifest.json.")],
     encoder: EncoderSettings,
     reading: ReadingSettings,
@@ -25,7 +27,7 @@ def encode(
     """Encode a file of any size; the same command again goes on where it stopped."""
     from likewise.studies.encoding import TextSource, encode_file
 
-    model = reading.apply(run.load(encoder.model, **encoder.reading()))
+    model = encoder.load(run, reading)
     source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
     with progress_bar() as progress:
         done = encode_file(model, source, out, prompt=prompt, progress=progress)

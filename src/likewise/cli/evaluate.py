@@ -11,6 +11,7 @@ from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import (
     MODEL_HELP,
     POOLING_HELP,
+    EncoderSettings,
     FileSettings,
     Json,
     ReadingSettings,
@@ -19,6 +20,7 @@ from likewise.cli.settings import (
 )
 
 if TYPE_CHECKING:
+    from likewise.encoder import Encoder
     from likewise.studies.sts import StsResult
 
 app = typer.Typer(help="Measure how well a model does.", no_args_is_help=True, rich_markup_mode=None)
@@ -50,9 +52,13 @@ def sts(
 
     if plot is not None:
         check_format(plot)
+
+    def load(name: str) -> Encoder:
+        return EncoderSettings(name).load(run, reading)
+
     source = PairSource(tuple(files), mix, how.columns(), how.data_dir, how.skip_bad)
     with progress_bar() as progress:
-        table = compare_sts(source, model, pooling or [None], lambda name: reading.apply(run.load(name)), progress)
+        table = compare_sts(source, model, pooling or [None], load, progress)
     if plot is not None:
         save_figure(table.plot(), plot)
     for result in table.results:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.screen import progress_bar
+from likewise.cli.screen import notice, progress_bar
 from likewise.cli.settings import EncoderSettings, FileSettings, ReadingSettings, RunSettings, with_settings
 
 
@@ -25,12 +25,16 @@ def fit(
     ] = None,
 ) -> None:
     """Fit a post-processing of vectors on a corpus, to be used with --post."""
+    from likewise.data import SkippedRows
     from likewise.studies.encoding import TextSource, fit_on_file
 
-    model = reading.apply(run.load(encoder.model, **encoder.reading()))
+    model = encoder.load(run, reading)
     source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
+    skipped = SkippedRows()
     with progress_bar() as progress:
-        fitted = fit_on_file(model, source, kind, dim, progress)
+        fitted = fit_on_file(model, source, kind, dim, progress, skipped)
+    if skipped.count:
+        notice(str(skipped))
     out.parent.mkdir(parents=True, exist_ok=True)
     fitted.save(out)
     typer.echo(f"{fitted.kind}, {fitted.matrix.shape[0]} -> {fitted.matrix.shape[1]} dimensions, in {out}")

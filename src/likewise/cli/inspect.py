@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.screen import printable, show_json, show_table
+from likewise.cli.screen import show_json, show_table
 from likewise.cli.settings import EncoderSettings, Json, RunSettings, with_settings
+from likewise.drawing.text import printable
 
 
 @with_settings
@@ -21,7 +22,7 @@ def inspect(
     """Show a text's tokens and ids, the special tokens, the model's sizes and the shapes of its outputs."""
     from likewise.encoder.inspection import inspect as look
 
-    inspection = look(run.load(encoder.model, **encoder.reading()), texts, prompt)
+    inspection = look(encoder.load(run), texts, prompt)
     if as_json:
         return show_json(inspection.to_json())
     for text in inspection.texts:

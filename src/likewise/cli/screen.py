@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from likewise.drawing.text import printable
 from likewise.progress import Progress
 
 SHORT_LETTERS = 12
@@ -28,18 +29,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
-
-
-def printable(text: str) -> str:
-    """A text without the control characters by which it could drive the terminal.
-
-    >>> printable("\x1b[31mred")
-    '\ufffd[31mred'
-    """
-    return text.translate(CONTROLS)
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:

@@ -53,13 +53,13 @@ class ReadingSettings:
     truncate_dim: Annotated[int | None, typer.Option(help="Keep only the first dimensions.", min=1)] = None
     post: Annotated[Path | None, typer.Option(help="A post-processing file made by: likewise fit.")] = None
 
-    def apply(self, encoder: Encoder) -> Encoder:
-        """The encoder, read in this way."""
-        encoder = encoder.with_reading(
-            layer=parse_layer(self.layer), special_tokens=self.special_tokens, heads=self.heads
-        )
-        if self.truncate_dim is not None:
-            encoder = encoder.with_reading(truncate_dim=self.truncate_dim)
+    def options(self) -> dict[str, Any]:
+        """The settings that ``Encoder.load`` takes."""
+        options = {"layer": parse_layer(self.layer), "special_tokens": self.special_tokens, "heads": self.heads}
+        return options if self.truncate_dim is None else options | {"truncate_dim": self.truncate_dim}
+
+    def finish(self, encoder: Encoder) -> Encoder:
+        """The encoder with the post-processing, where one is given."""
         if self.post is None:
             return encoder
         from likewise.encoder.postprocessing import PostProcessing
@@ -74,9 +74,13 @@ class EncoderSettings:
     model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm"
     pooling: Annotated[str | None, typer.Option(help=POOLING_HELP)] = None
 
-    def reading(self) -> dict[str, Any]:
-        """The options that differ from the model's own."""
-        return {} if self.pooling is None else {"pooling": self.pooling}
+    def load(self, run: RunSettings, reading: ReadingSettings | None = None) -> Encoder:
+        """Load the model as all these settings say."""
+        options = {} if reading is None else reading.options()
+        if self.pooling is not None:
+            options["pooling"] = self.pooling
+        encoder = run.load(self.model, **options)
+        return encoder if reading is None else reading.finish(encoder)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def similarity(
     """Show how similar the model finds a text and others."""
     if len(texts) < 2:
         raise UsageError("give at least two texts to compare")
-    model = reading.apply(run.load(encoder.model, **encoder.reading()))
+    model = encoder.load(run, reading)
     left, right = (texts, texts) if matrix else (texts[:1], texts[1:])
     scores = model.similarity(left, right).tolist()
     if as_json:

@@ -70,6 +70,8 @@ def check_text(path: Path, file: str) -> None:
 def _opened(path: Path, file: str) -> Iterator[io.BufferedReader[Any]]:
     """The file's bytes, unpacked; every failure to open or to read them becomes a DataError."""
     place = Place(file)
+    if path.is_fifo():
+        raise place.error("is a pipe, and files are read more than once; write it to a file first")
     try:
         with path.open("rb") as raw:
             zipped = raw.peek(2)[:2] == GZIP_MAGIC

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from likewise.data.places import shown
+from likewise.data.rows import FORMATS
 from likewise.errors import DataError
 from likewise.paths import user_cache
 from likewise.sample import SAMPLES, sample_path
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".txt", ".txt.gz")
+SUFFIXES = tuple(f"{suffix}{packed}" for suffix in FORMATS for packed in ("", ".gz"))
 
 
 def locate(name: str | Path, data_dir: Path | None = None) -> Path:

@@ -38,7 +38,7 @@ class Row:
     number: int
 
 
-Record = tuple[int, list[str] | DataError]
+Fields = tuple[int, list[str] | DataError]
 """A line number with the fields that start there, or with what is wrong with them."""
 
 
@@ -99,7 +99,7 @@ def tsv_rows(path: Path, file: str) -> Parsed:
     (2, {'text': 'he said "hello', 'label': '1'})
     """
     lines = enumerate(text_lines(path, file), start=1)
-    records: Iterator[Record] = ((line, _content(text).split("\t")) for line, text in lines if _content(text))
+    records: Iterator[Fields] = ((line, _content(text).split("\t")) for line, text in lines if _content(text))
     return _headed(records, file)
 
 
@@ -148,7 +148,7 @@ def _content(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
 
-def _csv_records(lines: Iterable[str], file: str) -> Iterator[Record]:
+def _csv_records(lines: Iterable[str], file: str) -> Iterator[Fields]:
     # Strict, or a quote left open would silently swallow the rest of the file into one text.
     reader = csv.reader(lines, strict=True)
     while True:
@@ -170,7 +170,7 @@ def _csv_error(message: str, place: Place, last_line: int) -> DataError:
     return place.error(flaw + extent)
 
 
-def _headed(records: Iterator[Record], file: str) -> Parsed:
+def _headed(records: Iterator[Fields], file: str) -> Parsed:
     """Name the fields of each record by the first record."""
     header: list[str] | None = None
     for line, fields in records:

@@ -37,7 +37,8 @@ def grid_of_axes(count: int, size: tuple[float, float] = (4.2, 4.0)) -> Sequence
 
 
 def check_format(path: Path) -> None:
-    """Refuse an ending that no figure can be written to."""
+    """Refuse, before long work, an ending that no figure can be written to, and a missing matplotlib."""
+    grid_of_axes(1)
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"cannot draw to {path.name!r}; end it with {', '.join(FORMATS)}")
 

@@ -8,8 +8,9 @@ from html import escape
 import numpy as np
 from numpy.typing import ArrayLike
 
+from likewise.drawing.text import printable
+
 CELL, LABEL_LETTERS = 46, 42
-CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in range(32) if code not in (9, 10, 13)}
 BLUE, RED = (33, 102, 172), (178, 24, 43)  # a diverging pair that colour-blind readers can tell apart
 
 
@@ -40,8 +41,7 @@ def matrix_svg(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -
 
 
 def _safe(text: str) -> str:
-    """Escaped, and without the control characters that XML does not allow."""
-    return escape(text.translate(CONTROLS))
+    return escape(printable(text))
 
 
 def _shortened(name: str) -> str:

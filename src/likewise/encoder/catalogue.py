@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from likewise.encoder.weights import weights_hash
-from likewise.errors import MissingExtra, ModelError
+from likewise.errors import MissingExtra, ModelError, first_line
 
 BUNDLED = "minilm"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -22,18 +22,20 @@ SHORT_NAMES = {
 }
 """The models of the studies that Likewise unites, for users who have the hub at hand."""
 
-HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
+HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*_Dense/pytorch_model.bin"]
 """What is fetched from the hub: settings, weights and vocabularies, never code."""
+OLD_WEIGHTS = ["pytorch_model.bin", "0_Transformer/pytorch_model.bin"]
+"""Fetched only where there is nothing newer, for: likewise convert."""
 
 
 def locate(name: str) -> Path:
-    """The folder of a model: a path, ``minilm``, a short name, or a hub id (cache first, then the hub)."""
+    """The folder of a model: ``minilm``, a path, a short name, or a hub id (cache first, then the hub)."""
+    if name == BUNDLED:
+        return bundled_folder()
     folder = Path(os.path.expanduser(name))
     # os.path answers False where pathlib raises: a name that is too long, a user that is not there.
     if name and os.path.isdir(folder):
         return folder
-    if name == BUNDLED:
-        return bundled_folder()
     if os.path.isfile(folder):
         raise ModelError(f"{name} is a file; give the folder that holds it")
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip():
@@ -103,9 +105,11 @@ def _from_hub(name: str) -> Path:
         if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
             return folder
     try:
-        return Path(snapshot_download(full, cache_dir=cache, allow_patterns=HUB_FILES))
+        folder = Path(snapshot_download(full, cache_dir=cache, allow_patterns=HUB_FILES))
+        if not any(folder.rglob("*.safetensors")):
+            snapshot_download(full, cache_dir=cache, allow_patterns=OLD_WEIGHTS)
+        return folder
     except Exception as error:  # the hub raises many kinds: offline, not found, gated, proxies
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"no folder {name!r}, not in the hub's cache, and the hub did not give it ({first}); {_offer()}"
+            f"no folder {name!r}, not in the hub's cache, and the hub did not give it ({first_line(error)}); {_offer()}"
         ) from error

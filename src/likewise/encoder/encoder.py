@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +20,7 @@ from likewise.encoder import catalogue, forward, similarity
 from likewise.encoder.anatomy import Anatomy
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.device import choose_device, set_threads
-from likewise.encoder.families import anatomy
+from likewise.encoder.families import anatomy, require_family
 from likewise.encoder.forward import Batch
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
@@ -26,7 +28,7 @@ from likewise.encoder.reading import Reading, ReadingOptions
 from likewise.encoder.recipe import Recipe, read_recipe, recipe_of
 from likewise.encoder.states import StateBatch, TextStates
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
-from likewise.encoder.weights import load_transformer, weights_hash
+from likewise.encoder.weights import load_transformer, model_family, tensors_hash, weights_hash, weights_version
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("likewise")
 
-WINDOW_TEXTS = 16384
+SORTED_TEXTS = 16384
 """Texts that are tokenised and sorted together; bounds the memory of ids."""
 
 Vectors = NDArray[np.float32]
@@ -69,6 +71,9 @@ class Encoder:
     recipe: Recipe = field(repr=False)
     reading: Reading
     folder: Path | None = None
+    """where the weights were loaded from"""
+    loaded_version: int = field(default=0, repr=False)
+    """the weights' version then; another one now means that they were trained since"""
     postprocessing: PostProcessing | None = None
     backend: OnnxBackend | None = None
     """what runs the layers of ``encode`` in place of torch"""
@@ -78,7 +83,7 @@ class Encoder:
     @classmethod
     def load(
         cls,
-        name: str = catalogue.BUNDLED,
+        name: str | Path = catalogue.BUNDLED,
         *,
         device: str = "auto",
         threads: int | None = None,
@@ -90,17 +95,18 @@ class Encoder:
         if dtype not in ("float32", "float64", "float16", "bfloat16"):
             raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
         set_threads(threads)
-        folder = catalogue.locate(name)
+        folder = catalogue.locate(str(name))
         recipe = read_recipe(folder)
-        if recipe.note:
-            log.warning(recipe.note)
+        require_family(model_family(folder / recipe.transformer))
         model, missing = load_transformer(folder / recipe.transformer, dtype)
         views = anatomy(model)
         if missing:
             views = replace(views, pooler=None)
         tokenizer = Tokenizer.load(folder / recipe.transformer, recipe.max_length, views.max_positions, recipe.lower)
-        encoder = cls._assembled(name, model, views, tokenizer, recipe)
-        encoder = replace(encoder, folder=folder).to(device).with_reading(**reading)
+        encoder = cls._assembled(str(name), model, views, tokenizer, recipe).to(device).with_reading(**reading)
+        encoder = replace(encoder, folder=folder, loaded_version=weights_version(model))
+        if recipe.note:
+            log.warning(recipe.note)
         if backend == "torch":
             return encoder
         from likewise.encoder.onnx_backend import attach_backend
@@ -128,12 +134,16 @@ class Encoder:
         changed.layers_of(self.anatomy.layers)
         if MODEL_POOLER in pooling_parts(changed.pooling) and self.anatomy.pooler is None:
             raise ModelError(f"{self.name} has no pooler of its own; choose from {', '.join(POOLERS)}")
-        encoder = replace(self, reading=changed)
-        return encoder if self.backend is None else self.backend.attached(encoder)
+        return self._rebuilt(reading=changed)
 
     def with_postprocessing(self, postprocessing: PostProcessing | None) -> Encoder:
         """The same encoder with a fitted post-processing as its last step."""
-        return replace(self, postprocessing=postprocessing)
+        return self._rebuilt(postprocessing=postprocessing)
+
+    def _rebuilt(self, **changes: Any) -> Encoder:
+        """Changed, and checked again where a backend is only as good as its check."""
+        encoder = replace(self, **changes)
+        return encoder if self.backend is None else self.backend.attached(encoder)
 
     def to(self, device: str) -> Encoder:
         """The same encoder on another device (the weights move)."""
@@ -149,19 +159,35 @@ class Encoder:
         """Where the weights are."""
         return self.anatomy.device
 
-    @property
+    @cached_property
     def dimension(self) -> int:
         """The width of a vector."""
-        return int(self.encode([""]).shape[1])
+        if self.postprocessing is not None:
+            return int(self.postprocessing.matrix.shape[1])
+        with torch.inference_mode():
+            one = torch.zeros(1, 1, self.anatomy.hidden_size, dtype=self.anatomy.dtype, device=self.device)
+            return self.finish(self.pool(one, torch.ones(1, 1, device=self.device))).shape[1]
 
-    @cached_property
+    @property
     def hash(self) -> str:
-        """The sha256 of the weights, which names the model in manifests."""
-        if self.folder is not None:
+        """The sha256 of the weights, which names the model in manifests; of the present ones, if they were trained."""
+        if self.folder is not None and weights_version(self.model) == self.loaded_version:
             return weights_hash(self.folder / self.recipe.transformer)
-        from likewise.encoder.weights import tensors_hash
-
         return tensors_hash(self.model.state_dict())
+
+    @property
+    def config_hash(self) -> str:
+        """The sha256 of the transformer's settings, without where it lies."""
+        settings = {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def heads_hash(self) -> str:
+        """The sha256 of the dense heads."""
+        heads = {f"{place}.{head.activation}": head for place, head in enumerate(self.recipe.heads)}
+        weights = {f"{name}.weight": head.weight for name, head in heads.items()}
+        shifts = {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
+        return tensors_hash(weights | shifts)
 
     # Texts -> vectors
 
@@ -206,7 +232,7 @@ class Encoder:
         prompt = self.recipe.prompt_for(None) if prompt is None else prompt
         ticker = Ticker(progress, len(texts), "texts")
         parts, truncated = [], 0
-        for window in windows(texts, WINDOW_TEXTS):
+        for window in windows(texts, SORTED_TEXTS):
             part = encoder._encode_window(window, prompt, budget, ticker)
             parts.append(part.vectors)
             truncated += part.truncated
@@ -231,7 +257,7 @@ class Encoder:
             ticker.add(len(places))
         # Only texts without a single token (possible where a tokenizer adds no special ones) stay zero.
         if vectors is None:
-            vectors = np.zeros((len(texts), self.encode(["a"], prompt="").shape[1]), dtype=np.float32)
+            vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         return Encoded(vectors, truncated)
 
     def _layer_batches(self, ids: list[list[int]], budget: int) -> Iterator[tuple[list[int], Tensor]]:
@@ -311,12 +337,21 @@ class Encoder:
         return self.tokenizer.tokenize(texts, self.recipe.prompt_for(None) if prompt is None else prompt)
 
     def states(
-        self, texts: Sequence[TextOrPair], *, prompt: str | None = None, attention: bool = True
+        self,
+        texts: Sequence[TextOrPair],
+        *,
+        prompt: str | None = None,
+        attention: bool = True,
+        progress: Progress | None = None,
     ) -> list[TextStates]:
-        """All hidden states, and attention maps, of each text, in order."""
+        """Hidden states (L + 1, T, D), and attention maps (L, H, T, T), of each text, in order."""
+        texts = [texts] if isinstance(texts, str) else texts
         found: dict[int, TextStates] = {}
+        ticker = Ticker(progress, len(texts), "texts")
         for batch in self.state_batches(texts, prompt=prompt, attention=attention):
             found.update(zip(batch.places, batch.texts(), strict=True))
+            ticker.add(len(batch.places))
+        ticker.close()
         return [found[place] for place in range(len(texts))]
 
     def state_batches(
@@ -327,7 +362,10 @@ class Encoder:
         attention: bool = False,
         budget: int = TOKEN_BUDGET,
     ) -> Iterator[StateBatch]:
-        """The same, batch by batch of equal lengths, for work that needs no more than one batch at a time."""
+        """Hidden states (L + 1, B, T, D) and maps (L, B, H, T, T), batch by batch of texts of one length.
+
+        For work that needs no more than one batch at a time; the batches come longest texts first.
+        """
         tokens = self.tokenize(texts, prompt)
         report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
         for places in exact_length_batches([len(text) for text in tokens], budget):

@@ -31,9 +31,7 @@ def anatomy(model: nn.Module) -> Anatomy:
     2
     """
     config: Any = model.config
-    family = config.model_type
-    if family not in FAMILIES:
-        raise ModelError(f"model family {family!r} is not supported; supported are {', '.join(sorted(FAMILIES))}")
+    family = require_family(config.model_type)
     if getattr(config, "is_decoder", False) and family not in ("gpt_neo", "qwen3"):
         raise ModelError(f"a {family} model set up as a decoder is not supported; use it as an encoder")
     views = FAMILIES[family](model)
@@ -41,6 +39,17 @@ def anatomy(model: nn.Module) -> Anatomy:
     if activation not in ACTIVATIONS:
         raise ModelError(f"activation {activation!r} is not supported; supported are {', '.join(sorted(ACTIVATIONS))}")
     return views
+
+
+def require_family(family: str) -> str:
+    """The family, if it is supported; refused by name otherwise.
+
+    >>> require_family("bert")
+    'bert'
+    """
+    if family not in FAMILIES:
+        raise ModelError(f"model family {family!r} is not supported; supported are {', '.join(sorted(FAMILIES))}")
+    return family
 
 
 def _layer_norm(module: nn.LayerNorm) -> Norm:

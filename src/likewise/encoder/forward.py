@@ -138,7 +138,7 @@ def linear(view: Affine, x: Tensor) -> Tensor:
 
 
 def norm(view: Norm | None, x: Tensor) -> Tensor:
-    """LayerNorm or RMSNorm over the last dimension; None is the identity (ModernBERT's first layer)."""
+    """LayerNorm or RMSNorm, (..., D) -> (..., D); None is the identity (ModernBERT's first layer)."""
     if view is None:
         return x
     if view.kind == "rms":

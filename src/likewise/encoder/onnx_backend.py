@@ -26,12 +26,14 @@ from torch import Tensor, nn
 
 from likewise.encoder.forward import Batch
 from likewise.encoder.similarity import similarity, unit
-from likewise.errors import MissingExtra, ModelError, UsageError
+from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.paths import user_cache
 from likewise.sample import sample_sentences
 
 if TYPE_CHECKING:
     from likewise.encoder.encoder import Encoder
+
+log = logging.getLogger("likewise")
 
 BACKENDS = ("torch", "onnx", "onnx-int8")
 EXPORT_VERSION = 1
@@ -116,14 +118,23 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
 
 def int8_check(encoder: Encoder) -> Int8Check:
     """Compare an 8-bit encoder with float32 on the sample corpus; remembered beside the export."""
-    memory = exported(encoder, "onnx-int8").with_name(f"check-{encoder.reading.pooling}.json")
-    if memory.exists():
+    memory = exported(encoder, "onnx-int8").with_name(f"check-{_reading_key(encoder)}.json")
+    # A memory that cannot be read or written costs time, nothing else.
+    with contextlib.suppress(OSError, ValueError, TypeError):
         return Int8Check(**json.loads(memory.read_text(encoding="utf-8")))
     texts = sample_sentences()
     ours, theirs = unit(replace(encoder, backend=None).encode(texts)), unit(encoder.encode(texts))
     check = Int8Check(float((ours * theirs).sum(1).mean()), top_overlap(ours, theirs))
-    memory.write_text(json.dumps(vars(check)), encoding="utf-8")
+    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False) as draft:
+        json.dump(vars(check), draft)
+        Path(draft.name).replace(memory)
     return check
+
+
+def _reading_key(encoder: Encoder) -> str:
+    """What shapes a vector after the layers, as a short hash."""
+    post = None if encoder.postprocessing is None else encoder.postprocessing.name
+    return hashlib.sha256(f"{encoder.reading}|{post}|{encoder.heads_hash}".encode()).hexdigest()[:16]
 
 
 def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: int = TOP) -> float:
@@ -143,8 +154,12 @@ def exported(encoder: Encoder, kind: str) -> Path:
     path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
     if path.exists():
         return path
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
+    except OSError as error:
+        raise ModelError(f"the export cannot be kept in {folder} ({error.strerror}); set LIKEWISE_CACHE") from error
+    log.warning("making %s of %s, once", path.name, encoder.name)
     try:
         with _quiet_export():
             if kind == "onnx-int8":
@@ -161,8 +176,7 @@ def exported(encoder: Encoder, kind: str) -> Path:
 
 def _fingerprint(encoder: Encoder) -> str:
     """The weights and the set-up: the same weights with another activation are another model."""
-    config = encoder.model.config.to_json_string(use_diff=False)
-    return hashlib.sha256(f"{encoder.hash}|{config}".encode()).hexdigest()[:24]
+    return hashlib.sha256(f"{encoder.hash}|{encoder.config_hash}".encode()).hexdigest()[:24]
 
 
 class _Layers(nn.Module):
@@ -191,7 +205,7 @@ def _export(encoder: Encoder, path: Path) -> None:
 def _quantise(source: Path, path: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    # Unsigned or per-tensor weights and the full range were measured: they fail the check below.
+    # Unsigned or per-tensor weights and the full range were measured: they fail the check above.
     quantize_dynamic(str(source), str(path), weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
@@ -200,7 +214,10 @@ def _open_session(path: Path) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the runtime has no common ancestor for its errors
+        raise ModelError(f"{path} is damaged ({first_line(error)}); remove it, and it will be made again") from error
 
 
 def _require_packages() -> None:

@@ -59,7 +59,7 @@ class PostProcessing:
 
 
 def fit_standardisation(vectors: Array, dim: int | None = None) -> PostProcessing:
-    """Mean 0 and deviation 1 in each dimension; constant dimensions are only centred."""
+    """Mean 0 and deviation 1 in each dimension of vectors (n, d); constant dimensions are only centred."""
     if dim is not None:
         raise UsageError("standardisation keeps every dimension; use whitening to cut dimensions")
     deviation = vectors.std(axis=0)
@@ -68,7 +68,7 @@ def fit_standardisation(vectors: Array, dim: int | None = None) -> PostProcessin
 
 
 def fit_all_but_the_top(vectors: Array, dim: int | None = None) -> PostProcessing:
-    """Remove the mean and the strongest ``dim`` directions, a hundredth of the width by default (Mu et al. 2018)."""
+    """Remove the mean and the ``dim`` strongest directions of vectors (n, d), d / 100 by default (Mu et al. 2018)."""
     width = vectors.shape[1]
     count = max(1, width // 100) if dim is None else dim
     if not 0 <= count < width:
@@ -80,7 +80,7 @@ def fit_all_but_the_top(vectors: Array, dim: int | None = None) -> PostProcessin
 
 
 def fit_whitening(vectors: Array, dim: int | None = None) -> PostProcessing:
-    """Mean 0 and identity covariance, kept to the ``dim`` strongest directions (Su et al. 2021)."""
+    """Mean 0 and identity covariance of vectors (n, d), in their ``dim`` strongest directions (Su et al. 2021)."""
     width = vectors.shape[1]
     if dim is not None and not 1 <= dim <= width:
         raise UsageError(f"whitening can keep 1 to {width} dimensions, not {dim}")

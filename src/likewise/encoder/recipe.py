@@ -56,6 +56,14 @@ class Recipe:
     note: str = ""
     """something the user should know about how the folder was read"""
 
+    def __post_init__(self) -> None:
+        for name, number in (("max_seq_length", self.max_length), ("truncate_dim", self.truncate_dim)):
+            if number is not None and (not isinstance(number, int) or number < 1):
+                raise ModelError(f"{name} must be a whole number from 1, not {number!r}; mend the model's settings")
+        texts = self.prompts.items() if isinstance(self.prompts, Mapping) else [(None, None)]
+        if not all(isinstance(part, str) for item in texts for part in item):
+            raise ModelError("prompts must map names to texts; mend config_sentence_transformers.json")
+
     def prompt_for(self, role: str | None) -> str:
         """The prompt text for ``query``, ``document`` or None, the default.
 
@@ -71,8 +79,8 @@ def read_recipe(folder: Path) -> Recipe:
     """Read what a folder says about pooling, heads, prompts and limits."""
     listing = folder / "modules.json"
     if not listing.exists():
-        return Recipe(note=f"{folder.name} names no pooling; mean pooling is used")
-    entries = _json(listing)
+        return Recipe(note=f"{folder.resolve().name} names no pooling; mean pooling is used")
+    entries = _json(listing, list)
     try:
         modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
     except (TypeError, KeyError) as error:
@@ -89,7 +97,7 @@ def read_recipe(folder: Path) -> Recipe:
         heads=tuple(_dense(path) for kind, path in modules if kind == "Dense"),
         normalizes="Normalize" in paths,
         **settings,
-        **_prompt_settings(folder / "config_sentence_transformers.json"),
+        **_pipeline_settings(folder / "config_sentence_transformers.json"),
     )
 
 
@@ -119,11 +127,14 @@ def recipe_of(model: Any) -> Recipe:
     return Recipe(heads=tuple(heads), prompts=prompts, default_prompt=model.default_prompt_name, **settings)
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path, kind: type = dict) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read ({error}); save the model again") from error
+    if not isinstance(content, kind):
+        raise ModelError(f"{path} holds no JSON {'list' if kind is list else 'object'}; save the model again")
+    return content
 
 
 def _transformer_settings(folder: Path) -> dict[str, Any]:
@@ -148,9 +159,12 @@ def _pooling_from(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"pooling": names, "include_prompt": config.get("include_prompt", True)}
 
 
-def _prompt_settings(path: Path) -> dict[str, Any]:
+def _pipeline_settings(path: Path) -> dict[str, Any]:
     config = _json(path) if path.exists() else {}
-    prompts = {name: text for name, text in (config.get("prompts") or {}).items() if text}
+    # An empty prompt is none: version 6 writes one for every role that a model does not have.
+    prompts = config.get("prompts") or {}
+    if isinstance(prompts, dict):
+        prompts = {name: text for name, text in prompts.items() if text}
     name = config.get("default_prompt_name")
     return {"prompts": prompts, "default_prompt": name, "truncate_dim": config.get("truncate_dim")}
 

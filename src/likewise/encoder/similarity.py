@@ -11,7 +11,8 @@ from likewise.errors import DataError, UsageError
 
 Vectors = NDArray[np.float32]
 
-BLOCK_ROWS = 4096
+BLOCK_BYTES = 2**26
+"""What a block of scores, and a block of normed vectors, may take."""
 
 MEASURES = ("cosine", "dot")
 
@@ -30,18 +31,24 @@ def similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine") -> Ve
 
 
 def similarity_blocks(
-    left: ArrayLike, right: ArrayLike, measure: str = "cosine", rows: int = BLOCK_ROWS
+    left: ArrayLike, right: ArrayLike, measure: str = "cosine", block_bytes: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, Vectors]]:
-    """The same in pieces: the first left row of a block, and the block (at most ``rows``, m)."""
+    """The same in pieces: the first left row of a block, and the block (rows, m) of at most ``block_bytes``."""
     if measure not in MEASURES:
         raise UsageError(f"unknown similarity {measure!r}; choose from {', '.join(MEASURES)}")
     a, b = _rows(left), _rows(right)
     if a.shape[1] != b.shape[1]:
         raise DataError(f"vectors of {a.shape[1]} and of {b.shape[1]} dimensions; were they made by the same model?")
     prepare = unit if measure == "cosine" else np.asarray
-    other = prepare(b).T
+    rows = max(1, block_bytes // (4 * max(1, len(b))))
+    width = max(1, block_bytes // (4 * max(1, b.shape[1])))
     for start in range(0, len(a), rows):
-        yield start, prepare(a[start : start + rows]) @ other
+        some = prepare(a[start : start + rows])
+        block = np.empty((len(some), len(b)), dtype=np.float32)
+        # The right side in pieces too: it may be mapped from a disk and larger than the memory.
+        for column in range(0, len(b), width):
+            block[:, column : column + width] = some @ prepare(b[column : column + width]).T
+        yield start, block
 
 
 def paired_similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine") -> Vectors:

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from likewise.encoder.batches import TOKEN_BUDGET
 from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import Encoder, report_truncation
-from likewise.encoder.weights import tensors_hash
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker
 
@@ -65,7 +64,9 @@ class Manifest:
         if not path.exists():
             return None
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
+            found = cls(**json.loads(path.read_text(encoding="utf-8")))
+            dict(found.settings)
+            return found
         except (ValueError, TypeError) as error:
             raise DataError(f"{path} is not a manifest ({error}); give another --out") from error
 
@@ -112,26 +113,7 @@ def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
 
 def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
     """The manifest to go on from: the folder's own, if its settings are these, or a new one."""
-    settings: dict[str, Any] = {
-        "format": FORMAT,
-        "model": encoder.name,
-        "model_sha256": encoder.hash,
-        "backend": "torch" if encoder.backend is None else encoder.backend.kind,
-        "dtype": str(encoder.anatomy.dtype).removeprefix("torch."),
-        "device": encoder.device.type,
-        "prompt": prompt,
-        **asdict(encoder.reading),
-        "max_tokens": encoder.tokenizer.limit,
-        "normalizes": encoder.recipe.normalizes,
-        "include_prompt": encoder.recipe.include_prompt,
-        "dense_sha256": _heads_hash(encoder),
-        "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
-        "threads": torch.get_num_threads(),
-        "token_budget": TOKEN_BUDGET,
-        "window_texts": WINDOW_TEXTS,
-        "window_characters": WINDOW_CHARACTERS,
-    }
-    settings = json.loads(json.dumps(settings))  # as it will be read back: tuples are lists there
+    settings = _settings(encoder, prompt)
     found = Manifest.read(folder)
     if found is None:
         if strangers := {path.name for path in folder.iterdir()} - {".lock", f"{MANIFEST}.draft"}:
@@ -150,10 +132,30 @@ def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
     return found
 
 
-def _heads_hash(encoder: Encoder) -> str:
-    heads = {f"{place}.{head.activation}": head for place, head in enumerate(encoder.recipe.heads)}
-    weights = {f"{name}.weight": head.weight for name, head in heads.items()}
-    return tensors_hash(weights | {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None})
+def _settings(encoder: Encoder, prompt: str) -> dict[str, Any]:
+    """Everything that a vector depends on beside its text."""
+    settings = {
+        "format": FORMAT,
+        "model": encoder.name,
+        "model_sha256": encoder.hash,
+        "config_sha256": encoder.config_hash,
+        "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
+        "dense_sha256": encoder.heads_hash,
+        "backend": "torch" if encoder.backend is None else encoder.backend.kind,
+        "dtype": str(encoder.anatomy.dtype).removeprefix("torch."),
+        "device": encoder.device.type,
+        "prompt": prompt,
+        **asdict(encoder.reading),
+        "max_tokens": encoder.tokenizer.limit,
+        "normalizes": encoder.recipe.normalizes,
+        "include_prompt": encoder.recipe.include_prompt,
+        "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
+        "threads": torch.get_num_threads(),
+        "token_budget": TOKEN_BUDGET,
+        "window_texts": WINDOW_TEXTS,
+        "window_characters": WINDOW_CHARACTERS,
+    }
+    return dict(json.loads(json.dumps(settings)))  # as it will be read back: tuples are lists there
 
 
 def _go_on(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker) -> Manifest:
@@ -165,10 +167,9 @@ def _go_on(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Man
         done = replace(done, complete=False)
         done.write(folder)
     with _opened(folder / VECTORS) as vectors, _opened(folder / IDS) as ids:
-        # Whatever lies beyond the last commit is from a window that was cut short.
-        header = len(_header(0, done.dimension))
-        vectors.truncate(header + done.rows * done.dimension * 4)
-        ids.truncate(done.ids_bytes)
+        header = len(_header(0, done.dimension)) if done.rows else 0
+        _cut_back(vectors, header + done.rows * done.dimension * 4, folder / VECTORS)
+        _cut_back(ids, done.ids_bytes, folder / IDS)
         for window in chain([] if first is None else [first], windows):
             _add_to(digest, window)
             done = _append(encoder, window, done, (vectors, ids), ticker.part())
@@ -232,6 +233,13 @@ def _windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
             window, characters = [], 0
     if window:
         yield window
+
+
+def _cut_back(stream: BinaryIO, size: int, path: Path) -> None:
+    """Drop what lies beyond the last commit: it is from a window that was cut short."""
+    if stream.seek(0, os.SEEK_END) < size:
+        raise DataError(f"{path} is shorter than its manifest says; remove the folder and encode again")
+    stream.truncate(size)
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import DataError, ModelError
+from likewise.errors import DataError, ModelError, first_line
+
+VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+)
 
 TextOrPair = str | tuple[str, str]
 
@@ -55,11 +64,14 @@ class Tokenizer:
         """Read a folder's tokenizer; the limit is the given one, else the tokenizer's own, within the positions."""
         from transformers import AutoTokenizer
 
+        # Without a vocabulary transformers makes an empty tokenizer, to which every word is unknown.
+        if not any((folder / name).exists() for name in VOCABULARIES):
+            raise ModelError(f"{folder} has no tokenizer; add its tokenizer.json")
         try:
             found = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-        except (OSError, ValueError, KeyError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise ModelError(f"{folder}: no tokenizer can be read ({first}); add its tokenizer.json") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            said = first_line(error)
+            raise ModelError(f"{folder}: no tokenizer can be read ({said}); add its tokenizer.json") from error
         return cls(found, min(limit or found.model_max_length, max_positions), lower)
 
     def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
@@ -69,6 +81,7 @@ class Tokenizer:
 
     def tokenize(self, texts: Sequence[TextOrPair], prompt: str = "") -> list[TokenizedText]:
         """The full way: everything known about each token. A prompt is put before a text, or a pair's first."""
+        texts = [texts] if isinstance(texts, str) else texts
         full = [self._with_prompt(text, prompt) for text in texts]
         encodings = self.backend.encode_batch(full)
         return [self._described(*item, prompt) for item in zip(texts, encodings, strict=True)]

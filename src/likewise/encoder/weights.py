@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import ModelError
+from likewise.errors import ModelError, first_line
 from likewise.paths import user_cache
 
+CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
@@ -23,11 +24,22 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / WEIGHTS).exists():
         return [folder / WEIGHTS]
     if (folder / SHARDS).exists():
-        index = json.loads((folder / SHARDS).read_text(encoding="utf-8"))
-        return [folder / name for name in sorted(set(index["weight_map"].values()))]
+        try:
+            index = json.loads((folder / SHARDS).read_text(encoding="utf-8"))
+            return [folder / name for name in sorted(set(index["weight_map"].values()))]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError(f"{folder / SHARDS} lists no weights; save the model again") from error
     if (folder / PICKLE).exists():
         raise ModelError(f"{folder} holds only {PICKLE}, which is not loaded; run: likewise convert {folder}")
     raise ModelError(f"{folder} has no {WEIGHTS}; give the folder of a saved model")
+
+
+def model_family(folder: Path) -> str:
+    """The family that a transformer folder says it is of."""
+    try:
+        return str(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["model_type"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{folder} has no {CONFIG} with a model_type; give the folder of a saved model") from error
 
 
 def weights_hash(folder: Path) -> str:
@@ -80,9 +92,9 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Any, frozens
                 str(folder), config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True,
                 dtype=getattr(torch, dtype), output_loading_info=True,
             )  # fmt: skip
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise ModelError(f"{folder} cannot be loaded: {first}; check the folder or save the model again") from error
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            said = first_line(error)
+            raise ModelError(f"{folder} cannot be loaded: {said}; check the folder or save the model again") from error
     missing = frozenset(info["missing_keys"])
     if strangers := sorted(name for name in missing if not name.startswith("pooler")):
         raise ModelError(f"{folder} lacks weights, {strangers[0]} among {len(strangers)}; save the model again")
@@ -116,6 +128,8 @@ def convert(folder: Path) -> list[Path]:
     pickles = sorted(folder.rglob(PICKLE))
     if not pickles:
         raise ModelError(f"{folder} has no {PICKLE}; there is nothing to convert")
+    if made := [path for path in pickles if path.with_name(WEIGHTS).exists()]:
+        raise ModelError(f"{made[0].with_name(WEIGHTS)} is there already; remove it to convert again")
     return [_converted(path) for path in pickles]
 
 
@@ -126,8 +140,7 @@ def _converted(path: Path) -> Path:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises several kinds, one of them for code in the pickle
-        first = str(error).strip().splitlines()[0]
-        raise ModelError(f"{path} is not a plain file of weights and was not opened: {first}") from error
+        raise ModelError(f"{path} is no plain file of weights; it was not opened, since it could run code") from error
     state = state.get("state_dict", state) if isinstance(state, dict) else state
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise ModelError(f"{path} holds more than named tensors; only a plain state dict can be converted")
@@ -147,6 +160,11 @@ def tensors_hash(tensors: dict[str, Any]) -> str:
         digest.update(name.encode())
         digest.update(tensors[name].detach().cpu().contiguous().flatten().view(_bytes_type()).numpy().tobytes())
     return digest.hexdigest()
+
+
+def weights_version(model: Any) -> int:
+    """Grows whenever a weight is changed in place, as an optimizer's step does."""
+    return sum(int(weight._version) for weight in model.parameters())
 
 
 def _bytes_type() -> Any:

@@ -63,9 +63,10 @@ def fit_on_file(
     kind: str,
     dim: int | None = None,
     progress: Progress | None = None,
+    on_bad: Callable[[DataError], None] | None = None,
 ) -> PostProcessing:
     """Fit a post-processing on a file's texts as this encoder reads them."""
     check_kind(kind)
-    texts = [text for _, text in source.read()]
+    texts = [text for _, text in source.read(on_bad)]
     plain = encoder.with_postprocessing(None)
     return fit_postprocessing(kind, plain.encode(texts, progress=progress), dim)

@@ -14,6 +14,7 @@ from likewise.data import GUESSED, Columns, ScoredPair, mixed_pairs, read_scored
 from likewise.drawing.axes import grid_of_axes
 from likewise.drawing.scatter import scatter_with_line
 from likewise.encoder import Encoder
+from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.similarity import paired_similarity
 from likewise.errors import DataError, UsageError
 from likewise.metrics import Interval, bootstrap
@@ -124,7 +125,13 @@ class PairSource:
                 yield file, first, skipped
             else:
                 second, _ = self._pairs(self.mix)
-                yield f"{file} x {self.mix}", list(mixed_pairs(first, second)), skipped
+                yield f"{file} x {self.mix}", self._mixed(file, first, second), skipped
+
+    def _mixed(self, file: str, first: list[ScoredPair], second: list[ScoredPair]) -> list[ScoredPair]:
+        try:
+            return list(mixed_pairs(first, second))
+        except DataError as error:
+            raise DataError(f"{file} and {self.mix}: {error}") from error
 
     def _pairs(self, file: str) -> tuple[list[ScoredPair], int]:
         bad: list[DataError] = []
@@ -141,6 +148,9 @@ def compare_sts(
     progress: Progress | None = None,
 ) -> StsTable:
     """Every file by every model and pooling (None is the model's own), in one table."""
+    for pooling in poolings:
+        if pooling is not None:
+            pooling_parts(pooling)  # a wrong name is told before the work, not after half of it
     data = list(source.read())
     results = []
     for model in models:
