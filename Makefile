@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # torch comes first and by its pin: a looser request may pull gigabytes of CUDA packages.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Here and not in an isolated build, where the constraints do not reach.
+BUILD := hatchling editables
 
 .PHONY: demo test setup check lint bench clean
 
@@ -34,11 +36,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) torch
-	$(INSTALL) -e ".[model,plots]"
+	$(INSTALL) torch $(BUILD)
+	$(INSTALL) --no-build-isolation -e ".[model,plots]"
 	@touch $@
 
 $(VENV)/.setup: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) torch
-	$(INSTALL) -e ".[all,dev]"
+	$(INSTALL) torch $(BUILD)
+	$(INSTALL) --no-build-isolation -e ".[all,dev]"
 	@touch $@ $(VENV)/.demo

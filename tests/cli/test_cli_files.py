@@ -140,3 +140,9 @@ def test_whitened_corpus_is_white(run_tiny: Any, tmp_path: Path) -> None:
     vectors, ids = open_vectors(out)
     assert len(ids) == len(sample_sentences())
     np.testing.assert_allclose(np.cov(vectors, rowvar=False), np.eye(16), atol=1e-4)
+
+
+def test_fit_counts_what_it_skips(run_tiny: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("text\none text\nanother\n   \n")
+    answer = run_tiny("fit", tmp_path / "bad.csv", "--skip-bad", "--out", tmp_path / "post.safetensors")
+    assert answer.code == 0 and "skipped 1 bad row" in answer.err

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 from pathlib import Path
 
@@ -129,3 +130,9 @@ def test_files_that_cannot_be_opened(
     with pytest.raises(DataError) as caught:
         check_text(tmp_path / "a.csv", "a.csv")
     assert str(caught.value) == f"a.csv: {told}"
+
+
+def test_a_pipe_is_refused_and_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="is a pipe"):
+        check_text(tmp_path / "pipe.csv", "pipe.csv")

@@ -150,3 +150,9 @@ def test_short_names() -> None:
         "msmarco-bert-base-dot-v5",
     }
     assert all(full.count("/") == 1 for full in SHORT_NAMES.values())
+
+
+def test_a_folder_of_that_name_does_not_hide_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "minilm").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert catalogue.locate("minilm") == catalogue.bundled_folder()

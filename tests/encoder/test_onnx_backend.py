@@ -167,7 +167,7 @@ def tiny_int8(tiny: Encoder) -> Encoder:
 
 
 def forget_check(encoder: Encoder) -> Path:
-    memory = exported(encoder, "onnx-int8").with_name("check-mean.json")
+    memory = exported(encoder, "onnx-int8").with_name(f"check-{onnx_backend._reading_key(encoder)}.json")
     memory.unlink(missing_ok=True)
     return memory
 
@@ -200,6 +200,28 @@ def test_the_check_is_remembered(tiny_int8: Encoder, monkeypatch: pytest.MonkeyP
     assert json.loads(memory.read_text()) == vars(first)
     monkeypatch.setattr(onnx_backend, "sample_sentences", lambda: pytest.fail("the check was made again"))
     assert int8_check(tiny_int8) == first
+
+
+@pytest.mark.parametrize("rubbish", ["", "[]", '{"mean_cosine": 1}'])
+def test_a_damaged_memory_is_made_again(rubbish: str, tiny_int8: Encoder) -> None:
+    memory = forget_check(tiny_int8)
+    memory.write_text(rubbish)
+    assert json.loads(memory.read_text() or "0") != vars(int8_check(tiny_int8))
+    assert json.loads(memory.read_text()) == vars(int8_check(tiny_int8))
+
+
+def test_another_reading_is_another_check(tiny_int8: Encoder) -> None:
+    keys = {
+        onnx_backend._reading_key(replace(tiny_int8, reading=replace(tiny_int8.reading, **change)))
+        for change in ({}, {"truncate_dim": 2}, {"special_tokens": False}, {"pooling": "cls"})
+    }
+    assert len(keys) == 4
+
+
+def test_a_damaged_export_is_told_with_the_cure(tmp_path: Path) -> None:
+    (tmp_path / "int8.onnx").write_bytes(b"no model")
+    with pytest.raises(ModelError, match=r"int8\.onnx is damaged .*remove it"):
+        onnx_backend._open_session(tmp_path / "int8.onnx")
 
 
 def test_the_check_compares_with_float32(tiny: Encoder, tiny_int8: Encoder) -> None:

@@ -285,3 +285,23 @@ def test_truncation_and_padding_stored_with_the_tokenizer_are_ignored(
     encoder = load(folder)
     assert [len(text) for text in encoder.tokenize(TEXTS)] == [len(text) for text in tiny.tokenize(TEXTS)]
     assert np.array_equal(encoder.encode(TEXTS), tiny.encode(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("file", "settings"),
+    [
+        ("sentence_bert_config.json", {"max_seq_length": -1}),
+        ("sentence_bert_config.json", {"max_seq_length": "12"}),
+        ("sentence_bert_config.json", []),
+        ("1_Pooling/config.json", []),
+        ("config_sentence_transformers.json", {"prompts": ["query: "]}),
+        ("config_sentence_transformers.json", {"prompts": {"query": 3}}),
+        ("config_sentence_transformers.json", {"truncate_dim": "8"}),
+    ],
+    ids=str,
+)
+def test_settings_of_the_wrong_kind_are_refused(file: str, settings: Any, tmp_path: Path) -> None:
+    folder = save_classic(tmp_path / "model")
+    (folder / file).write_text(json.dumps(settings))
+    with pytest.raises(ModelError):
+        Encoder.load(str(folder))

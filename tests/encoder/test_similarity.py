@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def test_equals_a_double_loop(measure: str, seed: int) -> None:
 @pytest.mark.parametrize("measure", MEASURES)
 def test_blocks_equal_the_whole(measure: str) -> None:
     left, right = random_rows(3, 10), random_rows(4, 6)
-    blocks = list(similarity_blocks(left, right, measure, rows=4))
+    blocks = list(similarity_blocks(left, right, measure, block_bytes=4 * 4 * 6))
     assert [(start, block.shape) for start, block in blocks] == [(0, (4, 6)), (4, (4, 6)), (8, (2, 6))]
     whole = similarity(left, right, measure)
     assert np.allclose(np.concatenate([block for _, block in blocks]), whole, atol=1e-6)
@@ -118,3 +119,18 @@ def test_an_encoder_compares_texts_and_vectors(tiny: Encoder) -> None:
     scores = tiny.similarity(texts, vectors)
     assert np.allclose(scores, plain(vectors, vectors, "cosine"), atol=1e-5)
     assert tiny.similarity(texts[0], texts).shape == (1, 2)
+
+
+def test_the_right_side_is_not_copied_whole() -> None:
+    right = np.ones((100_000, 384), dtype=np.float32)
+    tracemalloc.start()
+    blocks = list(similarity_blocks(right[:1], right, block_bytes=2**22))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert blocks[0][1].shape == (1, 100_000)
+    assert peak < right.nbytes / 5
+
+
+def test_blocks_keep_to_their_bytes() -> None:
+    right = random_rows(5, 3000)
+    assert next(similarity_blocks(right, right, block_bytes=2**16))[1].nbytes <= 2**16

@@ -391,3 +391,18 @@ def test_a_strange_manifest_is_refused(text: str, tiny: Encoder, tmp_path: Path)
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(DataError, match=r"manifest\.json is not a manifest .* give another --out"):
         encode_stream(tiny, ITEMS, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "ids.jsonl"])
+@pytest.mark.parametrize("size", [0, 100])
+def test_lost_rows_are_told_and_not_filled_with_zeros(name: str, size: int, tiny: Encoder, tmp_path: Path) -> None:
+    items = [(f"row {place}", "some text") for place in range(40)]
+    encode_stream(tiny, items, tmp_path)
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:size])
+    with pytest.raises(DataError, match="shorter than its manifest says"):
+        encode_stream(tiny, items, tmp_path)
+
+
+def test_a_path_is_as_good_as_a_name(tiny_folder: Path, tmp_path: Path) -> None:
+    manifest = encode_stream(Encoder.load(tiny_folder, device="cpu"), [("1", "a text")], tmp_path)
+    assert manifest.settings["model"] == str(tiny_folder)

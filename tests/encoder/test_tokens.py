@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sentence_transformers.base.modules import Transformer
 
-from conftest import tiny_tokenizer
+from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.tokens import TokenizedText, Tokenizer
-from likewise.errors import DataError
+from likewise.errors import DataError, ModelError
 
 TEXTS = [
     "A man is playing a flute.",
@@ -191,3 +191,14 @@ def test_prompt_length_without_special_tokens() -> None:
     backend = tiny_tokenizer()
     backend.backend_tokenizer.post_processor = None
     assert Tokenizer(backend, 32).prompt_length("a b c ") == 3
+
+
+def test_a_folder_without_a_vocabulary_is_refused(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path / "model")
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match="has no tokenizer"):
+        Encoder.load(str(folder))
+
+
+def test_one_string_is_one_text(tiny: Encoder) -> None:
+    assert len(tiny.tokenize("ab")) == len(tiny.states("ab")) == 1

@@ -90,7 +90,7 @@ def test_code_in_a_pickle_never_runs(kind: str, tmp_path: Path) -> None:
         path.write_bytes(pickle.dumps(Code(marker)))
     else:
         torch.save(Code(marker) if kind == "torch" else {"weight": torch.ones(2), "code": Code(marker)}, path)
-    with pytest.raises(ModelError, match=r"pytorch_model\.bin is not a plain file of weights and was not opened"):
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin is no plain file of weights; it was not opened"):
         convert(tmp_path)
     assert not marker.exists()
     assert not (tmp_path / "model.safetensors").exists()
@@ -163,11 +163,48 @@ def test_a_cut_weights_file_is_refused(size: int, folder: Path) -> None:
         Encoder.load(str(folder))
 
 
-@pytest.mark.parametrize("text", ["", "{not json", '{"model_type": "no-such-family"}', "{}"])
+@pytest.mark.parametrize("text", ["", "{not json", "[]", "{}"])
 def test_a_bad_config_is_refused(text: str, folder: Path) -> None:
     (folder / "config.json").write_text(text)
-    with pytest.raises(ModelError, match="cannot be loaded"):
+    with pytest.raises(ModelError, match=r"has no config\.json with a model_type"):
         Encoder.load(str(folder))
+
+
+def test_an_unknown_family_is_told_before_its_weights_load(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "no-such-family"}')
+    (folder / "model.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match="'no-such-family' is not supported; supported are albert, bert"):
+        Encoder.load(str(folder))
+
+
+def test_converting_overwrites_nothing(tmp_path: Path) -> None:
+    torch.save({"weight": torch.ones(2)}, tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").write_bytes(b"precious")
+    with pytest.raises(ModelError, match="there already; remove it"):
+        convert(tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == b"precious"
+
+
+def test_an_empty_pickle_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pytorch_model.bin").touch()
+    with pytest.raises(ModelError, match="no plain file of weights"):
+        convert(tmp_path)
+
+
+@pytest.mark.parametrize("index", ["{}", "[]", "{", '{"weight_map": 3}'])
+def test_a_broken_list_of_shards_is_refused(index: str, folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(ModelError, match="lists no weights"):
+        Encoder.load(str(folder))
+
+
+def test_the_hash_follows_trained_weights(folder: Path) -> None:
+    encoder = Encoder.load(folder, device="cpu")
+    before = encoder.hash
+    with torch.no_grad():
+        next(encoder.model.parameters()).mul_(2)
+    assert encoder.hash != before == Encoder.load(folder, device="cpu").hash
 
 
 def test_half_precision_on_disk_loads_as_float32(folder: Path, tiny: Encoder) -> None:
@@ -200,7 +237,7 @@ def test_no_code_from_a_folder_is_trusted(folder: Path, tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "own", "auto_map": {"AutoConfig": "modeling_own.C", "AutoModel": "modeling_own.M"}}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelError, match="cannot be loaded"):
+    with pytest.raises(ModelError, match="'own' is not supported"):
         Encoder.load(str(folder))
     assert not marker.exists()
 
