@@ -152,3 +152,8 @@ class TestPairSource:
         columns = Columns(left="short", right="full", score="points")
         [(_, pairs, _)] = PairSource(("mine",), columns=columns, data_dir=folder / "data").read()
         assert [pair.left for pair in pairs] == ["b", "d"]
+
+
+def test_a_notebook_shows_a_table(tiny: Encoder) -> None:
+    result = evaluate_sts(tiny, list(read_scored_pairs("sample/pairs")), "<b>")
+    assert "&lt;b&gt;" in result._repr_html_() and f"{result.agreement['pearson'].value:.3f}" in result._repr_html_()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from likewise.data import GUESSED, Columns, ScoredPair, mixed_pairs, read_scored_pairs
 from likewise.drawing.axes import grid_of_axes
+from likewise.drawing.html import table
 from likewise.drawing.scatter import scatter_with_line
 from likewise.encoder import Encoder
 from likewise.encoder.pooling import pooling_parts
@@ -52,6 +53,9 @@ class StsResult:
         counts = {"truncated": self.truncated, "skipped": self.skipped}
         return facts | values | {"intervals": ends} | counts
 
+    def _repr_html_(self) -> str:
+        return StsTable((self,))._repr_html_()
+
     def plot(self, ax: Any = None) -> Any:
         """Human scores against cosines."""
         spearman = self.agreement["spearman"].value
@@ -69,6 +73,13 @@ class StsTable:
         """A single result as itself, several under ``results``."""
         rows = [result.to_json() for result in self.results]
         return rows[0] if len(rows) == 1 else {"results": rows}
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (result.name, result.model, result.pooling, result.n, *(one.value for one in result.agreement.values()))
+            for result in self.results
+        ]
+        return table(("data", "model", "pooling", "n", *METRICS), rows)
 
     def plot(self) -> Any:
         """One figure with a panel per result; returns the first panel's Axes."""
