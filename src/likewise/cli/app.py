@@ -21,8 +21,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (convert, demo, encode, fit, inspect, models, similarity):
-    app.command(command.__name__.rsplit(".", 1)[-1])(getattr(command, command.__name__.rsplit(".", 1)[-1]))
+COMMANDS = {
+    "convert": convert.convert,
+    "demo": demo.demo,
+    "encode": encode.encode,
+    "fit": fit.fit,
+    "inspect": inspect.inspect,
+    "models": models.models,
+    "similarity": similarity.similarity,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(command)
 app.add_typer(evaluate.app, name="evaluate")
 
 
