@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert.convert,
     "demo": demo.demo,
     "encode": encode.encode,
