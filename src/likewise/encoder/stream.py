@@ -65,7 +65,7 @@ class Manifest:
             return None
         try:
             found = cls(**json.loads(path.read_text(encoding="utf-8")))
-            dict(found.settings)
+            dict(found.settings)  # raises on anything that is no mapping
             return found
         except (ValueError, TypeError) as error:
             raise DataError(f"{path} is not a manifest ({error}); give another --out") from error

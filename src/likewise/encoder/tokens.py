@@ -49,7 +49,7 @@ class Tokenizer:
 
         if not getattr(hugging_face, "is_fast", False):
             raise ModelError("this model has no fast tokenizer (tokenizer.json); convert it with transformers first")
-        self.hugging_face, self.limit, self.lower = hugging_face, limit, lower
+        self.hugging_face, self.limit = hugging_face, limit
         # A copy: settings of the user's own tokenizer must not change.
         self.backend = Backend.from_str(hugging_face.backend_tokenizer.to_str())
         self.backend.no_padding()

@@ -155,19 +155,16 @@ def _converted(path: Path) -> Path:
 
 def tensors_hash(tensors: dict[str, Any]) -> str:
     """The sha256 of named tensors in memory."""
+    import torch
+
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].detach().cpu().contiguous().flatten().view(_bytes_type()).numpy().tobytes())
+        # As bytes: numpy does not know every dtype that torch does.
+        flat = tensors[name].detach().cpu().contiguous().flatten()
+        digest.update(name.encode() + flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
 def weights_version(model: Any) -> int:
     """Grows whenever a weight is changed in place, as an optimizer's step does."""
     return sum(int(weight._version) for weight in model.parameters())
-
-
-def _bytes_type() -> Any:
-    import torch
-
-    return torch.uint8
