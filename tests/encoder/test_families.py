@@ -11,7 +11,7 @@ import transformers
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.families import FAMILIES, anatomy
-from likewise.encoder.forward import ACTIVATIONS
+from likewise.encoder.activations import ACTIVATIONS
 from likewise.errors import ModelError
 
 BERT: dict[str, Any] = {

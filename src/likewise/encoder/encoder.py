@@ -16,12 +16,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from likewise.encoder import catalogue, forward, similarity
+from likewise.encoder import catalogue, forward, readout, similarity
 from likewise.encoder.anatomy import Anatomy
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.device import choose_device, set_threads
 from likewise.encoder.families import anatomy, require_family
-from likewise.encoder.forward import Batch
+from likewise.encoder.forward import Batch, Step
+from likewise.encoder.modes import LIVE, Mode
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.reading import Reading, ReadingOptions
@@ -242,12 +243,10 @@ class Encoder:
 
     def _encode_window(self, texts: Sequence[str], prompt: str, budget: int, ticker: Ticker) -> Encoded:
         ids, truncated = self.tokenizer.ids([self.tokenizer.prompted(text, prompt) for text in texts])
-        skip = 0 if self.recipe.include_prompt else self.tokenizer.prompt_length(prompt)
-        special = None if self.reading.special_tokens else self._special_ids
         vectors: Vectors | None = None
         for places, states in self._layer_batches(ids, budget):
             with torch.inference_mode():
-                counted = self._counted(self._id_rows(ids, places), skip, special)
+                counted = self.counted_tokens(self._id_rows(ids, places), prompt)
                 rows = self.finish(self.pool(states, counted)).float().cpu().numpy()
             if self.postprocessing is not None:
                 rows = self.postprocessing(rows)
@@ -278,22 +277,17 @@ class Encoder:
     def _special_ids(self) -> Tensor:
         return torch.tensor(self.tokenizer.special_ids(), device=self.device)
 
-    def _counted(self, ids: Tensor, skip: int, special: Tensor | None) -> Tensor:
-        """Which tokens count in pooling: ids (B, T) -> (B, T), 1 or 0."""
-        counted = torch.ones_like(ids)
-        if special is not None:
-            counted = counted * ~torch.isin(ids, special)
-        counted[:, :skip] = 0
-        return counted
-
     # Tensors -> tensors, with autograd or without
 
     def layer_states(self, batch: Batch, training: bool = False) -> Tensor:
         """The states (B, T, D) that pooling reads: one layer's, or several layers' average."""
-        wanted = self.reading.layers_of(self.anatomy.layers)
         x = forward.embed(self.anatomy, batch, training)
+        return self._averaged(forward.layers(self.anatomy, x, batch.mask, training=training))
+
+    def _averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
+        wanted = self.reading.layers_of(self.anatomy.layers)
         total: Tensor | None = None
-        for layer, step in enumerate(forward.layers(self.anatomy, x, batch.mask, training=training)):
+        for layer, step in enumerate(steps, start=start):
             if layer in wanted:
                 total = step.states if total is None else total + step.states
             if layer == max(wanted):
@@ -303,32 +297,32 @@ class Encoder:
 
     def pool(self, states: Tensor, counted: Tensor) -> Tensor:
         """States (B, T, D) and counting tokens (B, T) -> pooled (B, P)."""
-        pooled = [
-            self._own_pooler(states) if part == MODEL_POOLER else POOLERS[part](states, counted)
-            for part in pooling_parts(self.reading.pooling)
-        ]
-        return pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=-1)
-
-    def _own_pooler(self, states: Tensor) -> Tensor:
-        assert self.anatomy.pooler is not None
-        return torch.tanh(forward.linear(self.anatomy.pooler, states[:, 0]))
+        return readout.pool(self.anatomy, self.reading, states, counted)
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense heads, the model's own Normalize and the dimension cut: (B, P) -> (B, d)."""
-        if self.reading.heads:
-            for head in self.recipe.heads:
-                if pooled.shape[-1] != head.weight.shape[1]:
-                    raise UsageError(
-                        f"the model's dense head takes {head.weight.shape[1]} dimensions, pooling"
-                        f" {self.reading.pooling!r} gives {pooled.shape[-1]}; read with heads=False (--no-heads)"
-                    )
-                pooled = head(pooled)
-        if self.recipe.normalizes and self.reading.normalize is not False:
-            pooled = torch.nn.functional.normalize(pooled, dim=-1)
-        cut = self.reading.truncate_dim
-        if cut is not None and cut > pooled.shape[-1]:
-            raise UsageError(f"cannot cut vectors of {pooled.shape[-1]} dimensions to {cut}; lower truncate_dim")
-        return pooled[:, :cut]
+        return readout.finish(self.recipe, self.reading, pooled)
+
+    def vectors_from(self, x: Tensor, counted: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
+        """The whole way from embeddings (B, T, E) to vectors (B, d), in any mode; rows (B, R, T, E) -> (B, R, d).
+
+        ``counted`` (B, T) are the tokens that count in pooling. With ``start`` x holds the states of that layer.
+        """
+        states = self._averaged(forward.layers(self.anatomy, x, mode=mode, start=start), start)
+        pooled = readout.pool(self.anatomy, self.reading, states, counted, mode)
+        vectors = readout.finish(self.recipe, self.reading, pooled, mode)
+        if self.postprocessing is not None:
+            vectors = readout.post_processed(self.postprocessing, vectors, mode)
+        return readout.unit(vectors, mode) if self.reading.normalize else vectors
+
+    def counted_tokens(self, ids: Tensor, prompt: str = "") -> Tensor:
+        """Which tokens of ids (B, T) count in pooling: (B, T), 1 or 0."""
+        counted = torch.ones_like(ids)
+        if not self.reading.special_tokens:
+            counted = counted * ~torch.isin(ids, self._special_ids)
+        if not self.recipe.include_prompt:
+            counted[:, : self.tokenizer.prompt_length(prompt)] = 0
+        return counted
 
     # Texts -> states
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from likewise.encoder.activations import ACTIVATIONS
 from likewise.encoder.anatomy import (
     Affine,
     Anatomy,
@@ -18,7 +19,6 @@ from likewise.encoder.anatomy import (
     RelativeBias,
     Rotary,
 )
-from likewise.encoder.forward import ACTIVATIONS
 from likewise.errors import ModelError
 
 

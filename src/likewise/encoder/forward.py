@@ -1,28 +1,22 @@
 """The one forward pass of the project: a short transformer over views, in pure functions.
 
-Shapes: B texts, T tokens, D hidden width, H heads, W head width, F feed-forward width.
+Shapes: B texts, T tokens, D hidden width, H heads, W head width, F feed-forward width. A replay has R rows per
+text, each a part of its input: where a docstring says (B, T, D) it takes (B, R, T, D).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from likewise.encoder.activations import ACTIVATIONS, Activation
 from likewise.encoder.anatomy import Affine, Anatomy, Attention, Block, FeedForward, Norm, RelativeBias
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
-    "silu": F.silu,
-    "swish": F.silu,
-}
+from likewise.encoder.modes import LIVE, Mode, Recorder, Replay
 
 
 @dataclass(frozen=True)
@@ -45,122 +39,192 @@ class Step:
 def embed(anatomy: Anatomy, batch: Batch, training: bool = False) -> Tensor:
     """Sum word, position and type vectors and norm them: -> (B, T, E), before any projection."""
     view = anatomy.embeddings
-    x = view.word(batch.ids)
-    if view.type is not None:
-        types = torch.zeros_like(batch.ids) if batch.types is None else batch.types
-        x = x + view.type(types)
-    if view.position is not None:
-        places = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None]
-        x = x + view.position(places + view.first_position)
+    first, *others = _embedding_terms(anatomy, batch).values()
+    x = sum(others, first)
     if view.norm is not None:
         x = norm(view.norm, x)
     return F.dropout(x, view.dropout, training)
 
 
+def _embedding_terms(anatomy: Anatomy, batch: Batch) -> dict[str, Tensor]:
+    """What is summed before the norm: (B, T, E) or (1, T, E) each."""
+    view = anatomy.embeddings
+    terms = {"word": view.word(batch.ids)}
+    if view.type is not None:
+        terms["type"] = view.type(torch.zeros_like(batch.ids) if batch.types is None else batch.types)
+    if view.position is not None:
+        places = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None]
+        terms["position"] = view.position(places + view.first_position)
+    return terms
+
+
+def embedding_parts(anatomy: Anatomy, batch: Batch) -> dict[str, Tensor]:
+    """``embed`` as the sum of its parts, the norm's scale held: word, type, position, bias, (B, T, E) each."""
+    view = anatomy.embeddings
+    terms = _embedding_terms(anatomy, batch)
+    whole = sum(terms.values(), torch.zeros_like(terms["word"]))
+    parts = {name: term.expand_as(whole) for name, term in terms.items()}
+    if view.norm is None:
+        return parts
+    recorder = Recorder()
+    scaled(view.norm, whole, recorder)
+    parts = {name: scaled(view.norm, part[:, None], Replay(recorder)).squeeze(1) for name, part in parts.items()}
+    return parts if view.norm.bias is None else parts | {"bias": view.norm.bias.expand_as(whole)}
+
+
 def layers(
-    anatomy: Anatomy, x: Tensor, mask: Tensor | None = None, *, maps: bool = False, training: bool = False
+    anatomy: Anatomy,
+    x: Tensor,
+    mask: Tensor | None = None,
+    *,
+    maps: bool = False,
+    training: bool = False,
+    mode: Mode = LIVE,
+    start: int = 0,
 ) -> Iterator[Step]:
     """Run the blocks on embeddings x (B, T, E), yielding L + 1 steps; the last one has passed the final norm.
 
-    ``maps`` uses plain attention and hands the maps out; without, attention is fused.
+    ``maps`` uses plain attention and hands the maps out; without, attention is fused where the mode allows it.
+    With ``start`` x holds the states of that layer, and the steps begin there.
     """
-    h = x if anatomy.projection is None else linear(anatomy.projection, x)
+    h = x if anatomy.projection is None or start > 0 else linear(anatomy.projection, x, mode)
     yield Step(h, None)
-    for index, block in enumerate(anatomy.blocks, start=1):
-        scores_bias = attention_bias(block.attention, h, mask)
-        h, attention_maps = run_block(block, h, scores_bias, maps, training)
+    for index, block in enumerate(anatomy.blocks[start:], start=start + 1):
+        h, attention_maps = run_block(block, h, mask, maps, training, mode)
         if index == anatomy.layers and anatomy.final_norm is not None:
-            h = norm(anatomy.final_norm, h)
+            h = norm(anatomy.final_norm, h, mode)
         yield Step(h, attention_maps)
 
 
-def run_block(block: Block, h: Tensor, bias: Tensor | None, maps: bool, training: bool) -> tuple[Tensor, Tensor | None]:
+def run_block(
+    block: Block, h: Tensor, mask: Tensor | None, maps: bool, training: bool, mode: Mode = LIVE
+) -> tuple[Tensor, Tensor | None]:
     """One layer: states (B, T, D) -> states (B, T, D) and maps (B, H, T, T) or None."""
-    inner = norm(block.attention_norm, h) if block.pre_norm else h
-    mixed, attention_maps = attend(block.attention, inner, bias, maps, training)
+    inner = norm(block.attention_norm, h, mode) if block.pre_norm else h
+    mixed, attention_maps = attend(block.attention, inner, mask, maps, training, mode)
     h = h + mixed
     if not block.pre_norm:
-        h = norm(block.attention_norm, h)
-    inner = norm(block.feed_forward_norm, h) if block.pre_norm else h
-    h = h + feed_forward(block.feed_forward, inner, training)
+        h = norm(block.attention_norm, h, mode)
+    inner = norm(block.feed_forward_norm, h, mode) if block.pre_norm else h
+    h = h + feed_forward(block.feed_forward, inner, training, mode)
     if not block.pre_norm:
-        h = norm(block.feed_forward_norm, h)
+        h = norm(block.feed_forward_norm, h, mode)
     return h, attention_maps
 
 
-def attend(view: Attention, x: Tensor, bias: Tensor | None, maps: bool, training: bool) -> tuple[Tensor, Tensor | None]:
+def attend(
+    view: Attention, x: Tensor, mask: Tensor | None, maps: bool, training: bool, mode: Mode = LIVE
+) -> tuple[Tensor, Tensor | None]:
     """Self-attention: x (B, T, D) -> mixed (B, T, D) and maps (B, H, T, T) or None where fused."""
-    query, key = queries_and_keys(view, x)
-    value = spread(heads_of(linear(view.value, x), view.key_heads), view.heads)
+    value = heads_of(linear(view.value, x, mode), view.key_heads)
     dropout = view.map_dropout if training else 0.0
     attention_maps = None
-    if maps:
-        attention_maps = attention_map(view, query, key, bias)
-        mixed = F.dropout(attention_maps, dropout, training) @ value
+    if maps or not mode.fused:
+        attention_maps = mode.hold("attention", lambda inner: attention_map(view, x, mask, inner))
+        mixed = mix(F.dropout(attention_maps, dropout, training), value)
     else:
+        query, key = queries_and_keys(view, x)
+        bias, value = attention_bias(view, x, mask), spread(value, view.heads)
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=dropout, scale=view.scale)
-    merged = mixed.transpose(1, 2).flatten(2)
-    return F.dropout(linear(view.output, merged), view.output_dropout, training), attention_maps
+    merged = mixed.transpose(-3, -2).flatten(-2)
+    return F.dropout(linear(view.output, merged, mode), view.output_dropout, training), attention_maps
 
 
-def queries_and_keys(view: Attention, x: Tensor) -> tuple[Tensor, Tensor]:
+def mix(maps: Tensor, value: Tensor) -> Tensor:
+    """Average values (..., K, T, W) by maps (..., H, T, T): -> (..., H, T, W)."""
+    heads = maps.shape[-3]
+    if maps.ndim < 5:
+        return maps @ spread(value, heads)
+    # Replayed rows (B, R, K, T, W) share their text's maps (B, 1, H, T, T): one product per head, not one per row.
+    batch, rows, groups, length, width = value.shape
+    side_by_side = value.permute(0, 2, 3, 1, 4).reshape(batch, groups, length, rows * width)
+    mixed = maps.squeeze(1) @ spread(side_by_side, heads)
+    return mixed.reshape(batch, heads, length, rows, width).permute(0, 3, 1, 2, 4)
+
+
+def queries_and_keys(view: Attention, x: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
     """x (B, T, D) -> queries and keys (B, H, T, W), normed and rotated where the family does so."""
-    query = heads_of(linear(view.query, x), view.heads)
-    key = heads_of(linear(view.key, x), view.key_heads)
+    query = heads_of(linear(view.query, x, mode), view.heads)
+    key = heads_of(linear(view.key, x, mode), view.key_heads)
     if view.query_norm is not None:
-        query = norm(view.query_norm, query)
+        query = norm(view.query_norm, query, mode)
     if view.key_norm is not None:
-        key = norm(view.key_norm, key)
+        key = norm(view.key_norm, key, mode)
     if view.rotary is not None:
         cos, sin = rotation(view.rotary.frequencies, x, view.rotary.scaling)
         query, key = rotate(query, cos, sin), rotate(key, cos, sin)
     return query, spread(key, view.heads)
 
 
-def attention_map(view: Attention, query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention probabilities (B, H, T, T) of queries and keys (B, H, T, W)."""
+def attention_map(view: Attention, x: Tensor, mask: Tensor | None, mode: Mode = LIVE) -> Tensor:
+    """Attention probabilities (B, H, T, T) of states x (B, T, D)."""
+    query, key = queries_and_keys(view, x, mode)
     scores = query @ key.transpose(-1, -2) * view.scale
+    bias = attention_bias(view, x, mask)
     return torch.softmax(scores if bias is None else scores + bias, dim=-1)
 
 
-def feed_forward(view: FeedForward, x: Tensor, training: bool) -> Tensor:
+def feed_forward(view: FeedForward, x: Tensor, training: bool, mode: Mode = LIVE) -> Tensor:
     """(B, T, D) -> (B, T, D)."""
-    inner = ACTIVATIONS[view.activation](linear(view.up, x))
-    if view.gate is not None:
-        inner = inner * linear(view.gate, x)
+    activation = ACTIVATIONS[view.activation]
+    if view.gate is None:
+        inner = activate(activation, linear(view.up, x, mode), mode)
+    else:
+        # The activated factor is held whole, the other one stays live.
+        held = mode.hold("activation", lambda within: activation(linear(view.up, x, within)))
+        inner = held * linear(view.gate, x, mode)
     inner = F.dropout(inner, view.inner_dropout, training)
-    return F.dropout(linear(view.down, inner), view.output_dropout, training)
+    return F.dropout(linear(view.down, inner, mode), view.output_dropout, training)
 
 
-def linear(view: Affine, x: Tensor) -> Tensor:
+def activate(activation: Activation, h: Tensor, mode: Mode = LIVE) -> Tensor:
+    """Apply an activation to h (..., F), as h times its held factor where the mode holds it."""
+    if not mode.holds("activation"):
+        return activation(h)
+    product = h * mode.hold("activation", lambda _: activation.factor(h))
+    return mode.shift(product, product.new_tensor(activation.shift)) if activation.shift else product
+
+
+def linear(view: Affine, x: Tensor, mode: Mode = LIVE) -> Tensor:
     """(..., in) -> (..., out)."""
-    return F.linear(x, view.weight, view.bias)
+    if mode.fused:
+        return F.linear(x, view.weight, view.bias)
+    return mode.shift(F.linear(x, view.weight), view.bias)
 
 
-def norm(view: Norm | None, x: Tensor) -> Tensor:
+def norm(view: Norm | None, x: Tensor, mode: Mode = LIVE) -> Tensor:
     """LayerNorm or RMSNorm, (..., D) -> (..., D); None is the identity (ModernBERT's first layer)."""
     if view is None:
         return x
+    if not mode.fused:
+        return scaled(view, x, mode)
     if view.kind == "rms":
         return F.rms_norm(x, x.shape[-1:], view.weight, view.eps)
     return F.layer_norm(x, x.shape[-1:], view.weight, view.bias, view.eps)
 
 
+def scaled(view: Norm, x: Tensor, mode: Mode) -> Tensor:
+    """A norm in two steps, so that a mode can hold its scale; the mean of a LayerNorm stays live."""
+    centred = x if view.kind == "rms" else x - x.mean(-1, keepdim=True)
+    scale = mode.hold("norm", lambda _: torch.rsqrt(centred.square().mean(-1, keepdim=True) + view.eps))
+    return mode.shift(centred * (scale * view.weight), view.bias)
+
+
 def heads_of(x: Tensor, heads: int) -> Tensor:
     """Split the width: (B, T, H * W) -> (B, H, T, W)."""
-    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(1, 2)
+    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(-3, -2)
 
 
 def spread(x: Tensor, heads: int) -> Tensor:
     """Share key or value heads between query heads: (B, K, T, W) -> (B, H, T, W)."""
-    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
+    return x if x.shape[-3] == heads else x.repeat_interleave(heads // x.shape[-3], dim=-3)
 
 
 def rotation(frequencies: Tensor, x: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
     """Cosines and sines (T, W) of the rotary angles at the positions of x (B, T, D)."""
     # Angles in at least float32: positions beyond 2048 are not exact in half precision.
     dtype = torch.promote_types(x.dtype, torch.float32)
-    places = torch.arange(x.shape[1], device=x.device, dtype=dtype)
+    places = torch.arange(x.shape[-2], device=x.device, dtype=dtype)
     angles = (places[:, None] * frequencies.to(dtype)).repeat(1, 2)
     return (angles.cos() * scaling).to(x.dtype), (angles.sin() * scaling).to(x.dtype)
 
@@ -173,7 +237,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def attention_bias(view: Attention, h: Tensor, mask: Tensor | None) -> Tensor | None:
     """What is added to the scores: (B or 1, H or 1, T, T), or None where every token sees every other."""
-    length = h.shape[1]
+    length = h.shape[-2]
     visible = visible_pairs(view, length, h.device)
     if mask is not None:
         real = mask.bool()[:, None, None, :]

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-HEAD_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "Identity": lambda x: x,
-    "Tanh": torch.tanh,
-    "ReLU": F.relu,
-    "GELU": F.gelu,
-    "SiLU": F.silu,
-    "Sigmoid": torch.sigmoid,
-}
+from likewise.encoder.activations import HEAD_ACTIVATIONS
+from likewise.encoder.forward import activate
+from likewise.encoder.modes import LIVE, Mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +21,9 @@ class Dense:
     bias: Tensor | None
     activation: str
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """(B, in) -> (B, out)."""
-        return HEAD_ACTIVATIONS[self.activation](F.linear(x, self.weight, self.bias))
+    def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
+        """(..., in) -> (..., out)."""
+        return activate(HEAD_ACTIVATIONS[self.activation], mode.shift(F.linear(x, self.weight), self.bias), mode)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Dense:
         """The same head elsewhere."""

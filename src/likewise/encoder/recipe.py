@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from likewise.encoder.heads import HEAD_ACTIVATIONS, Dense
+from likewise.encoder.activations import HEAD_ACTIVATIONS
+from likewise.encoder.heads import Dense
 from likewise.errors import ModelError
 
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
