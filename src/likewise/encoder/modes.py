@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import cycle
 
 import torch
 from torch import Tensor
@@ -84,6 +85,22 @@ class Recorder(Mode):
         """Every factor is recorded."""
         del rule
         return True
+
+
+class DetachedAt(Detached):
+    """The true derivatives along a path, with the lengths that vectors are divided by held as at its end."""
+
+    def __init__(self, end: Recorder) -> None:
+        super().__init__(())
+        self._lengths = cycle([constant for rule, constant in end.constants if rule == "unit"])
+
+    def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+        """A length as at the end of the path, any other factor as it is."""
+        if rule != "unit":
+            return super().hold(rule, compute)
+        length = next(self._lengths)
+        assert isinstance(length, Tensor)
+        return length
 
 
 class Replay(Mode):

@@ -100,6 +100,16 @@ class Tokenizer:
         known = {getattr(self.hugging_face, f"{role}_token_id", None) for role in roles}
         return sorted(set(self.hugging_face.all_special_ids) - ({self.hugging_face.unk_token_id} - known))
 
+    def filler_id(self, *roles: str) -> int:
+        """The id of the first token that the tokenizer has of these roles, else of a blank, else of any other role."""
+        for role in roles:
+            found = getattr(self.hugging_face, f"{role}_token_id", None)
+            if found is not None:
+                return int(found)
+        blank = self.backend.encode(" ", add_special_tokens=False).ids
+        others = (getattr(self.hugging_face, f"{role}_token_id", None) for role in ("pad", "unk", "eos", "bos"))
+        return blank[0] if blank else next((int(each) for each in others if each is not None), 0)
+
     def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
         if isinstance(text, (tuple, list)) and len(text) == 2:
             return self.prompted(text[0], prompt), self.prompted(text[1])

@@ -1,0 +1,1 @@
+"""The explain room: (encoder, left, right) -> Explanation; faithfulness; corpus patterns."""

@@ -1,0 +1,45 @@
+"""Contributions: what each unit of a text adds to its vector, phi(x) = c_1 + ... + c_n + c_bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.explain.units import Unit
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """One text's units, their contributions (n, d), the bias's (d,), and the model's own vector (d,).
+
+    >>> one = Contributions("a", (Unit("a", 0, 1, (0,)),), np.ones((1, 2)), np.zeros(2), np.ones(2))
+    >>> float(one.missing)
+    0.0
+    """
+
+    text: str
+    units: tuple[Unit, ...]
+    values: NDArray[np.floating]
+    bias: NDArray[np.floating]
+    vector: NDArray[np.floating]
+    truncated: bool = False
+    parts: dict[str, NDArray[np.floating]] = field(default_factory=dict)
+    """the same contributions split by what the input embedding is made of, (n, d) each"""
+    length: float | None = None
+    """what the cosine divides by where that is not the vector's own length (the embedding baseline)"""
+
+    @property
+    def missing(self) -> float:
+        """The length of what the contributions leave of the vector."""
+        total = self.values.sum(0, dtype=np.float64) + self.bias
+        return float(np.linalg.norm(self.vector - total))
+
+    @property
+    def divisor(self) -> float:
+        """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
+        length = float(np.linalg.norm(self.vector.astype(np.float64))) if self.length is None else self.length
+        return length or 1.0

@@ -1,0 +1,162 @@
+"""Methods: how contributions are computed, and how two texts' contributions make a relevance matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from likewise.encoder import Encoder
+from likewise.encoder.forward import embed, layers
+from likewise.encoder.modes import RULES, Detached, DetachedAt, Mode, Recorder
+from likewise.errors import UsageError
+from likewise.explain.contributions import Contributions
+from likewise.explain.replaying import Inputs, Replayed, jacobian_products, replay
+from likewise.explain.settings import Settings
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Method:
+    """``values`` of a batch of texts, ``relevance`` of two texts' contributions (n, d), (m, d) -> (n, m)."""
+
+    values: Callable[[Encoder, Inputs, Settings], Replayed]
+    relevance: Callable[[Contributions, Contributions, int], Array]
+    own_length: bool = False
+    """the cosine divides by the length of the contributions' sum, not of the model's vector"""
+    reference: bool = False
+    """the bias slots hold a reference text"""
+
+
+def bilrp(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
+    """BiLRP (Eberle et al. 2020; Vasileiou & Eberle 2024): all three rules by replay, fewer by forward mode."""
+    if set(settings.rules) == set(RULES):
+        return replay(encoder, inputs, settings)
+    return _detached(encoder, inputs, settings.rules)
+
+
+def hessian_product(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Replayed:
+    """HxP: the true Jacobian of each text, times its tokens' embeddings."""
+    return _detached(encoder, inputs, ())
+
+
+def _detached(encoder: Encoder, inputs: Inputs, rules: tuple[str, ...]) -> Replayed:
+    vectors = encoder.vectors_from(inputs.x, inputs.counted)
+    texts = [inputs.text(place) for place in range(len(inputs.x))]
+    found = [jacobian_products(_vector_of(encoder, one, Detached(rules)), one, vectors.shape[-1]) for one in texts]
+    return Replayed(vectors, torch.stack(found), torch.zeros_like(vectors))
+
+
+def _vector_of(encoder: Encoder, inputs: Inputs, mode: Mode, start: int = 0) -> Callable[[Tensor], Tensor]:
+    """One text's embeddings (T, E) -> its vector (d,)."""
+    return lambda x: encoder.vectors_from(x[None], inputs.counted, mode, start)[0]
+
+
+def integrated_jacobians(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
+    """The Jacobian averaged along the straight path from a reference text (Moeller et al. 2023).
+
+    The bias slot holds the reference's own vector.
+    """
+    start = start_layer(encoder, settings)
+    silent = replace(inputs.batch, ids=reference_ids(encoder, inputs.batch.ids))
+    begin, end = (_states_at(encoder, embed(encoder.anatomy, each), start) for each in (silent, inputs.batch))
+    texts = [inputs.text(place) for place in range(len(end))]
+    paths = [(begin[place], end[place]) for place in range(len(end))]
+    found = [_integrated(encoder, one, path, start, settings.steps) for one, path in zip(texts, paths, strict=True)]
+    vectors, values, references = (torch.stack(parts) for parts in zip(*found, strict=True))
+    return Replayed(vectors, values, references)
+
+
+def _integrated(
+    encoder: Encoder, inputs: Inputs, path: tuple[Tensor, Tensor], start: int, steps: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One text's vector (d,), values (R, d) along its path by Gauss and Legendre, and its reference's vector (d,)."""
+    begin, end = path
+    recorder = Recorder()
+    whole = encoder.vectors_from(end[None], inputs.counted, recorder, start)[0]
+    vector = _vector_of(encoder, inputs, DetachedAt(recorder), start)
+    nodes, weights = np.polynomial.legendre.leggauss(steps)
+    total = torch.zeros((), dtype=whole.dtype, device=whole.device)
+    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        point = replace(inputs, x=(begin + float(node) * (end - begin))[None], sources=(end - begin)[None, None])
+        total = total + float(weight) * jacobian_products(vector, point, len(whole))
+    return whole, total, vector(begin)
+
+
+def start_layer(encoder: Encoder, settings: Settings) -> int:
+    """The layer at which the path begins, checked."""
+    lowest = min(encoder.reading.layers_of(encoder.anatomy.layers))
+    if not 0 <= settings.start_layer <= lowest:
+        raise UsageError(f"integrated Jacobians can start at layers 0 to {lowest} here, not {settings.start_layer}")
+    return settings.start_layer
+
+
+def _states_at(encoder: Encoder, x: Tensor, start: int) -> Tensor:
+    steps = layers(encoder.anatomy, x)
+    return x if start == 0 else next(step.states for place, step in enumerate(steps) if place == start)
+
+
+def reference_ids(encoder: Encoder, ids: Tensor) -> Tensor:
+    """A text of the same length that says nothing: special tokens stay, all others become the filler."""
+    special = torch.isin(ids, torch.tensor(encoder.tokenizer.special_ids(), device=ids.device))
+    return torch.where(special, ids, encoder.tokenizer.filler_id("pad", "mask"))
+
+
+def embedding(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Replayed:
+    """The baseline without a model: the input embeddings themselves."""
+    vectors = encoder.vectors_from(inputs.x, inputs.counted)
+    values = inputs.masks @ inputs.x
+    return Replayed(vectors, values, values.new_zeros(len(values), values.shape[-1]))
+
+
+def dot_products(left: Contributions, right: Contributions, _seed: int) -> Array:
+    """<c_i, d_j>: (n, m)."""
+    return left.values.astype(np.float64) @ right.values.astype(np.float64).T
+
+
+def squared_dot_products(left: Contributions, right: Contributions, seed: int) -> Array:
+    """<c_i, d_j>^2, as the published embedding baseline has it, on the scale of one product: (n, m)."""
+    products = dot_products(left, right, seed)
+    return products**2 / (left.divisor * right.divisor)
+
+
+def random_numbers(left: Contributions, right: Contributions, seed: int) -> Array:
+    """Noise that depends on the seed and on both texts: (n, m)."""
+    letters = [len(left.text), len(right.text), *left.text.encode()[:64], *right.text.encode()[:64]]
+    noise = np.random.default_rng([seed, *letters]).standard_normal((len(left.units), len(right.units)))
+    return noise * left.divisor * right.divisor / noise.size
+
+
+METHODS: dict[str, Method] = {
+    "bilrp": Method(bilrp, dot_products),
+    "hxp": Method(hessian_product, dot_products),
+    "jacobian": Method(integrated_jacobians, dot_products, reference=True),
+    "embedding": Method(embedding, dot_products, own_length=True),
+    "embedding-squared": Method(embedding, squared_dot_products, own_length=True),
+    "random": Method(embedding, random_numbers, own_length=True),
+}
+
+
+def method_named(name: str) -> Method:
+    """A method by its name.
+
+    >>> method_named("hxp").reference
+    False
+    """
+    if name not in METHODS:
+        raise UsageError(f"unknown method {name!r}; choose from {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def is_complete(name: str, settings: Settings) -> bool:
+    """Whether a method promises that its ledger sums to the similarity.
+
+    >>> is_complete("bilrp", Settings()), is_complete("bilrp", Settings(rules=("norm",)))
+    (True, False)
+    """
+    return name == "bilrp" and set(settings.rules) == set(RULES)

@@ -1,0 +1,152 @@
+"""Replay: one forward pass records the factors, a second one runs the parts of the input through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from likewise.encoder import Encoder
+from likewise.encoder.forward import Batch
+from likewise.encoder.modes import Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
+from likewise.errors import UsageError
+from likewise.explain.settings import GIGABYTE, Settings
+
+ROW_TOKENS = 2048
+"""Row tokens that run together: rows x tokens of one chunk."""
+
+Function = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """B texts of T tokens: embeddings (B, T, E), counting tokens (B, T), and the units as masks (B, R, T).
+
+    ``sources`` (P, B, T, E) are the parts that each unit's embeddings are split into; one part is no split.
+    """
+
+    batch: Batch
+    x: Tensor
+    counted: Tensor
+    masks: Tensor
+    sources: Tensor
+
+    @property
+    def rows(self) -> int:
+        """Replayed rows per text, without the bias."""
+        return self.masks.shape[1] * self.sources.shape[0]
+
+    def text(self, place: int) -> Inputs:
+        """One of the texts, as a batch of its own."""
+        own = slice(place, place + 1)
+        return Inputs(self.batch, self.x[own], self.counted[own], self.masks[own], self.sources[:, own])
+
+    def part(self, first: int, last: int) -> Tensor:
+        """Rows (B, last - first, T, E): each one unit's embeddings, zeros elsewhere."""
+        parts = self.sources.shape[0]
+        chosen = torch.arange(first, last, device=self.x.device)
+        masks = self.masks[:, chosen // parts, :, None]
+        return masks * self.sources.transpose(0, 1)[:, chosen % parts]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Vectors (B, d), rows' contributions (B, R, d) and the biases' (B, d)."""
+
+    vectors: Tensor
+    values: Tensor
+    bias: Tensor
+
+
+def replay(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
+    """Record the texts and replay their parts, with a bias row or with each bias shared out."""
+    recorder = Recorder(keep_maps=map_bytes(encoder, *inputs.counted.shape) <= settings.memory_bytes)
+    vectors = encoder.vectors_from(inputs.x, inputs.counted, recorder)
+    if settings.bias == "shared":
+        values = _replay_together(encoder, inputs, recorder, settings)
+        return Replayed(vectors, values, torch.zeros_like(vectors))
+    if inputs.rows > vectors.shape[-1] and len(inputs.x) == 1:
+        return Replayed(vectors, *_replay_backwards(encoder, inputs, recorder, vectors.shape[-1]))
+    return Replayed(vectors, *_replay_in_chunks(encoder, inputs, recorder))
+
+
+def _replay_in_chunks(encoder: Encoder, inputs: Inputs, recorder: Recorder) -> tuple[Tensor, Tensor]:
+    """The rows chunk by chunk, the bias row with the last one: (B, R, d) and (B, d)."""
+    batch, length = inputs.counted.shape
+    size = max(1, ROW_TOKENS // (batch * length))
+    found = []
+    for first in range(0, inputs.rows + 1, size):
+        last = min(first + size, inputs.rows + 1)
+        rows = inputs.part(first, min(last, inputs.rows))
+        mode = Replay(recorder)
+        if last > inputs.rows:
+            rows = torch.cat([rows, torch.zeros_like(inputs.x)[:, None]], dim=1)
+            mode = ReplayWithBiasRow(recorder)
+        found.append(encoder.vectors_from(rows, inputs.counted, mode))
+    rows_and_bias = torch.cat(found, dim=1)
+    return rows_and_bias[:, :-1], rows_and_bias[:, -1]
+
+
+def _replay_together(encoder: Encoder, inputs: Inputs, recorder: Recorder, settings: Settings) -> Tensor:
+    """All token rows side by side, since each bias is dealt out among them: (B, R, d)."""
+    length, width = inputs.counted.shape[1], encoder.dimension
+    inner = encoder.anatomy.blocks[0].feed_forward.up.weight.shape[0]
+    needed = 3 * length**2 * inner * inputs.x.element_size()
+    if length > width or needed > max(settings.memory_bytes, GIGABYTE):
+        raise UsageError(
+            f"bias='shared' runs all {length} tokens side by side, at most {width} and about"
+            f" {needed / GIGABYTE:.1f} GB here; use bias='separate', or a larger memory"
+        )
+    every = torch.eye(length, dtype=inputs.x.dtype, device=inputs.x.device)[None, :, :, None]
+    return encoder.vectors_from(every * inputs.x[:, None], inputs.counted, ReplayWithSharedBias(recorder))
+
+
+def _replay_backwards(encoder: Encoder, inputs: Inputs, recorder: Recorder, width: int) -> tuple[Tensor, Tensor]:
+    """The same contributions by one backward pass per dimension, cheaper where there are more rows than those."""
+
+    def vector(x: Tensor) -> Tensor:
+        return encoder.vectors_from(x[None, None], inputs.counted, Replay(recorder))[0, 0]
+
+    bias_row = torch.zeros_like(inputs.x)[:, None]
+    bias = encoder.vectors_from(bias_row, inputs.counted, ReplayWithBiasRow(recorder))[:, 0]
+    return backward_products(vector, inputs, width)[None], bias
+
+
+def jacobian_products(vector: Function, inputs: Inputs, width: int) -> Tensor:
+    """The Jacobian of vector(x) (d,) at one text's x, times each of its rows: (R, d), the cheaper way round."""
+    if inputs.rows > width:
+        return backward_products(vector, inputs, width)
+    return forward_products(vector, inputs)
+
+
+def forward_products(vector: Function, inputs: Inputs) -> Tensor:
+    """By forward mode, a derivative per row: (R, d)."""
+    x = inputs.x[0]
+    size = max(1, ROW_TOKENS // len(x))
+    along = torch.func.vmap(lambda row: torch.func.jvp(vector, (x,), (row,))[1])
+    starts = range(0, inputs.rows, size)
+    return torch.cat([along(inputs.part(first, min(first + size, inputs.rows))[0]) for first in starts])
+
+
+def backward_products(vector: Function, inputs: Inputs, width: int) -> Tensor:
+    """By backward passes, one per dimension: (R, d)."""
+    x, sources = inputs.x[0], inputs.sources[:, 0]
+    size = max(1, ROW_TOKENS // len(x))
+    found = []
+    with torch.enable_grad():
+        value, pull_back = torch.func.vjp(vector, x)[:2]
+        # The readout may end in double precision (post-processing), and what is pulled back must follow it.
+        every = torch.eye(width, dtype=value.dtype, device=x.device)
+        for some in torch.split(every, size):
+            (gradients,) = torch.func.vmap(pull_back)(some)
+            per_token = torch.einsum("kte,pte->ptk", gradients, sources)
+            found.append((inputs.masks[0] @ per_token).transpose(0, 1).flatten(0, 1))
+    return torch.cat(found, dim=1)
+
+
+def map_bytes(encoder: Encoder, batch: int, length: int) -> int:
+    """What all attention maps of a batch take."""
+    heads = sum(block.attention.heads for block in encoder.anatomy.blocks)
+    return batch * heads * length**2 * torch.finfo(encoder.anatomy.dtype).bits // 8

@@ -1,0 +1,74 @@
+"""The settings of an explanation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from likewise.encoder.modes import RULES
+from likewise.errors import UsageError
+
+GIGABYTE = 2**30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How contributions are computed, beside the method and the grouping."""
+
+    rules: tuple[str, ...] = RULES
+    """the factors that bilrp holds: attention, norm, activation; all three are replayed, fewer go by forward mode"""
+    bias: str = "separate"
+    """separate: the biases have a row of their own; shared: each bias is dealt out to the tokens"""
+    steps: int = 10
+    """points along the path of integrated Jacobians"""
+    start_layer: int = 0
+    """the layer at which integrated Jacobians begin"""
+    fold_special: bool = False
+    """special tokens as one unit instead of one each"""
+    split: bool = False
+    """split each share into word, position, type and the embedding norm's bias"""
+    seed: int = 0
+    """for the random baseline"""
+    memory: float = 2.0
+    """gigabytes that the recorded attention maps may take; beyond, they are computed again for each chunk of rows"""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.rules) - set(RULES))
+        if unknown:
+            raise UsageError(f"unknown rule {unknown[0]!r}; choose from {', '.join(RULES)}")
+        if self.bias not in ("separate", "shared"):
+            raise UsageError(f"unknown bias {self.bias!r}; choose from separate, shared")
+        if self.steps < 1:
+            raise UsageError(f"integrated Jacobians need at least 1 step, got {self.steps}")
+        if not self.memory > 0:
+            raise UsageError(f"the memory budget must be above 0 gigabytes, got {self.memory:g}")
+        if self.split and self.bias == "shared":
+            raise UsageError("split goes with bias='separate', where each part keeps its own share")
+
+    @property
+    def memory_bytes(self) -> int:
+        """The budget in bytes."""
+        return int(self.memory * GIGABYTE)
+
+
+class SettingOptions(TypedDict, total=False):
+    """The fields of :class:`Settings` as keyword arguments."""
+
+    rules: tuple[str, ...]
+    bias: str
+    steps: int
+    start_layer: int
+    fold_special: bool
+    split: bool
+    seed: int
+    memory: float
+
+
+def rule_names(text: str) -> tuple[str, ...]:
+    """Read rules as the command line gives them: all, none, or names with commas.
+
+    >>> rule_names("attention,norm")
+    ('attention', 'norm')
+    """
+    named = {"all": RULES, "none": ()}.get(text, tuple(part.strip() for part in text.split(",")))
+    return tuple(named)
