@@ -1,0 +1,182 @@
+"""Exact differences: why one hit stands above another, and what another model makes of the same pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from likewise.drawing.heatmap import heatmap
+from likewise.drawing.html import paragraph, table
+from likewise.encoder import Encoder
+from likewise.explain.explanation import Array, Explanation
+from likewise.explain.pairs import explain, explain_many
+from likewise.explain.settings import SettingOptions
+from likewise.explain.units import Unit
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """Why a query finds one text more similar than another: the difference of two ledgers, by word of each text."""
+
+    better: Explanation
+    worse: Explanation
+
+    @property
+    def difference(self) -> float:
+        """How much higher the better text scores."""
+        return self.better.similarity - self.worse.similarity
+
+    @property
+    def query(self) -> list[tuple[Unit, float]]:
+        """What each query unit adds to the difference; with ``query_bias`` it sums to it."""
+        shares = self.better.left_shares - self.worse.left_shares
+        return list(zip(self.better.left.units, shares.tolist(), strict=True))
+
+    @property
+    def query_bias(self) -> float:
+        """What the query's bias adds to the difference."""
+        return _bias_share(self.better) - _bias_share(self.worse)
+
+    @property
+    def gap(self) -> float:
+        """What is left unexplained of the difference."""
+        return self.difference - sum(share for _, share in self.query) - self.query_bias
+
+    def to_json(self) -> dict[str, Any]:
+        """Both ledgers and the difference by query unit."""
+        query = [{"unit": unit.text, "difference": share} for unit, share in self.query]
+        facts = {"difference": self.difference, "query": query, "query_bias": self.query_bias, "gap": self.gap}
+        return facts | {"better": self.better.to_json(), "worse": self.worse.to_json()}
+
+    def _repr_html_(self) -> str:
+        rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
+        intro = paragraph(f"{self.difference:+.4f} between {self.better.right.text!r} and {self.worse.right.text!r}")
+        return intro + table(("query", "difference"), [*rows, ("(bias)", self.query_bias)])
+
+
+def _bias_share(explanation: Explanation) -> float:
+    return float(explanation.bias_right.sum()) + explanation.bias_both
+
+
+def contrast(
+    encoder: Encoder,
+    query: str,
+    better: str,
+    worse: str,
+    by: str = "word",
+    similarity: str = "cosine",
+    **settings: Unpack[SettingOptions],
+) -> Contrast:
+    """Which words put one hit above another.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = contrast(encoder, "volcano erupted", "The volcano spat ash.", "The bank cut rates.")
+    >>> max(found.query, key=lambda item: item[1])[0].text
+    'volcano'
+    """
+    pairs = [(query, better), (query, worse)]
+    return Contrast(*explain_many(encoder, pairs, "bilrp", by, similarity, **settings))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One pair through two models or readings, aligned by character spans; differences are second minus first."""
+
+    first: Explanation
+    second: Explanation
+    left: tuple[Unit, ...]
+    right: tuple[Unit, ...]
+    before: Array
+    """the first ledger on the common units and, last, the bias: (n + 1, m + 1)"""
+    after: Array
+
+    @property
+    def difference(self) -> Array:
+        """What changed, cell by cell: (n + 1, m + 1); with the gaps it sums to the change of the similarity."""
+        return self.after - self.before
+
+    @property
+    def change(self) -> float:
+        """How the similarity changed."""
+        return self.second.similarity - self.first.similarity
+
+    @property
+    def gap(self) -> float:
+        """What is left unexplained of the change."""
+        return self.change - float(self.difference.sum())
+
+    @property
+    def labels(self) -> tuple[list[str], list[str]]:
+        """Names of the rows and of the columns."""
+        left, right = ([unit.text for unit in units] + ["(bias)"] for units in (self.left, self.right))
+        return left, right
+
+    def to_json(self) -> dict[str, Any]:
+        """Both explanations, the common units and the difference."""
+        names = dict(zip(("left", "right"), self.labels, strict=True))
+        numbers = {"difference": self.difference.tolist(), "change": self.change, "gap": self.gap}
+        return {"units": names} | numbers | {"first": self.first.to_json(), "second": self.second.to_json()}
+
+    def plot(self, ax: Any = None) -> Any:
+        """The difference as a heat map."""
+        title = f"{self.second.facts.model} minus {self.first.facts.model}: {self.change:+.3f}"
+        return heatmap(self.difference, *self.labels, title, ax)
+
+    def _repr_html_(self) -> str:
+        rows, columns = self.labels
+        order = np.argsort(-np.abs(self.difference), axis=None)[:10]
+        places = zip(*np.unravel_index(order, self.difference.shape), strict=True)
+        cells = [(rows[row], columns[column], float(self.difference[row, column])) for row, column in places]
+        return paragraph(f"similarity {self.change:+.4f}") + table(("left", "right", "difference"), cells)
+
+
+def compare(
+    encoder_a: Encoder,
+    encoder_b: Encoder,
+    left: str,
+    right: str,
+    by: str = "word",
+    similarity: str = "cosine",
+    **settings: Unpack[SettingOptions],
+) -> Comparison:
+    """The same pair through two models, two poolings, or before and after fine-tuning.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = compare(encoder, encoder.with_reading(pooling="cls"), "A cat sat.", "A dog ran.")
+    >>> abs(found.gap) < 1e-5
+    True
+    """
+    options = {"fold_special": True} | settings
+    first, second = (
+        explain(encoder, left, right, "bilrp", by, similarity, **options) for encoder in (encoder_a, encoder_b)
+    )
+    rows = _common(first.left.units, second.left.units)
+    columns = _common(first.right.units, second.right.units)
+    before, after = (_on_common(one, rows, columns) for one in (first, second))
+    return Comparison(first, second, rows, columns, before, after)
+
+
+def _key(unit: Unit) -> tuple[object, ...]:
+    return unit.kind, unit.start, unit.end, unit.text if unit.kind != "text" else ""
+
+
+def _common(first: tuple[Unit, ...], second: tuple[Unit, ...]) -> tuple[Unit, ...]:
+    """All units of both, each once, in the order of the text."""
+    every = {_key(unit): unit for unit in (*first, *second)}
+    return tuple(sorted(every.values(), key=lambda unit: (unit.kind == "special", unit.start, unit.end)))
+
+
+def _on_common(explanation: Explanation, rows: tuple[Unit, ...], columns: tuple[Unit, ...]) -> Array:
+    """A ledger spread on common units; what one side does not know is 0."""
+    down = {_key(unit): place for place, unit in enumerate(rows)}
+    across = {_key(unit): place for place, unit in enumerate(columns)}
+    left = [down[_key(unit)] for unit in explanation.left.units]
+    right = [across[_key(unit)] for unit in explanation.right.units]
+    cells = np.zeros((len(rows) + 1, len(columns) + 1))
+    cells[np.ix_(left, right)] = explanation.relevance
+    cells[left, -1] = explanation.bias_left
+    cells[-1, right] = explanation.bias_right
+    cells[-1, -1] = explanation.bias_both
+    return cells

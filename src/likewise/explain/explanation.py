@@ -1,0 +1,189 @@
+"""The explanation of one similarity: a ledger that adds up, and ways to show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.drawing.axes import grid_of_axes
+from likewise.drawing.bipartite import bipartite
+from likewise.drawing.explained_html import explained_fragment
+from likewise.drawing.explained_pair import ExplainedPair
+from likewise.drawing.heatmap import heatmap
+from likewise.drawing.html import page
+from likewise.errors import ModelError
+from likewise.explain.units import Unit
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 1e-4
+"""How far the ledger of a complete method may miss the shown similarity before it is refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedText:
+    """One side of an explanation: the text, its n units and, where asked for, their shares split by embedding part."""
+
+    text: str
+    units: tuple[Unit, ...]
+    truncated: bool = False
+    parts: Mapping[str, Array] = field(default_factory=dict)
+    """what each part of the input embedding (word, position, type, bias) makes of each unit's share, (n,) each"""
+
+    @property
+    def labels(self) -> list[str]:
+        """The units as a reader sees them."""
+        return [unit.text for unit in self.units]
+
+    def to_json(self) -> dict[str, Any]:
+        """Text and units, with their character spans and kinds."""
+        facts: dict[str, Any] = {"text": self.text, "units": self.labels}
+        facts |= {"spans": [[unit.start, unit.end] for unit in self.units]}
+        facts |= {"kinds": [unit.kind for unit in self.units], "truncated": self.truncated}
+        return facts | ({"parts": {name: part.tolist() for name, part in self.parts.items()}} if self.parts else {})
+
+
+@dataclass(frozen=True)
+class Facts:
+    """How an explanation was made."""
+
+    method: str
+    model: str
+    pooling: str
+    by: str
+    measure: str = "cosine"
+    bias_mode: str = "separate"
+    complete: bool = True
+    """whether the method promises that the ledger sums to the similarity"""
+    layer: str = "-1"
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a model calls two texts similar: relevance (n, m) of unit pairs, and what the biases add.
+
+    ``similarity`` is the model's own score; everything else sums to it, ``gap`` is what is left unexplained.
+    """
+
+    left: ExplainedText
+    right: ExplainedText
+    relevance: Array
+    bias_left: Array
+    """<c_i, d_bias>, (n,): each left unit with the right side's bias"""
+    bias_right: Array
+    """<c_bias, d_j>, (m,): the left side's bias with each right unit"""
+    bias_both: float
+    similarity: float
+    facts: Facts
+    tolerance: float = TOLERANCE
+    reference: Mapping[str, float] = field(default_factory=dict)
+    """the reference terms of integrated Jacobians, f(r,y), f(x,r) and f(r,r)"""
+
+    def __post_init__(self) -> None:
+        if self.facts.complete and not abs(self.gap) <= self.tolerance:
+            raise ModelError(
+                f"the ledger misses the similarity {self.similarity:.6f} by {self.gap:.1e}, so it is not shown;"
+                " load the model with dtype float32 or float64"
+            )
+
+    @property
+    def explained(self) -> float:
+        """What the ledger sums to."""
+        return float(self.relevance.sum() + self.bias_left.sum() + self.bias_right.sum() + self.bias_both)
+
+    @property
+    def gap(self) -> float:
+        """What is left unexplained."""
+        return self.similarity - self.explained
+
+    @property
+    def left_shares(self) -> Array:
+        """What each left unit makes of the similarity, with all of the right side, (n,)."""
+        shares: Array = self.relevance.sum(1) + self.bias_left
+        return shares
+
+    @property
+    def right_shares(self) -> Array:
+        """What each right unit makes of the similarity, with all of the left side, (m,)."""
+        shares: Array = self.relevance.sum(0) + self.bias_right
+        return shares
+
+    def strongest(self, count: int = 10) -> list[tuple[Unit, Unit, float]]:
+        """The unit pairs of largest absolute relevance, strongest first."""
+        order = np.argsort(-np.abs(self.relevance), axis=None, kind="stable")[:count]
+        rows, columns = np.unravel_index(order, self.relevance.shape)
+        return [
+            (self.left.units[row], self.right.units[column], float(self.relevance[row, column]))
+            for row, column in zip(rows, columns, strict=True)
+        ]
+
+    @property
+    def ledger(self) -> dict[str, float]:
+        """The similarity's parts: units with units, each side's units with the other's bias, the biases, the gap."""
+        return {
+            "units": float(self.relevance.sum()),
+            "left units with bias": float(self.bias_left.sum()),
+            "right units with bias": float(self.bias_right.sum()),
+            "bias with bias": self.bias_both,
+            "gap": self.gap,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, on the scale of the similarity."""
+        bias = {"left": self.bias_left.tolist(), "right": self.bias_right.tolist(), "both": self.bias_both}
+        sides = {"left": self.left.to_json(), "right": self.right.to_json()}
+        numbers = {"relevance": self.relevance.tolist(), "bias": bias, "similarity": self.similarity, "gap": self.gap}
+        reference = {"reference": dict(self.reference)} if self.reference else {}
+        return sides | numbers | asdict(self.facts) | reference
+
+    def drawn(self) -> ExplainedPair:
+        """The arrays and labels that the drawing room takes."""
+        facts = {
+            "method": self.facts.method, "model": self.facts.model, "pooling": self.facts.pooling,
+            "by": self.facts.by, "similarity": self.facts.measure, "bias": self.facts.bias_mode,
+        }  # fmt: skip
+        biases = (self.bias_left, self.bias_right, self.bias_both)
+        units = {"token": "tokens", "word": "words", "sentence": "sentences"}.get(self.facts.by, "units")
+        return ExplainedPair(
+            self.left.labels, self.right.labels, self.relevance, *biases, self.similarity, facts, units
+        )
+
+    def _repr_html_(self) -> str:
+        return explained_fragment(self.drawn())
+
+    def to_html(self) -> str:
+        """A self-contained page."""
+        return page("Why these two texts are similar", [self._repr_html_()])
+
+    def save_html(self, path: Path) -> Path:
+        """Write the page; the folder is made where it is missing."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.to_html(), encoding="utf-8")
+        return path
+
+    @property
+    def title(self) -> str:
+        """A line for figures."""
+        return f"{self.facts.measure} {self.similarity:.3f}, {self.facts.method}, {self.facts.model}"
+
+    def plot(self, ax: Any = None) -> Any:
+        """The relevance matrix as a heat map."""
+        return heatmap(self.relevance, self.left.labels, self.right.labels, self.title, ax)
+
+    def plot_lines(self, ax: Any = None) -> Any:
+        """The two texts as columns with lines between the units that carry the score."""
+        return bipartite(self.relevance, self.left.labels, self.right.labels, self.title, ax)
+
+    def plot_both(self) -> Any:
+        """Heat map and lines in one figure; returns the first Axes."""
+        side = min(12.0, 4.0 + 0.18 * max(self.relevance.shape))
+        first, second = grid_of_axes(2, (side + 1, side))
+        self.plot(first)
+        self.plot_lines(second)
+        return first
