@@ -1,0 +1,57 @@
+"""A folder of results: what was run, tidy tables, figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from likewise.drawing.axes import save_figure
+
+PACKAGES = ("likewise", "torch", "transformers", "tokenizers", "numpy", "scipy", "spacy")
+
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""A header and rows."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a run leaves behind: its settings, its tables and its figures, by file name without ending."""
+
+    run: Mapping[str, Any]
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_results(results: Results, folder: Path) -> Path:
+    """Write ``run.json``, each table as csv and each figure as png and svg; the folder is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {**results.run, "versions": versions()}
+    (folder / "run.json").write_text(json.dumps(document, indent=2, ensure_ascii=False, default=str), encoding="utf-8")
+    for name, (header, rows) in results.tables.items():
+        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
+    for name, axes in results.figures.items():
+        save_figure(axes, folder / f"{name}.png")
+        save_figure(axes, folder / f"{name}.svg")
+    return folder
+
+
+def versions() -> dict[str, str]:
+    """The versions of what a result may depend on.
+
+    >>> "torch" in versions()
+    True
+    """
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
