@@ -10,14 +10,16 @@ from typing import Any
 from likewise.errors import MissingExtra, UsageError
 
 FORMATS = (".png", ".svg", ".pdf")
+SIZE = (4.2, 4.0)
+"""The width and height of one panel, in inches."""
 
 
-def axes_or_new(ax: Any = None) -> Any:
-    """The given Axes, or those of a new figure that belongs to no window."""
-    return grid_of_axes(1)[0] if ax is None else ax
+def axes_or_new(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
+    """The given Axes, or those of a new figure of ``size`` inches that belongs to no window."""
+    return grid_of_axes(1, size)[0] if ax is None else ax
 
 
-def grid_of_axes(count: int, size: tuple[float, float] = (4.2, 4.0)) -> Sequence[Any]:
+def grid_of_axes(count: int, size: tuple[float, float] = SIZE) -> Sequence[Any]:
     """``count`` Axes in one figure, as square as it goes.
 
     >>> len(grid_of_axes(3))

@@ -8,10 +8,10 @@ from html import escape
 import numpy as np
 from numpy.typing import ArrayLike
 
-from likewise.drawing.text import printable
+from likewise.drawing.colours import WHITE_INK_FROM, mixed, strength, strongest
+from likewise.drawing.text import printable, shortened
 
 CELL, LABEL_LETTERS = 46, 42
-BLUE, RED = (33, 102, 172), (178, 24, 43)  # a diverging pair that colour-blind readers can tell apart
 
 
 def matrix_svg(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> str:
@@ -21,7 +21,7 @@ def matrix_svg(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -
     True
     """
     cells = np.asarray(values, dtype=float)
-    strongest = float(np.nan_to_num(np.abs(cells)).max()) or 1.0
+    scale = strongest(cells)
     left, top = 8 * min(LABEL_LETTERS, max(map(len, rows))) + 12, 30
     width, height = left + CELL * len(columns) + 8, top + CELL * len(rows) + 8
     parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' role='img'"]
@@ -31,12 +31,12 @@ def matrix_svg(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -
         parts.append(f"<text x='{middle}' y='20' text-anchor='middle'>{place + 1}<title>{_safe(name)}</title></text>")
     for row, name in enumerate(rows):
         line = top + CELL * (row + 0.5) + 5
-        label = _safe(f"{row + 1}  {_shortened(name)}")
+        label = _safe(f"{row + 1}  {shortened(name, LABEL_LETTERS)}")
         parts.append(f"<text x='{left - 10}' y='{line}' text-anchor='end'>{label}</text>\n")
         for column, other in enumerate(columns):
             hint = _safe(f"{name} / {other}: {cells[row, column]:.4f}")
             corner = (left + CELL * column, top + CELL * row)
-            parts.append(_cell(float(cells[row, column]), strongest, corner, hint))
+            parts.append(_cell(float(cells[row, column]), scale, corner, hint))
     return "".join([*parts, "</svg>\n"])
 
 
@@ -44,14 +44,9 @@ def _safe(text: str) -> str:
     return escape(printable(text))
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= LABEL_LETTERS else name[: LABEL_LETTERS - 1] + "…"
-
-
-def _cell(value: float, strongest: float, corner: tuple[int, int], hint: str) -> str:
-    share = 0.0 if np.isnan(value) else min(1.0, abs(value) / strongest)
-    red, green, blue = (round(255 + (end - 255) * share) for end in (RED if value > 0 else BLUE))
-    ink = "#fff" if share > 0.6 else "#111"
+def _cell(value: float, scale: float, corner: tuple[int, int], hint: str) -> str:
+    red, green, blue = mixed(value, scale)
+    ink = "#fff" if strength(value, scale) > WHITE_INK_FROM else "#111"
     x, y = corner
     return (
         f"<g><title>{hint}</title><rect x='{x}' y='{y}' width='{CELL - 2}' height='{CELL - 2}' rx='3'"

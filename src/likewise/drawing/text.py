@@ -4,6 +4,12 @@ from __future__ import annotations
 
 CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
 
+BREAKS = dict.fromkeys((10, 0x2028, 0x2029), "\N{RETURN SYMBOL}") | {9: "\N{RIGHTWARDS ARROW TO BAR}"}
+# Direction controls would turn around what stands beside a label; lone surrogates cannot be written to any file.
+UNFIT = dict.fromkeys(
+    (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)), "\N{REPLACEMENT CHARACTER}"
+)
+
 
 def printable(text: str) -> str:
     """A text without control characters: they could drive a terminal, and XML does not allow them.
@@ -12,3 +18,34 @@ def printable(text: str) -> str:
     '\\ufffd[31mred'
     """
     return text.translate(CONTROLS)
+
+
+def one_line(text: str) -> str:
+    """A label that stays on one line: control characters replaced, line breaks and blanks made visible.
+
+    >>> one_line("a\\nb"), one_line(" ")
+    ('a⏎b', '␣')
+    """
+    line = printable(text).translate(BREAKS | UNFIT)
+    return line if line.strip() else "\N{OPEN BOX}" * max(1, len(line))
+
+
+def shortened(text: str, letters: int) -> str:
+    """At most ``letters`` letters of a text; an ellipsis says that there were more.
+
+    >>> shortened("hospital", 5)
+    'hosp…'
+    """
+    return text if len(text) <= letters else text[: max(0, letters - 1)] + "…"
+
+
+def brief(value: float, scale: float, sign: str = "-") -> str:
+    """A number with as few decimals as tell the strongest apart from nothing; ``scale`` is the strongest's size.
+
+    With the sign "+" what is above zero has its sign too.
+
+    >>> brief(0.123, 0.5), brief(0.00123, 0.005), brief(-1e-9, 1.0)
+    ('0.12', '0.0012', '0.00')
+    """
+    decimals = 2 if scale >= 0.1 else 3 if scale >= 0.01 else 4
+    return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}"
