@@ -181,7 +181,7 @@ def activate(activation: Activation, h: Tensor, mode: Mode = LIVE) -> Tensor:
     """Apply an activation to h (..., F), as h times its held factor where the mode holds it."""
     if not mode.holds("activation"):
         return activation(h)
-    product = h * mode.hold("activation", lambda _: activation.factor(h))
+    product = mode.scale(h, mode.hold("activation", lambda _: activation.factor(h)))
     return mode.shift(product, product.new_tensor(activation.shift)) if activation.shift else product
 
 
@@ -205,9 +205,9 @@ def norm(view: Norm | None, x: Tensor, mode: Mode = LIVE) -> Tensor:
 
 def scaled(view: Norm, x: Tensor, mode: Mode) -> Tensor:
     """A norm in two steps, so that a mode can hold its scale; the mean of a LayerNorm stays live."""
-    centred = x if view.kind == "rms" else x - x.mean(-1, keepdim=True)
+    centred = x.clone() if view.kind == "rms" else x - x.mean(-1, keepdim=True)
     scale = mode.hold("norm", lambda _: torch.rsqrt(centred.square().mean(-1, keepdim=True) + view.eps))
-    return mode.shift(centred * (scale * view.weight), view.bias)
+    return mode.shift(mode.scale(centred, scale * view.weight), view.bias)
 
 
 def heads_of(x: Tensor, heads: int) -> Tensor:

@@ -37,6 +37,10 @@ class Mode:
         del rule
         return False
 
+    def scale(self, y: Tensor, factor: Tensor) -> Tensor:
+        """Multiply y, which is this forward pass's own tensor, by a factor."""
+        return y * factor
+
     def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
         """Add a bias to y (..., D)."""
         return y if bias is None else y + bias
@@ -122,6 +126,10 @@ class Replay(Mode):
         """Every factor is replayed."""
         del rule
         return True
+
+    def scale(self, y: Tensor, factor: Tensor) -> Tensor:
+        """In place: rows are many, and the factor was not computed from them."""
+        return y.mul_(factor)
 
     def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
         """No row gets a bias."""

@@ -69,10 +69,10 @@ def replay(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
         return Replayed(vectors, values, torch.zeros_like(vectors))
     if inputs.rows > vectors.shape[-1] and len(inputs.x) == 1:
         return Replayed(vectors, *_replay_backwards(encoder, inputs, recorder, vectors.shape[-1]))
-    return Replayed(vectors, *_replay_in_chunks(encoder, inputs, recorder))
+    return Replayed(vectors, *replay_rows(encoder, inputs, recorder))
 
 
-def _replay_in_chunks(encoder: Encoder, inputs: Inputs, recorder: Recorder) -> tuple[Tensor, Tensor]:
+def replay_rows(encoder: Encoder, inputs: Inputs, recorder: Recorder) -> tuple[Tensor, Tensor]:
     """The rows chunk by chunk, the bias row with the last one: (B, R, d) and (B, d)."""
     batch, length = inputs.counted.shape
     size = max(1, ROW_TOKENS // (batch * length))
