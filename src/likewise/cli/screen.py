@@ -7,12 +7,16 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from likewise.drawing.text import printable
 from likewise.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 SHORT_LETTERS = 12
 """Cells up to this length are not broken over lines."""
@@ -34,7 +38,6 @@ def _finite(value: Any) -> Any:
 def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
     """Print a table; numbers are set to the right."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -50,8 +53,25 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: s
     for row in rows:
         # Text, not str: a user's "[bold]" is a text and no markup.
         table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else printable(str(cell))) for cell in row))
-    # Into a file or a pipe there is no screen to fit.
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)
+    _console().print(table)
+
+
+def show_lines(lines: Sequence[Text]) -> None:
+    """Print coloured lines; colours are left out of files and pipes."""
+    console = _console()
+    for line in lines:
+        console.print(line)
+
+
+def screen_width() -> int:
+    """Letters in a line; into a file or a pipe there is no screen to fit."""
+    return _console().width
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def notice(message: str) -> None:

@@ -16,6 +16,7 @@ from likewise.errors import UsageError
 if TYPE_CHECKING:
     from likewise.data import Columns
     from likewise.encoder import Encoder
+    from likewise.studies.explaining import PairReader
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -107,6 +108,51 @@ class FileSettings:
             id=self.id_column,
         )
 
+    def reader(self) -> PairReader:
+        """How a file of pairs is read."""
+        from likewise.studies.explaining import PairReader
+
+        return PairReader(self.columns(), self.data_dir, self.skip_bad)
+
+
+@dataclass(frozen=True)
+class ExplainSettings:
+    """How a similarity is explained."""
+
+    method: Annotated[str, typer.Option(help="bilrp, hxp, jacobian, embedding, embedding-squared or random.")] = "bilrp"
+    by: Annotated[str, typer.Option(help="token, word or sentence.")] = "token"
+    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine"
+    bias: Annotated[
+        str | None,
+        typer.Option(help="separate: a row of its own; shared: dealt out to the tokens. Default: shared where it is"
+                     " drawn, separate in JSON."),
+    ] = None  # fmt: skip
+    rules: Annotated[str, typer.Option(help="What bilrp holds: all, none, or some of attention,norm,activation.")] = (
+        "all"
+    )
+    steps: Annotated[int, typer.Option(help="Points on the path of jacobian.", min=1)] = 10
+    start_layer: Annotated[int, typer.Option(help="The layer at which jacobian begins.", min=0)] = 0
+    fold_special: Annotated[bool, typer.Option("--fold-special", help="Special tokens as one unit.")] = False
+    split: Annotated[bool, typer.Option("--split", help="Split each share into word, position, type and bias.")] = False
+    left_prompt: Annotated[str | None, typer.Option(help="Put before the left text; default: the model's own.")] = None
+    right_prompt: Annotated[str | None, typer.Option(help="Put before the right text.")] = None
+    memory: Annotated[float, typer.Option(help="Gigabytes that recorded attention maps may take.")] = 2.0
+    seed: Annotated[int, typer.Option(help="Of the random method.", min=0)] = 0
+
+    def options(self, drawn: bool) -> dict[str, Any]:
+        """The settings that ``explain`` takes, for a drawing or for JSON."""
+        from likewise.explain.settings import DRAWN_BIAS, rule_names
+
+        # Only a complete bilrp has biases to deal out, and a split keeps them apart.
+        can_share = self.method == "bilrp" and self.rules == "all" and not self.split
+        default = DRAWN_BIAS if drawn and can_share else "separate"
+        return {
+            "method": self.method, "by": self.by, "similarity": self.similarity, "rules": rule_names(self.rules),
+            "bias": self.bias or default, "steps": self.steps, "start_layer": self.start_layer,
+            "fold_special": self.fold_special, "split": self.split, "memory": self.memory, "seed": self.seed,
+            "left_prompt": self.left_prompt, "right_prompt": self.right_prompt,
+        }  # fmt: skip
+
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY  # typer passes everything by name, so that order does not matter
 
@@ -136,7 +182,7 @@ def with_settings(command: Command) -> Command:
     return spread  # type: ignore[return-value]
 
 
-SETTINGS: Sequence[Any] = (RunSettings, ReadingSettings, EncoderSettings, FileSettings)
+SETTINGS: Sequence[Any] = (RunSettings, ReadingSettings, EncoderSettings, FileSettings, ExplainSettings)
 
 
 def _options(kind: Any) -> list[inspect.Parameter]:

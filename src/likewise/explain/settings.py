@@ -10,6 +10,9 @@ from likewise.errors import UsageError
 
 GIGABYTE = 2**30
 
+DRAWN_BIAS = "shared"
+"""Where drawings put the biases unless told otherwise: the more faithful way (docs/results/explain.md)."""
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -1,0 +1,177 @@
+"""``likewise explain``: why two texts are similar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from likewise.cli.screen import notice, progress_bar, screen_width, show_json, show_lines, show_table
+from likewise.cli.settings import (
+    EncoderSettings,
+    ExplainSettings,
+    FileSettings,
+    Json,
+    ReadingSettings,
+    RunSettings,
+    with_settings,
+)
+from likewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from likewise.encoder import Encoder
+    from likewise.explain import Comparison, Contrast, Explanation
+
+
+@with_settings
+def explain(
+    encoder: EncoderSettings,
+    reading: ReadingSettings,
+    how: ExplainSettings,
+    run: RunSettings,
+    files: FileSettings,
+    left: Annotated[str | None, typer.Argument(help="A text.")] = None,
+    right: Annotated[str | None, typer.Argument(help="The text that it is similar to.")] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="Explain every pair of this file, or of a name such as stsb/test; needs --out.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="With --pairs: a .jsonl file, one explanation a line.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="A third text: which words put the right text above (or below) it?")
+    ] = None,
+    other_model: Annotated[str | None, typer.Option(help="Explain by this model too, and show the difference.")] = None,
+    other_pooling: Annotated[str | None, typer.Option(help="The same with another pooling.")] = None,
+    left_span: Annotated[list[str] | None, typer.Option(help="A group of characters as 0:12; repeat.")] = None,
+    right_span: Annotated[list[str] | None, typer.Option(help="The same in the right text.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw heat map and lines: .png, .svg or .pdf.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Explain why the model finds two texts similar: which words with which, and what the biases add."""
+    if pairs is not None:
+        return _explain_file(encoder.load(run, reading), pairs, out, how, files)
+    if left is None or right is None:
+        raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
+    if plot is not None:
+        from likewise.drawing.axes import check_format
+
+        check_format(plot)
+    model = encoder.load(run, reading)
+    if against is not None:
+        return _show_contrast(model, (left, right, against), how, as_json)
+    if other_model is not None or other_pooling is not None:
+        second = EncoderSettings(other_model or encoder.model, other_pooling or encoder.pooling)
+        return _show_comparison((model, second.load(run, reading)), (left, right), how, plot, as_json)
+    spans = _spans(left_span, right_span)
+    _show_pair(model, (left, right), how, spans, (html, plot), as_json)
+
+
+def _show_pair(
+    model: Encoder,
+    texts: tuple[str, str],
+    how: ExplainSettings,
+    spans: dict[str, Any],
+    targets: tuple[Path | None, Path | None],
+    as_json: bool,
+) -> None:
+    from likewise.drawing.axes import save_figure
+    from likewise.explain import explain as explain_pair
+
+    html, plot = targets
+    if as_json:
+        show_json(explain_pair(model, *texts, **how.options(drawn=False) | spans).to_json())
+    if as_json and html is None and plot is None:
+        return
+    drawn = explain_pair(model, *texts, **how.options(drawn=True) | spans)
+    if html is not None:
+        notice(f"written: {drawn.save_html(html)}")
+    if plot is not None:
+        notice(f"written: {save_figure(drawn.plot_both(), plot)}")
+    if not as_json:
+        _show(drawn)
+
+
+def _show(explanation: Explanation) -> None:
+    """The texts by their shares, the matrix, the strongest pairs and the ledger."""
+    from likewise.drawing.terminal import matrix_lines, unit_line
+
+    facts = explanation.facts
+    typer.echo(f"{facts.measure} {explanation.similarity:.4f}  ({facts.method}, {facts.model}, {facts.pooling})")
+    for side, shares in ((explanation.left, explanation.left_shares), (explanation.right, explanation.right_shares)):
+        show_lines([unit_line(side.labels, shares)])
+    labels = explanation.left.labels, explanation.right.labels
+    show_lines(matrix_lines(explanation.relevance, *labels, screen_width()))
+    strongest = [(left.text, right.text, value) for left, right, value in explanation.strongest(8)]
+    show_table(("left", "right", "relevance"), strongest, "strongest pairs")
+    parts = [(name, value) for name, value in explanation.ledger.items() if value or name in ("units", "gap")]
+    show_table(("ledger", facts.measure), [*parts, ("similarity", explanation.similarity)])
+    for side in (explanation.left, explanation.right):
+        if side.parts:
+            rows = zip(side.labels, *(part.tolist() for part in side.parts.values()), strict=True)
+            show_table(("unit", *side.parts), list(rows), "shares by part of the input embedding")
+
+
+def _show_contrast(model: Encoder, texts: tuple[str, str, str], how: ExplainSettings, as_json: bool) -> None:
+    from likewise.explain import contrast
+
+    options = _bilrp_options(how)
+    found: Contrast = contrast(model, *texts, **options)
+    if as_json:
+        return show_json(found.to_json())
+    rows = [(unit.text, share) for unit, share in sorted(found.query, key=lambda item: -abs(item[1]))]
+    scores = f"{found.better.similarity:.4f} against {found.worse.similarity:.4f}, {found.difference:+.4f}, by:"
+    show_table((scores, "difference"), [*rows, ("(bias)", found.query_bias), ("(gap)", found.gap)])
+
+
+def _show_comparison(
+    models: tuple[Encoder, Encoder], texts: tuple[str, str], how: ExplainSettings, plot: Path | None, as_json: bool
+) -> None:
+    from likewise.drawing.axes import save_figure
+    from likewise.drawing.terminal import matrix_lines
+    from likewise.explain import compare
+
+    found: Comparison = compare(*models, *texts, **_bilrp_options(how))
+    if plot is not None:
+        notice(f"written: {save_figure(found.plot(), plot)}")
+    if as_json:
+        return show_json(found.to_json())
+    first, second = found.first, found.second
+    for one in (first, second):
+        typer.echo(f"{one.facts.measure} {one.similarity:.4f}  ({one.facts.model}, {one.facts.pooling})")
+    typer.echo(f"second minus first: {found.change:+.4f}, of which unexplained {found.gap:.1e}")
+    show_lines(matrix_lines(found.difference, *found.labels, screen_width()))
+
+
+def _bilrp_options(how: ExplainSettings) -> dict[str, Any]:
+    """What an exact difference takes: bilrp with all rules, by word unless told otherwise."""
+    if how.method != "bilrp" or how.rules != "all":
+        raise UsageError("differences are exact only by bilrp with all rules; leave --method and --rules out")
+    options = how.options(drawn=False)
+    chosen = {name: options[name] for name in ("similarity", "bias", "fold_special", "memory")}
+    return chosen | {"by": "word" if how.by == "token" else how.by}
+
+
+def _explain_file(model: Encoder, source: str, out: Path | None, how: ExplainSettings, files: FileSettings) -> None:
+    from likewise.studies.explaining import explain_file
+
+    if out is None:
+        raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
+    with progress_bar() as progress:
+        written = explain_file(model, source, out, how.options(drawn=False), files.reader(), progress)
+    notice(f"{written} explanations in {out}")
+
+
+def _spans(left: list[str] | None, right: list[str] | None) -> dict[str, Any]:
+    """``by`` for explain, where the user gave spans."""
+    if not left and not right:
+        return {}
+    return {"by": ([_span(text) for text in left or []], [_span(text) for text in right or []])}
+
+
+def _span(text: str) -> tuple[int, int]:
+    try:
+        start, end = (int(part) for part in text.split(":"))
+    except ValueError as error:
+        raise UsageError(f"a span is two character places such as 0:12, not {text!r}") from error
+    return start, end
