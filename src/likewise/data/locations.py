@@ -41,7 +41,7 @@ def locate(name: str | Path, data_dir: Path | None = None) -> Path:
 def _data_folders(data_dir: Path | None) -> list[Path]:
     shared = os.environ.get("LIKEWISE_DATA")
     given = [data_dir, Path(shared) if shared else None, user_cache() / "data"]
-    return [folder.expanduser() for folder in given if folder is not None]
+    return [Path(folder).expanduser() for folder in given if folder is not None]
 
 
 def _is_relative(name: Path) -> bool:

@@ -29,6 +29,8 @@ class Contributions:
     truncated: bool = False
     parts: dict[str, NDArray[np.floating]] = field(default_factory=dict)
     """the same contributions split by what the input embedding is made of, (n, d) each"""
+    ids: tuple[int, ...] = ()
+    """the ids of all tokens"""
     length: float | None = None
     """what the cosine divides by where that is not the vector's own length (the embedding baseline)"""
 

@@ -32,6 +32,8 @@ class ExplainedText:
     text: str
     units: tuple[Unit, ...]
     truncated: bool = False
+    ids: tuple[int, ...] = ()
+    """the ids of all tokens"""
     parts: Mapping[str, Array] = field(default_factory=dict)
     """what each part of the input embedding (word, position, type, bias) makes of each unit's share, (n,) each"""
 

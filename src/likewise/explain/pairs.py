@@ -180,4 +180,4 @@ def _lengths(vector: Array | np.ndarray) -> float:
 
 def _side(own: Contributions, other: Contributions, scale: float) -> ExplainedText:
     parts = {name: values.astype(np.float64) @ other.vector * scale for name, values in own.parts.items()}
-    return ExplainedText(own.text, own.units, own.truncated, parts)
+    return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)

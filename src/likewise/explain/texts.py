@@ -153,7 +153,9 @@ def _one(text: Grouped, replayed: Replayed, row: int, own_length: bool, parts: l
     length = float(np.linalg.norm(values.sum(0, dtype=np.float64))) if own_length else None
     vector, bias = _array(replayed.vectors[row]), _array(replayed.bias[row])
     written = str(text.tokens.text)
-    return Contributions(written, text.units, values, bias, vector, text.tokens.truncated, split, length)
+    return Contributions(
+        written, text.units, values, bias, vector, text.tokens.truncated, split, text.tokens.ids, length
+    )
 
 
 def _tensor(encoder: Encoder, rows: list[tuple[int, ...]]) -> Tensor:

@@ -1,0 +1,296 @@
+"""Faithfulness: does the model need the tokens that a method calls relevant?
+
+Tokens enter an all-mask sequence from most to least relevant; the area under the distance of its pooled vector to
+the full text's (AUPC) is small where the important ones come first (Vasileiou & Eberle 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.drawing.curves import curves
+from likewise.drawing.html import table
+from likewise.encoder import Encoder
+from likewise.encoder.batches import windows
+from likewise.errors import DataError, UsageError
+from likewise.explain.explanation import Explanation
+from likewise.explain.methods import METHODS
+from likewise.explain.pairs import TextPair, explain_many
+from likewise.explain.perturbation import FRACTIONS, Shown, shown_steps, shown_vectors
+from likewise.progress import Progress, Ticker
+
+Array = NDArray[np.float64]
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in METHODS},
+    "bilrp-shared": ("bilrp", {"bias": "shared"}),
+    "bilrp-attention-norm": ("bilrp", {"rules": ("attention", "norm")}),
+}
+"""What is compared: a method and its settings, by name."""
+
+DEFAULT_VARIANTS = ("bilrp", "bilrp-shared", "hxp", "embedding", "embedding-squared", "random")
+MAIN = "bilrp"
+WINDOW = 64
+"""Pairs whose perturbed texts are encoded together."""
+
+
+@dataclass(frozen=True)
+class PerturbationSettings:
+    """How the perturbation test is run."""
+
+    variants: tuple[str, ...] = DEFAULT_VARIANTS
+    """the methods to compare"""
+    rank_special: bool = False
+    """special tokens are masked and ranked like the rest, instead of staying in place"""
+    second_order: bool = False
+    """also insert and delete pairs of tokens, measured by the similarity itself"""
+    steps: int = 10
+    """points on the path of integrated Jacobians"""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in self.variants:
+            if name not in VARIANTS:
+                raise UsageError(f"unknown method {name!r}; choose from {', '.join(VARIANTS)}")
+
+
+@dataclass(frozen=True)
+class PairedTests:
+    """A method beside BiLRP on the same pairs: the mean difference and two paired tests of it."""
+
+    difference: float
+    wilcoxon: float
+    t_test: float
+
+
+@dataclass(frozen=True, eq=False)
+class Faithfulness:
+    """Curves (pairs, fractions) of each method, and their areas (pairs,), both sides of a pair averaged.
+
+    ``insertion`` and ``deletion`` hold the curves of the second-order test, where it was run.
+    """
+
+    model: str
+    pooling: str
+    curves: Mapping[str, Array]
+    insertion: Mapping[str, Array] = field(default_factory=dict)
+    deletion: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def areas(self) -> dict[str, Array]:
+        """AUPC of each pair by method; lower is better."""
+        return {name: area(found) for name, found in self.curves.items()}
+
+    def comparisons(self) -> dict[str, PairedTests]:
+        """BiLRP against each other method, pair by pair; a negative difference is in BiLRP's favour."""
+        from scipy.stats import ttest_rel, wilcoxon
+
+        areas = self.areas
+        found = {}
+        for name, others in areas.items():
+            if name == MAIN or MAIN not in areas:
+                continue
+            own = areas[MAIN]
+            difference = own - others
+            tests = (1.0, 1.0)
+            if len(own) > 1 and np.any(difference != 0):
+                tests = float(wilcoxon(own, others).pvalue), float(ttest_rel(own, others).pvalue)
+            found[name] = PairedTests(float(difference.mean()), *tests)
+        return found
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """Method, pairs, mean AUPC, its deviation, difference of BiLRP, p by Wilcoxon and by t-test; best first."""
+        against = self.comparisons()
+        rows = []
+        for name, areas in sorted(self.areas.items(), key=lambda item: item[1].mean()):
+            one = against.get(name)
+            tests = ("", "", "") if one is None else (one.difference, f"{one.wilcoxon:.2g}", f"{one.t_test:.2g}")
+            deviation = float(areas.std(ddof=1)) if len(areas) > 1 else 0.0
+            rows.append((name, len(areas), float(areas.mean()), deviation, *tests))
+        return rows
+
+    HEADER = ("method", "pairs", "AUPC", "deviation", "BiLRP minus it", "p (Wilcoxon)", "p (t-test)")
+
+    def second_order_rows(self) -> list[tuple[object, ...]]:
+        """Method, area under the inserted similarity (higher is better) and under the deleted (lower is better)."""
+        return [
+            (name, float(area(found).mean()), float(area(self.deletion[name]).mean()))
+            for name, found in sorted(self.insertion.items(), key=lambda item: -area(item[1]).mean())
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Means, deviations, tests and mean curves."""
+        methods = {
+            name: {"aupc": float(found.mean()), "deviation": float(found.std(ddof=1)) if len(found) > 1 else 0.0,
+                   "curve": self.curves[name].mean(0).tolist()}
+            for name, found in self.areas.items()
+        }  # fmt: skip
+        tests = {name: vars(one) for name, one in self.comparisons().items()}
+        second = {name: {"insertion": first, "deletion": then} for name, first, then in self.second_order_rows()}
+        n = len(next(iter(self.curves.values())))
+        facts = {"model": self.model, "pooling": self.pooling, "n": n, "fractions": FRACTIONS.tolist()}
+        return facts | {"methods": methods, "bilrp_against": tests} | ({"second_order": second} if second else {})
+
+    def plot(self, ax: Any = None) -> Any:
+        """The mean distance by the share of tokens shown."""
+        series = {f"{name} {area(found).mean():.2f}": _band(found) for name, found in self.curves.items()}
+        labels = ("share of tokens shown", "distance to the full text")
+        return curves(FRACTIONS, series, labels, f"{self.model}, {self.pooling}", ax)
+
+    def plot_second_order(self, which: str = "insertion", ax: Any = None) -> Any:
+        """The mean similarity while pairs of tokens enter or leave."""
+        found = self.insertion if which == "insertion" else self.deletion
+        series = {f"{name} {area(each).mean():.3f}": _band(each) for name, each in found.items()}
+        labels = ("share of tokens " + ("shown" if which == "insertion" else "masked"), "cosine")
+        return curves(FRACTIONS, series, labels, f"{which}, {self.model}", ax)
+
+    def _repr_html_(self) -> str:
+        return table(self.HEADER, self.rows())
+
+
+def _band(found: Array) -> tuple[Array, Array, Array]:
+    """The mean curve and its 95 % interval over pairs."""
+    mean, error = found.mean(0), 1.96 * found.std(0) / np.sqrt(len(found))
+    return mean, mean - error, mean + error
+
+
+def area(found: Array) -> Array:
+    """Trapezoid area over the fractions: (pairs, fractions) -> (pairs,)."""
+    return np.asarray(np.trapezoid(found, FRACTIONS, axis=-1))
+
+
+def faithfulness(
+    encoder: Encoder,
+    pairs: Sequence[TextPair],
+    settings: PerturbationSettings | None = None,
+    progress: Progress | None = None,
+) -> Faithfulness:
+    """Run the perturbation test on pairs of texts, for several methods.
+
+    >>> from likewise.data import Pair
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> settings = PerturbationSettings(("bilrp", "random"))
+    >>> sorted(faithfulness(encoder, [Pair("A cat sat.", "A dog ran.", "1")], settings).areas)
+    ['bilrp', 'random']
+    """
+    chosen = settings or PerturbationSettings()
+    if not pairs:
+        raise DataError("the perturbation test needs at least one pair")
+    ticker = Ticker(progress, len(pairs), "pairs")
+    kinds = ("first", "insertion", "deletion") if chosen.second_order else ("first",)
+    found: dict[str, dict[str, list[Array]]] = {kind: {name: [] for name in chosen.variants} for kind in kinds}
+    for window, explained in _explained(encoder, pairs, chosen):
+        orders = {name: [_orders(one, chosen.rank_special) for one in rows] for name, rows in explained.items()}
+        for name, curve in _distances(encoder, orders).items():
+            found["first"][name].append(curve)
+        if chosen.second_order:
+            for kind, deleting in (("insertion", False), ("deletion", True)):
+                for name, curve in _similarities(encoder, explained, deleting, chosen.rank_special).items():
+                    found[kind][name].append(curve)
+        ticker.add(len(window))
+    ticker.close()
+    joined = [{name: np.concatenate(parts) for name, parts in found[kind].items()} for kind in kinds]
+    return Faithfulness(encoder.name, encoder.reading.pooling, *joined)
+
+
+def _explained(
+    encoder: Encoder, pairs: Sequence[TextPair], settings: PerturbationSettings
+) -> Iterator[tuple[list[TextPair], dict[str, list[Explanation]]]]:
+    """Windows of pairs, each with its explanations by every variant."""
+    streams = {}
+    for name in settings.variants:
+        method, options = VARIANTS[name]
+        streams[name] = explain_many(encoder, pairs, method, steps=settings.steps, seed=settings.seed, **options)
+    for window in windows(pairs, WINDOW):
+        yield window, {name: [next(stream) for _ in window] for name, stream in streams.items()}
+
+
+@dataclass(frozen=True)
+class _Order:
+    """One side of a pair: its ids, the places that stay shown, and the others from most to least relevant."""
+
+    ids: tuple[int, ...]
+    kept: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+def _orders(explanation: Explanation, rank_special: bool) -> tuple[_Order, _Order]:
+    """Tokens of both sides by the sum of their row or column, signed, highest first."""
+    sides = []
+    for side, sums in (
+        (explanation.left, explanation.relevance.sum(1)),
+        (explanation.right, explanation.relevance.sum(0)),
+    ):
+        kept = () if rank_special else tuple(i for i, unit in enumerate(side.units) if unit.kind == "special")
+        ranked = [int(place) for place in np.argsort(-sums, kind="stable") if int(place) not in kept]
+        sides.append(_Order(side.ids, kept, tuple(ranked)))
+    return sides[0], sides[1]
+
+
+def _distances(encoder: Encoder, orders: Mapping[str, list[tuple[_Order, _Order]]]) -> dict[str, Array]:
+    """Each variant's curves (pairs, fractions): the distance to the full text, both sides averaged."""
+    flat = {name: [side for pair in pairs for side in pair] for name, pairs in orders.items()}
+    texts = [
+        Shown(one.ids, step) for sides in flat.values() for one in sides for step in shown_steps(one.order, one.kept)
+    ]
+    vectors = shown_vectors(encoder, texts, pooled_only=True)
+    steps = vectors.reshape(len(flat), -1, 2, len(FRACTIONS), vectors.shape[-1]).astype(np.float64)
+    distances = np.linalg.norm(steps - steps[:, :, :, -1:], axis=-1).mean(2)
+    return dict(zip(flat, distances, strict=True))
+
+
+def _similarities(
+    encoder: Encoder, explained: Mapping[str, list[Explanation]], deleting: bool, rank_special: bool
+) -> dict[str, Array]:
+    """Each variant's curves (pairs, fractions): the cosine while the most relevant pairs of tokens enter or leave."""
+    texts: list[Shown] = []
+    for rows in explained.values():
+        for one in rows:
+            for left, right in pair_steps(one, deleting, rank_special):
+                texts += [Shown(one.left.ids, left), Shown(one.right.ids, right)]
+    vectors = shown_vectors(encoder, texts, pooled_only=False).astype(np.float64)
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(1e-12)
+    both = units.reshape(len(explained), -1, len(FRACTIONS), 2, vectors.shape[-1])
+    cosines = np.einsum("mpfd,mpfd->mpf", both[..., 0, :], both[..., 1, :])
+    return dict(zip(explained, cosines, strict=True))
+
+
+def pair_steps(
+    explanation: Explanation, deleting: bool = False, rank_special: bool = False
+) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """What is shown of both texts at each fraction, when token pairs enter (or leave) by relevance, strongest first.
+
+    A pair brings both of its tokens; the fraction counts the tokens of both texts that have come.
+    """
+    free = [
+        [place for place, unit in enumerate(side.units) if rank_special or unit.kind != "special"]
+        for side in (explanation.left, explanation.right)
+    ]
+    kept = [frozenset(range(len(side.units))) - frozenset(own)
+            for side, own in zip((explanation.left, explanation.right), free, strict=True)]  # fmt: skip
+    arrivals = _arrivals(explanation.relevance[np.ix_(*free)])
+    counts = np.floor(FRACTIONS * len(arrivals) + 0.5).astype(int)
+    steps = []
+    for count in counts:
+        come = [frozenset(free[side][place] for at, place in arrivals[:count] if at == side) for side in (0, 1)]
+        shown = [own | (frozenset(frees) - new if deleting else new)
+                 for own, frees, new in zip(kept, free, come, strict=True)]  # fmt: skip
+        steps.append((shown[0], shown[1]))
+    return steps
+
+
+def _arrivals(relevance: Array) -> list[tuple[int, int]]:
+    """(side, token) in the order in which the strongest pairs bring them."""
+    order = np.argsort(-relevance, axis=None, kind="stable")
+    rows, columns = np.unravel_index(order, relevance.shape)
+    met = dict.fromkeys(
+        item for row, column in zip(rows, columns, strict=True) for item in ((0, int(row)), (1, int(column)))
+    )
+    # A side without free tokens leaves the other one to its own order.
+    rest = [(side, place) for side in (0, 1) for place in range(relevance.shape[side])]
+    return list(dict.fromkeys([*met, *rest]))
