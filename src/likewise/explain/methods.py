@@ -12,10 +12,10 @@ from torch import Tensor
 
 from likewise.encoder import Encoder
 from likewise.encoder.forward import embed, layers
-from likewise.encoder.modes import RULES, Detached, DetachedAt, Mode, Recorder
+from likewise.encoder.modes import RULES, Detached, DetachedAt, Recorder
 from likewise.errors import UsageError
 from likewise.explain.contributions import Contributions
-from likewise.explain.replaying import Inputs, Replayed, jacobian_products, replay
+from likewise.explain.replaying import Function, Inputs, Replayed, jacobian_products, replay
 from likewise.explain.settings import Settings
 
 Array = NDArray[np.float64]
@@ -47,45 +47,36 @@ def hessian_product(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Re
 
 def _detached(encoder: Encoder, inputs: Inputs, rules: tuple[str, ...]) -> Replayed:
     vectors = encoder.vectors_from(inputs.x, inputs.counted)
-    texts = [inputs.text(place) for place in range(len(inputs.x))]
-    found = [jacobian_products(_vector_of(encoder, one, Detached(rules)), one, vectors.shape[-1]) for one in texts]
-    return Replayed(vectors, torch.stack(found), torch.zeros_like(vectors))
 
+    def vector_of(texts: Inputs) -> Function:
+        return lambda x: encoder.vectors_from(x, texts.counted, Detached(rules))
 
-def _vector_of(encoder: Encoder, inputs: Inputs, mode: Mode, start: int = 0) -> Callable[[Tensor], Tensor]:
-    """One text's embeddings (T, E) -> its vector (d,)."""
-    return lambda x: encoder.vectors_from(x[None], inputs.counted, mode, start)[0]
+    values = jacobian_products(vector_of, inputs, inputs.x, vectors.shape[-1])
+    return Replayed(vectors, values, torch.zeros_like(vectors))
 
 
 def integrated_jacobians(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
     """The Jacobian averaged along the straight path from a reference text (Moeller et al. 2023).
 
-    The bias slot holds the reference's own vector.
+    The path is integrated by Gauss and Legendre; the bias slot holds the reference's own vector.
     """
     start = start_layer(encoder, settings)
     silent = replace(inputs.batch, ids=reference_ids(encoder, inputs.batch.ids))
     begin, end = (_states_at(encoder, embed(encoder.anatomy, each), start) for each in (silent, inputs.batch))
-    texts = [inputs.text(place) for place in range(len(end))]
-    paths = [(begin[place], end[place]) for place in range(len(end))]
-    found = [_integrated(encoder, one, path, start, settings.steps) for one, path in zip(texts, paths, strict=True)]
-    vectors, values, references = (torch.stack(parts) for parts in zip(*found, strict=True))
-    return Replayed(vectors, values, references)
+    inputs = replace(inputs, x=end, sources=(end - begin)[None])
+    vectors = encoder.vectors_from(end, inputs.counted, start=start)
 
+    def vector_of(texts: Inputs) -> Function:
+        recorder = Recorder()
+        encoder.vectors_from(texts.x, texts.counted, recorder, start)
+        return lambda x: encoder.vectors_from(x, texts.counted, DetachedAt(recorder), start)
 
-def _integrated(
-    encoder: Encoder, inputs: Inputs, path: tuple[Tensor, Tensor], start: int, steps: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """One text's vector (d,), values (R, d) along its path by Gauss and Legendre, and its reference's vector (d,)."""
-    begin, end = path
-    recorder = Recorder()
-    whole = encoder.vectors_from(end[None], inputs.counted, recorder, start)[0]
-    vector = _vector_of(encoder, inputs, DetachedAt(recorder), start)
-    nodes, weights = np.polynomial.legendre.leggauss(steps)
-    total = torch.zeros((), dtype=whole.dtype, device=whole.device)
+    nodes, weights = np.polynomial.legendre.leggauss(settings.steps)
+    total = torch.zeros((), dtype=vectors.dtype, device=vectors.device)
     for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        point = replace(inputs, x=(begin + float(node) * (end - begin))[None], sources=(end - begin)[None, None])
-        total = total + float(weight) * jacobian_products(vector, point, len(whole))
-    return whole, total, vector(begin)
+        points = begin + float(node) * (end - begin)
+        total = total + float(weight) * jacobian_products(vector_of, inputs, points, vectors.shape[-1])
+    return Replayed(vectors, total, vector_of(inputs)(begin))
 
 
 def start_layer(encoder: Encoder, settings: Settings) -> int:

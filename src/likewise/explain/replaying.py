@@ -18,6 +18,7 @@ ROW_TOKENS = 2048
 """Row tokens that run together: rows x tokens of one chunk."""
 
 Function = Callable[[Tensor], Tensor]
+"""Embeddings (B, T, E) -> vectors (B, d)."""
 
 
 @dataclass(frozen=True)
@@ -107,43 +108,45 @@ def _replay_backwards(encoder: Encoder, inputs: Inputs, recorder: Recorder, widt
     """The same contributions by one backward pass per dimension, cheaper where there are more rows than those."""
 
     def vector(x: Tensor) -> Tensor:
-        return encoder.vectors_from(x[None, None], inputs.counted, Replay(recorder))[0, 0]
+        return encoder.vectors_from(x[:, None], inputs.counted, Replay(recorder))[:, 0]
 
     bias_row = torch.zeros_like(inputs.x)[:, None]
     bias = encoder.vectors_from(bias_row, inputs.counted, ReplayWithBiasRow(recorder))[:, 0]
-    return backward_products(vector, inputs, width)[None], bias
+    return backward_products(vector, inputs, inputs.x, width), bias
 
 
-def jacobian_products(vector: Function, inputs: Inputs, width: int) -> Tensor:
-    """The Jacobian of vector(x) (d,) at one text's x, times each of its rows: (R, d), the cheaper way round."""
-    if inputs.rows > width:
-        return backward_products(vector, inputs, width)
-    return forward_products(vector, inputs)
+def jacobian_products(vector_of: Callable[[Inputs], Function], inputs: Inputs, points: Tensor, width: int) -> Tensor:
+    """The Jacobian of each text's vector at a point (B, T, E), times each of its rows: (B, R, d).
+
+    Forward mode takes a pass per row, backward a pass per dimension: whichever are fewer.
+    """
+    if inputs.rows <= width:
+        return forward_products(vector_of(inputs), inputs, points)
+    texts = [(inputs.text(place), points[place : place + 1]) for place in range(len(points))]
+    return torch.cat([backward_products(vector_of(one), one, point, width) for one, point in texts])
 
 
-def forward_products(vector: Function, inputs: Inputs) -> Tensor:
-    """By forward mode, a derivative per row: (R, d)."""
-    x = inputs.x[0]
-    size = max(1, ROW_TOKENS // len(x))
-    along = torch.func.vmap(lambda row: torch.func.jvp(vector, (x,), (row,))[1])
+def forward_products(vector: Function, inputs: Inputs, points: Tensor) -> Tensor:
+    """By forward mode, all texts at once, since none sees another: (B, R, d)."""
+    size = max(1, ROW_TOKENS // points[..., 0].numel())
+    along = torch.func.vmap(lambda row: torch.func.jvp(vector, (points,), (row,))[1], in_dims=1, out_dims=1)
     starts = range(0, inputs.rows, size)
-    return torch.cat([along(inputs.part(first, min(first + size, inputs.rows))[0]) for first in starts])
+    return torch.cat([along(inputs.part(first, min(first + size, inputs.rows))) for first in starts], dim=1)
 
 
-def backward_products(vector: Function, inputs: Inputs, width: int) -> Tensor:
-    """By backward passes, one per dimension: (R, d)."""
-    x, sources = inputs.x[0], inputs.sources[:, 0]
-    size = max(1, ROW_TOKENS // len(x))
+def backward_products(vector: Function, inputs: Inputs, point: Tensor, width: int) -> Tensor:
+    """One text by backward passes: (1, R, d)."""
+    size = max(1, ROW_TOKENS // point.shape[1])
     found = []
     with torch.enable_grad():
-        value, pull_back = torch.func.vjp(vector, x)[:2]
+        value, pull_back = torch.func.vjp(vector, point)[:2]
         # The readout may end in double precision (post-processing), and what is pulled back must follow it.
-        every = torch.eye(width, dtype=value.dtype, device=x.device)
+        every = torch.eye(width, dtype=value.dtype, device=point.device)[:, None]
         for some in torch.split(every, size):
             (gradients,) = torch.func.vmap(pull_back)(some)
-            per_token = torch.einsum("kte,pte->ptk", gradients, sources)
+            per_token = torch.einsum("kte,pte->ptk", gradients[:, 0], inputs.sources[:, 0])
             found.append((inputs.masks[0] @ per_token).transpose(0, 1).flatten(0, 1))
-    return torch.cat(found, dim=1)
+    return torch.cat(found, dim=1)[None]
 
 
 def map_bytes(encoder: Encoder, batch: int, length: int) -> int:
