@@ -11,7 +11,20 @@ from typing import Annotated
 import typer
 
 from likewise import __version__
-from likewise.cli import convert, demo, encode, evaluate, fit, inspect, models, similarity
+from likewise.cli import (
+    convert,
+    demo,
+    encode,
+    evaluate,
+    explain,
+    faithfulness,
+    fit,
+    inspect,
+    lint,
+    models,
+    patterns,
+    similarity,
+)
 from likewise.cli.screen import notice
 from likewise.errors import Cancelled, LikewiseError
 
@@ -26,9 +39,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert.convert,
     "demo": demo.demo,
     "encode": encode.encode,
+    "explain": explain.explain,
+    "faithfulness": faithfulness.faithfulness,
     "fit": fit.fit,
     "inspect": inspect.inspect,
+    "lint": lint.lint,
     "models": models.models,
+    "patterns": patterns.patterns,
     "similarity": similarity.similarity,
 }
 for name, command in COMMANDS.items():

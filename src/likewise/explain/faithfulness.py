@@ -48,7 +48,7 @@ class PerturbationSettings:
     rank_special: bool = False
     """special tokens are masked and ranked like the rest, instead of staying in place"""
     second_order: bool = False
-    """also insert and delete pairs of tokens, measured by the similarity itself"""
+    """also insert and delete pairs of tokens, the strongest pairs first"""
     steps: int = 10
     """points on the path of integrated Jacobians"""
     seed: int = 0
@@ -117,10 +117,10 @@ class Faithfulness:
     HEADER = ("method", "pairs", "AUPC", "deviation", "BiLRP minus it", "p (Wilcoxon)", "p (t-test)")
 
     def second_order_rows(self) -> list[tuple[object, ...]]:
-        """Method, area under the inserted similarity (higher is better) and under the deleted (lower is better)."""
+        """Method, area while pairs enter (lower is better) and while they leave (higher is better); best first."""
         return [
             (name, float(area(found).mean()), float(area(self.deletion[name]).mean()))
-            for name, found in sorted(self.insertion.items(), key=lambda item: -area(item[1]).mean())
+            for name, found in sorted(self.insertion.items(), key=lambda item: area(item[1]).mean())
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -143,10 +143,10 @@ class Faithfulness:
         return curves(FRACTIONS, series, labels, f"{self.model}, {self.pooling}", ax)
 
     def plot_second_order(self, which: str = "insertion", ax: Any = None) -> Any:
-        """The mean similarity while pairs of tokens enter or leave."""
+        """The mean distance while pairs of tokens enter or leave."""
         found = self.insertion if which == "insertion" else self.deletion
-        series = {f"{name} {area(each).mean():.3f}": _band(each) for name, each in found.items()}
-        labels = ("share of tokens " + ("shown" if which == "insertion" else "masked"), "cosine")
+        series = {f"{name} {area(each).mean():.2f}": _band(each) for name, each in found.items()}
+        labels = ("share of tokens " + ("shown" if which == "insertion" else "masked"), "distance to the full text")
         return curves(FRACTIONS, series, labels, f"{which}, {self.model}", ax)
 
     def _repr_html_(self) -> str:
@@ -190,7 +190,7 @@ def faithfulness(
             found["first"][name].append(curve)
         if chosen.second_order:
             for kind, deleting in (("insertion", False), ("deletion", True)):
-                for name, curve in _similarities(encoder, explained, deleting, chosen.rank_special).items():
+                for name, curve in _pair_distances(encoder, explained, deleting, chosen.rank_special).items():
                     found[kind][name].append(curve)
         ticker.add(len(window))
     ticker.close()
@@ -233,31 +233,39 @@ def _orders(explanation: Explanation, rank_special: bool) -> tuple[_Order, _Orde
 
 
 def _distances(encoder: Encoder, orders: Mapping[str, list[tuple[_Order, _Order]]]) -> dict[str, Array]:
-    """Each variant's curves (pairs, fractions): the distance to the full text, both sides averaged."""
-    flat = {name: [side for pair in pairs for side in pair] for name, pairs in orders.items()}
-    texts = [
-        Shown(one.ids, step) for sides in flat.values() for one in sides for step in shown_steps(one.order, one.kept)
-    ]
-    vectors = shown_vectors(encoder, texts, pooled_only=True)
-    steps = vectors.reshape(len(flat), -1, 2, len(FRACTIONS), vectors.shape[-1]).astype(np.float64)
-    distances = np.linalg.norm(steps - steps[:, :, :, -1:], axis=-1).mean(2)
-    return dict(zip(flat, distances, strict=True))
+    """Each variant's curves (pairs, fractions) while single tokens enter."""
+    return _curves(
+        encoder,
+        {
+            name: [Shown(one.ids, step) for pair in pairs for one in pair for step in shown_steps(one.order, one.kept)]
+            for name, pairs in orders.items()
+        },
+    )
 
 
-def _similarities(
+def _pair_distances(
     encoder: Encoder, explained: Mapping[str, list[Explanation]], deleting: bool, rank_special: bool
 ) -> dict[str, Array]:
-    """Each variant's curves (pairs, fractions): the cosine while the most relevant pairs of tokens enter or leave."""
-    texts: list[Shown] = []
-    for rows in explained.values():
+    """Each variant's curves (pairs, fractions) while the most relevant pairs of tokens enter or leave."""
+    texts: dict[str, list[Shown]] = {name: [] for name in explained}
+    for name, rows in explained.items():
         for one in rows:
-            for left, right in pair_steps(one, deleting, rank_special):
-                texts += [Shown(one.left.ids, left), Shown(one.right.ids, right)]
-    vectors = shown_vectors(encoder, texts, pooled_only=False).astype(np.float64)
-    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(1e-12)
-    both = units.reshape(len(explained), -1, len(FRACTIONS), 2, vectors.shape[-1])
-    cosines = np.einsum("mpfd,mpfd->mpf", both[..., 0, :], both[..., 1, :])
-    return dict(zip(explained, cosines, strict=True))
+            left, right = zip(*pair_steps(one, deleting, rank_special), strict=True)
+            texts[name] += [Shown(one.left.ids, step) for step in left]
+            texts[name] += [Shown(one.right.ids, step) for step in right]
+    return _curves(encoder, texts, full=0 if deleting else -1)
+
+
+def _curves(encoder: Encoder, texts: Mapping[str, list[Shown]], full: int = -1) -> dict[str, Array]:
+    """The distance of each step's pooled vector to the full text's, both sides of a pair averaged.
+
+    ``texts`` holds, by variant, the steps of the left text and of the right one for each pair; ``full`` is the step
+    that shows everything. -> (pairs, fractions) by variant.
+    """
+    vectors = shown_vectors(encoder, [text for steps in texts.values() for text in steps])
+    steps = vectors.reshape(len(texts), -1, 2, len(FRACTIONS), vectors.shape[-1]).astype(np.float64)
+    distances = np.linalg.norm(steps - steps[:, :, :, full][:, :, :, None], axis=-1).mean(2)
+    return dict(zip(texts, distances, strict=True))
 
 
 def pair_steps(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches
-from likewise.encoder.forward import Batch, embed
+from likewise.encoder.forward import Batch
 
 Array = NDArray[np.float64]
 
@@ -39,30 +39,22 @@ def shown_steps(order: Sequence[int], kept: Iterable[int] = ()) -> list[frozense
     return [always | frozenset(order[:count]) for count in counts]
 
 
-def shown_vectors(encoder: Encoder, texts: Sequence[Shown], pooled_only: bool) -> NDArray[np.float32]:
-    """Vectors (n, d) of partly shown texts: ``pooled_only`` before heads and any Normalize, else the final ones."""
+def shown_vectors(encoder: Encoder, texts: Sequence[Shown]) -> NDArray[np.float32]:
+    """Pooled vectors (n, d) of partly shown texts, before heads and any Normalize; equal ones are encoded once."""
     unique = list(dict.fromkeys(texts))
     place = {text: row for row, text in enumerate(unique)}
     mask = encoder.tokenizer.filler_id("mask")
     rows: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(unique)
     for places in exact_length_batches([len(text.ids) for text in unique], TOKEN_BUDGET):
         chosen = [unique[row] for row in places]
-        ids = torch.tensor([text.ids for text in chosen], dtype=torch.long)
-        visible = torch.zeros(ids.shape, dtype=torch.bool)
+        ids = torch.tensor([text.ids for text in chosen], dtype=torch.long, device=encoder.device)
+        visible = torch.zeros_like(ids, dtype=torch.bool)
         for row, text in enumerate(chosen):
             visible[row, list(text.shown)] = True
-        masked = torch.where(visible, ids, mask).to(encoder.device)
-        for row, vector in zip(places, _vectors(encoder, ids.to(encoder.device), masked, pooled_only), strict=True):
+        # Which tokens count in pooling is asked of the whole text: a mask is a special token and would not.
+        counted = encoder.counted_tokens(ids, encoder.recipe.prompt_for(None))
+        with torch.no_grad():
+            pooled = encoder.pool(encoder.layer_states(Batch(torch.where(visible, ids, mask))), counted)
+        for row, vector in zip(places, pooled.float().cpu().numpy(), strict=True):
             rows[row] = vector
     return np.stack([rows[place[text]] for text in texts])
-
-
-def _vectors(encoder: Encoder, ids: torch.Tensor, masked: torch.Tensor, pooled_only: bool) -> NDArray[np.float32]:
-    # Which tokens count in pooling is asked of the whole text: a mask is a special token and would not.
-    counted = encoder.counted_tokens(ids, encoder.recipe.prompt_for(None))
-    with torch.no_grad():
-        if pooled_only:
-            found = encoder.pool(encoder.layer_states(Batch(masked)), counted)
-        else:
-            found = encoder.vectors_from(embed(encoder.anatomy, Batch(masked)), counted)
-    return found.float().cpu().numpy()

@@ -1,0 +1,68 @@
+"""``likewise faithfulness``: proof that explanations are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli.screen import notice, progress_bar, show_json, show_table
+from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSettings, RunSettings, with_settings
+from likewise.errors import UsageError
+
+
+@with_settings
+def faithfulness(
+    file: Annotated[str, typer.Argument(help="A file of pairs, or a name such as stsb/test.")],
+    encoder: EncoderSettings,
+    reading: ReadingSettings,
+    run: RunSettings,
+    how: FileSettings,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="bilrp, bilrp-shared, bilrp-attention-norm, hxp, jacobian, embedding, embedding-squared or"
+            " random; repeat. Default: all but jacobian and bilrp-attention-norm."
+        ),
+    ] = None,
+    rank_special: Annotated[
+        bool, typer.Option("--rank-special", help="Mask and rank special tokens like the rest.")
+    ] = False,
+    second_order: Annotated[
+        bool, typer.Option("--second-order", help="Also insert and delete pairs of tokens.")
+    ] = False,
+    steps: Annotated[int, typer.Option(help="Points on the path of jacobian.", min=1)] = 10,
+    jacobian_pairs: Annotated[int, typer.Option(help="Pairs that jacobian is run on, being slow.", min=1)] = 300,
+    sentences: Annotated[int, typer.Option(help="Sentences of the conservation test; 0 leaves it out.", min=0)] = 300,
+    limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Of the random method.", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="A folder for run.json, tables and figures.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Test every method: masked texts get their tokens back by relevance; how soon is the vector the old one?"""
+    from likewise.explain.faithfulness import DEFAULT_VARIANTS, PerturbationSettings
+    from likewise.reports.proof import write_proof
+    from likewise.studies.proving import prove
+
+    settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, second_order, steps, seed)
+    pairs = how.reader().read(file)[:limit]
+    if not pairs:
+        raise UsageError(f"{file}: no pairs")
+    model = encoder.load(run, reading)
+    with progress_bar() as progress:
+        proof = prove(model, pairs, settings, jacobian_pairs, sentences, progress)
+    if out is not None:
+        facts = {"command": "faithfulness", "data": file, "pairs": len(pairs), "model": model.name,
+                 "model_hash": model.hash, "reading": vars(model.reading), "settings": vars(settings)}  # fmt: skip
+        notice(f"written: {write_proof(proof, facts, out)}")
+    if as_json:
+        return show_json(proof.to_json())
+    for found in (proof.faithfulness, proof.slow):
+        if found is not None:
+            show_table(found.HEADER, found.rows(), f"{file}, {model.name}: area under the distance; lower is better")
+    if proof.faithfulness.insertion:
+        rows = proof.faithfulness.second_order_rows()
+        show_table(("method", "insertion, lower is better", "deletion, higher is better"), rows)
+    if proof.conservation is not None:
+        show_table(("conservation", "R² to the identity"), [(one.name, one.r2) for one in proof.conservation.panels])

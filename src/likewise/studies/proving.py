@@ -1,0 +1,57 @@
+"""Proof of explanations on a file of pairs: the perturbation test of every method, and conservation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from likewise.data import Pair
+from likewise.encoder import Encoder
+from likewise.explain.conservation import Conservation, conservation
+from likewise.explain.faithfulness import Faithfulness, PerturbationSettings, faithfulness
+from likewise.progress import Progress
+
+SLOW = "jacobian"
+"""Slow by nature, so it is run on fewer pairs, beside the others on the same ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """The perturbation test on all pairs, that of the slow method on fewer, and conservation."""
+
+    faithfulness: Faithfulness
+    slow: Faithfulness | None = None
+    conservation: Conservation | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        parts = {"slow": self.slow, "conservation": self.conservation}
+        return self.faithfulness.to_json() | {name: part.to_json() for name, part in parts.items() if part is not None}
+
+
+def prove(
+    encoder: Encoder,
+    pairs: Sequence[Pair],
+    settings: PerturbationSettings,
+    slow_pairs: int = 300,
+    sentences: int = 300,
+    progress: Progress | None = None,
+) -> Proof:
+    """Run the tests; ``slow_pairs`` is how many pairs the slow method gets, ``sentences`` is for conservation."""
+    quick = tuple(name for name in settings.variants if name != SLOW)
+    found = None
+    if quick:
+        found = faithfulness(encoder, pairs, replace(settings, variants=quick), progress)
+    slow = None
+    if SLOW in settings.variants:
+        beside = replace(settings, variants=("bilrp", "random", SLOW), second_order=False)
+        slow = faithfulness(encoder, pairs[:slow_pairs], beside, progress)
+    conserved = None
+    if sentences:
+        texts = list(dict.fromkeys(text for pair in pairs for text in (pair.left, pair.right)))
+        conserved = conservation(encoder, texts[:sentences], progress)
+    if found is None:
+        assert slow is not None
+        return Proof(slow, None, conserved)
+    return Proof(found, slow, conserved)
