@@ -142,7 +142,7 @@ def test_nothing_is_imported_by_string() -> None:
     assert [path.name for path, _ in rooms() if words.search(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("room", ["data", "drawing", "metrics", "progress", "sample", "paths", "errors"])
+@pytest.mark.parametrize("room", ["data", "grammar", "drawing", "metrics", "progress", "sample", "paths", "errors"])
 def test_rooms_without_models(room: str) -> None:
     for path, own in rooms():
         if own == room:

@@ -19,8 +19,20 @@ import pytest
 import likewise
 
 PUBLIC = {
-    "likewise": ["Encoder", "__version__"],
+    "likewise": ["Encoder", "Explanation", "__version__"],
     "likewise.encoder": ["Encoded", "Encoder"],
+    "likewise.explain": [
+        "Comparison",
+        "Contrast",
+        "Contributions",
+        "Explanation",
+        "compare",
+        "contrast",
+        "contributions",
+        "explain",
+        "explain_many",
+    ],
+    "likewise.grammar": ["Grammar", "ParsedText", "Word", "align", "roles"],
     "likewise.data": [
         "GUESSED",
         "Columns",

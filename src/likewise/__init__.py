@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
+    from likewise.explain import Explanation
 
 __version__ = "0.1.0"
-__all__ = ["Encoder", "__version__"]
+__all__ = ["Encoder", "Explanation", "__version__"]
 
 # Loaded on first use, so that `import likewise` stays free of torch.
-_HOMES = {"Encoder": "likewise.encoder"}
+_HOMES = {"Encoder": "likewise.encoder", "Explanation": "likewise.explain"}
 
 
 def __getattr__(name: str) -> Any:

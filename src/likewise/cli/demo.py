@@ -28,5 +28,7 @@ def demo(
         for place, (text, row) in enumerate(zip(result.texts, result.similarity, strict=True))
     ]
     show_table(("how similar the model finds these", *numbers), rows)
+    strongest = [(left.text, right.text, value) for left, right, value in result.explanation.strongest(6)]
+    show_table(("1", "2", "adds to the cosine"), strongest, "why it finds the first two similar")
     show_table(("kind of pair", "pairs", "mean score 0-5", "mean cosine"), result.kinds)
     typer.echo(f"the whole of it: {write_demo(result, out)}")

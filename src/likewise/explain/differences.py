@@ -18,7 +18,14 @@ from likewise.explain.units import Unit
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """Why a query finds one text more similar than another: the difference of two ledgers, by word of each text."""
+    """Why a query finds one text more similar than another: the difference of two ledgers, by word of each text.
+
+    >>> from likewise.explain import contrast
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = contrast(encoder, "warm soup", "The soup is hot.", "The car is red.")
+    >>> found.difference > 0.2, abs(found.gap) < 1e-5
+    (True, True)
+    """
 
     better: Explanation
     worse: Explanation
@@ -82,7 +89,14 @@ def contrast(
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One pair through two models or readings, aligned by character spans; differences are second minus first."""
+    """One pair through two models or readings, aligned by character spans; differences are second minus first.
+
+    >>> from likewise.explain import compare
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = compare(encoder, encoder.with_reading(layer=3), "A cat sat.", "A dog ran.")
+    >>> found.difference.shape
+    (6, 6)
+    """
 
     first: Explanation
     second: Explanation

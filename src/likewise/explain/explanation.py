@@ -71,6 +71,12 @@ class Explanation:
     """Why a model calls two texts similar: relevance (n, m) of unit pairs, and what the biases add.
 
     ``similarity`` is the model's own score; everything else sums to it, ``gap`` is what is left unexplained.
+
+    >>> from likewise.encoder import Encoder
+    >>> from likewise.explain import explain
+    >>> found = explain(Encoder.load("minilm", device="cpu"), "A cat sat.", "The cat sat down.", by="word")
+    >>> [(left.text, right.text) for left, right, _ in found.strongest(1)]
+    [('cat', 'cat')]
     """
 
     left: ExplainedText
@@ -141,7 +147,8 @@ class Explanation:
         bias = {"left": self.bias_left.tolist(), "right": self.bias_right.tolist(), "both": self.bias_both}
         sides = {"left": self.left.to_json(), "right": self.right.to_json()}
         numbers = {"relevance": self.relevance.tolist(), "bias": bias, "similarity": self.similarity, "gap": self.gap}
-        reference = {"reference": dict(self.reference)} if self.reference else {}
+        # What integrated Jacobians leave unexplained is the error of their quadrature.
+        reference = {"reference": {**self.reference, "quadrature_error": self.gap}} if self.reference else {}
         return sides | numbers | asdict(self.facts) | reference
 
     def drawn(self) -> ExplainedPair:

@@ -32,6 +32,10 @@ def demo_page(demo: Demo) -> str:
                 paragraph("Cosine of every pair of sentence vectors."),
                 matrix_svg(demo.similarity, demo.texts, demo.texts),
             ]),
+            section("Why it finds the first two similar", [
+                paragraph("Each pair of words with what it adds to the cosine; the parts sum to the whole."),
+                demo.explanation._repr_html_(),
+            ]),
             section("How well that agrees with a reader", [
                 paragraph(
                     f"On {demo.sts.n} built-in pairs with scores given by hand, Spearman's correlation is"

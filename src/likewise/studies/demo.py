@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from likewise.data import read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.encoder.inspection import Inspection, inspect
+from likewise.explain import Explanation, explain
+from likewise.explain.settings import DRAWN_BIAS
 from likewise.studies.sts import StsResult, evaluate_sts
 
 TEXTS = (
@@ -32,6 +34,8 @@ class Demo:
     sts: StsResult
     kinds: list[tuple[str, int, float, float]]
     """kind of pair, number, mean score, mean cosine"""
+    explanation: Explanation
+    """why the first two texts are similar"""
 
 
 def demo(encoder: Encoder, texts: tuple[str, ...] = TEXTS) -> Demo:
@@ -46,4 +50,5 @@ def demo(encoder: Encoder, texts: tuple[str, ...] = TEXTS) -> Demo:
         for kind, rows in groups.items()
     ]
     by_cosine = sorted(kinds, key=lambda row: -row[3])
-    return Demo(texts, inspect(encoder, texts[:1]), encoder.similarity(texts, texts), result, by_cosine)
+    why = explain(encoder, texts[0], texts[1], by="word", bias=DRAWN_BIAS)
+    return Demo(texts, inspect(encoder, texts[:1]), encoder.similarity(texts, texts), result, by_cosine, why)

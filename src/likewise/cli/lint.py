@@ -1,0 +1,79 @@
+"""``likewise lint``: pairs whose score rests on the wrong things."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from likewise.cli.patterns import GRAMMAR_HELP
+from likewise.cli.screen import notice, progress_bar, show_json, show_table
+from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSettings, RunSettings, with_settings
+
+if TYPE_CHECKING:
+    from likewise.explain.lint import LintReport
+
+
+@with_settings
+def lint(
+    file: Annotated[str, typer.Argument(help="A file of pairs, scored or not, or a name such as stsb/test.")],
+    encoder: EncoderSettings,
+    reading: ReadingSettings,
+    run: RunSettings,
+    how: FileSettings,
+    grammar: Annotated[str | None, typer.Option(help=GRAMMAR_HELP)] = None,
+    high: Annotated[float, typer.Option(help="A score is high from this quantile of the file's on.")] = 0.5,
+    high_similarity: Annotated[float | None, typer.Option(help="A score is high from this similarity on.")] = None,
+    special_share: Annotated[float, typer.Option(help="Most that special tokens and biases may carry.")] = 2 / 3,
+    stop_share: Annotated[float, typer.Option(help="Most that stop words and punctuation may carry.")] = 0.5,
+    negation_share: Annotated[float, typer.Option(help="What a negation must take off the score, as a share.")] = 0.1,
+    match_share: Annotated[float, typer.Option(help="Most that equal words may carry.")] = 0.5,
+    limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)] = None,
+    top: Annotated[int, typer.Option(help="Findings that are shown.", min=1)] = 10,
+    out: Annotated[Path | None, typer.Option(help="A folder for tables and a figure.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find pairs whose score rests on the wrong things: special tokens, stop words, ignored negations, and more."""
+    from likewise.drawing.axes import check_format
+    from likewise.explain.lint import lint as lint_pairs
+    from likewise.explain.lint_rules import LintRules
+    from likewise.explain.parsed_pairs import parsed_sides
+    from likewise.grammar import Grammar
+    from likewise.reports.folder import write_results
+    from likewise.reports.lint import lint_results
+    from likewise.studies.pair_files import PairFile
+
+    if out is not None:
+        check_format(out / "rules.png")
+    rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share)
+    pairs, skipped = PairFile(file, how.columns(), how.data_dir, how.skip_bad, limit).read()
+    language, model = Grammar.load(grammar), encoder.load(run, reading)
+    with progress_bar() as progress:
+        parsed = parsed_sides(pairs, language, progress=progress)
+        report = lint_pairs(model, pairs, parsed, rules=rules, data=file, progress=progress)
+    if skipped:
+        notice(f"{file}: bad rows skipped: {skipped}")
+    if out is not None:
+        facts = {"command": "lint", "file": file, "limit": limit, "grammar": language.name}
+        notice(f"wrote {write_results(lint_results(report, facts), out)}")
+    show_json(report.to_json() | {"skipped": skipped}) if as_json else _show(report, top)
+
+
+def _show(report: LintReport, top: int) -> None:
+    from likewise.explain.lint_rules import DESCRIPTIONS
+
+    rows = [
+        (one.rule, DESCRIPTIONS[one.rule], one.count, one.candidates, f"{one.share.value:.1%}",
+         f"{one.share.low:.1%}-{one.share.high:.1%}")
+        for one in report.counts
+    ]  # fmt: skip
+    title = f"{report.data}, {report.model}, {report.pooling}, n = {report.n}; high is from {report.high:.3f} on"
+    show_table(("rule", "the score", "count", "candidates", "share", "95 % interval"), rows, title)
+    worst = [
+        (f"{one.severity:.2f}", one.rule, one.id, "" if one.human is None else f"{one.human:g}",
+         f"{one.evidence}\n{one.left}\n{one.right}")
+        for one in report.findings[:top]
+    ]  # fmt: skip
+    title = f"the worst of {len(report.findings)} findings"
+    show_table(("severity", "rule", "pair", "human", "evidence"), worst, title)
