@@ -8,73 +8,13 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from torch.overrides import TorchFunctionMode
 
-from conftest import randomise
 from likewise.encoder import Encoder
 from likewise.encoder.families import FAMILIES, anatomy
 from likewise.encoder.forward import Batch, Step, embed, layers
+from tiny_models import CONFIGS, SIZES, NoDowncast, make_model
 
-SIZES: dict[str, Any] = {
-    "vocab_size": 60,
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 40,
-    "pad_token_id": 0,
-}
-RIM: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 2}
-CONFIGS = {
-    "bert": lambda: transformers.BertConfig(**SIZES),
-    "bert-relu": lambda: transformers.BertConfig(**SIZES, hidden_act="relu"),
-    "roberta": lambda: transformers.RobertaConfig(**(SIZES | {"pad_token_id": 1})),
-    "xlm-roberta": lambda: transformers.XLMRobertaConfig(**(SIZES | {"pad_token_id": 1})),
-    "distilbert": lambda: transformers.DistilBertConfig(
-        vocab_size=60, dim=32, n_layers=3, n_heads=4, hidden_dim=48, max_position_embeddings=40
-    ),
-    "mpnet": lambda: transformers.MPNetConfig(**(SIZES | {"pad_token_id": 1})),
-    "albert": lambda: transformers.AlbertConfig(**SIZES, embedding_size=16, num_hidden_groups=1, inner_group_num=2),
-    "albert-dropout": lambda: transformers.AlbertConfig(
-        **SIZES, embedding_size=16, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
-    ),
-    "electra": lambda: transformers.ElectraConfig(**SIZES, embedding_size=16),
-    "electra-same-width": lambda: transformers.ElectraConfig(**SIZES, embedding_size=32),
-    "gpt_neo": lambda: transformers.GPTNeoConfig(
-        vocab_size=60, hidden_size=32, num_layers=4, num_heads=4, attention_types=[[["global", "local"], 2]],
-        window_size=4, max_position_embeddings=40, resid_dropout=0.1, embed_dropout=0.1, attention_dropout=0.1, **RIM,
-    ),
-    "modernbert": lambda: transformers.ModernBertConfig(
-        **SIZES, local_attention=6, global_attn_every_n_layers=2, cls_token_id=1, sep_token_id=2,
-        attention_dropout=0.1, mlp_dropout=0.1, embedding_dropout=0.1, **RIM,
-    ),
-    "qwen3": lambda: transformers.Qwen3Config(
-        **SIZES, num_key_value_heads=2, head_dim=8, attention_dropout=0.1, **RIM
-    ),
-    "qwen3-sliding": lambda: transformers.Qwen3Config(
-        **SIZES, num_key_value_heads=2, head_dim=8, use_sliding_window=True, sliding_window=4, max_window_layers=1,
-        **RIM,
-    ),
-}  # fmt: skip
 LENGTHS = (12, 7, 3)
-
-
-class NoDowncast(TorchFunctionMode):
-    """Lifts Hugging Face's casts to float32 (in GPT-Neo, ModernBERT, Qwen3), so that float64 stays float64."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        def lifted(value: Any) -> Any:
-            return torch.float64 if value is torch.float32 else value
-
-        func = torch.Tensor.double if func is torch.Tensor.float else func
-        return func(*map(lifted, args), **{name: lifted(value) for name, value in (kwargs or {}).items()})
-
-
-def make_model(name: str, seed: int) -> Any:
-    torch.manual_seed(seed)
-    model = transformers.AutoModel.from_config(CONFIGS[name](), attn_implementation="eager").double()
-    randomise(model)
-    return model.eval()
 
 
 def make_batch(model: Any, seed: int) -> Batch:

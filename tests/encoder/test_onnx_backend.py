@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from test_forward import CONFIGS
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers
 
@@ -25,6 +24,7 @@ from likewise.encoder.recipe import Recipe
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import ModelError, UsageError
 from likewise.sample import sample_sentences
+from tiny_models import CONFIGS
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -40,7 +40,7 @@ FAST = {"bert"}
 
 
 def make_encoder(name: str) -> Encoder:
-    """One of the tiny models of test_forward, with a tokenizer of 60 words."""
+    """One of the tiny models, with a tokenizer of 60 words."""
     torch.manual_seed(0)
     model = transformers.AutoModel.from_config(CONFIGS[name]())
     randomise(model)

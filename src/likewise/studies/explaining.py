@@ -40,8 +40,8 @@ def explain_file(
 ) -> int:
     """Write an explanation of each pair to ``out`` as JSON lines; returns their number.
 
-    Lines go to ``out`` with ``.part`` added, which is renamed in the end. Its first line holds the settings, and a
-    run with the same ones goes on behind its last whole line.
+    The settings go to a file beside it that ends in ``.run.json``. Lines go to ``out`` with ``.part`` added, which is
+    renamed in the end; a run with the same settings goes on behind the last whole line that it finds there.
     """
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
         raise UsageError(f"explanations are written as JSON lines; end {out.name!r} with .jsonl")
@@ -49,10 +49,10 @@ def explain_file(
     if not pairs:
         raise DataError(f"{source}: no pairs to explain")
     out.parent.mkdir(parents=True, exist_ok=True)
+    settings = {"source": source, "pairs": len(pairs), "model": encoder.name, "model_hash": encoder.hash}
+    settings |= {"reading": vars(encoder.reading), "options": dict(options)}
     part = out.with_name(out.name + ".part")
-    settings = {"source": source, "pairs": len(pairs), "model": encoder.hash, "reading": str(encoder.reading)}
-    header = json.dumps({"run": settings | {"options": dict(options)}}, default=str)
-    done = _whole_lines(part, header)
+    done = _lines_done(part, out.with_suffix(".run.json"), json.dumps(settings, indent=2, default=str))
     with part.open("a", encoding="utf-8") as file:
         found = explain_many(encoder, pairs[done:], progress=progress, **options)
         for pair, explanation in zip(pairs[done:], found, strict=True):
@@ -62,12 +62,12 @@ def explain_file(
     return len(pairs)
 
 
-def _whole_lines(part: Path, header: str) -> int:
+def _lines_done(part: Path, run: Path, settings: str) -> int:
     """Cut a broken last line off an earlier run's file and count its explanations; another run's is begun anew."""
-    lines = part.read_bytes().split(b"\n") if part.exists() else []
-    if not lines or lines[0] != header.encode():
-        part.write_text(header + "\n", encoding="utf-8")
+    if not part.exists() or not run.exists() or run.read_text(encoding="utf-8") != settings:
+        part.write_bytes(b"")
+        run.write_text(settings, encoding="utf-8")
         return 0
-    whole = lines[:-1]
-    part.write_bytes(b"\n".join(whole) + b"\n")
-    return len(whole) - 1
+    whole = part.read_bytes().rpartition(b"\n")[0]
+    part.write_bytes(whole + b"\n" if whole else b"")
+    return whole.count(b"\n") + 1 if whole else 0
