@@ -110,16 +110,13 @@ def _grouped(encoder: Encoder, text: Prompted, settings: Settings) -> Grouped:
 
 def _batches(texts: Sequence[Grouped], settings: Settings) -> Iterator[list[int]]:
     """Texts of one length, prompt and number of units together, as many as fit the budget of row tokens."""
-
-    def shape(place: int) -> tuple[int, int, str]:
-        return -len(texts[place].tokens), -len(texts[place].units), texts[place].prompt
-
     by_shape: dict[tuple[int, int, str], list[int]] = {}
-    for place in sorted(range(len(texts)), key=shape):
-        by_shape.setdefault(shape(place), []).append(place)
-    for (length, units, _), places in by_shape.items():
-        rows = length * length if settings.bias == "shared" else length * (units - 1)
-        yield from windows(places, max(1, ROW_TOKENS // rows))
+    for place, text in enumerate(texts):
+        by_shape.setdefault((len(text.tokens), len(text.units), text.prompt), []).append(place)
+    # Longest first, so that a text too large for the memory fails at once and not in the end.
+    for (length, units, _), places in sorted(by_shape.items(), reverse=True):
+        rows = length if settings.bias == "shared" else units + 1
+        yield from windows(places, max(1, ROW_TOKENS // (length * rows)))
 
 
 def _inputs(encoder: Encoder, texts: Sequence[Grouped], batch: Batch, settings: Settings) -> Inputs:
