@@ -67,7 +67,7 @@ class PosChange:
 
     def plot(self, ax: Any = None, kind: str = "summed") -> Any:
         """The change as a heat map: positive relevance above the diagonal, negative below."""
-        title = f"{self.names[1]}\nminus {self.names[0]}"
+        title = f"{self.names[1]} minus {self.names[0]}"
         return sign_map(self.difference(kind), self.before.classes, kind, title, ax)
 
     def _repr_html_(self) -> str:

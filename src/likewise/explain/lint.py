@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ class LintReport:
         ax.set_xlim(0, min(1.15, 1.15 * max((one.share.high for one in self.counts), default=1.0)))
         ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
         ax.set_xlabel("share of pairs, with 95 % interval; the number of pairs beside it")
-        ax.set_title(f"{self.data}, {self.model}, n = {self.n}", fontsize=10)
+        ax.set_title(f"{self.data}, {Path(self.model).name or self.model}, n = {self.n}", fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 

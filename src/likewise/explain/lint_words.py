@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from itertools import takewhile
 
 from likewise.grammar import ParsedText, Word
@@ -15,6 +16,7 @@ HYPHENS = "-‐‑"
 MAGNITUDES = frozenset({"12", "100", "1000", "1000000", "1000000000"})
 
 
+@lru_cache(maxsize=100_000)
 def same_word(first: str, second: str) -> bool:
     """Whether two lemmas, or two forms where there are no lemmas, are one word; a crude test of English endings.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,13 @@ class Patterns:
 
     @property
     def name(self) -> str:
-        """Data, model and pooling in one line."""
-        return f"{self.data}, {self.model}, {self.pooling}"
+        """Data, model and pooling in one line; of a folder only its own name."""
+        return f"{self.data}, {self.short_model}, {self.pooling}"
+
+    @property
+    def short_model(self) -> str:
+        """The model's name without the folders or the organisation it belongs to."""
+        return Path(self.model).name or self.model
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the n predictions."""

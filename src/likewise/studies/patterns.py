@@ -12,7 +12,7 @@ from likewise.encoder.pooling import pooling_parts
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import Explanation
 from likewise.explain.interactions import PosChange, pos_change
-from likewise.explain.parsed_pairs import parsed_sides
+from likewise.explain.parsed_pairs import ParsedSides, parsed_sides
 from likewise.explain.patterns import TOP, Patterns, patterns
 from likewise.explain.pos_relevance import KINDS
 from likewise.explain.settings import Settings
@@ -37,6 +37,8 @@ class PatternSource:
     def __post_init__(self) -> None:
         if self.mix is not None and self.file.skip_bad:
             raise UsageError("--skip-bad does not go with --mix, whose rows must stay parallel; mend the bad rows")
+        if self.mix == self.file.file:
+            raise UsageError(f"--mix {self.mix} is the file itself; give its translation")
         if self.mix is not None and self.other_grammar is None:
             raise UsageError("--mix needs the spaCy pipeline of its language too; give it with --grammar-other")
         if self.mix is None and self.other_grammar is not None:
@@ -137,14 +139,12 @@ def study_patterns(
     data, skipped = source.read()
     _check_row(options.row, data[source.file.file], source.file.file)
     encoders = _encoders(readings, load)
-    settings = []
-    for encoder in encoders:
-        for name, pairs in data.items():
-            if name != source.mix:
-                other = None if name == source.file.file else source.other_grammar
-                parsed = parsed_sides(pairs, source.grammar, other, progress)
-                how: dict[str, Any] = {"bias": options.bias, "top": options.top}
-                settings.append(patterns(encoder, pairs, parsed, data=name, progress=progress, **how))
+    parsed = _parsed(source, data, progress)
+    settings = [
+        patterns(encoder, data[name], sides, data=name, bias=options.bias, top=options.top, progress=progress)
+        for encoder in encoders
+        for name, sides in parsed.items()
+    ]
     change = None
     if len(settings) == 2:
         change = pos_change(setting_names(*settings), settings[0].classes, settings[1].classes)
@@ -163,6 +163,17 @@ def _readings(models: Sequence[str], poolings: Sequence[str | None], mixed: bool
     return [(models[place % len(models)], poolings[place % len(poolings)]) for place in range(count)]
 
 
+def _parsed(source: PatternSource, data: dict[str, Pairs], progress: Progress | None) -> dict[str, ParsedSides]:
+    """The grammar of the file's pairs and of the mixed ones, whose left texts are the same."""
+    first = parsed_sides(data[source.file.file], source.grammar, progress=progress)
+    if source.mix is None or source.other_grammar is None:
+        return {source.file.file: first}
+    name = list(data)[-1]
+    texts = list(dict.fromkeys(pair.right for pair in data[name]))
+    right = dict(zip(texts, source.other_grammar.parse(texts, progress=progress), strict=True))
+    return {source.file.file: first, name: ParsedSides(first.left, right)}
+
+
 def _encoders(readings: Sequence[tuple[str, str | None]], load: Callable[[str], Encoder]) -> list[Encoder]:
     loaded = {model: load(model) for model in dict.fromkeys(model for model, _ in readings)}
     return [
@@ -171,8 +182,9 @@ def _encoders(readings: Sequence[tuple[str, str | None]], load: Callable[[str], 
 
 
 def setting_names(first: Patterns, second: Patterns) -> tuple[str, str]:
-    """Two settings by what tells them apart."""
-    facts = [(one.data, one.model, one.pooling) for one in (first, second)]
+    """Two settings by what tells them apart; a model's folder only where its own name does not."""
+    is_short = first.model == second.model or first.short_model != second.short_model
+    facts = [(one.data, one.short_model if is_short else one.model, one.pooling) for one in (first, second)]
     apart = [place for place in range(3) if facts[0][place] != facts[1][place]] or [0, 1, 2]
     one, other = (", ".join(fact[place] for place in apart) for fact in facts)
     return one, other
