@@ -36,7 +36,9 @@ class Contributions:
 
     @property
     def missing(self) -> float:
-        """The length of what the contributions leave of the vector."""
+        """The length of what the contributions leave of the vector; nan for a baseline, which sums to no vector."""
+        if self.length is not None:
+            return float("nan")
         total = self.values.sum(0, dtype=np.float64) + self.bias
         return float(np.linalg.norm(self.vector - total))
 

@@ -74,6 +74,9 @@ def contrast(
     worse: str,
     by: str = "word",
     similarity: str = "cosine",
+    *,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
     **settings: Unpack[SettingOptions],
 ) -> Contrast:
     """Which words put one hit above another.
@@ -84,7 +87,10 @@ def contrast(
     'volcano'
     """
     pairs = [(query, better), (query, worse)]
-    return Contrast(*explain_many(encoder, pairs, "bilrp", by, similarity, **settings))
+    found = explain_many(
+        encoder, pairs, "bilrp", by, similarity, left_prompt=query_prompt, right_prompt=document_prompt, **settings
+    )
+    return Contrast(*found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +159,9 @@ def compare(
     right: str,
     by: str = "word",
     similarity: str = "cosine",
+    *,
+    left_prompt: str | None = None,
+    right_prompt: str | None = None,
     **settings: Unpack[SettingOptions],
 ) -> Comparison:
     """The same pair through two models, two poolings, or before and after fine-tuning.
@@ -162,7 +171,8 @@ def compare(
     >>> abs(found.gap) < 1e-5
     True
     """
-    options = {"fold_special": True} | settings
+    options: dict[str, Any] = {"fold_special": True, "left_prompt": left_prompt, "right_prompt": right_prompt}
+    options |= settings
     first, second = (
         explain(encoder, left, right, "bilrp", by, similarity, **options) for encoder in (encoder_a, encoder_b)
     )
@@ -189,8 +199,9 @@ def _on_common(explanation: Explanation, rows: tuple[Unit, ...], columns: tuple[
     left = [down[_key(unit)] for unit in explanation.left.units]
     right = [across[_key(unit)] for unit in explanation.right.units]
     cells = np.zeros((len(rows) + 1, len(columns) + 1))
-    cells[np.ix_(left, right)] = explanation.relevance
-    cells[left, -1] = explanation.bias_left
-    cells[-1, right] = explanation.bias_right
-    cells[-1, -1] = explanation.bias_both
+    # Added, not set: a tokenizer may make several units of one span (the bytes of an emoji).
+    np.add.at(cells, np.ix_(left, right), explanation.relevance)
+    np.add.at(cells[:, -1], left, explanation.bias_left)
+    np.add.at(cells[-1], right, explanation.bias_right)
+    cells[-1, -1] += explanation.bias_both
     return cells

@@ -118,7 +118,8 @@ def squared_dot_products(left: Contributions, right: Contributions, seed: int) -
 
 def random_numbers(left: Contributions, right: Contributions, seed: int) -> Array:
     """Noise that depends on the seed and on both texts: (n, m)."""
-    letters = [len(left.text), len(right.text), *left.text.encode()[:64], *right.text.encode()[:64]]
+    texts = [text.encode("utf-8", "replace") for text in (left.text, right.text)]
+    letters = [number for text in texts for number in (len(text), *text[:64])]
     noise = np.random.default_rng([seed, *letters]).standard_normal((len(left.units), len(right.units)))
     return noise * left.divisor * right.divisor / noise.size
 

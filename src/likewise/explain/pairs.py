@@ -57,7 +57,7 @@ def explain(
     (0.84, True)
     """
     chosen = Settings(**settings)
-    groups: tuple[By, By] = (by, by) if isinstance(by, str) else by
+    groups = _groups(by)
     texts = [Prompted(left, left_prompt, groups[0]), Prompted(right, right_prompt, groups[1])]
     check_similarity(similarity)
     unique = texts[:1] if texts[0] == texts[1] else texts
@@ -90,13 +90,33 @@ def explain_many(
     check_similarity(similarity)
     facts = facts_of(encoder, method, by, similarity, chosen)
     sides = [_sides(pair, left_prompt, right_prompt, by) for pair in pairs]
+    return _explanations(encoder, sides, facts, chosen, progress)
+
+
+def _groups(by: str | tuple[Sequence[Span], Sequence[Span]]) -> tuple[By, By]:
+    """How the left and the right text are grouped."""
+    if isinstance(by, str):
+        return by, by
+    if not isinstance(by, (tuple, list)) or len(by) != 2:
+        raise UsageError("by takes token, word, sentence, or a list of spans for each of the two texts")
+    return by[0], by[1]
+
+
+def _explanations(
+    encoder: Encoder,
+    sides: Sequence[tuple[Prompted, Prompted]],
+    facts: Facts,
+    chosen: Settings,
+    progress: Progress | None,
+) -> Iterator[Explanation]:
+    """Window by window; contributions are kept until the last pair that needs them."""
     last_use = {text: place for place, pair in enumerate(sides) for text in pair}
     ticker = Ticker(progress, len(sides), "pairs")
     known: dict[Prompted, Contributions] = {}
     truncated = 0
     for window in _windows(sides):
         new = list(dict.fromkeys(text for place in window for text in sides[place] if text not in known))
-        for place, found in _ticked(contribution_stream(encoder, new, method, chosen), ticker):
+        for place, found in _ticked(contribution_stream(encoder, new, facts.method, chosen), ticker):
             known[new[place]] = found
             truncated += found.truncated
         for place in window:
@@ -120,7 +140,7 @@ def _ticked(stream: Iterator[tuple[int, Contributions]], ticker: Ticker) -> Iter
 def _sides(
     pair: tuple[str, str] | TextPair, left_prompt: str | None, right_prompt: str | None, by: str
 ) -> tuple[Prompted, Prompted]:
-    left, right = pair if isinstance(pair, tuple) else (pair.left, pair.right)
+    left, right = pair if isinstance(pair, (tuple, list)) else (pair.left, pair.right)
     return Prompted(left, left_prompt, by), Prompted(right, right_prompt, by)
 
 

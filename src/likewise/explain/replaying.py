@@ -92,13 +92,18 @@ def replay_rows(encoder: Encoder, inputs: Inputs, recorder: Recorder) -> tuple[T
 
 def _replay_together(encoder: Encoder, inputs: Inputs, recorder: Recorder, settings: Settings) -> Tensor:
     """All token rows side by side, since each bias is dealt out among them: (B, R, d)."""
-    length, width = inputs.counted.shape[1], encoder.dimension
+    length, width = inputs.counted.shape[1], encoder.anatomy.hidden_size
+    if length > width:
+        raise UsageError(
+            f"bias='shared' runs all tokens side by side, up to {width} with this model and not {length};"
+            " use bias='separate'"
+        )
     inner = encoder.anatomy.blocks[0].feed_forward.up.weight.shape[0]
     needed = 3 * length**2 * inner * inputs.x.element_size()
-    if length > width or needed > max(settings.memory_bytes, GIGABYTE):
+    if needed > settings.memory_bytes:
         raise UsageError(
-            f"bias='shared' runs all {length} tokens side by side, at most {width} and about"
-            f" {needed / GIGABYTE:.1f} GB here; use bias='separate', or a larger memory"
+            f"bias='shared' would take about {needed / GIGABYTE:.1f} GB for {length} tokens side by side;"
+            " use bias='separate', or a larger memory"
         )
     every = torch.eye(length, dtype=inputs.x.dtype, device=inputs.x.device)[None, :, :, None]
     return encoder.vectors_from(every * inputs.x[:, None], inputs.counted, ReplayWithSharedBias(recorder))

@@ -36,13 +36,17 @@ class Settings:
     """gigabytes that the recorded attention maps may take; beyond, they are computed again for each chunk of rows"""
 
     def __post_init__(self) -> None:
+        if isinstance(self.rules, str):
+            raise UsageError(f"rules is a tuple of names, such as ({self.rules!r},)")
         unknown = sorted(set(self.rules) - set(RULES))
         if unknown:
             raise UsageError(f"unknown rule {unknown[0]!r}; choose from {', '.join(RULES)}")
         if self.bias not in ("separate", "shared"):
             raise UsageError(f"unknown bias {self.bias!r}; choose from separate, shared")
-        if self.steps < 1:
-            raise UsageError(f"integrated Jacobians need at least 1 step, got {self.steps}")
+        if not isinstance(self.steps, int) or self.steps < 1:
+            raise UsageError(f"integrated Jacobians take a whole number of steps from 1 on, got {self.steps!r}")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise UsageError(f"a seed is a whole number from 0 on, got {self.seed!r}")
         if not self.memory > 0:
             raise UsageError(f"the memory budget must be above 0 gigabytes, got {self.memory:g}")
         if self.split and self.bias == "shared":

@@ -18,7 +18,7 @@ from likewise.encoder.forward import Batch, embed, embedding_parts
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
 from likewise.explain.contributions import Contributions
-from likewise.explain.methods import method_named
+from likewise.explain.methods import is_complete, method_named
 from likewise.explain.replaying import ROW_TOKENS, Inputs, Replayed, map_bytes
 from likewise.explain.settings import GIGABYTE, SettingOptions, Settings
 from likewise.explain.units import By, Unit, units_of
@@ -62,6 +62,7 @@ def contributions(
     >>> contributions(encoder, ["A cat sat."])[0].values.shape
     (6, 384)
     """
+    texts = [texts] if isinstance(texts, str) else texts
     unique = list(dict.fromkeys(texts))
     chosen = Settings(**settings)
     ticker = Ticker(progress, len(unique), "texts")
@@ -79,8 +80,8 @@ def contribution_stream(
 ) -> Iterator[tuple[int, Contributions]]:
     """The same text by text, longest first, each with its place; several short ones run together."""
     chosen = method_named(method)
-    if settings.split and method != "bilrp":
-        raise UsageError("only bilrp can split its shares")
+    if not is_complete(method, settings) and (settings.split or settings.bias == "shared"):
+        raise UsageError("split=True and bias='shared' go with bilrp and all its rules; leave them out here")
     if encoder.backend is not None:
         raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
     grouped = [_grouped(encoder, text, settings) for text in texts]

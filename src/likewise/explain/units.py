@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import unicodedata
 from bisect import bisect_right
@@ -22,6 +23,11 @@ Kind = Literal["text", "special", "prompt"]
 SENTENCE_END = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n)\s*")
 NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 """Letters of scripts that put no space between words: each is a word of its own."""
+
+JOINER = "\u200d"  # glues emoji, and some scripts' letters, into one sign
+SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
+FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
+FLAG_RUN = re.compile("[\U0001f1e6-\U0001f1ff]+$")
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,10 @@ def _covering(spans: list[Span], starts: list[int], start: int, end: int) -> int
 def _spans(text: str, by: By) -> list[Span]:
     if isinstance(by, str):
         return SPANS[by](text)
-    given = sorted((int(start), int(end)) for start, end in by)
+    try:
+        given = sorted((operator.index(start), operator.index(end)) for start, end in by)
+    except (TypeError, ValueError) as error:
+        raise UsageError("a span is two character places such as (0, 12)") from error
     for start, end in given:
         if not 0 <= start < end <= len(text):
             raise DataError(f"the span {start}:{end} does not lie in a text of {len(text)} characters")
@@ -116,21 +125,24 @@ def _joins(text: str, place: int) -> bool:
     """Whether a letter goes on with the word of the letter before it."""
     before, here = text[place - 1], text[place]
     after = text[place + 1] if place + 1 < len(text) else " "
-    if unicodedata.combining(here) or unicodedata.category(here).startswith("M") or here in "\u200d\ufe0f":
+    if unicodedata.category(here).startswith("M") or here == JOINER or before == JOINER or SKIN_TONE.match(here):
         return True
+    if FLAG_LETTER.match(here) and FLAG_LETTER.match(before):
+        # Flags are pairs of letters: the second one joins, the third opens the next flag.
+        return len(FLAG_RUN.search(text[:place])[0]) % 2 == 1  # type: ignore[index]
     if NO_SPACES.match(here) or NO_SPACES.match(before):
         return False
     if here in "'’":
         return _is_letter(before) and _is_letter(after)
     if here in ".,":
         return before.isdigit() and after.isdigit()
-    return _is_letter(here) and (_is_letter(before) or before in "'’.,\u200d") and not _opens(text, place)
+    return _is_letter(here) and (_is_letter(before) or before in "'’.,") and not _opens(text, place)
 
 
 def _opens(text: str, place: int) -> bool:
     """Whether a mark before this letter stands alone, as a quotation mark that opens."""
     before = text[place - 1]
-    if _is_letter(before) or before == "\u200d":
+    if _is_letter(before):
         return False
     return not (place >= 2 and _joins(text, place - 1))
 

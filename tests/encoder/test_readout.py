@@ -1,0 +1,145 @@
+"""The readout gives the vectors of ``encode`` in every mode, and rows are read out one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from likewise.encoder import Encoder, readout
+from likewise.encoder.forward import Batch, embed
+from likewise.encoder.heads import Dense
+from likewise.encoder.modes import LIVE, Detached, Recorder, Replay, ReplayWithBiasRow
+from likewise.encoder.pooling import POOLERS
+from likewise.encoder.postprocessing import PostProcessing
+from likewise.encoder.recipe import Recipe
+from likewise.errors import UsageError
+from tiny_models import tiny_encoder
+
+TEXTS = ["the man is a", "a dog xyz", ""]
+POOLINGS = [*POOLERS, "pooler", "cls+max", "pooler+mean"]
+
+
+def states_and_counts(seed: int = 0) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(seed)
+    counted = torch.tensor([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
+    return torch.randn(3, 5, 32, dtype=torch.float64), counted
+
+
+def head(activation: str, width: int, out: int) -> Dense:
+    torch.manual_seed(out)
+    return Dense(torch.randn(out, width).double() / 4, torch.randn(out).double(), activation)
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        *({"pooling": pooling} for pooling in POOLINGS),
+        {"layer": [0, -1]}, {"layer": "first-last"}, {"layer": 1}, {"normalize": True}, {"special_tokens": False},
+        {"special_tokens": False, "pooling": "max"}, {"truncate_dim": 3}, {"truncate_dim": 3, "normalize": True},
+    ],
+)  # fmt: skip
+def test_vectors_from_embeddings_are_those_of_encode(reading: dict[str, Any]) -> None:
+    encoder = tiny_encoder("bert", **reading)
+    shown = encoder.encode(TEXTS)
+    for text, vector in zip(TEXTS, shown, strict=True):
+        ids = torch.tensor([encoder.tokenize([text])[0].ids])
+        with torch.no_grad():
+            x = embed(encoder.anatomy, Batch(ids))
+            for mode in (LIVE, Detached(), Recorder()):
+                found = encoder.vectors_from(x, encoder.counted_tokens(ids), mode)[0]
+                assert np.allclose(found.numpy(), vector, atol=2e-6)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_rows_are_pooled_as_texts_are(pooling: str) -> None:
+    encoder = tiny_encoder("bert", pooling=pooling)
+    states, counted = states_and_counts()
+    recorder = Recorder()
+    with torch.no_grad():
+        plain = readout.pool(encoder.anatomy, encoder.reading, states, counted)
+        recorded = readout.pool(encoder.anatomy, encoder.reading, states, counted, recorder)
+        assert torch.allclose(plain, recorded, atol=1e-12)
+        rows = torch.stack([states * 0.25, states * 0.75, torch.zeros_like(states)], 1)
+        found = readout.pool(encoder.anatomy, encoder.reading, rows, counted, ReplayWithBiasRow(recorder))
+    assert found.shape == (3, 3, plain.shape[-1])
+    assert torch.allclose(found.sum(1), plain, atol=1e-12)
+    assert torch.allclose(found[:, 1], 3 * found[:, 0], atol=1e-12)
+
+
+def test_max_pooling_replays_its_winners() -> None:
+    encoder = tiny_encoder("bert", pooling="max")
+    states, counted = states_and_counts()
+    recorder = Recorder()
+    readout.pool(encoder.anatomy, encoder.reading, states, counted, recorder)
+    torch.manual_seed(5)
+    other = torch.randn(3, 1, 5, 32, dtype=torch.float64)
+    found = readout.pool(encoder.anatomy, encoder.reading, other, counted, Replay(recorder))
+    for text in range(2):
+        real = counted[text].nonzero()[:, 0]
+        winners = real[states[text, real].argmax(0)]
+        assert torch.equal(found[text, 0], other[text, 0, winners, torch.arange(32)])
+    assert not found[2].any(), "no token counts"
+
+
+def test_unit_vectors() -> None:
+    vectors = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
+    for mode in (LIVE, Detached()):
+        assert torch.allclose(readout.unit(vectors, mode), torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
+    recorder = Recorder()
+    readout.unit(vectors, recorder)
+    rows = torch.tensor([[[3.0, 0.0], [0.0, 4.0]], [[1.0, 0.0], [0.0, 0.0]]])
+    assert torch.allclose(readout.unit(rows, Replay(recorder))[0], torch.tensor([[0.6, 0.0], [0.0, 0.8]]))
+
+
+@pytest.mark.parametrize("activation", ["Tanh", "Sigmoid", "ReLU", "Identity"])
+def test_heads_in_every_mode(activation: str) -> None:
+    recipe = Recipe(heads=(head(activation, 32, 9), head("Tanh", 9, 4)), normalizes=True)
+    encoder = replace(tiny_encoder("bert"), recipe=recipe)
+    pooled = states_and_counts()[0][:, 0]
+    recorder = Recorder()
+    plain = readout.finish(recipe, encoder.reading, pooled)
+    assert torch.allclose(plain.norm(dim=-1), torch.ones(3).double())
+    assert torch.allclose(readout.finish(recipe, encoder.reading, pooled, Detached()), plain, atol=1e-12)
+    assert torch.allclose(readout.finish(recipe, encoder.reading, pooled, recorder), plain, atol=1e-12)
+    rows = torch.stack([pooled, torch.zeros_like(pooled)], 1)
+    found = readout.finish(recipe, encoder.reading, rows, ReplayWithBiasRow(recorder))
+    assert torch.allclose(found.sum(1), plain, atol=1e-12)
+    by_hand = getattr(torch.nn, activation)()(pooled @ recipe.heads[0].weight.T + recipe.heads[0].bias)
+    assert torch.allclose(recipe.heads[0](pooled), by_hand, atol=1e-12)
+
+
+def test_a_head_of_another_width_is_refused() -> None:
+    recipe = Recipe(heads=(head("Tanh", 64, 9),))
+    encoder = replace(tiny_encoder("bert"), recipe=recipe)
+    with pytest.raises(UsageError, match=r"takes 64 dimensions.*gives 32.*--no-heads"):
+        encoder.encode(["a"])
+    assert encoder.encode(["a"], heads=False).shape == (1, 32)
+    with pytest.raises(UsageError, match="lower truncate_dim"):
+        tiny_encoder("bert", truncate_dim=33).encode(["a"])
+
+
+def test_postprocessing_tells_its_shift() -> None:
+    torch.manual_seed(0)
+    processing = PostProcessing("whitening", np.arange(4.0), torch.randn(4, 2).double().numpy())
+    vectors = torch.randn(3, 4)
+    by_hand = processing(vectors.numpy())
+    found = readout.post_processed(processing, vectors, LIVE)
+    assert found.dtype == torch.float64
+    assert np.allclose(found.numpy(), by_hand, atol=1e-5)
+    rows = torch.stack([vectors, torch.zeros_like(vectors)], 1)
+    replayed = readout.post_processed(processing, rows, ReplayWithBiasRow(Recorder()))
+    assert torch.allclose(replayed.sum(1), found)
+    assert np.allclose(replayed[0, 1].numpy(), -processing.shift @ processing.matrix)
+
+
+def test_gradients_flow_from_vectors_to_embeddings(tiny: Encoder) -> None:
+    ids = torch.tensor([[2, 30, 17, 3]])
+    x = embed(tiny.anatomy, Batch(ids)).detach().requires_grad_()
+    tiny.vectors_from(x, torch.ones_like(ids)).sum().backward()
+    assert x.grad is not None
+    assert x.grad.abs().min(-1).values.max() > 0
