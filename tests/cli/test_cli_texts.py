@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from conftest import save_tiny
 from likewise.encoder import Encoder
 
 pytest_plugins = ("command_line",)
@@ -134,12 +135,13 @@ def test_models(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "ada/model" in table and "google-bert/bert-base-uncased" in table
 
 
-def test_demo_writes_a_page(run_tiny: Any, tmp_path: Path) -> None:
-    answer = run_tiny("demo", "--out", tmp_path / "new" / "page.html")
+def test_demo_writes_a_page(run: Any, tmp_path: Path) -> None:
+    wide = save_tiny(tmp_path / "wide", hidden_size=64)
+    answer = run("demo", "--out", tmp_path / "new" / "page.html", "--model", wide)
     page = (tmp_path / "new" / "page.html").read_text()
     assert answer.code == 0 and str(tmp_path / "new" / "page.html") in answer.out
-    assert "negation" in answer.out
-    assert page.startswith("<!doctype html>") and "<svg" in page and "Spearman" in page
+    assert "negation" in answer.out and "adds to the cosine" in answer.out
+    assert page.startswith("<!doctype html>") and "<svg" in page and "Spearman" in page and "Ledger" in page
 
 
 def test_convert_gives_a_model_that_loads_alike(run: Any, tiny_folder: Path, tiny: Encoder, tmp_path: Path) -> None:

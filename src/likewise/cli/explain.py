@@ -22,6 +22,7 @@ from likewise.errors import UsageError
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.explain import Comparison, Contrast, Explanation
+    from likewise.studies.pair_files import PairFile
 
 
 @with_settings
@@ -49,10 +50,19 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Explain why the model finds two texts similar: which words with which, and what the biases add."""
+    spans = _spans(left_span, right_span)
+    given = {"--html": html, "--plot": plot, "--json": as_json, "--left-span or --right-span": spans}
     if pairs is not None:
-        return _explain_file(encoder.load(run, reading), pairs, out, how, files)
+        _refuse(given, "--pairs", ("--html", "--plot", "--json", "--left-span or --right-span"))
+        if out is None:
+            raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
+        return _explain_file(encoder.load(run, reading), files.pairs(pairs), out, how)
     if left is None or right is None:
         raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
+    if against is not None:
+        _refuse(given, "--against", ("--html", "--plot", "--left-span or --right-span"))
+    elif other_model is not None or other_pooling is not None:
+        _refuse(given, "--other-model and --other-pooling", ("--html", "--left-span or --right-span"))
     if plot is not None:
         from likewise.drawing.axes import check_format
 
@@ -63,8 +73,14 @@ def explain(
     if other_model is not None or other_pooling is not None:
         second = EncoderSettings(other_model or encoder.model, other_pooling or encoder.pooling)
         return _show_comparison((model, second.load(run, reading)), (left, right), how, plot, as_json)
-    spans = _spans(left_span, right_span)
     _show_pair(model, (left, right), how, spans, (html, plot), as_json)
+
+
+def _refuse(given: dict[str, Any], by: str, names: tuple[str, ...]) -> None:
+    """Say that an option would go unheard."""
+    for name in names:
+        if given[name]:
+            raise UsageError(f"{name} does not go with {by}; leave one of them out")
 
 
 def _show_pair(
@@ -115,8 +131,8 @@ def _show(explanation: Explanation) -> None:
 def _show_contrast(model: Encoder, texts: tuple[str, str, str], how: ExplainSettings, as_json: bool) -> None:
     from likewise.explain import contrast
 
-    options = _bilrp_options(how)
-    found: Contrast = contrast(model, *texts, **options)
+    prompts: dict[str, Any] = {"query_prompt": how.left_prompt, "document_prompt": how.right_prompt}
+    found: Contrast = contrast(model, texts[0], texts[1], texts[2], **_bilrp_options(how), **prompts)
     if as_json:
         return show_json(found.to_json())
     rows = [(unit.text, share) for unit, share in sorted(found.query, key=lambda item: -abs(item[1]))]
@@ -131,7 +147,8 @@ def _show_comparison(
     from likewise.drawing.terminal import matrix_lines
     from likewise.explain import compare
 
-    found: Comparison = compare(*models, *texts, **_bilrp_options(how))
+    prompts: dict[str, Any] = {"left_prompt": how.left_prompt, "right_prompt": how.right_prompt}
+    found: Comparison = compare(models[0], models[1], texts[0], texts[1], **_bilrp_options(how), **prompts)
     if plot is not None:
         notice(f"written: {save_figure(found.plot(), plot)}")
     if as_json:
@@ -145,20 +162,18 @@ def _show_comparison(
 
 def _bilrp_options(how: ExplainSettings) -> dict[str, Any]:
     """What an exact difference takes: bilrp with all rules, by word unless told otherwise."""
-    if how.method != "bilrp" or how.rules != "all":
-        raise UsageError("differences are exact only by bilrp with all rules; leave --method and --rules out")
+    if how.method != "bilrp" or how.rules != "all" or how.split:
+        raise UsageError("differences are exact only by plain bilrp; leave --method, --rules and --split out")
     options = how.options(drawn=False)
-    chosen = {name: options[name] for name in ("similarity", "bias", "fold_special", "memory")}
-    return chosen | {"by": "word" if how.by == "token" else how.by}
+    names = ("similarity", "bias", "memory", *(["fold_special"] if how.fold_special else []))
+    return {name: options[name] for name in names} | {"by": "word" if how.by == "token" else how.by}
 
 
-def _explain_file(model: Encoder, source: str, out: Path | None, how: ExplainSettings, files: FileSettings) -> None:
+def _explain_file(model: Encoder, source: PairFile, out: Path, how: ExplainSettings) -> None:
     from likewise.studies.explaining import explain_file
 
-    if out is None:
-        raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
     with progress_bar() as progress:
-        written = explain_file(model, source, out, how.options(drawn=False), files.reader(), progress)
+        written = explain_file(model, source, out, how.options(drawn=False), progress)
     notice(f"{written} explanations in {out}")
 
 

@@ -9,7 +9,6 @@ import typer
 
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSettings, RunSettings, with_settings
-from likewise.errors import UsageError
 
 
 @with_settings
@@ -46,23 +45,24 @@ def faithfulness(
     from likewise.studies.proving import prove
 
     settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, second_order, steps, seed)
-    pairs = how.reader().read(file)[:limit]
-    if not pairs:
-        raise UsageError(f"{file}: no pairs")
+    pairs = how.pairs(file, limit).read_told()
     model = encoder.load(run, reading)
     with progress_bar() as progress:
         proof = prove(model, pairs, settings, jacobian_pairs, sentences, progress)
     if out is not None:
-        facts = {"command": "faithfulness", "data": file, "pairs": len(pairs), "model": model.name,
-                 "model_hash": model.hash, "reading": vars(model.reading), "settings": vars(settings)}  # fmt: skip
+        facts = {
+            "command": "faithfulness", "data": file, "pairs": len(pairs), "model": model.name, "model_hash": model.hash,
+            "reading": vars(model.reading), "settings": vars(settings), "jacobian_pairs": jacobian_pairs,
+            "sentences": sentences, "run": vars(run),
+        }  # fmt: skip
         notice(f"written: {write_proof(proof, facts, out)}")
     if as_json:
         return show_json(proof.to_json())
     for found in (proof.faithfulness, proof.slow):
         if found is not None:
             show_table(found.HEADER, found.rows(), f"{file}, {model.name}: area under the distance; lower is better")
-    if proof.faithfulness.insertion:
-        rows = proof.faithfulness.second_order_rows()
-        show_table(("method", "insertion, lower is better", "deletion, higher is better"), rows)
+            if found.insertion:
+                header = ("method", "insertion, lower is better", "deletion, higher is better")
+                show_table(header, found.second_order_rows(), "pairs of tokens, the strongest first")
     if proof.conservation is not None:
         show_table(("conservation", "R² to the identity"), [(one.name, one.r2) for one in proof.conservation.panels])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,15 +23,9 @@ SHORT_LETTERS = 12
 
 def show_json(document: Any) -> None:
     """Print exactly one JSON document; numbers that JSON does not know become null."""
-    typer.echo(json.dumps(_finite(document), ensure_ascii=False))
+    from likewise.reports.folder import finite
 
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    typer.echo(json.dumps(finite(document), ensure_ascii=False))
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:

@@ -16,7 +16,7 @@ from likewise.errors import UsageError
 if TYPE_CHECKING:
     from likewise.data import Columns
     from likewise.encoder import Encoder
-    from likewise.studies.explaining import PairReader
+    from likewise.studies.pair_files import PairFile
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -108,11 +108,11 @@ class FileSettings:
             id=self.id_column,
         )
 
-    def reader(self) -> PairReader:
-        """How a file of pairs is read."""
-        from likewise.studies.explaining import PairReader
+    def pairs(self, file: str, limit: int | None = None) -> PairFile:
+        """A file of pairs, to be read in this way."""
+        from likewise.studies.pair_files import PairFile
 
-        return PairReader(self.columns(), self.data_dir, self.skip_bad)
+        return PairFile(file, self.columns(), self.data_dir, self.skip_bad, limit)
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,13 @@ class ExplainSettings:
 
     def options(self, drawn: bool) -> dict[str, Any]:
         """The settings that ``explain`` takes, for a drawing or for JSON."""
-        from likewise.explain.settings import DRAWN_BIAS, rule_names
+        from likewise.explain.settings import rule_names
 
-        # Only a complete bilrp has biases to deal out, and a split keeps them apart.
-        can_share = self.method == "bilrp" and self.rules == "all" and not self.split
-        default = DRAWN_BIAS if drawn and can_share else "separate"
         return {
             "method": self.method, "by": self.by, "similarity": self.similarity, "rules": rule_names(self.rules),
-            "bias": self.bias or default, "steps": self.steps, "start_layer": self.start_layer,
-            "fold_special": self.fold_special, "split": self.split, "memory": self.memory, "seed": self.seed,
+            "bias": self.bias or ("drawn" if drawn else "separate"),
+            "steps": self.steps, "start_layer": self.start_layer, "fold_special": self.fold_special,
+            "split": self.split, "memory": self.memory, "seed": self.seed,
             "left_prompt": self.left_prompt, "right_prompt": self.right_prompt,
         }  # fmt: skip
 

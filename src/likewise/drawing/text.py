@@ -12,12 +12,12 @@ UNFIT = dict.fromkeys(
 
 
 def printable(text: str) -> str:
-    """A text without control characters: they could drive a terminal, and XML does not allow them.
+    """A text without control characters: they could drive a terminal or turn a line around, and XML forbids some.
 
     >>> printable("\\x1b[31mred")
     '\\ufffd[31mred'
     """
-    return text.translate(CONTROLS)
+    return text.translate(CONTROLS | UNFIT)
 
 
 def one_line(text: str) -> str:
@@ -26,7 +26,7 @@ def one_line(text: str) -> str:
     >>> one_line("a\\nb"), one_line(" ")
     ('a⏎b', '␣')
     """
-    line = printable(text).translate(BREAKS | UNFIT)
+    line = printable(text).translate(BREAKS)
     return line if line.strip() else "\N{OPEN BOX}" * max(1, len(line))
 
 

@@ -184,7 +184,7 @@ def faithfulness(
     ticker = Ticker(progress, len(pairs), "pairs")
     kinds = ("first", "insertion", "deletion") if chosen.second_order else ("first",)
     found: dict[str, dict[str, list[Array]]] = {kind: {name: [] for name in chosen.variants} for kind in kinds}
-    for window, explained in _explained(encoder, pairs, chosen):
+    for window, explained in _explained(encoder, pairs, chosen, ticker):
         orders = {name: [_orders(one, chosen.rank_special) for one in rows] for name, rows in explained.items()}
         for name, curve in _distances(encoder, orders).items():
             found["first"][name].append(curve)
@@ -199,13 +199,18 @@ def faithfulness(
 
 
 def _explained(
-    encoder: Encoder, pairs: Sequence[TextPair], settings: PerturbationSettings
+    encoder: Encoder, pairs: Sequence[TextPair], settings: PerturbationSettings, ticker: Ticker
 ) -> Iterator[tuple[list[TextPair], dict[str, list[Explanation]]]]:
     """Windows of pairs, each with its explanations by every variant."""
+
+    def heard(done: int, total: int | None, note: str) -> None:  # noqa: ARG001
+        ticker.add(0)
+
     streams = {}
     for name in settings.variants:
         method, options = VARIANTS[name]
-        streams[name] = explain_many(encoder, pairs, method, steps=settings.steps, seed=settings.seed, **options)
+        chosen = {"steps": settings.steps, "seed": settings.seed} | options
+        streams[name] = explain_many(encoder, pairs, method, progress=heard, **chosen)
     for window in windows(pairs, WINDOW):
         yield window, {name: [next(stream) for _ in window] for name, stream in streams.items()}
 

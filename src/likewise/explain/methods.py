@@ -145,6 +145,15 @@ def method_named(name: str) -> Method:
     return METHODS[name]
 
 
+def can_share(name: str, settings: Settings) -> bool:
+    """Whether a method has biases that could be dealt out; a split keeps them apart.
+
+    >>> can_share("bilrp", Settings()), can_share("hxp", Settings())
+    (True, False)
+    """
+    return is_complete(name, settings) and not settings.split
+
+
 def is_complete(name: str, settings: Settings) -> bool:
     """Whether a method promises that its ledger sums to the similarity.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol, Unpack
 
 import numpy as np
@@ -13,9 +14,9 @@ from likewise.encoder.similarity import MEASURES
 from likewise.errors import UsageError
 from likewise.explain.contributions import Contributions
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Explanation, Facts
-from likewise.explain.methods import METHODS, is_complete, method_named
+from likewise.explain.methods import METHODS, can_share, is_complete, method_named
 from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import Prompted, contribution_stream
+from likewise.explain.texts import Prompted, contribution_stream, drawn_bias
 from likewise.explain.units import By, Span
 from likewise.progress import Progress, Ticker
 
@@ -60,6 +61,8 @@ def explain(
     groups = _groups(by)
     texts = [Prompted(left, left_prompt, groups[0]), Prompted(right, right_prompt, groups[1])]
     check_similarity(similarity)
+    if chosen.bias == "drawn":
+        chosen = replace(chosen, bias=drawn_bias(encoder, texts, chosen) if can_share(method, chosen) else "separate")
     unique = texts[:1] if texts[0] == texts[1] else texts
     found = dict(contribution_stream(encoder, unique, method, chosen))
     report_truncation(sum(one.truncated for one in found.values()), len(found), encoder.tokenizer.limit)

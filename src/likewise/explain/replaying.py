@@ -92,21 +92,27 @@ def replay_rows(encoder: Encoder, inputs: Inputs, recorder: Recorder) -> tuple[T
 
 def _replay_together(encoder: Encoder, inputs: Inputs, recorder: Recorder, settings: Settings) -> Tensor:
     """All token rows side by side, since each bias is dealt out among them: (B, R, d)."""
-    length, width = inputs.counted.shape[1], encoder.anatomy.hidden_size
-    if length > width:
-        raise UsageError(
-            f"bias='shared' runs all tokens side by side, up to {width} with this model and not {length};"
-            " use bias='separate'"
-        )
-    inner = encoder.anatomy.blocks[0].feed_forward.up.weight.shape[0]
-    needed = 3 * length**2 * inner * inputs.x.element_size()
-    if needed > settings.memory_bytes:
-        raise UsageError(
-            f"bias='shared' would take about {needed / GIGABYTE:.1f} GB for {length} tokens side by side;"
-            " use bias='separate', or a larger memory"
-        )
+    length = inputs.counted.shape[1]
+    cannot = why_not_shared(encoder, length, settings)
+    if cannot:
+        raise UsageError(f"biases cannot be shared: {cannot}")
     every = torch.eye(length, dtype=inputs.x.dtype, device=inputs.x.device)[None, :, :, None]
     return encoder.vectors_from(every * inputs.x[:, None], inputs.counted, ReplayWithSharedBias(recorder))
+
+
+def why_not_shared(encoder: Encoder, length: int, settings: Settings) -> str:
+    """What stands in the way of sharing biases in a text of so many tokens, with the cure; "" where nothing does."""
+    width = encoder.anatomy.hidden_size
+    if length > width:
+        return f"{length} tokens would run side by side, and the model's width allows {width}; keep them separate"
+    inner = encoder.anatomy.blocks[0].feed_forward.up.weight.shape[0]
+    needed = 3 * length**2 * inner * torch.finfo(encoder.anatomy.dtype).bits // 8
+    if needed > settings.memory_bytes:
+        return (
+            f"{length} tokens side by side take about {needed / GIGABYTE:.1f} GB; keep them separate,"
+            " or allow a larger memory"
+        )
+    return ""
 
 
 def _replay_backwards(encoder: Encoder, inputs: Inputs, recorder: Recorder, width: int) -> tuple[Tensor, Tensor]:

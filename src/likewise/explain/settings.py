@@ -21,7 +21,8 @@ class Settings:
     rules: tuple[str, ...] = RULES
     """the factors that bilrp holds: attention, norm, activation; all three are replayed, fewer go by forward mode"""
     bias: str = "separate"
-    """separate: the biases have a row of their own; shared: each bias is dealt out to the tokens"""
+    """separate: the biases have a row of their own; shared: each bias is dealt out to the tokens; drawn: shared where
+    that can be had, as drawings like it"""
     steps: int = 10
     """points along the path of integrated Jacobians"""
     start_layer: int = 0
@@ -41,8 +42,8 @@ class Settings:
         unknown = sorted(set(self.rules) - set(RULES))
         if unknown:
             raise UsageError(f"unknown rule {unknown[0]!r}; choose from {', '.join(RULES)}")
-        if self.bias not in ("separate", "shared"):
-            raise UsageError(f"unknown bias {self.bias!r}; choose from separate, shared")
+        if self.bias not in ("separate", "shared", "drawn"):
+            raise UsageError(f"unknown bias {self.bias!r}; choose from separate, shared, drawn")
         if not isinstance(self.steps, int) or self.steps < 1:
             raise UsageError(f"integrated Jacobians take a whole number of steps from 1 on, got {self.steps!r}")
         if not isinstance(self.seed, int) or self.seed < 0:

@@ -19,8 +19,8 @@ from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
 from likewise.explain.contributions import Contributions
 from likewise.explain.methods import is_complete, method_named
-from likewise.explain.replaying import ROW_TOKENS, Inputs, Replayed, map_bytes
-from likewise.explain.settings import GIGABYTE, SettingOptions, Settings
+from likewise.explain.replaying import ROW_TOKENS, Inputs, Replayed, map_bytes, why_not_shared
+from likewise.explain.settings import DRAWN_BIAS, GIGABYTE, SettingOptions, Settings
 from likewise.explain.units import By, Unit, units_of
 from likewise.progress import Progress, Ticker
 
@@ -82,6 +82,8 @@ def contribution_stream(
     chosen = method_named(method)
     if not is_complete(method, settings) and (settings.split or settings.bias == "shared"):
         raise UsageError("split=True and bias='shared' go with bilrp and all its rules; leave them out here")
+    if settings.bias == "drawn":
+        raise UsageError("bias='drawn' is chosen for one pair at a time; give separate or shared here")
     if encoder.backend is not None:
         raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
     grouped = [_grouped(encoder, text, settings) for text in texts]
@@ -93,6 +95,18 @@ def contribution_stream(
             replayed = chosen.values(encoder, _inputs(encoder, batch, Batch(ids, types), settings), settings)
         for row, place in enumerate(places):
             yield place, _one(batch[row], replayed, row, chosen.own_length, _part_names(encoder, settings))
+
+
+def drawn_bias(encoder: Encoder, texts: Sequence[Prompted], settings: Settings) -> str:
+    """Where drawings of these texts put the biases: the more faithful way where it can be had.
+
+    >>> drawn_bias(Encoder.load("minilm", device="cpu"), [Prompted("A cat sat.")], Settings())
+    'shared'
+    """
+    lengths = [len(encoder.tokenize([text.text], text.prompt)[0]) for text in texts]
+    if DRAWN_BIAS == "shared" and any(why_not_shared(encoder, length, settings) for length in lengths):
+        return "separate"
+    return DRAWN_BIAS
 
 
 def _grouped(encoder: Encoder, text: Prompted, settings: Settings) -> Grouped:

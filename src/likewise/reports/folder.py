@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ def write_results(results: Results, folder: Path) -> Path:
     """Write ``run.json``, each table as csv and each figure as png and svg; the folder is made where it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     document = {**results.run, "versions": versions()}
-    (folder / "run.json").write_text(json.dumps(document, indent=2, ensure_ascii=False, default=str), encoding="utf-8")
+    text = json.dumps(finite(document), indent=2, ensure_ascii=False, default=str)
+    (folder / "run.json").write_text(text, encoding="utf-8")
     for name, (header, rows) in results.tables.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([header, *rows])
@@ -40,6 +42,19 @@ def write_results(results: Results, folder: Path) -> Path:
         save_figure(axes, folder / f"{name}.png")
         save_figure(axes, folder / f"{name}.svg")
     return folder
+
+
+def finite(value: Any) -> Any:
+    """A document in which numbers that JSON does not know are null.
+
+    >>> finite({"r2": [float("nan"), 1.0]})
+    {'r2': [None, 1.0]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def versions() -> dict[str, str]:

@@ -20,10 +20,9 @@ def write_proof(proof: Proof, run: Mapping[str, Any], folder: Path) -> Path:
         if found is not None:
             tables |= _tables(found, prefix)
             figures[f"{prefix}curves"] = found.plot()
-    if proof.faithfulness.insertion:
-        header = ("method", "insertion", "deletion")
-        tables["second_order"] = (header, proof.faithfulness.second_order_rows())
-        figures |= {name: proof.faithfulness.plot_second_order(name) for name in ("insertion", "deletion")}
+        if found is not None and found.insertion:
+            tables[f"{prefix}second_order"] = (("method", "insertion", "deletion"), found.second_order_rows())
+            figures |= {f"{prefix}{name}": found.plot_second_order(name) for name in ("insertion", "deletion")}
     if proof.conservation is not None:
         rows = [
             (panel.name, float(across), float(up))

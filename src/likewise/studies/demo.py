@@ -12,7 +12,6 @@ from likewise.data import read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.encoder.inspection import Inspection, inspect
 from likewise.explain import Explanation, explain
-from likewise.explain.settings import DRAWN_BIAS
 from likewise.studies.sts import StsResult, evaluate_sts
 
 TEXTS = (
@@ -50,5 +49,5 @@ def demo(encoder: Encoder, texts: tuple[str, ...] = TEXTS) -> Demo:
         for kind, rows in groups.items()
     ]
     by_cosine = sorted(kinds, key=lambda row: -row[3])
-    why = explain(encoder, texts[0], texts[1], by="word", bias=DRAWN_BIAS)
+    why = explain(encoder, texts[0], texts[1], by="word", bias="drawn")
     return Demo(texts, inspect(encoder, texts[:1]), encoder.similarity(texts, texts), result, by_cosine, why)

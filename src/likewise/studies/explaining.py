@@ -2,64 +2,62 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.data import GUESSED, Columns, Pair, read_pairs
+from likewise.data import Pair, ScoredPair
 from likewise.encoder import Encoder
-from likewise.errors import DataError, UsageError
+from likewise.errors import UsageError
 from likewise.explain import explain_many
 from likewise.progress import Progress
-
-
-@dataclass(frozen=True)
-class PairReader:
-    """How a file of pairs is read."""
-
-    columns: Columns = GUESSED
-    data_dir: Path | None = None
-    skip_bad: bool = False
-
-    def read(self, source: str) -> list[Pair]:
-        """The pairs of a file or a name."""
-        bad: list[DataError] = []
-        on_bad = bad.append if self.skip_bad else None
-        return list(read_pairs(source, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad))
+from likewise.studies.pair_files import PairFile
 
 
 def explain_file(
     encoder: Encoder,
-    source: str,
+    source: str | PairFile,
     out: Path,
     options: Mapping[str, Any],
-    reader: PairReader | None = None,
     progress: Progress | None = None,
 ) -> int:
     """Write an explanation of each pair to ``out`` as JSON lines; returns their number.
 
-    The settings go to a file beside it that ends in ``.run.json``. Lines go to ``out`` with ``.part`` added, which is
-    renamed in the end; a run with the same settings goes on behind the last whole line that it finds there.
+    Lines go to ``out`` with ``.part`` added, which is renamed in the end; a run with the same settings goes on behind
+    the last whole line that it finds there. The settings go to a file of the same name with ``.run.json`` added.
     """
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
         raise UsageError(f"explanations are written as JSON lines; end {out.name!r} with .jsonl")
-    pairs = (reader or PairReader()).read(source)
-    if not pairs:
-        raise DataError(f"{source}: no pairs to explain")
+    file = PairFile(source) if isinstance(source, str) else source
+    pairs = file.read_told()
     out.parent.mkdir(parents=True, exist_ok=True)
-    settings = {"source": source, "pairs": len(pairs), "model": encoder.name, "model_hash": encoder.hash}
-    settings |= {"reading": vars(encoder.reading), "options": dict(options)}
-    part = out.with_name(out.name + ".part")
-    done = _lines_done(part, out.with_suffix(".run.json"), json.dumps(settings, indent=2, default=str))
-    with part.open("a", encoding="utf-8") as file:
+    part, run = out.with_name(out.name + ".part"), out.with_name(out.name + ".part.run.json")
+    settings = json.dumps(_settings(encoder, file, pairs, options), indent=2, default=str)
+    # Before the file of an earlier run is touched: an unknown option must not cost it.
+    explain_many(encoder, [], **options)
+    done = _lines_done(part, run, settings)
+    with part.open("a", encoding="utf-8") as lines:
         found = explain_many(encoder, pairs[done:], progress=progress, **options)
         for pair, explanation in zip(pairs[done:], found, strict=True):
             row = {"id": pair.id, **explanation.to_json()}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
     part.replace(out)
+    run.replace(out.with_name(out.name + ".run.json"))
     return len(pairs)
+
+
+def _settings(
+    encoder: Encoder, file: PairFile, pairs: Sequence[Pair | ScoredPair], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All that shapes the explanations, so that two runs can be told apart."""
+    content = hashlib.sha256(json.dumps([(pair.id, pair.left, pair.right) for pair in pairs]).encode())
+    post = None if encoder.postprocessing is None else encoder.postprocessing.name
+    facts = {"source": file.file, "pairs": len(pairs), "content": content.hexdigest()}
+    model = {"model": encoder.name, "model_hash": encoder.hash, "heads_hash": encoder.heads_hash, "post": post}
+    how = {"dtype": str(encoder.anatomy.dtype), "reading": vars(encoder.reading), "options": dict(options)}
+    return facts | model | how
 
 
 def _lines_done(part: Path, run: Path, settings: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -10,6 +11,8 @@ from pathlib import Path
 from likewise.data import GUESSED, Columns, Pair, ScoredPair, read_pairs, read_scored_pairs
 from likewise.data.columns import guess
 from likewise.errors import DataError, UsageError
+
+log = logging.getLogger("likewise")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,15 @@ class PairFile:
         """The pairs and how many bad rows were skipped."""
         bad: list[DataError] = []
         return list(islice(self._pairs(bad), self.limit)), len(bad)
+
+    def read_told(self) -> list[Pair | ScoredPair]:
+        """The pairs; that bad rows were skipped is said in the log, and a file without pairs is refused."""
+        pairs, skipped = self.read()
+        if skipped:
+            log.warning("%s: skipped %d bad row%s", self.file, skipped, "" if skipped == 1 else "s")
+        if not pairs:
+            raise DataError(f"{self.file}: no pairs; give a file with at least one")
+        return pairs
 
     def _pairs(self, bad: list[DataError]) -> Iterator[Pair | ScoredPair]:
         on_bad = bad.append if self.skip_bad else None

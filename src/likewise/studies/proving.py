@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from likewise.data import Pair
+from likewise.data import Pair, ScoredPair
 from likewise.encoder import Encoder
+from likewise.errors import DataError
 from likewise.explain.conservation import Conservation, conservation
 from likewise.explain.faithfulness import Faithfulness, PerturbationSettings, faithfulness
 from likewise.progress import Progress
@@ -32,25 +33,25 @@ class Proof:
 
 def prove(
     encoder: Encoder,
-    pairs: Sequence[Pair],
+    pairs: Sequence[Pair | ScoredPair],
     settings: PerturbationSettings,
     slow_pairs: int = 300,
     sentences: int = 300,
     progress: Progress | None = None,
 ) -> Proof:
     """Run the tests; ``slow_pairs`` is how many pairs the slow method gets, ``sentences`` is for conservation."""
+    texts = list(dict.fromkeys(text for pair in pairs for text in (pair.left, pair.right)))[:sentences]
+    if sentences and len(texts) < 2:
+        raise DataError(f"conservation needs at least 2 texts, got {len(texts)}; leave it out with --sentences 0")
     quick = tuple(name for name in settings.variants if name != SLOW)
     found = None
     if quick:
         found = faithfulness(encoder, pairs, replace(settings, variants=quick), progress)
     slow = None
     if SLOW in settings.variants:
-        beside = replace(settings, variants=("bilrp", "random", SLOW), second_order=False)
+        beside = replace(settings, variants=("bilrp", "random", SLOW))
         slow = faithfulness(encoder, pairs[:slow_pairs], beside, progress)
-    conserved = None
-    if sentences:
-        texts = list(dict.fromkeys(text for pair in pairs for text in (pair.left, pair.right)))
-        conserved = conservation(encoder, texts[:sentences], progress)
+    conserved = conservation(encoder, texts, progress) if sentences else None
     if found is None:
         assert slow is not None
         return Proof(slow, None, conserved)
