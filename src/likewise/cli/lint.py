@@ -42,12 +42,11 @@ def lint(
     from likewise.grammar import Grammar
     from likewise.reports.folder import write_results
     from likewise.reports.lint import lint_results
-    from likewise.studies.pair_files import PairFile
 
     if out is not None:
         check_format(out / "rules.png")
     rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share)
-    pairs, skipped = PairFile(file, how.columns(), how.data_dir, how.skip_bad, limit).read()
+    pairs, skipped = how.pairs(file, limit).read()
     language, model = Grammar.load(grammar), encoder.load(run, reading)
     with progress_bar() as progress:
         parsed = parsed_sides(pairs, language, progress=progress)
@@ -55,7 +54,7 @@ def lint(
     if skipped:
         notice(f"{file}: bad rows skipped: {skipped}")
     if out is not None:
-        facts = {"command": "lint", "file": file, "limit": limit, "grammar": language.name}
+        facts = {"command": "lint", "file": file, "limit": limit, "grammar": language.name, "model_hash": model.hash}
         notice(f"wrote {write_results(lint_results(report, facts), out)}")
     show_json(report.to_json() | {"skipped": skipped}) if as_json else _show(report, top)
 

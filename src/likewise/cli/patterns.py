@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,8 +64,12 @@ def patterns(
     options = PatternOptions(bias, top, row)
     source = _source(file, mix, [*(grammar or []), *([grammar_other] if grammar_other else [])], how, limit)
 
+    hashes: dict[str, str] = {}
+
     def load(name: str) -> Encoder:
-        return EncoderSettings(name).load(run, reading)
+        encoder = EncoderSettings(name).load(run, reading)
+        hashes[name] = encoder.hash
+        return encoder
 
     with progress_bar() as progress:
         study = study_patterns(source, model, pooling or [None], options, load, progress)
@@ -74,22 +78,30 @@ def patterns(
     if study.skipped:
         notice(f"{file}: bad rows skipped: {study.skipped}")
     if out is not None:
-        facts = {"command": "patterns", "file": file, "mix": mix, "limit": limit, "top": top, "row": row}
+        facts: dict[str, Any] = {
+            "command": "patterns",
+            "file": file,
+            "mix": mix,
+            "limit": limit,
+            "top": top,
+            "row": row,
+        }
         grammars = [one.name for one in (source.grammar, source.other_grammar) if one is not None]
-        notice(f"wrote {write_results(patterns_results(study, facts | {'grammar': grammars}), out)}")
+        notice(
+            f"wrote {write_results(patterns_results(study, facts | {'grammar': grammars, 'model_hash': hashes}), out)}"
+        )
     show_json(study.to_json()) if as_json else _show(study)
 
 
 def _source(file: str, mix: str | None, grammars: list[str], how: FileSettings, limit: int | None) -> PatternSource:
     from likewise.grammar import Grammar
-    from likewise.studies.pair_files import PairFile
     from likewise.studies.patterns import PatternSource
 
     if len(grammars) > (1 if mix is None else 2):
         raise UsageError("give --grammar once, and --grammar-other once with --mix")
     if mix is not None and len(grammars) < 2:
         raise UsageError("--mix needs both languages' spaCy pipelines; give --grammar and --grammar-other")
-    pairs = PairFile(file, how.columns(), how.data_dir, how.skip_bad, limit)
+    pairs = how.pairs(file, limit)
     loaded = [Grammar.load(name) for name in grammars] or [Grammar.load()]
     return PatternSource(pairs, loaded[0], mix, *loaded[1:])
 
