@@ -115,3 +115,10 @@ class TestIdentity:
     @pytest.mark.parametrize("x", [[], [1.0], [np.nan, 2.0]], ids=str)
     def test_few_points(self, x: list[float], tmp_path: Path) -> None:
         save_figure(identity_scatter(x, x, ("x", "y")), tmp_path / "a.png")
+
+
+def test_lines_that_end_together_get_a_legend() -> None:
+    together = curves([0, 1], {name: ([start, 0], None, None) for start, name in enumerate("abc")}, ("x", "y"))
+    assert [text.get_text() for text in together.get_legend().get_texts()] == ["a", "b", "c"]
+    apart = curves([0, 1], {name: ([0, end], None, None) for end, name in enumerate("abc")}, ("x", "y"))
+    assert apart.get_legend() is None

@@ -53,7 +53,12 @@ def _end_names(ax: Any, names: Sequence[str]) -> None:
     """A line's name at its last point, moved where it would cover another: no legend to look up."""
     points = [_last(line) for line in ax.lines[-len(names) :]] if names else []
     low, high = ax.get_ylim()
-    spread = _spread([point[1] for point in points], (high - low) * LETTER_HEIGHT)
+    heights = [point[1] for point in points]
+    if len(points) > 2 and max(heights) - min(heights) < (high - low) * LETTER_HEIGHT:
+        # All end in one point, where names could not tell them apart.
+        ax.legend(ax.lines[-len(names) :], [drawable(name, 40) for name in names], fontsize=9, frameon=False)
+        return
+    spread = _spread(heights, (high - low) * LETTER_HEIGHT)
     end = max((point[0] for point in points), default=0.0)
     for place, (name, height) in enumerate(zip(names, spread, strict=True)):
         ax.annotate(
