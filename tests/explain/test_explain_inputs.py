@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import LikewiseError, UsageError
 from likewise.explain import contributions, explain, explain_many
-from likewise.explain.units import word_spans
+from likewise.explain.units import sentence_spans, word_spans
 
 
 def test_one_string_is_one_text(tiny: Encoder) -> None:
@@ -72,3 +73,24 @@ def test_mistakes_are_one_line(tiny: Encoder, options: dict[str, Any]) -> None:
 )
 def test_signs_stay_whole(text: str, words: list[str]) -> None:
     assert [text[start:end] for start, end in word_spans(text)] == words
+
+
+def test_hostile_texts_are_read_in_linear_time() -> None:
+    start = time.process_time()
+    sentence_spans("." * 50_000)
+    word_spans("🇩🇪" * 2_000)
+    assert time.process_time() - start < 5
+
+
+def test_an_unknown_setting_is_told_at_the_call(tiny: Encoder) -> None:
+    for options in ({"by": "page"}, {"bias": "drawn"}, {"method": "hxp", "bias": "shared"}):
+        with pytest.raises(UsageError):
+            explain_many(tiny, [], **options)
+
+
+def test_a_ledger_apart_is_drawn_with_its_bias(tiny: Encoder) -> None:
+    apart, shared = (explain(tiny, "a cat", "the dog", bias=bias) for bias in ("separate", "shared"))
+    cells, left, right = apart.matrix
+    assert cells.shape == (len(left), len(right)) == (len(apart.left.units) + 1, len(apart.right.units) + 1)
+    assert cells.sum() == pytest.approx(apart.explained) and left[-1] == "(bias)"
+    assert shared.matrix[0].shape == shared.relevance.shape

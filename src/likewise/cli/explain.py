@@ -51,16 +51,23 @@ def explain(
 ) -> None:
     """Explain why the model finds two texts similar: which words with which, and what the biases add."""
     spans = _spans(left_span, right_span)
-    given = {"--html": html, "--plot": plot, "--json": as_json, "--left-span or --right-span": spans}
+    given = {
+        "--html": html, "--plot": plot, "--json": as_json, "--left-span or --right-span": spans, "a text": left,
+        "--against": against, "--other-model or --other-pooling": other_model or other_pooling,
+    }  # fmt: skip
     if pairs is not None:
-        _refuse(given, "--pairs", ("--html", "--plot", "--json", "--left-span or --right-span"))
+        _refuse(given, "--pairs", tuple(given))
         if out is None:
             raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
         return _explain_file(encoder.load(run, reading), files.pairs(pairs), out, how)
     if left is None or right is None:
         raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
+    if out is not None:
+        raise UsageError("--out goes with --pairs; write one explanation with --html, --plot or --json")
     if against is not None:
-        _refuse(given, "--against", ("--html", "--plot", "--left-span or --right-span"))
+        _refuse(
+            given, "--against", ("--html", "--plot", "--left-span or --right-span", "--other-model or --other-pooling")
+        )
     elif other_model is not None or other_pooling is not None:
         _refuse(given, "--other-model and --other-pooling", ("--html", "--left-span or --right-span"))
     if plot is not None:
@@ -116,8 +123,7 @@ def _show(explanation: Explanation) -> None:
     typer.echo(f"{facts.measure} {explanation.similarity:.4f}  ({facts.method}, {facts.model}, {facts.pooling})")
     for side, shares in ((explanation.left, explanation.left_shares), (explanation.right, explanation.right_shares)):
         show_lines([unit_line(side.labels, shares)])
-    labels = explanation.left.labels, explanation.right.labels
-    show_lines(matrix_lines(explanation.relevance, *labels, screen_width()))
+    show_lines(matrix_lines(*explanation.matrix, screen_width()))
     strongest = [(left.text, right.text, value) for left, right, value in explanation.strongest(8)]
     show_table(("left", "right", "relevance"), strongest, "strongest pairs")
     parts = [(name, value) for name, value in explanation.ledger.items() if value or name in ("units", "gap")]
@@ -136,6 +142,10 @@ def _show_contrast(model: Encoder, texts: tuple[str, str, str], how: ExplainSett
     if as_json:
         return show_json(found.to_json())
     rows = [(unit.text, share) for unit, share in sorted(found.query, key=lambda item: -abs(item[1]))]
+    for name, one in (("right text", found.better), ("--against", found.worse)):
+        shares = zip(one.right.labels, one.right_shares.tolist(), strict=True)
+        own = sorted(shares, key=lambda item: -abs(item[1]))[:8]
+        show_table((f"{name}: its strongest units", "share"), own)
     scores = f"{found.better.similarity:.4f} against {found.worse.similarity:.4f}, {found.difference:+.4f}, by:"
     show_table((scores, "difference"), [*rows, ("(bias)", found.query_bias), ("(gap)", found.gap)])
 
@@ -166,7 +176,7 @@ def _bilrp_options(how: ExplainSettings) -> dict[str, Any]:
         raise UsageError("differences are exact only by plain bilrp; leave --method, --rules and --split out")
     options = how.options(drawn=False)
     names = ("similarity", "bias", "memory", *(["fold_special"] if how.fold_special else []))
-    return {name: options[name] for name in names} | {"by": "word" if how.by == "token" else how.by}
+    return {name: options[name] for name in names} | {"by": how.by or "word"}
 
 
 def _explain_file(model: Encoder, source: PairFile, out: Path, how: ExplainSettings) -> None:

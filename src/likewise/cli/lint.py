@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,6 +29,7 @@ def lint(
     stop_share: Annotated[float, typer.Option(help="Most that stop words and punctuation may carry.")] = 0.5,
     negation_share: Annotated[float, typer.Option(help="What a negation must take off the score, as a share.")] = 0.1,
     match_share: Annotated[float, typer.Option(help="Most that equal words may carry.")] = 0.5,
+    low_human: Annotated[float, typer.Option(help="A human score is low up to this part of the scale.")] = 1 / 3,
     limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)] = None,
     top: Annotated[int, typer.Option(help="Findings that are shown.", min=1)] = 10,
     out: Annotated[Path | None, typer.Option(help="A folder for tables and a figure.")] = None,
@@ -45,7 +46,7 @@ def lint(
 
     if out is not None:
         check_format(out / "rules.png")
-    rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share)
+    rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share, low_human)
     pairs, skipped = how.pairs(file, limit).read()
     language, model = Grammar.load(grammar), encoder.load(run, reading)
     with progress_bar() as progress:
@@ -54,7 +55,8 @@ def lint(
     if skipped:
         notice(f"{file}: bad rows skipped: {skipped}")
     if out is not None:
-        facts = {"command": "lint", "file": file, "limit": limit, "grammar": language.name, "model_hash": model.hash}
+        facts: dict[str, Any] = {"command": "lint", "file": file, "limit": limit, "grammar": language.name}
+        facts |= {"model_hash": model.hash, "reading": vars(model.reading), "run": vars(run)}
         notice(f"wrote {write_results(lint_results(report, facts), out)}")
     show_json(report.to_json() | {"skipped": skipped}) if as_json else _show(report, top)
 

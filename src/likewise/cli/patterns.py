@@ -78,18 +78,16 @@ def patterns(
     if study.skipped:
         notice(f"{file}: bad rows skipped: {study.skipped}")
     if out is not None:
+        grammars = [one.name for one in (source.grammar, source.other_grammar) if one is not None]
         facts: dict[str, Any] = {
             "command": "patterns",
             "file": file,
             "mix": mix,
             "limit": limit,
-            "top": top,
-            "row": row,
+            "options": vars(options),
         }
-        grammars = [one.name for one in (source.grammar, source.other_grammar) if one is not None]
-        notice(
-            f"wrote {write_results(patterns_results(study, facts | {'grammar': grammars, 'model_hash': hashes}), out)}"
-        )
+        facts |= {"grammar": grammars, "model_hash": hashes, "reading": vars(reading), "run": vars(run)}
+        notice(f"wrote {write_results(patterns_results(study, facts), out)}")
     show_json(study.to_json()) if as_json else _show(study)
 
 

@@ -120,7 +120,9 @@ class ExplainSettings:
     """How a similarity is explained."""
 
     method: Annotated[str, typer.Option(help="bilrp, hxp, jacobian, embedding, embedding-squared or random.")] = "bilrp"
-    by: Annotated[str, typer.Option(help="token, word or sentence.")] = "token"
+    by: Annotated[str | None, typer.Option(help="token, word or sentence. Default: token; word for differences.")] = (
+        None
+    )
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine"
     bias: Annotated[
         str | None,
@@ -144,8 +146,8 @@ class ExplainSettings:
         from likewise.explain.settings import rule_names
 
         return {
-            "method": self.method, "by": self.by, "similarity": self.similarity, "rules": rule_names(self.rules),
-            "bias": self.bias or ("drawn" if drawn else "separate"),
+            "method": self.method, "by": self.by or "token", "similarity": self.similarity,
+            "rules": rule_names(self.rules), "bias": self.bias or ("drawn" if drawn else "separate"),
             "steps": self.steps, "start_layer": self.start_layer, "fold_special": self.fold_special,
             "split": self.split, "memory": self.memory, "seed": self.seed,
             "left_prompt": self.left_prompt, "right_prompt": self.right_prompt,

@@ -25,7 +25,7 @@ def scatter_with_line(x: ArrayLike, y: ArrayLike, labels: tuple[str, str], title
         ax.plot(ends, slope * ends + shift, color=LINE, linewidth=1.5)
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])
-    ax.set_title(title, fontsize=10)
+    ax.set_title(title, fontsize=10, **literal())
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

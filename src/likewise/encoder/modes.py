@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import cycle
 
 import torch
 from torch import Tensor
@@ -96,7 +95,7 @@ class DetachedAt(Detached):
 
     def __init__(self, end: Recorder) -> None:
         super().__init__(())
-        self._lengths = cycle([constant for rule, constant in end.constants if rule == "unit"])
+        self._lengths = iter([constant for rule, constant in end.constants if rule == "unit"])
 
     def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """A length as at the end of the path, any other factor as it is."""

@@ -18,7 +18,9 @@ from likewise.explain.units import Unit
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """Why a query finds one text more similar than another: the difference of two ledgers, by word of each text.
+    """Why a query finds one text more similar than another: the difference of two ledgers, by the query's units.
+
+    What each text's own units make of its score are ``better.right_shares`` and ``worse.right_shares``.
 
     >>> from likewise.explain import contrast
     >>> encoder = Encoder.load("minilm", device="cpu")

@@ -142,6 +142,17 @@ class Explanation:
             "gap": self.gap,
         }
 
+    @property
+    def matrix(self) -> tuple[Array, list[str], list[str]]:
+        """What a drawing of the ledger shows: the relevance with, where they are apart, a bias row and column."""
+        biases = self.bias_left, self.bias_right, np.array([self.bias_both])
+        if not any(part.any() for part in biases):
+            return self.relevance, self.left.labels, self.right.labels
+        cells = np.block(
+            [[self.relevance, self.bias_left[:, None]], [self.bias_right[None], np.full((1, 1), self.bias_both)]]
+        )
+        return cells, [*self.left.labels, "(bias)"], [*self.right.labels, "(bias)"]
+
     def to_json(self) -> dict[str, Any]:
         """Everything, on the scale of the similarity."""
         bias = {"left": self.bias_left.tolist(), "right": self.bias_right.tolist(), "both": self.bias_both}
@@ -182,8 +193,8 @@ class Explanation:
         return f"{self.facts.measure} {self.similarity:.3f}, {self.facts.method}, {self.facts.model}"
 
     def plot(self, ax: Any = None) -> Any:
-        """The relevance matrix as a heat map."""
-        return heatmap(self.relevance, self.left.labels, self.right.labels, self.title, ax)
+        """The ledger as a heat map."""
+        return heatmap(*self.matrix, self.title, ax)
 
     def plot_lines(self, ax: Any = None) -> Any:
         """The two texts as columns with lines between the units that carry the score."""

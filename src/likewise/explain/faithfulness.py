@@ -186,11 +186,11 @@ def faithfulness(
     found: dict[str, dict[str, list[Array]]] = {kind: {name: [] for name in chosen.variants} for kind in kinds}
     for window, explained in _explained(encoder, pairs, chosen, ticker):
         orders = {name: [_orders(one, chosen.rank_special) for one in rows] for name, rows in explained.items()}
-        for name, curve in _distances(encoder, orders).items():
+        for name, curve in _distances(encoder, orders, ticker).items():
             found["first"][name].append(curve)
         if chosen.second_order:
             for kind, deleting in (("insertion", False), ("deletion", True)):
-                for name, curve in _pair_distances(encoder, explained, deleting, chosen.rank_special).items():
+                for name, curve in _pair_distances(encoder, explained, deleting, chosen.rank_special, ticker).items():
                     found[kind][name].append(curve)
         ticker.add(len(window))
     ticker.close()
@@ -213,6 +213,8 @@ def _explained(
         streams[name] = explain_many(encoder, pairs, method, progress=heard, **chosen)
     for window in windows(pairs, WINDOW):
         yield window, {name: [next(stream) for _ in window] for name, stream in streams.items()}
+    # One of them to its end, where it says how many texts were cut.
+    next(next(iter(streams.values())), None)
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,7 @@ def _orders(explanation: Explanation, rank_special: bool) -> tuple[_Order, _Orde
     return sides[0], sides[1]
 
 
-def _distances(encoder: Encoder, orders: Mapping[str, list[tuple[_Order, _Order]]]) -> dict[str, Array]:
+def _distances(encoder: Encoder, orders: Mapping[str, list[tuple[_Order, _Order]]], ticker: Ticker) -> dict[str, Array]:
     """Each variant's curves (pairs, fractions) while single tokens enter."""
     return _curves(
         encoder,
@@ -245,11 +247,12 @@ def _distances(encoder: Encoder, orders: Mapping[str, list[tuple[_Order, _Order]
             name: [Shown(one.ids, step) for pair in pairs for one in pair for step in shown_steps(one.order, one.kept)]
             for name, pairs in orders.items()
         },
+        ticker,
     )
 
 
 def _pair_distances(
-    encoder: Encoder, explained: Mapping[str, list[Explanation]], deleting: bool, rank_special: bool
+    encoder: Encoder, explained: Mapping[str, list[Explanation]], deleting: bool, rank_special: bool, ticker: Ticker
 ) -> dict[str, Array]:
     """Each variant's curves (pairs, fractions) while the most relevant pairs of tokens enter or leave."""
     texts: dict[str, list[Shown]] = {name: [] for name in explained}
@@ -258,16 +261,16 @@ def _pair_distances(
             left, right = zip(*pair_steps(one, deleting, rank_special), strict=True)
             texts[name] += [Shown(one.left.ids, step) for step in left]
             texts[name] += [Shown(one.right.ids, step) for step in right]
-    return _curves(encoder, texts, full=0 if deleting else -1)
+    return _curves(encoder, texts, ticker, full=0 if deleting else -1)
 
 
-def _curves(encoder: Encoder, texts: Mapping[str, list[Shown]], full: int = -1) -> dict[str, Array]:
+def _curves(encoder: Encoder, texts: Mapping[str, list[Shown]], ticker: Ticker, full: int = -1) -> dict[str, Array]:
     """The distance of each step's pooled vector to the full text's, both sides of a pair averaged.
 
     ``texts`` holds, by variant, the steps of the left text and of the right one for each pair; ``full`` is the step
     that shows everything. -> (pairs, fractions) by variant.
     """
-    vectors = shown_vectors(encoder, [text for steps in texts.values() for text in steps])
+    vectors = shown_vectors(encoder, [text for steps in texts.values() for text in steps], ticker)
     steps = vectors.reshape(len(texts), -1, 2, len(FRACTIONS), vectors.shape[-1]).astype(np.float64)
     distances = np.linalg.norm(steps - steps[:, :, :, full][:, :, :, None], axis=-1).mean(2)
     return dict(zip(texts, distances, strict=True))

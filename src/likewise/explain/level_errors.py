@@ -15,6 +15,7 @@ from likewise.drawing.html import table
 from likewise.explain.explanation import Array
 from likewise.metrics import DRAWS, Interval
 
+MOST_LEVELS = 10
 PARTS_OF_UNIT_SCALE = 5
 """Levels of a scale that spans no more than 1, where whole numbers would make one level of all."""
 
@@ -99,15 +100,16 @@ class LevelErrors:
 
 
 def level_edges(truth: Array) -> list[float]:
-    """Where the levels of scores (n,) begin and end: whole numbers, or fifths of a scale that spans no more than 1.
+    """Where the levels of scores (n,) begin and end: whole numbers, or fifths of a scale of 1 or of more than 10.
 
     >>> level_edges(np.array([0.2, 2.5, 3.0]))
     [0.0, 1.0, 2.0, 3.0]
     """
     low, high = float(np.floor(truth.min())), float(np.ceil(truth.max()))
     count = round(high - low)
-    if count <= 1:
-        return [low + place / PARTS_OF_UNIT_SCALE for place in range(PARTS_OF_UNIT_SCALE + 1)]
+    if not 1 < count <= MOST_LEVELS:
+        span = max(1.0, high - low)
+        return [low + span * place / PARTS_OF_UNIT_SCALE for place in range(PARTS_OF_UNIT_SCALE + 1)]
     return [low + place for place in range(count + 1)]
 
 

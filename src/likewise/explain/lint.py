@@ -13,6 +13,7 @@ import numpy as np
 from likewise.data import Pair, ScoredPair
 from likewise.drawing.axes import axes_or_new
 from likewise.drawing.colours import PALETTE
+from likewise.drawing.fonts import drawable, literal
 from likewise.drawing.html import paragraph, table
 from likewise.encoder import Encoder
 from likewise.errors import DataError
@@ -82,7 +83,8 @@ class LintReport:
         ax.set_xlim(0, min(1.15, 1.15 * max((one.share.high for one in self.counts), default=1.0)))
         ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
         ax.set_xlabel("share of pairs, with 95 % interval; the number of pairs beside it")
-        ax.set_title(f"{self.data}, {Path(self.model).name or self.model}, n = {self.n}", fontsize=10)
+        title = f"{self.data}, {Path(self.model).name or self.model}, n = {self.n}"
+        ax.set_title(drawable(title, 90), fontsize=10, **literal())
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from likewise.data import Pair, ScoredPair
 from likewise.explain.explanation import Array, Explanation
 from likewise.explain.lint_roles import Swap, swaps
-from likewise.explain.lint_words import number_difference, same_word
+from likewise.explain.lint_words import number_difference, same_word, words_of_numbers
 from likewise.explain.parsed_pairs import unit_words
 from likewise.grammar import ParsedText, Word
 
@@ -117,9 +117,14 @@ def evidence(pair: Pair | ScoredPair, found: Explanation, left: ParsedText, righ
         _share(ledger.positive[equal].sum(), ledger.positive.sum()),
         ledger.strongest(stops[0][:, None] & stops[1]), ledger.strongest(equal),
         one_sided_negations(ledger, left, right), numbers,
-        ledger.between(lambda word: word.number in numbers[0], lambda word: word.number in numbers[1]),
+        ledger.between(_is_one_of(words_of_numbers(left, numbers[0])), _is_one_of(words_of_numbers(right, numbers[1]))),
         swapped, sum(_with_itself(ledger, noun) for swap in swapped for noun in (swap.first, swap.second)),
     )  # fmt: skip
+
+
+def _is_one_of(words: Sequence[Word]) -> Test:
+    """By identity: the same word may stand twice in a text."""
+    return lambda word: any(word is one for one in words)
 
 
 def _is_stop(word: Word) -> bool:

@@ -37,8 +37,9 @@ def swaps(left: ParsedText, right: ParsedText) -> list[Swap]:
     Subject and object go by ``roles``, so that a passive is no swap; others by their adposition, such as "sold to".
     """
     found = []
+    others = frames(right)
     for verb, before in frames(left).items():
-        for other, after in frames(right).items():
+        for other, after in others.items():
             if same_word(verb, other):
                 found += _crossed(verb, before, after)
     return found

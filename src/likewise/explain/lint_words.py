@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from decimal import Decimal, InvalidOperation
+from collections.abc import Collection
+from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from itertools import takewhile
 
@@ -35,22 +37,35 @@ def _is_ending(tail: str, stem: str) -> bool:
     return tail in ENDINGS or doubled
 
 
-def numbers_of(parsed: ParsedText) -> Counter[tuple[str, bool]]:
-    """A text's numbers: each value and whether it is written in letters; thirty-eight and 2 million count once."""
-    found: list[tuple[str, bool]] = []
-    last = -1
+@dataclass(frozen=True)
+class Number:
+    """A number in a text: its value, whether its first word is written in letters, and the places of its words."""
+
+    value: str
+    in_letters: bool
+    places: tuple[int, ...]
+
+
+def numbers_of(parsed: ParsedText) -> list[Number]:
+    """A text's numbers in order; thirty-eight and 2 million are one number each."""
+    found: list[Number] = []
     for place, word in enumerate(parsed.words):
         if word.number is None:
             continue
         in_letters = word.text.isalpha()
-        if found and in_letters and _goes_on(parsed.words, last, place):
-            value = word.number if found[-1][0] == word.number else _times(found[-1][0], word.number)
+        if found and in_letters and _goes_on(parsed.words, found[-1].places[-1], place):
+            last = found[-1]
+            value = word.number if last.value == word.number else _times(last.value, word.number)
             if value is not None:
-                found[-1], last = (value, found[-1][1]), place
+                found[-1] = Number(value, last.in_letters, (*last.places, place))
                 continue
-        found.append((word.number, in_letters))
-        last = place
-    return Counter(found)
+        found.append(Number(word.number, in_letters, (place,)))
+    return found
+
+
+def words_of_numbers(parsed: ParsedText, values: Collection[str]) -> list[Word]:
+    """The words that write one of these values."""
+    return [parsed.words[place] for number in numbers_of(parsed) if number.value in values for place in number.places]
 
 
 def _goes_on(words: tuple[Word, ...], last: int, place: int) -> bool:
@@ -64,7 +79,7 @@ def _times(value: str, magnitude: str) -> str | None:
         return None
     try:
         return f"{(Decimal(value) * Decimal(magnitude)).normalize():f}"
-    except InvalidOperation:
+    except ArithmeticError:
         return None
 
 
@@ -73,7 +88,7 @@ def number_difference(left: ParsedText, right: ParsedText) -> tuple[list[str], l
 
     A "one" in letters counts only against another number: it may be no more than an article.
     """
-    found = numbers_of(left), numbers_of(right)
+    found = [Counter((one.value, one.in_letters) for one in numbers_of(parsed)) for parsed in (left, right)]
     first, second = (_values(numbers) for numbers in found)
     lacking = first - second, second - first
     kept = [

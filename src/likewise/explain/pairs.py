@@ -16,8 +16,8 @@ from likewise.explain.contributions import Contributions
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Explanation, Facts
 from likewise.explain.methods import METHODS, can_share, is_complete, method_named
 from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import Prompted, contribution_stream, drawn_bias
-from likewise.explain.units import By, Span
+from likewise.explain.texts import Prompted, check, contribution_stream, drawn_bias
+from likewise.explain.units import By, Span, check_by
 from likewise.progress import Progress, Ticker
 
 WINDOW_LETTERS = 200_000
@@ -91,6 +91,8 @@ def explain_many(
     """
     chosen = Settings(**settings)
     check_similarity(similarity)
+    check(encoder, method, chosen)
+    check_by(by)
     facts = facts_of(encoder, method, by, similarity, chosen)
     sides = [_sides(pair, left_prompt, right_prompt, by) for pair in pairs]
     return _explanations(encoder, sides, facts, chosen, progress)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from likewise.encoder import Encoder
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches
 from likewise.encoder.forward import Batch
+from likewise.progress import Ticker
 
 Array = NDArray[np.float64]
 
@@ -39,13 +40,18 @@ def shown_steps(order: Sequence[int], kept: Iterable[int] = ()) -> list[frozense
     return [always | frozenset(order[:count]) for count in counts]
 
 
-def shown_vectors(encoder: Encoder, texts: Sequence[Shown]) -> NDArray[np.float32]:
-    """Pooled vectors (n, d) of partly shown texts, before heads and any Normalize; equal ones are encoded once."""
+def shown_vectors(encoder: Encoder, texts: Sequence[Shown], ticker: Ticker | None = None) -> NDArray[np.float32]:
+    """Pooled vectors (n, d) of partly shown texts, before heads and any Normalize; equal ones are encoded once.
+
+    ``ticker`` is let hear that the work goes on.
+    """
+    ticker = ticker or Ticker(None)
     unique = list(dict.fromkeys(texts))
     place = {text: row for row, text in enumerate(unique)}
     mask = encoder.tokenizer.filler_id("mask")
     rows: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(unique)
     for places in exact_length_batches([len(text.ids) for text in unique], TOKEN_BUDGET):
+        ticker.add(0)
         chosen = [unique[row] for row in places]
         ids = torch.tensor([text.ids for text in chosen], dtype=torch.long, device=encoder.device)
         visible = torch.zeros_like(ids, dtype=torch.bool)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from likewise.drawing.colours import strongest
+from likewise.drawing.fonts import drawable, literal
 from likewise.drawing.heatmap import split_heatmap
 from likewise.drawing.html import table
 from likewise.errors import DataError, UsageError
@@ -91,10 +92,12 @@ class PosRelevance:
     def to_json(self) -> dict[str, Any]:
         """The tables as lists of lists, in the order of ``classes``."""
         kinds = {
-            kind: dict(zip((*SIGNS, *(f"{sign}_scaled" for sign in SIGNS)), map(_listed, tables), strict=True))
+            kind: dict(
+                zip((*SIGNS, *(f"{sign}_scaled" for sign in SIGNS)), (one.tolist() for one in tables), strict=True)
+            )
             for kind, tables in ((kind, (*self.table(kind), *self.scaled(kind))) for kind in KINDS)
         }
-        bias = {"positive": _listed(self.bias_positive), "negative": _listed(self.bias_negative)}
+        bias = {"positive": self.bias_positive.tolist(), "negative": self.bias_negative.tolist()}
         counts = self.counts.astype(int).tolist()
         return {"classes": list(self.classes), "counts": counts} | kinds | {"bias": bias | {"both": self.bias_both}}
 
@@ -115,12 +118,8 @@ def sign_map(tables: tuple[Array, Array], classes: Sequence[str], kind: str, tit
     largest = [strongest(one) for one in tables]
     names = [f"{sign}, {kind}; 1 = {size:.3g}" for sign, size in zip(SIGNS, largest, strict=True)]
     ax = split_heatmap(tables[0] / largest[0], tables[1] / largest[1], classes, (names[0], names[1]), ax)
-    ax.set_title(title, fontsize=10)
+    ax.set_title(drawable(title, 90), fontsize=10, **literal())
     return ax
-
-
-def _listed(values: Array) -> Any:
-    return values.tolist()
 
 
 class ClassSums:

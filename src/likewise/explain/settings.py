@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -11,7 +12,8 @@ from likewise.errors import UsageError
 GIGABYTE = 2**30
 
 DRAWN_BIAS = "shared"
-"""Where drawings put the biases unless told otherwise: the more faithful way (docs/results/explain.md)."""
+"""Where drawings put the biases unless told otherwise: the more faithful way where every drawn token is ranked, special
+ones included (docs/results/explain.md)."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Settings:
             raise UsageError(f"integrated Jacobians take a whole number of steps from 1 on, got {self.steps!r}")
         if not isinstance(self.seed, int) or self.seed < 0:
             raise UsageError(f"a seed is a whole number from 0 on, got {self.seed!r}")
-        if not self.memory > 0:
-            raise UsageError(f"the memory budget must be above 0 gigabytes, got {self.memory:g}")
+        if not 0 < self.memory < math.inf:
+            raise UsageError(f"the memory budget must be above 0 gigabytes and finite, got {self.memory:g}")
         if self.split and self.bias == "shared":
             raise UsageError("split goes with bias='separate', where each part keeps its own share")
 

@@ -18,7 +18,7 @@ from likewise.encoder.forward import Batch, embed, embedding_parts
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
 from likewise.explain.contributions import Contributions
-from likewise.explain.methods import is_complete, method_named
+from likewise.explain.methods import is_complete, method_named, start_layer
 from likewise.explain.replaying import ROW_TOKENS, Inputs, Replayed, map_bytes, why_not_shared
 from likewise.explain.settings import DRAWN_BIAS, GIGABYTE, SettingOptions, Settings
 from likewise.explain.units import By, Unit, units_of
@@ -79,13 +79,8 @@ def contribution_stream(
     encoder: Encoder, texts: Sequence[Prompted], method: str, settings: Settings
 ) -> Iterator[tuple[int, Contributions]]:
     """The same text by text, longest first, each with its place; several short ones run together."""
+    check(encoder, method, settings)
     chosen = method_named(method)
-    if not is_complete(method, settings) and (settings.split or settings.bias == "shared"):
-        raise UsageError("split=True and bias='shared' go with bilrp and all its rules; leave them out here")
-    if settings.bias == "drawn":
-        raise UsageError("bias='drawn' is chosen for one pair at a time; give separate or shared here")
-    if encoder.backend is not None:
-        raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
     grouped = [_grouped(encoder, text, settings) for text in texts]
     for places in _batches(grouped, settings):
         batch = [grouped[place] for place in places]
@@ -95,6 +90,19 @@ def contribution_stream(
             replayed = chosen.values(encoder, _inputs(encoder, batch, Batch(ids, types), settings), settings)
         for row, place in enumerate(places):
             yield place, _one(batch[row], replayed, row, chosen.own_length, _part_names(encoder, settings))
+
+
+def check(encoder: Encoder, method: str, settings: Settings) -> None:
+    """Refuse what cannot be computed before any of it is."""
+    method_named(method)
+    if not is_complete(method, settings) and (settings.split or settings.bias == "shared"):
+        raise UsageError("split=True and bias='shared' go with bilrp and all its rules; leave them out here")
+    if settings.bias == "drawn":
+        raise UsageError("bias='drawn' is chosen for one pair at a time; give separate or shared here")
+    if method == "jacobian":
+        start_layer(encoder, settings)
+    if encoder.backend is not None:
+        raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
 
 
 def drawn_bias(encoder: Encoder, texts: Sequence[Prompted], settings: Settings) -> str:

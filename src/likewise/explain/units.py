@@ -20,14 +20,13 @@ By = str | Sequence[Span]
 
 Kind = Literal["text", "special", "prompt"]
 
-SENTENCE_END = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n)\s*")
+SENTENCE_END = re.compile(r"(?:(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n)\s*")
 NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 """Letters of scripts that put no space between words: each is a word of its own."""
 
 JOINER = "\u200d"  # glues emoji, and some scripts' letters, into one sign
 SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
 FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
-FLAG_RUN = re.compile("[\U0001f1e6-\U0001f1ff]+$")
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,7 @@ class Unit:
 def units_of(tokens: TokenizedText, by: By, fold_special: bool = False) -> tuple[Unit, ...]:
     """Group a text's tokens; special tokens stand alone or, folded, together, and so does a prompt."""
     assert isinstance(tokens.text, str)
-    if isinstance(by, str) and by not in ("token", *SPANS):
-        raise UsageError(f"cannot explain by {by!r}; choose from token, {', '.join(SPANS)}, or give spans")
+    check_by(by)
     groups: dict[object, list[int]] = {}
     spans = [] if by == "token" else _spans(tokens.text, by)
     starts = [start for start, _ in spans]
@@ -63,6 +61,12 @@ def units_of(tokens: TokenizedText, by: By, fold_special: bool = False) -> tuple
             key = "prompt" if tokens.prompt[place] else key if inside is None else inside
         groups.setdefault(key, []).append(place)
     return tuple(_unit(tokens, places) for places in groups.values())
+
+
+def check_by(by: By) -> None:
+    """Refuse an unknown way of grouping."""
+    if isinstance(by, str) and by not in ("token", *SPANS):
+        raise UsageError(f"cannot explain by {by!r}; choose from token, {', '.join(SPANS)}, or give spans")
 
 
 def _unit(tokens: TokenizedText, places: list[int]) -> Unit:
@@ -129,7 +133,7 @@ def _joins(text: str, place: int) -> bool:
         return True
     if FLAG_LETTER.match(here) and FLAG_LETTER.match(before):
         # Flags are pairs of letters: the second one joins, the third opens the next flag.
-        return len(FLAG_RUN.search(text[:place])[0]) % 2 == 1  # type: ignore[index]
+        return (place - _first_of_run(text, place)) % 2 == 1
     if NO_SPACES.match(here) or NO_SPACES.match(before):
         return False
     if here in "'’":
@@ -137,6 +141,13 @@ def _joins(text: str, place: int) -> bool:
     if here in ".,":
         return before.isdigit() and after.isdigit()
     return _is_letter(here) and (_is_letter(before) or before in "'’.,") and not _opens(text, place)
+
+
+def _first_of_run(text: str, place: int) -> int:
+    """Where the run of flag letters that a place lies in begins."""
+    while place > 0 and FLAG_LETTER.match(text[place - 1]):
+        place -= 1
+    return place
 
 
 def _opens(text: str, place: int) -> bool:

@@ -15,7 +15,6 @@ from likewise.explain.interactions import PosChange, pos_change
 from likewise.explain.parsed_pairs import ParsedSides, parsed_sides
 from likewise.explain.patterns import TOP, Patterns, patterns
 from likewise.explain.pos_relevance import KINDS
-from likewise.explain.settings import Settings
 from likewise.explain.side_by_side import SideBySide, row_of_axes, side_by_side
 from likewise.grammar import Grammar
 from likewise.progress import Progress
@@ -84,7 +83,8 @@ class PatternOptions:
     """a row, from 1 on, that is also drawn as heat maps by word"""
 
     def __post_init__(self) -> None:
-        Settings(bias=self.bias)
+        if self.bias not in ("separate", "shared"):
+            raise UsageError(f"unknown bias {self.bias!r}; choose from separate, shared")
         if self.top < 1:
             raise UsageError(f"--top takes a number from 1 on, got {self.top}")
 
