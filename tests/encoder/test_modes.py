@@ -176,8 +176,8 @@ def test_lengths_of_a_path_are_those_of_its_end() -> None:
     end.hold("norm", lambda _: torch.tensor(5.0))
     end.hold("unit", lambda _: torch.tensor(3.0))
     mode = DetachedAt(end)
-    found = [float(mode.hold("unit", lambda _: torch.tensor(9.0))) for _ in range(4)]
-    assert found == [2, 3, 2, 3]
+    found = [float(mode.hold("unit", lambda _: torch.tensor(9.0))) for _ in range(2)]
+    assert found == [2, 3]
     assert float(mode.hold("norm", lambda _: torch.tensor(9.0))) == 9
 
 
