@@ -394,7 +394,7 @@ class TestMistakes:
             (("--bias", "hidden"), "unknown bias 'hidden'; choose from separate, shared"),
             (("--rules", "attention,nrom"), "unknown rule 'nrom'; choose from attention, norm"),
             (("--split", "--bias", "shared"), "split goes with bias='separate'"),
-            (("--split", "--method", "hxp"), "go with bilrp and all its rules"),
+            (("--split", "--method", "hxp"), "only bilrp can split"),
             (("--memory", "0"), "memory budget must be above 0"),
             (("--method", "jacobian", "--start-layer", "9"), "can start at layers 0 to 2"),
             (("--other-pooling", "avg"), "unknown pooling 'avg'"),

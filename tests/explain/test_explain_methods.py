@@ -262,7 +262,7 @@ class TestSettings:
         [
             ({"rules": ("attention", "dropout")}, "unknown rule 'dropout'; choose from attention, norm, activation"),
             ({"bias": "none"}, "unknown bias 'none'; choose from separate, shared"),
-            ({"steps": 0}, "at least 1 step"),
+            ({"steps": 0}, "whole number of steps from 1 on"),
             ({"memory": 0}, "above 0"),
             ({"memory": float("nan")}, "above 0"),
             ({"split": True, "bias": "shared"}, "split goes with bias='separate'"),

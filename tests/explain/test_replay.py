@@ -451,12 +451,14 @@ class TestSharedBias:
             assert np.abs(tokens.values[list(unit.tokens)].sum(0) - value).max() < 1e-12
 
     def test_refused_where_it_does_not_fit(self) -> None:
-        encoder = encoder_of("bert").with_reading(truncate_dim=5)
-        with pytest.raises(UsageError, match=r"bias='shared' runs all \d+ tokens.*at most 5 .*use bias='separate'"):
-            one(encoder, bias="shared", by="word")
+        encoder = encoder_of("bert")
+        width = encoder.anatomy.hidden_size
+        with pytest.raises(UsageError, match=rf"{width + 1} tokens would run .* allows {width}; keep them separate"):
+            contributions(encoder, ["a " * (width - 1)], bias="shared", by="word")
+        assert abs(one(encoder.with_reading(truncate_dim=5), bias="shared", by="word").missing) < 1e-9
 
     def test_refused_where_the_memory_is_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(replaying, "GIGABYTE", 1)
-        with pytest.raises(UsageError, match=r"about \d+\.0 GB here; use bias='separate', or a larger memory"):
+        with pytest.raises(UsageError, match=r"about \d+\.0 GB; keep them separate, or allow a larger memory"):
             one(encoder_of("bert"), bias="shared", memory=1e-9)
         one(encoder_of("bert"), bias="shared", memory=0.1)

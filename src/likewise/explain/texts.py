@@ -95,8 +95,10 @@ def contribution_stream(
 def check(encoder: Encoder, method: str, settings: Settings) -> None:
     """Refuse what cannot be computed before any of it is."""
     method_named(method)
-    if not is_complete(method, settings) and (settings.split or settings.bias == "shared"):
-        raise UsageError("split=True and bias='shared' go with bilrp and all its rules; leave them out here")
+    if settings.split and method != "bilrp":
+        raise UsageError("only bilrp can split its shares; leave split out")
+    if settings.bias == "shared" and not is_complete(method, settings):
+        raise UsageError("bias='shared' goes with bilrp and all its rules; keep the biases separate")
     if settings.bias == "drawn":
         raise UsageError("bias='drawn' is chosen for one pair at a time; give separate or shared here")
     if method == "jacobian":
