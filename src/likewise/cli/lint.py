@@ -37,12 +37,11 @@ def lint(
 ) -> None:
     """Find pairs whose score rests on the wrong things: special tokens, stop words, ignored negations, and more."""
     from likewise.drawing.axes import check_format
-    from likewise.explain.lint import lint as lint_pairs
     from likewise.explain.lint_rules import LintRules
-    from likewise.explain.parsed_pairs import parsed_sides
     from likewise.grammar import Grammar
     from likewise.reports.folder import write_results
     from likewise.reports.lint import lint_results
+    from likewise.studies.linting import lint_pairs
 
     if out is not None:
         check_format(out / "rules.png")
@@ -50,8 +49,7 @@ def lint(
     pairs, skipped = how.pairs(file, limit).read()
     language, model = Grammar.load(grammar), encoder.load(run, reading)
     with progress_bar() as progress:
-        parsed = parsed_sides(pairs, language, progress=progress)
-        report = lint_pairs(model, pairs, parsed, rules=rules, data=file, progress=progress)
+        report = lint_pairs(model, pairs, language, rules, file, progress)
     if skipped:
         notice(f"{file}: bad rows skipped: {skipped}")
     if out is not None:
