@@ -149,14 +149,14 @@ def backward_products(vector: Function, inputs: Inputs, point: Tensor, width: in
     """One text by backward passes: (1, R, d)."""
     size = max(1, ROW_TOKENS // point.shape[1])
     found = []
-    with torch.enable_grad():
-        value, pull_back = torch.func.vjp(vector, point)[:2]
-        # The readout may end in double precision (post-processing), and what is pulled back must follow it.
-        every = torch.eye(width, dtype=value.dtype, device=point.device)[:, None]
-        for some in torch.split(every, size):
-            (gradients,) = torch.func.vmap(pull_back)(some)
-            per_token = torch.einsum("kte,pte->ptk", gradients[:, 0], inputs.sources[:, 0])
-            found.append((inputs.masks[0] @ per_token).transpose(0, 1).flatten(0, 1))
+    # Under the caller's no_grad: torch.func differentiates all the same, and no graph of the weights is kept.
+    value, pull_back = torch.func.vjp(vector, point)[:2]
+    # The readout may end in double precision (post-processing), and what is pulled back must follow it.
+    every = torch.eye(width, dtype=value.dtype, device=point.device)[:, None]
+    for some in torch.split(every, size):
+        (gradients,) = torch.func.vmap(pull_back)(some)
+        per_token = torch.einsum("kte,pte->ptk", gradients[:, 0], inputs.sources[:, 0])
+        found.append((inputs.masks[0] @ per_token).transpose(0, 1).flatten(0, 1))
     return torch.cat(found, dim=1)[None]
 
 
