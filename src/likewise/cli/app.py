@@ -19,10 +19,12 @@ from likewise.cli import (
     explain,
     faithfulness,
     fit,
+    index,
     inspect,
     lint,
     models,
     patterns,
+    search,
     similarity,
 )
 from likewise.cli.screen import notice
@@ -42,10 +44,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "explain": explain.explain,
     "faithfulness": faithfulness.faithfulness,
     "fit": fit.fit,
+    "index": index.index,
     "inspect": inspect.inspect,
     "lint": lint.lint,
     "models": models.models,
     "patterns": patterns.patterns,
+    "search": search.search,
     "similarity": similarity.similarity,
 }
 for name, command in COMMANDS.items():

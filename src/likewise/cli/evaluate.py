@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from likewise.cli.evaluate_retrieval import retrieval
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import (
     MODEL_HELP,
@@ -67,6 +68,9 @@ def sts(
     if as_json:
         return show_json(table.to_json())
     show_table(HEADER, [_row(result) for result in table.results], "with bootstrap 95 % intervals")
+
+
+app.command()(retrieval)
 
 
 HEADER = ("data", "model", "pooling", "n", "Spearman", "Pearson", "scaled MSE")

@@ -16,6 +16,8 @@ from likewise.errors import UsageError
 if TYPE_CHECKING:
     from likewise.data import Columns
     from likewise.encoder import Encoder
+    from likewise.retrieval.index import IndexSettings
+    from likewise.studies.encoding import TextSource
     from likewise.studies.pair_files import PairFile
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -108,6 +110,12 @@ class FileSettings:
             id=self.id_column,
         )
 
+    def texts(self, file: str) -> TextSource:
+        """A file of texts, to be read in this way."""
+        from likewise.studies.encoding import TextSource
+
+        return TextSource(file, self.columns(), self.data_dir, self.skip_bad)
+
     def pairs(self, file: str, limit: int | None = None) -> PairFile:
         """A file of pairs, to be read in this way."""
         from likewise.studies.pair_files import PairFile
@@ -154,6 +162,23 @@ class ExplainSettings:
         }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class IndexOptions:
+    """How an index is made, beside the model."""
+
+    engine: Annotated[str, typer.Option(help="auto (by the number of vectors), exact, hnsw or ivf.")] = "auto"
+    bits: Annotated[int, typer.Option(help="Of a number in the engine: 32, or 8 for a quarter of the memory.")] = 32
+    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine"
+    query_prompt: Annotated[str | None, typer.Option(help="Put before each query; default: the model's own.")] = None
+    document_prompt: Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")] = None
+
+    def settings(self) -> IndexSettings:
+        """The settings that ``Index.build`` takes."""
+        from likewise.retrieval.index import IndexSettings
+
+        return IndexSettings(self.engine, self.bits, self.similarity, self.query_prompt, self.document_prompt)
+
+
 KEYWORD = inspect.Parameter.KEYWORD_ONLY  # typer passes everything by name, so that order does not matter
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -182,7 +207,7 @@ def with_settings(command: Command) -> Command:
     return spread  # type: ignore[return-value]
 
 
-SETTINGS: Sequence[Any] = (RunSettings, ReadingSettings, EncoderSettings, FileSettings, ExplainSettings)
+SETTINGS: Sequence[Any] = (RunSettings, ReadingSettings, EncoderSettings, FileSettings, ExplainSettings, IndexOptions)
 
 
 def _options(kind: Any) -> list[inspect.Parameter]:
@@ -191,6 +216,22 @@ def _options(kind: Any) -> list[inspect.Parameter]:
         inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=hints[field.name])
         for field in fields(kind)
     ]
+
+
+def given(*names: str) -> list[str]:
+    """Which of these options the user wrote on the command line, as they are written there."""
+    from click import get_current_context
+    from click.core import ParameterSource
+
+    context = get_current_context()
+    found = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    return [f"--{name.replace('_', '-')}" for name in found]
+
+
+def refuse_given(names: Sequence[str], by: str) -> None:
+    """Say that an option would go unheard."""
+    if found := given(*names):
+        raise UsageError(f"{found[0]} does not go with {by}; leave it out")
 
 
 def parse_layer(text: str) -> int | str | list[int]:

@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 from likewise.drawing.colours import WHITE_INK_FROM, mixed, strength, strongest
-from likewise.drawing.text import brief, one_line
+from likewise.drawing.text import brief, one_line, printable
 
 MOST_ROWS = 40
 NARROW, USUAL, WIDEST_CELL, WIDEST_NAME = 4, 7, 12, 24
@@ -82,6 +82,28 @@ def unit_line(labels: Sequence[str], shares: ArrayLike, numbers: bool = True) ->
         if numbers:
             line.append(f" {brief(share, scale, '+')}", Style(dim=True))
     return line
+
+
+def coloured_text(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> Text:
+    """A text on one line, its words (start, end, share) coloured on a scale that other texts may share.
+
+    >>> coloured_text("a\\ncat", [(2, 5, 0.4)], 0.4).plain
+    'a cat'
+    """
+    line, done = Text(), 0
+    for start, end, share in sorted(words):
+        if start < done or end <= start:
+            continue  # several tokens of one letter: the first carries the colour
+        line.append(_flat(text[done:start]))
+        line.append(_flat(text[start:end]), _style(share, scale))
+        done = end
+    line.append(_flat(text[done:]))
+    return line
+
+
+def _flat(text: str) -> str:
+    """On one line, with the blanks at its ends, unlike a label."""
+    return printable(text).translate(dict.fromkeys((9, 10, 0x2028, 0x2029), " "))
 
 
 def _plan(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], width: int) -> _Plan:

@@ -38,12 +38,16 @@ class PostProcessing:
             )
         return ((vectors - self.shift) @ self.matrix).astype(np.float32)
 
-    def save(self, path: Path) -> None:
-        """Write to one safetensors file."""
+    def to_bytes(self) -> bytes:
+        """In the form of a safetensors file."""
         from safetensors.numpy import save
 
         tensors = {"shift": self.shift, "matrix": np.ascontiguousarray(self.matrix)}
-        path.write_bytes(save(tensors, metadata={"kind": self.kind}))
+        return bytes(save(tensors, metadata={"kind": self.kind}))
+
+    def save(self, path: Path) -> None:
+        """Write to one safetensors file."""
+        path.write_bytes(self.to_bytes())
 
     @classmethod
     def load(cls, path: Path) -> PostProcessing:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from likewise.encoder.batches import TOKEN_BUDGET
 from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import Encoder, report_truncation
+from likewise.encoder.identity import identity
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker
 
@@ -133,35 +134,24 @@ def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
 
 
 def _settings(encoder: Encoder, prompt: str) -> dict[str, Any]:
-    """Everything that a vector depends on beside its text."""
-    settings = {
+    """Everything that the bytes of a vector depend on beside its text."""
+    return identity(encoder) | {
         "format": FORMAT,
-        "model": encoder.name,
-        "model_sha256": encoder.hash,
-        "config_sha256": encoder.config_hash,
-        "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
-        "dense_sha256": encoder.heads_hash,
         "backend": "torch" if encoder.backend is None else encoder.backend.kind,
         "dtype": str(encoder.anatomy.dtype).removeprefix("torch."),
         "device": encoder.device.type,
         "prompt": prompt,
-        **asdict(encoder.reading),
-        "max_tokens": encoder.tokenizer.limit,
-        "normalizes": encoder.recipe.normalizes,
-        "include_prompt": encoder.recipe.include_prompt,
-        "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
         "threads": torch.get_num_threads(),
         "token_budget": TOKEN_BUDGET,
         "window_texts": WINDOW_TEXTS,
         "window_characters": WINDOW_CHARACTERS,
     }
-    return dict(json.loads(json.dumps(settings)))  # as it will be read back: tuples are lists there
 
 
 def _go_on(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker) -> Manifest:
     digest = hashlib.sha256()
     _skip(items, done, digest, ticker)
-    windows = _windows(items)
+    windows = text_windows(items)
     first = next(windows, None)
     if done.complete and first is not None:
         done = replace(done, complete=False)
@@ -221,7 +211,7 @@ def _add_to(digest: hashlib._Hash, window: list[IdAndText]) -> None:
         digest.update(json.dumps([name, text]).encode())
 
 
-def _windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
+def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
     """Cut by number of texts, or sooner by number of characters, so that huge texts stay in bounds too."""
     window: list[IdAndText] = []
     characters = 0

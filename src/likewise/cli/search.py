@@ -1,0 +1,137 @@
+"""``likewise search``: the best texts for a query, and why they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from likewise.cli.screen import notice, progress_bar, show_json, show_lines
+from likewise.cli.settings import (
+    EncoderSettings,
+    FileSettings,
+    IndexOptions,
+    Json,
+    ReadingSettings,
+    RunSettings,
+    given,
+    refuse_given,
+    with_settings,
+)
+from likewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from likewise.encoder import Encoder
+    from likewise.retrieval import Hits, Index
+    from likewise.studies.searching import ExplainedHits
+
+READ_BY = ("model", "pooling", "layer", "special_tokens", "heads", "truncate_dim", "post")
+MADE_BY = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
+
+
+@with_settings
+def search(
+    where: Annotated[
+        str, typer.Argument(help="An index folder, a Milvus address, or a file of texts, which is indexed in passing.")
+    ],
+    queries: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")],
+    encoder: EncoderSettings,
+    reading: ReadingSettings,
+    run: RunSettings,
+    files: FileSettings,
+    options: IndexOptions,
+    k: Annotated[int, typer.Option("-k", "--top", help="How many hits.", min=1)] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Colour the words that carry each score; say why above the next.")
+    ] = False,
+    by: Annotated[str, typer.Option(help="With --explain: word, token or sentence.")] = "word",
+    ranker: Annotated[
+        str, typer.Option(help="dense, bm25, tfidf, bow, static, input-embeddings, random, or hybrid: bm25 and dense.")
+    ] = "dense",
+    vectors: Annotated[Path | None, typer.Option(help="A GloVe or fastText text file for the ranker static.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page of explained hits.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search an index or a file: the best texts for each query, best first."""
+    from likewise.studies.searching import explained_search
+
+    explained = explain or html is not None
+    if explained and ranker != "dense":
+        raise UsageError("only the model's own scores can be explained; leave --ranker or --explain out")
+    if html is not None and len(queries) > 1:
+        raise UsageError("--html shows one query; give one, or leave --html out")
+    place = _Place(where, encoder, reading, run, files, options)
+    found: Sequence[Hits | ExplainedHits]
+    with progress_bar() as progress:
+        if ranker != "dense":
+            found = place.ranked(ranker, queries, k, vectors, progress)
+            return _show(found, None, as_json)
+        index = place.index(progress)
+        if explained:
+            found = [explained_search(index, query, k, by=by, progress=progress) for query in queries]
+        else:
+            found = index.search_many(queries, k, progress)
+    if html is not None:
+        notice(f"written: {found[0].save_html(html)}")  # type: ignore[union-attr]
+    _show(found, index, as_json)
+
+
+class _Place:
+    """What is searched, opened only as far as a ranker needs it."""
+
+    def __init__(
+        self,
+        where: str,
+        encoder: EncoderSettings,
+        reading: ReadingSettings,
+        run: RunSettings,
+        files: FileSettings,
+        options: IndexOptions,
+    ) -> None:
+        from likewise.retrieval.milvus import is_milvus
+        from likewise.retrieval.pointers import place_of
+
+        self.where, self.files, self.options, self.run = place_of(where), files, options, run
+        self.encoder, self.reading = encoder, reading
+        self.is_index = is_milvus(self.where) or Path(self.where).is_dir()
+
+    def load(self) -> Encoder:
+        """The model that the options name."""
+        return self.encoder.load(self.run, self.reading)
+
+    def index(self, progress: Any) -> Index:
+        """The index itself, or the kept one of a file."""
+        from likewise.retrieval import Index
+        from likewise.studies.indexing import cached_index
+
+        if self.is_index:
+            refuse_given(MADE_BY, "an index: it keeps the settings it was made with")
+            model: Encoder | None = self.load() if given(*READ_BY) else None
+            return Index.open(self.where, model, load=self.run.load)
+        done = cached_index(self.load(), self.files.texts(self.where), self.options.settings(), progress)
+        if done.skipped.count:
+            notice(str(done.skipped))
+        return done.index
+
+    def ranked(self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Any) -> list[Hits]:
+        """Hits by a baseline, for which no vector is needed, or by baseline and model together."""
+        from likewise.studies.indexing import baseline_hits, hybrid_hits, stored_corpus, text_corpus
+
+        if ranker == "hybrid":
+            return hybrid_hits(self.index(progress), queries, k, progress)
+        corpus = stored_corpus(self.where) if self.is_index else text_corpus(self.files.texts(self.where))
+        model = self.load() if ranker == "input-embeddings" else None
+        return baseline_hits(ranker, corpus, queries, k, (model, vectors), progress)
+
+
+def _show(found: Sequence[Hits | ExplainedHits], index: Index | None, as_json: bool) -> None:
+    if index is not None:
+        notice(index.told())
+    if as_json:
+        engine = {} if index is None else {"engine": index.facts()["engine"], "recall": index.store.searched.recall}
+        results = [one.to_json() | engine for one in found]
+        return show_json(results[0] if len(results) == 1 else {"results": results})
+    for one in found:
+        show_lines(one.lines())

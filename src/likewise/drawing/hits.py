@@ -1,0 +1,106 @@
+"""Hits of a search as HTML and as lines; explained ones with their words coloured by what they make of the score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from rich.style import Style
+from rich.text import Text
+
+from likewise.drawing.colours import WHITE_INK_FROM, strength, strongest
+from likewise.drawing.terminal import coloured_text
+from likewise.drawing.text import one_line
+
+STYLE = """
+.likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }
+.likewise-hits > li { border-top: 1px solid var(--line, #d0d7de); padding: .8rem 0; display: grid;
+  grid-template-columns: 5.5rem 1fr; gap: .2rem 1rem; }
+.likewise-hits .score { font-variant-numeric: tabular-nums; font-weight: 600; }
+.likewise-hits .id, .likewise-hits .why { color: var(--soft, #57606a); font-size: .88em; overflow-wrap: anywhere; }
+.likewise-hits p { margin: 0 0 .3rem; overflow-wrap: anywhere; }
+.likewise-hits mark { color: inherit; border-radius: .2em; padding: 0 .1em; background: none; }
+.likewise-hits mark.p { background: rgb(178 24 43 / var(--s)); }
+.likewise-hits mark.n { background: rgb(33 102 172 / var(--s)); }
+.likewise-hits mark.x { color: #fff; }
+.likewise-hits i { font-style: normal; font-variant-numeric: tabular-nums; }
+"""
+
+
+@dataclass(frozen=True)
+class DrawnHit:
+    """What is shown of a hit: words as (start, end, share), strongest pairs, and what puts it above the next."""
+
+    id: str
+    score: float
+    text: str
+    words: Sequence[tuple[int, int, float]] = ()
+    pairs: Sequence[tuple[str, str, float]] = ()
+    reasons: Sequence[tuple[str, float]] = ()
+
+
+def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
+    """A list of hits; colours have one scale, so that they compare across hits.
+
+    >>> hit = DrawnHit("7", 0.5, "A <b> cat", [(6, 9, 0.4)], [("cats", "cat", 0.4)], [])
+    >>> "&lt;b&gt; <mark" in hits_fragment("cats", "minilm", [hit])
+    True
+    """
+    scale = strongest([share for hit in hits for *_, share in hit.words])
+    items = "".join(_item(place, hit, scale) for place, hit in enumerate(hits, start=1))
+    colours = " Red words raise the score, blue ones lower it; hover for the share." if items and hits[0].words else ""
+    note = f"{escape(ranker)}.{colours}"
+    return (
+        f"<div><style>{STYLE}</style><p><b dir=auto>{escape(query)}</b> <span class=why>{note}</span></p>"
+        f"<ol class=likewise-hits>{items}</ol></div>\n"
+    )
+
+
+def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> str:
+    """A text, escaped, with its words (start, end, share) coloured.
+
+    >>> marked("a cat", [(2, 5, -1.0)], 1.0)
+    'a <mark class="n x" style="--s:1" title="-1.0000">cat</mark>'
+    """
+    parts, done = [], 0
+    for start, end, share in sorted(words):
+        if start < done or end <= start:
+            continue  # several tokens of one letter: the first carries the colour
+        size = strength(share, scale)
+        kind = ("n" if share < 0 else "p") + (" x" if size > WHITE_INK_FROM else "")
+        parts.append(escape(text[done:start]))
+        parts.append(
+            f'<mark class="{kind}" style="--s:{size:.3g}" title="{share:+.4f}">{escape(text[start:end])}</mark>'
+        )
+        done = end
+    return "".join(parts) + escape(text[done:])
+
+
+def _item(place: int, hit: DrawnHit, scale: float) -> str:
+    pairs = ", ".join(f"{escape(left)} × {escape(right)} <i>{value:+.3f}</i>" for left, right, value in hit.pairs)
+    above = ", ".join(f"{escape(name)} <i>{value:+.3f}</i>" for name, value in hit.reasons)
+    reasons = f"<p class=why>above the next by: {above}</p>" if above else ""
+    strongest_pairs = f"<p class=why>{pairs}</p>" if pairs else ""
+    return (
+        f"<li><div><span class=score>{place}. {hit.score:.4f}</span><br><span class=id>{escape(hit.id)}</span></div>"
+        f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{strongest_pairs}{reasons}</div></li>\n"
+    )
+
+
+def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
+    """The same list for a terminal.
+
+    >>> print(hits_lines("cats", "minilm", [DrawnHit("7", 0.5, "A cat.")])[1].plain)
+     1  0.5000  7  A cat.
+    """
+    scale = strongest([share for hit in hits for *_, share in hit.words])
+    lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
+    for place, hit in enumerate(hits, start=1):
+        head = Text(f"{place:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
+        lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
+        pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {value:+.3f}" for left, right, value in hit.pairs)
+        above = ", ".join(f"{one_line(name)} {value:+.3f}" for name, value in hit.reasons)
+        notes = {"pairs": pairs, "above the next by": above}
+        lines += [Text(f"      {name}: {note}", Style(dim=True)) for name, note in notes.items() if note]
+    return lines if hits else [*lines, Text("no hits")]

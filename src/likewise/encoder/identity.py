@@ -1,0 +1,31 @@
+"""What a vector depends on beside its text: written into manifests, compared before vectors are mixed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from likewise.encoder.encoder import Encoder
+
+
+def identity(encoder: Encoder) -> dict[str, Any]:
+    """The model's name, hashes and reading as plain JSON.
+
+    >>> identity(Encoder.load("minilm", device="cpu"))["pooling"]
+    'mean'
+    """
+    facts = {
+        "model": encoder.name,
+        "model_sha256": encoder.hash,
+        "config_sha256": encoder.config_hash,
+        "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
+        "dense_sha256": encoder.heads_hash,
+        **asdict(encoder.reading),
+        "max_tokens": encoder.tokenizer.limit,
+        "normalizes": encoder.recipe.normalizes,
+        "include_prompt": encoder.recipe.include_prompt,
+        "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
+    }
+    return dict(json.loads(json.dumps(facts)))  # as it will be read back: tuples are lists there

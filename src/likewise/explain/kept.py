@@ -1,0 +1,100 @@
+"""Kept contributions: what a text's words add to its vector, computed once and found again by the text's hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.encoder import Encoder
+from likewise.encoder.identity import identity
+from likewise.explain.contributions import Contributions
+from likewise.explain.settings import Settings
+from likewise.explain.texts import Prompted, contribution_stream
+from likewise.explain.units import Unit
+from likewise.progress import Progress, Ticker
+
+FORMAT = 1
+MOST_BYTES = 2**28
+"""What the folder may take; beyond, the files used longest ago go first."""
+
+IRRELEVANT = ("memory", "seed")
+"""Settings that contributions by bilrp do not depend on."""
+
+
+@dataclass(frozen=True)
+class KeptContributions:
+    """Contributions by bilrp, kept in a folder as one file a text."""
+
+    encoder: Encoder
+    settings: Settings
+    folder: Path
+    most_bytes: int = MOST_BYTES
+
+    def of(self, texts: Sequence[Prompted], progress: Progress | None = None) -> list[Contributions]:
+        """The contributions of each text; those not yet kept are computed together."""
+        unique = list(dict.fromkeys(texts))
+        found = {text: one for text in unique if (one := self._read(text)) is not None}
+        new = [text for text in unique if text not in found]
+        ticker = Ticker(progress, len(new), "explained texts")
+        for place, one in contribution_stream(self.encoder, new, "bilrp", self.settings):
+            found[new[place]] = one
+            self._write(new[place], one)
+            ticker.add()
+        ticker.close()
+        if new:
+            self._prune()
+        return [found[text] for text in texts]
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        chosen = {name: value for name, value in asdict(self.settings).items() if name not in IRRELEVANT}
+        width = str(self.encoder.anatomy.dtype)
+        return {"format": FORMAT, "dtype": width, "settings": chosen} | identity(self.encoder)
+
+    def _path(self, text: Prompted) -> Path:
+        facts = json.dumps([self._identity, asdict(text)], sort_keys=True, default=str)
+        return self.folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.npz"
+
+    def _read(self, text: Prompted) -> Contributions | None:
+        path = self._path(text)
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in ("values", "bias", "vector")}
+                facts = json.loads(stored["facts"].tobytes())
+            units = tuple(
+                Unit(name, start, end, tuple(places), kind) for name, start, end, places, kind in facts["units"]
+            )
+            os.utime(path)
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            return None  # not there, or damaged: it is computed (again)
+        return Contributions(facts["text"], units, **arrays, truncated=facts["truncated"], ids=tuple(facts["ids"]))
+
+    def _write(self, text: Prompted, one: Contributions) -> None:
+        units = [(unit.text, unit.start, unit.end, unit.tokens, unit.kind) for unit in one.units]
+        facts = {"text": one.text, "units": units, "truncated": one.truncated, "ids": one.ids}
+        data = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        path = self._path(text)
+        beside = path.with_suffix(f".{os.getpid()}.draft")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as stream:
+            np.savez(stream, values=one.values, bias=one.bias, vector=one.vector, facts=data)
+        beside.replace(path)
+
+    def _prune(self) -> None:
+        """Keep the folder in its bounds."""
+        files = sorted(((path.stat(), path) for path in self.folder.glob("*.npz")), key=lambda item: item[0].st_mtime)
+        excess = sum(facts.st_size for facts, _ in files) - self.most_bytes
+        for facts, path in files:
+            if excess <= 0:
+                break
+            path.unlink(missing_ok=True)
+            excess -= facts.st_size

@@ -1,0 +1,94 @@
+"""The interface of what keeps an index: a folder on this machine, or Milvus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One text that a query found.
+
+    >>> Hit("7", "A cat sat.", 0.5).score
+    0.5
+    """
+
+    id: str
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Searched:
+    """How a store searches, as it is told to the user."""
+
+    engine: str
+    """exact, hnsw, ivf, or the name of Milvus's index"""
+    recall: float | None = None
+    """the share of the true ten best that it finds, measured on a sample; None for an exact search"""
+    note: str = ""
+    """one line for the user: why this engine, or that it fell back to another"""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """Some rows: their ids, their texts and their vectors (n, d)."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    vectors: Vectors
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Writer(Protocol):
+    """One change of a store. Nothing that it appends may be lost once ``commit`` has returned."""
+
+    def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
+        """The places of the rows that are not stored yet; an id stored with another text raises DataError."""
+
+    def append(self, rows: StoredRows) -> None:
+        """Put rows behind the others."""
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Take rows out; an unknown id raises DataError before any is taken."""
+
+    def commit(self) -> None:
+        """Make the change the present state."""
+
+
+class Store(Protocol):
+    """Vectors of one model with their texts and ids. Vectors are compared by inner product."""
+
+    @property
+    def address(self) -> str:
+        """Where it is, as the user wrote it."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the vectors depend on, as it was given when the store was made; plain JSON."""
+
+    @property
+    def searched(self) -> Searched:
+        """How it searches."""
+
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
+        """The k best rows for each query vector (q, d), best first, with exact scores."""
+
+    def windows(self) -> Iterator[StoredRows]:
+        """All rows, in order of their adding, some thousands at a time."""
+
+    def writer(self) -> AbstractContextManager[Writer]:
+        """Begin a change; a second writer gets a UsageError. Without a commit nothing is lost."""

@@ -1,0 +1,141 @@
+"""Files of texts -> indexes: built, added to, or made in passing and kept for the next search."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from likewise.data import SkippedRows, locate
+from likewise.encoder import Encoder
+from likewise.errors import UsageError
+from likewise.paths import user_cache
+from likewise.progress import Progress, tracked
+from likewise.retrieval.baselines import baseline
+from likewise.retrieval.corpus import Corpus
+from likewise.retrieval.hits import Hits
+from likewise.retrieval.hybrid import Hybrid
+from likewise.retrieval.index import Index, IndexSettings, check_search, open_store
+from likewise.retrieval.manifest import IndexManifest
+from likewise.retrieval.milvus import is_milvus
+from likewise.retrieval.ranker import Ranker, ranked
+from likewise.retrieval.store import Hit
+from likewise.studies.encoding import TextSource
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """A file's index, how many bad rows were passed over, and whether it was there already."""
+
+    index: Index
+    skipped: SkippedRows
+    kept: bool = False
+
+
+def index_file(
+    encoder: Encoder,
+    source: TextSource,
+    where: str | Path,
+    settings: IndexSettings,
+    *,
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> IndexedFile:
+    """Build the index of a file; the same call again goes on where it stopped, or finds it done.
+
+    The file is read through once before, so that a bad row is told before hours of work and not after.
+    """
+    name = fingerprint(source)
+    if not is_milvus(str(where)) and not replace:
+        present = IndexManifest.read(Path(where))
+        if present is not None and (present.source, present.settings) == (name, settings.stored(encoder)):
+            return IndexedFile(Index.open(where, encoder), SkippedRows(), kept=True)
+        if present is not None:
+            raise UsageError(
+                f"{where} already holds an index of other texts or settings; use --add, --replace or another --out"
+            )
+    skipped, total = checked(source, progress)
+    index = Index.build(
+        encoder, source.read(), where, settings, source=name, replace=replace, total=total, progress=progress
+    )
+    return IndexedFile(index, skipped)
+
+
+def add_file(index: Index, source: TextSource, prefix: str = "", progress: Progress | None = None) -> SkippedRows:
+    """Add a file's texts to an index, all of them or none; the same call again goes on where it stopped."""
+    skipped, _ = checked(source, progress)
+    items = ((prefix + name, text) for name, text in source.read())
+    index.add(items, source=f"{prefix} {fingerprint(source)}", progress=progress)
+    return skipped
+
+
+def cached_index(
+    encoder: Encoder, source: TextSource, settings: IndexSettings, progress: Progress | None = None
+) -> IndexedFile:
+    """The index of a file, made at the first search and found again by the file's content and all settings."""
+    facts = json.dumps([fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
+    folder = user_cache() / "indexes" / hashlib.sha256(facts.encode()).hexdigest()[:32]
+    return index_file(encoder, source, folder, settings, progress=progress)
+
+
+def checked(source: TextSource, progress: Progress | None = None) -> tuple[SkippedRows, int]:
+    """Read a file through: the bad rows that are passed over, and the number of good ones."""
+    skipped = SkippedRows()
+    total = sum(1 for _ in tracked(source.read(skipped), progress, note="rows checked"))
+    return skipped, total
+
+
+def fingerprint(source: TextSource) -> str:
+    """A hash of a file's bytes and of how they are read."""
+    with locate(source.file, source.data_dir).open("rb") as stream:
+        content = hashlib.file_digest(stream, "sha256").hexdigest()
+    facts = json.dumps([content, asdict(source.columns), source.skip_bad])
+    return hashlib.sha256(facts.encode()).hexdigest()
+
+
+def stored_corpus(where: str | Path) -> Corpus:
+    """The texts of an index, without loading its model."""
+    store = open_store(where)
+    return Corpus.of((name, text) for rows in store.windows() for name, text in zip(rows.ids, rows.texts, strict=True))
+
+
+def text_corpus(source: TextSource) -> Corpus:
+    """The texts of a file."""
+    return Corpus.of(source.read())
+
+
+def baseline_hits(
+    name: str,
+    corpus: Corpus,
+    queries: Sequence[str],
+    k: int,
+    given: tuple[Encoder | None, Path | None] = (None, None),
+    progress: Progress | None = None,
+) -> list[Hits]:
+    """The k best texts for each query by a baseline; ``given`` are the encoder or the vectors that some need."""
+    ranker = baseline(name, corpus.texts, encoder=given[0], vectors=given[1])
+    return ranked_hits(ranker, corpus, queries, k, progress)
+
+
+def hybrid_hits(index: Index, queries: Sequence[str], k: int, progress: Progress | None = None) -> list[Hits]:
+    """The k best texts for each query by BM25 and the model together."""
+    corpus = index.corpus()
+    return ranked_hits(Hybrid([baseline("bm25", corpus.texts), index]), corpus, queries, k, progress)
+
+
+def ranked_hits(
+    ranker: Ranker, corpus: Corpus, queries: Sequence[str], k: int, progress: Progress | None = None
+) -> list[Hits]:
+    """The k best texts for each query by any ranker of a corpus."""
+    check_search(queries, k)
+    found = ranked(ranker, queries, k, progress)
+    return [
+        Hits(query, tuple(_hit(corpus, row, score) for row, score in zip(rows, scores, strict=True)), ranker.name)
+        for query, rows, scores in zip(queries, found.rows.tolist(), found.scores.tolist(), strict=True)
+    ]
+
+
+def _hit(corpus: Corpus, row: int, score: float) -> Hit:
+    return Hit(corpus.ids[row], corpus.texts[row], score)
