@@ -27,7 +27,6 @@ from likewise.errors import UsageError
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.retrieval.recall import RetrievalTable
-    from likewise.studies.retrieval_grid import RetrievalGrid
 
 LAYER_HELP = "A layer (0 is the embeddings, -1 the last), several as 1,6 to average, first-last, or all: each of them."
 
@@ -143,7 +142,7 @@ def _tell(file: str, table: RetrievalTable) -> None:
         notice(f"{file}: texts cut at the limit: {cut}")
     kept = [name for name, result in zip(table.names, table.results, strict=True) if result.kept]
     if kept:
-        notice(f"kept from before ({len(kept)} of {len(table.results)}; --fresh computes anew): {', '.join(kept)}")
+        notice(f"kept from before ({len(kept)} of {len(table.results)}; --fresh computes anew): {'; '.join(kept)}")
 
 
 def _write(table: RetrievalTable, facts: dict[str, Any], began: float, out: Path) -> None:

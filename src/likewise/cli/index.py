@@ -32,6 +32,7 @@ FIXED = (
 
 @with_settings
 def index(
+    context: typer.Context,
     encoder: EncoderSettings,
     reading: ReadingSettings,
     run: RunSettings,
@@ -64,7 +65,7 @@ def index(
     if file is not None and not add:
         found = _build(encoder.load(run, reading), files, (file, where, replace), options, out)
     else:
-        refuse_given(FIXED, "an index that is there: it keeps the settings it was made with")
+        refuse_given(context, FIXED, "an index that is there: it keeps the settings it was made with")
         found = _changed(where, run, files, file, delete, prefix)
     _show(found, as_json)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,9 +22,9 @@ from likewise.cli.settings import (
     with_settings,
 )
 from likewise.errors import UsageError
+from likewise.progress import Progress
 
 if TYPE_CHECKING:
-    from likewise.encoder import Encoder
     from likewise.retrieval import Hits, Index
     from likewise.studies.searching import ExplainedHits
 
@@ -33,6 +34,7 @@ MADE_BY = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
 
 @with_settings
 def search(
+    context: typer.Context,
     where: Annotated[
         str, typer.Argument(help="An index folder, a Milvus address, or a file of texts, which is indexed in passing.")
     ],
@@ -62,7 +64,7 @@ def search(
         raise UsageError("only the model's own scores can be explained; leave --ranker or --explain out")
     if html is not None and len(queries) > 1:
         raise UsageError("--html shows one query; give one, or leave --html out")
-    place = _Place(where, encoder, reading, run, files, options)
+    place = _Place(where, encoder, reading, run, files, options, context)
     found: Sequence[Hits | ExplainedHits]
     with progress_bar() as progress:
         if ranker != "dense":
@@ -78,51 +80,50 @@ def search(
     _show(found, index, as_json)
 
 
+@dataclass(frozen=True)
 class _Place:
     """What is searched, opened only as far as a ranker needs it."""
 
-    def __init__(
-        self,
-        where: str,
-        encoder: EncoderSettings,
-        reading: ReadingSettings,
-        run: RunSettings,
-        files: FileSettings,
-        options: IndexOptions,
-    ) -> None:
+    where: str
+    encoder: EncoderSettings
+    reading: ReadingSettings
+    run: RunSettings
+    files: FileSettings
+    options: IndexOptions
+    context: typer.Context
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it is an index, and not a file of texts."""
         from likewise.retrieval.milvus import is_milvus
-        from likewise.retrieval.pointers import place_of
 
-        self.where, self.files, self.options, self.run = place_of(where), files, options, run
-        self.encoder, self.reading = encoder, reading
-        self.is_index = is_milvus(self.where) or Path(self.where).is_dir()
+        return is_milvus(self.where) or Path(self.where).is_dir()
 
-    def load(self) -> Encoder:
-        """The model that the options name."""
-        return self.encoder.load(self.run, self.reading)
-
-    def index(self, progress: Any) -> Index:
+    def index(self, progress: Progress) -> Index:
         """The index itself, or the kept one of a file."""
         from likewise.retrieval import Index
         from likewise.studies.indexing import cached_index
 
         if self.is_index:
-            refuse_given(MADE_BY, "an index: it keeps the settings it was made with")
-            model: Encoder | None = self.load() if given(*READ_BY) else None
+            refuse_given(self.context, MADE_BY, "an index: it keeps the settings it was made with")
+            model = self.encoder.load(self.run, self.reading) if given(self.context, READ_BY) else None
             return Index.open(self.where, model, load=self.run.load)
-        done = cached_index(self.load(), self.files.texts(self.where), self.options.settings(), progress)
+        model = self.encoder.load(self.run, self.reading)
+        done = cached_index(model, self.files.texts(self.where), self.options.settings(), progress)
         if done.skipped.count:
             notice(str(done.skipped))
         return done.index
 
-    def ranked(self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Any) -> list[Hits]:
+    def ranked(
+        self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Progress
+    ) -> list[Hits]:
         """Hits by a baseline, for which no vector is needed, or by baseline and model together."""
         from likewise.studies.indexing import baseline_hits, hybrid_hits, stored_corpus, text_corpus
 
         if ranker == "hybrid":
             return hybrid_hits(self.index(progress), queries, k, progress)
         corpus = stored_corpus(self.where) if self.is_index else text_corpus(self.files.texts(self.where))
-        model = self.load() if ranker == "input-embeddings" else None
+        model = self.encoder.load(self.run, self.reading) if ranker == "input-embeddings" else None
         return baseline_hits(ranker, corpus, queries, k, (model, vectors), progress)
 
 

@@ -218,19 +218,17 @@ def _options(kind: Any) -> list[inspect.Parameter]:
     ]
 
 
-def given(*names: str) -> list[str]:
+def given(context: typer.Context, names: Sequence[str]) -> list[str]:
     """Which of these options the user wrote on the command line, as they are written there."""
-    from click import get_current_context
-    from click.core import ParameterSource
-
-    context = get_current_context()
-    found = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    return [f"--{name.replace('_', '-')}" for name in found]
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return [
+        f"--{name.replace('_', '-')}" for name, source in sources.items() if source and source.name == "COMMANDLINE"
+    ]
 
 
-def refuse_given(names: Sequence[str], by: str) -> None:
+def refuse_given(context: typer.Context, names: Sequence[str], by: str) -> None:
     """Say that an option would go unheard."""
-    if found := given(*names):
+    if found := given(context, names):
         raise UsageError(f"{found[0]} does not go with {by}; leave it out")
 
 

@@ -30,20 +30,22 @@ STYLE = """
 
 @dataclass(frozen=True)
 class DrawnHit:
-    """What is shown of a hit: words as (start, end, share), strongest pairs, and what puts it above the next."""
+    """What is shown of a hit: words as (start, end, share), strongest pairs, its lead over the next and by what."""
 
     id: str
     score: float
     text: str
     words: Sequence[tuple[int, int, float]] = ()
     pairs: Sequence[tuple[str, str, float]] = ()
+    lead: float = 0.0
+    """over the next hit"""
     reasons: Sequence[tuple[str, float]] = ()
 
 
 def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
     """A list of hits; colours have one scale, so that they compare across hits.
 
-    >>> hit = DrawnHit("7", 0.5, "A <b> cat", [(6, 9, 0.4)], [("cats", "cat", 0.4)], [])
+    >>> hit = DrawnHit("7", 0.5, "A <b> cat", [(6, 9, 0.4)], [("cats", "cat", 0.4)])
     >>> "&lt;b&gt; <mark" in hits_fragment("cats", "minilm", [hit])
     True
     """
@@ -80,7 +82,7 @@ def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> 
 def _item(place: int, hit: DrawnHit, scale: float) -> str:
     pairs = ", ".join(f"{escape(left)} × {escape(right)} <i>{value:+.3f}</i>" for left, right, value in hit.pairs)
     above = ", ".join(f"{escape(name)} <i>{value:+.3f}</i>" for name, value in hit.reasons)
-    reasons = f"<p class=why>above the next by: {above}</p>" if above else ""
+    reasons = f"<p class=why>above the next by <i>{hit.lead:.4f}</i>: {above}</p>" if above else ""
     strongest_pairs = f"<p class=why>{pairs}</p>" if pairs else ""
     return (
         f"<li><div><span class=score>{place}. {hit.score:.4f}</span><br><span class=id>{escape(hit.id)}</span></div>"
@@ -101,6 +103,6 @@ def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
         lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
         pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {value:+.3f}" for left, right, value in hit.pairs)
         above = ", ".join(f"{one_line(name)} {value:+.3f}" for name, value in hit.reasons)
-        notes = {"pairs": pairs, "above the next by": above}
+        notes = {"pairs": pairs, f"above the next by {hit.lead:.4f}": above}
         lines += [Text(f"      {name}: {note}", Style(dim=True)) for name, note in notes.items() if note]
     return lines if hits else [*lines, Text("no hits")]

@@ -84,6 +84,9 @@ class Index:
     ['3', '1']
     """
 
+    floor = -np.inf
+    """a cosine of 0 does not mean that there is nothing in common"""
+
     def __init__(self, encoder: Encoder, store: Store) -> None:
         self.encoder, self.store = encoder, store
 

@@ -27,6 +27,10 @@ class Ranker(Protocol):
     def name(self) -> str:
         """What tables call it."""
 
+    @property
+    def floor(self) -> float:
+        """The score of a text that has nothing in common with the query; -inf where no score says that."""
+
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
         """The scores of all texts for each query, block by block, in bounded memory."""
 

@@ -131,11 +131,10 @@ def ranked_hits(
     """The k best texts for each query by any ranker of a corpus."""
     check_search(queries, k)
     found = ranked(ranker, queries, k, progress)
-    return [
-        Hits(query, tuple(_hit(corpus, row, score) for row, score in zip(rows, scores, strict=True)), ranker.name)
-        for query, rows, scores in zip(queries, found.rows.tolist(), found.scores.tolist(), strict=True)
-    ]
-
-
-def _hit(corpus: Corpus, row: int, score: float) -> Hit:
-    return Hit(corpus.ids[row], corpus.texts[row], score)
+    results = []
+    for query, rows, scores in zip(queries, found.rows.tolist(), found.scores.tolist(), strict=True):
+        # A text that has nothing in common with the query is no hit.
+        pairs = [(row, score) for row, score in zip(rows, scores, strict=True) if score > ranker.floor]
+        hits = tuple(Hit(corpus.ids[row], corpus.texts[row], score) for row, score in pairs)
+        results.append(Hits(query, hits, ranker.name))
+    return results

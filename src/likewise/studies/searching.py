@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,15 @@ class ExplainedHit:
 
     @property
     def pairs(self) -> list[tuple[str, str, float]]:
-        """The strongest pairs of a query unit and a unit of the text."""
-        return [(left.text, right.text, value) for left, right, value in self.explanation.strongest(STRONGEST)]
+        """The strongest pairs of a query unit and a unit of the text, special tokens left out."""
+        every = self.explanation.strongest(self.explanation.relevance.size)
+        words = (pair for pair in every if pair[0].kind == pair[1].kind == "text")
+        return [(left.text, right.text, value) for left, right, value in islice(words, STRONGEST)]
+
+    @property
+    def lead(self) -> float:
+        """How much higher than the next hit it scores; 0 where there is none."""
+        return 0.0 if self.above_next is None else self.above_next.difference
 
     @property
     def reasons(self) -> list[tuple[str, float]]:
@@ -92,7 +99,7 @@ class ExplainedHits:
     def drawn(self) -> list[DrawnHit]:
         """What the drawing room takes."""
         return [
-            DrawnHit(one.hit.id, one.hit.score, one.hit.text, one.words, one.pairs, one.reasons)
+            DrawnHit(one.hit.id, one.hit.score, one.hit.text, one.words, one.pairs, one.lead, one.reasons[:STRONGEST])
             for one in self.explained
         ]
 
