@@ -19,7 +19,7 @@ import pytest
 import likewise
 
 PUBLIC = {
-    "likewise": ["Encoder", "Explanation", "__version__"],
+    "likewise": ["Encoder", "Explanation", "Index", "__version__"],
     "likewise.encoder": ["Encoded", "Encoder"],
     "likewise.explain": [
         "Comparison",
@@ -32,6 +32,7 @@ PUBLIC = {
         "explain",
         "explain_many",
     ],
+    "likewise.retrieval": ["Corpus", "Hit", "Hits", "Index", "IndexSettings"],
     "likewise.grammar": ["Grammar", "ParsedText", "Word", "align", "roles"],
     "likewise.data": [
         "GUESSED",
