@@ -2,6 +2,15 @@
 
 from likewise.data.columns import GUESSED, Columns
 from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
+from likewise.data.judgements import (
+    JudgedFiles,
+    Judgement,
+    Query,
+    beir_files,
+    read_documents,
+    read_qrels,
+    read_queries,
+)
 from likewise.data.locations import locate
 from likewise.data.mixtures import mixed_pairs
 from likewise.data.readers import (
@@ -16,17 +25,24 @@ from likewise.data.skipped import SkippedRows
 __all__ = [
     "GUESSED",
     "Columns",
+    "JudgedFiles",
+    "Judgement",
     "LabelledPair",
     "LabelledText",
     "Pair",
+    "Query",
     "ScoredPair",
     "SkippedRows",
     "Text",
+    "beir_files",
     "locate",
     "mixed_pairs",
+    "read_documents",
     "read_labelled_pairs",
     "read_labelled_texts",
     "read_pairs",
+    "read_qrels",
+    "read_queries",
     "read_scored_pairs",
     "read_texts",
 ]

@@ -95,8 +95,17 @@ def guess(role: str, present: Sequence[str], taken: Collection[str] = ()) -> str
     >>> guess("left", ["id", "Sentence 1", "Sentence 2"])
     'Sentence 1'
     """
+    return usual_column(USUAL_NAMES[role], present, taken)
+
+
+def usual_column(usual: Sequence[str], present: Sequence[str], taken: Collection[str] = ()) -> str | None:
+    """The present column of the first usual name that there is, or None; case and punctuation do not count.
+
+    >>> usual_column(["query-id", "qid"], ["Query ID", "score"])
+    'Query ID'
+    """
     by_key = {_key(name): name for name in reversed(present) if name not in taken}
-    return next((by_key[_key(usual)] for usual in USUAL_NAMES[role] if _key(usual) in by_key), None)
+    return next((by_key[_key(name)] for name in usual if _key(name) in by_key), None)
 
 
 def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, place: Place) -> dict[str, str]:

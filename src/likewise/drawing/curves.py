@@ -14,71 +14,171 @@ from likewise.drawing.fonts import drawable, literal
 
 Series = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
 STYLES = ("-", "--", ":")
-LETTER_HEIGHT = 0.055
-"""How far apart two names must stand, as a share of the axis's height."""
+MARKERS = ("o", "s", "^")
+LINE_INCHES = 0.155
+"""How far apart two names must stand."""
+HEIGHT, ROOM = 3.6, 0.9
+"""The height of a figure in inches, and what of it its title and its axis take."""
+SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)
+"""Ticks of an axis of shares."""
 
 
 def curves(x: ArrayLike, series: Mapping[str, Series], labels: tuple[str, str], title: str = "", ax: Any = None) -> Any:
     """Lines of (values, low, high), each (n,), over x (n,); low and high bound a band or are None.
 
+    A new figure is as high as the lines' names need.
+
     >>> axes = curves([0, 1], {"mean": ([1, 2], [0, 1], [2, 3]), "max": ([2, 4], None, None)}, ("layer", "value"))
     >>> len(axes.lines), len(axes.collections)
     (2, 1)
     """
-    ax = axes_or_new(ax, (5.4, 3.6))
-    across = np.asarray(x, dtype=float)
+    ax = _begun(ax, len(series))
+    _lines(ax, np.asarray(x, dtype=float), series)
+    _names(ax, list(series), labels, title)
+    return ax
+
+
+def share_curves(
+    x: ArrayLike,
+    series: Mapping[str, Series],
+    count: int,
+    labels: tuple[str, str],
+    title: str = "",
+    ax: Any = None,
+) -> Any:
+    """Lines of shares of ``count`` cases, from 0 to 1, over x > 0 that runs by factors.
+
+    Shares are drawn by their odds, so that 0.99 and 0.999 lie as far apart as 0.9 and 0.99. Names stand at the end
+    of the lines where they are told apart best.
+
+    >>> axes = share_curves([1, 10], {"bm25": ([0.9, 1.0], None, None)}, 100, ("k", "recall"))
+    >>> axes.get_xscale(), axes.get_yscale(), [label.get_text() for label in axes.get_yticklabels()][-1]
+    ('log', 'logit', '1')
+    """
+    ax, across, edge = _begun(ax, len(series)), np.asarray(x, dtype=float), 0.5 / max(count, 1)
+    # Shares of 0 and 1 have no odds; they stand at half a case from them.
+    inside = {
+        name: [None if end is None else np.clip(end, edge, 1 - edge) for end in ends] for name, ends in series.items()
+    }
+    _lines(ax, across, inside)
+    ax.set_xscale("log")
+    ax.set_xticks(across, [f"{tick:g}" for tick in across])
+    ax.set_xticks([], minor=True)
+    _odds_axis(ax, [end for ends in inside.values() for end in ends if end is not None], edge)
+    starts, ends = (_slots(ax, [_finite(line)[place] for line in ax.lines[-len(series) :]]) for place in (0, -1))
+    if starts > ends:
+        ax.yaxis.tick_right()
+        ax.yaxis.set_label_position("right")
+    _names(ax, list(series), labels, title, at_start=starts > ends)
+    return ax
+
+
+def _begun(ax: Any, count: int) -> Any:
+    return axes_or_new(ax, (5.4, max(HEIGHT, ROOM + 1.1 * LINE_INCHES * count)))
+
+
+def _lines(ax: Any, across: NDArray[np.float64], series: Mapping[str, Sequence[ArrayLike | None]]) -> None:
     for place, (values, low, high) in enumerate(series.values()):
         style = STYLES[place // len(PALETTE) % len(STYLES)]
         heights = np.asarray(values, dtype=float)
         if low is not None and high is not None:
             bounds = (np.asarray(low, dtype=float), np.asarray(high, dtype=float))
             ax.fill_between(across, *bounds, color=_colour(place), alpha=0.15, linewidth=0)
-        marker = "o" if len(across) <= 30 else None
+        marker = MARKERS[place // len(PALETTE) % len(MARKERS)] if len(across) <= 30 else None
         ax.plot(across, heights, style, color=_colour(place), linewidth=1.8, marker=marker, markersize=3)
-    _end_names(ax, list(series))
-    ax.set_xlabel(drawable(labels[0], 60), **literal())
-    ax.set_ylabel(drawable(labels[1], 60), **literal())
-    ax.set_title(drawable(title, 90), fontsize=10, **literal())
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#e5e5e5", linewidth=0.6)
-    ax.set_axisbelow(True)
-    return ax
+
+
+def _odds_axis(ax: Any, drawn: Sequence[ArrayLike], edge: float) -> None:
+    """Shares by their odds, named; the edges stand for 0 and 1."""
+    ax.set_yscale("logit")
+    low, high = (float(find(np.asarray(drawn, dtype=float))) for find in (np.nanmin, np.nanmax))
+    names = {edge: "0", 1 - edge: "1"} | {tick: f"{tick:g}" for tick in SHARES if 1.5 * edge < tick < 1 - 1.5 * edge}
+    around = _odds(np.array([low, high])) + np.array([-0.35, 0.35])
+    shown = {tick: name for tick, name in sorted(names.items()) if around[0] <= _odds(tick) <= around[1]}
+    ax.set_yticks(list(shown), list(shown.values()))
+    ax.set_yticks([], minor=True)
+    ax.set_ylim(*(1 / (1 + np.exp(-around))))
+
+
+def _odds(share: Any) -> Any:
+    return np.log(share / (1 - share))
 
 
 def _colour(place: int) -> str:
     return PALETTE[place % len(PALETTE)]
 
 
-def _end_names(ax: Any, names: Sequence[str]) -> None:
-    """A line's name at its last point, moved where it would cover another: no legend to look up."""
-    points = [_last(line) for line in ax.lines[-len(names) :]] if names else []
-    low, high = ax.get_ylim()
-    heights = [point[1] for point in points]
-    if len(points) > 2 and max(heights) - min(heights) < (high - low) * LETTER_HEIGHT:
+def _names(ax: Any, names: Sequence[str], labels: tuple[str, str], title: str, at_start: bool = False) -> None:
+    """What stands on the axes, and each line's name beside its last point, or its first."""
+    _end_names(ax, names, at_start)
+    ax.set_xlabel(drawable(labels[0], 60), **literal())
+    ax.set_ylabel(drawable(labels[1], 60), **literal())
+    ax.set_title(drawable(title, 90), fontsize=10, **literal())
+    ax.spines[["top", "left" if at_start else "right"]].set_visible(False)
+    ax.grid(axis="y", color="#e5e5e5", linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
+    """A line's name at its end, moved where it would cover another: no legend to look up."""
+    lines = ax.lines[-len(names) :] if names else []
+    points = [_finite(line)[0 if at_start else -1] for line in lines]
+    heights = [_up(ax, point[1]) for point in points]
+    gap = _gap(ax)
+    if len(points) > 2 and max(heights) - min(heights) < gap:
         # All end in one point, where names could not tell them apart.
-        ax.legend(ax.lines[-len(names) :], [drawable(name, 40) for name in names], fontsize=9, frameon=False)
+        ax.legend(lines, [drawable(name, 40) for name in names], fontsize=9, frameon=False)
         return
-    spread = _spread(heights, (high - low) * LETTER_HEIGHT)
-    end = max((point[0] for point in points), default=0.0)
-    for place, (name, height) in enumerate(zip(names, spread, strict=True)):
-        ax.annotate(
-            drawable(name, 40),
-            (end, height),
-            (8, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-            color=_colour(place),
-            annotation_clip=False,
-            **literal(),
-        )
+    placed = _within(_spread(heights, gap), gap)
+    aside = any(abs(one - other) > gap / 2 for one, other in zip(placed, heights, strict=True))
+    end = (min if at_start else max)((point[0] for point in points), default=0.0)
+    for place, name in enumerate(names):
+        _name(ax, drawable(name, 40), (end, points[place][1]), placed[place], place, (aside, at_start))
 
 
-def _last(line: Any) -> tuple[float, float]:
-    """The last point of a line that is a number."""
+def _name(ax: Any, name: str, point: tuple[float, float], height: float, place: int, how: tuple[bool, bool]) -> None:
+    """A name beside the end of its line, ``height`` up the axis; aside there is room for thin leaders to them."""
+    from matplotlib.transforms import blended_transform_factory, offset_copy
+
+    aside, at_start = how
+    side = -1 if at_start else 1
+    beside = blended_transform_factory(ax.transData, ax.transAxes)
+    leader = {"arrowstyle": "-", "color": _colour(place), "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3}
+    ax.annotate(
+        name,
+        point,
+        (point[0], height),
+        textcoords=offset_copy(beside, ax.figure, x=side * (22 if aside else 8), y=0, units="points"),
+        ha="right" if at_start else "left",
+        va="center",
+        fontsize=9,
+        color=_colour(place),
+        annotation_clip=False,
+        arrowprops=leader | {"relpos": (1 if at_start else 0, 0.5)} if aside else None,
+        **literal(),
+    )
+
+
+def _gap(ax: Any) -> float:
+    """How far apart names must stand, as a share of the axis's height."""
+    return float(LINE_INCHES / (ax.figure.get_size_inches()[1] * ax.get_position().height))
+
+
+def _up(ax: Any, height: float) -> float:
+    """How far up the axis a value stands, from 0 to 1."""
+    return float((ax.transScale + ax.transLimits).transform((1, height))[1])
+
+
+def _slots(ax: Any, points: Sequence[Any]) -> int:
+    """How many names would find a place of their own at these points."""
+    return len({round(_up(ax, point[1]) / _gap(ax)) for point in points})
+
+
+def _finite(line: Any) -> list[tuple[float, float]]:
+    """The points of a line that are numbers, at least one."""
     points: NDArray[np.float64] = np.column_stack([line.get_xdata(), line.get_ydata()])
     finite = points[np.isfinite(points).all(1)]
-    return (float(finite[-1, 0]), float(finite[-1, 1])) if len(finite) else (0.0, 0.0)
+    return [(float(across), float(up)) for across, up in finite] or [(0.0, 0.0)]
 
 
 def _spread(heights: Sequence[float], gap: float) -> list[float]:
@@ -98,6 +198,21 @@ def _spread(heights: Sequence[float], gap: float) -> list[float]:
         for rank, which in enumerate(group):
             placed[which] = _middle(heights, group) + (rank - (len(group) - 1) / 2) * gap
     return [placed[which] for which in range(len(heights))]
+
+
+def _within(heights: Sequence[float], gap: float) -> list[float]:
+    """Spread heights moved between 0 and 1, as far as they fit, in the same order and ``gap`` apart."""
+    placed = list(heights)
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    ceiling = max(1.0, gap * (len(order) - 1))
+    for which in reversed(order):
+        placed[which] = min(placed[which], ceiling)
+        ceiling = placed[which] - gap
+    floor = 0.0
+    for which in order:
+        placed[which] = max(placed[which], floor)
+        floor = placed[which] + gap
+    return placed
 
 
 def _middle(heights: Sequence[float], group: Sequence[int]) -> float:

@@ -68,15 +68,15 @@ def replay(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
     if settings.bias == "shared":
         values = _replay_together(encoder, inputs, recorder, settings)
         return Replayed(vectors, values, torch.zeros_like(vectors))
-    if inputs.rows > vectors.shape[-1] and len(inputs.x) == 1:
+    # A backward pass keeps the maps of all layers, so it is none for a text whose maps do not fit.
+    if inputs.rows > vectors.shape[-1] and len(inputs.x) == 1 and recorder.keep_maps:
         return Replayed(vectors, *_replay_backwards(encoder, inputs, recorder, vectors.shape[-1]))
     return Replayed(vectors, *replay_rows(encoder, inputs, recorder))
 
 
 def replay_rows(encoder: Encoder, inputs: Inputs, recorder: Recorder) -> tuple[Tensor, Tensor]:
     """The rows chunk by chunk, the bias row with the last one: (B, R, d) and (B, d)."""
-    batch, length = inputs.counted.shape
-    size = max(1, ROW_TOKENS // (batch * length))
+    size = rows_at_once(inputs.counted)
     found = []
     for first in range(0, inputs.rows + 1, size):
         last = min(first + size, inputs.rows + 1)
@@ -117,13 +117,19 @@ def why_not_shared(encoder: Encoder, length: int, settings: Settings) -> str:
 
 def _replay_backwards(encoder: Encoder, inputs: Inputs, recorder: Recorder, width: int) -> tuple[Tensor, Tensor]:
     """The same contributions by one backward pass per dimension, cheaper where there are more rows than those."""
-
-    def vector(x: Tensor) -> Tensor:
-        return encoder.vectors_from(x[:, None], inputs.counted, Replay(recorder))[:, 0]
-
     bias_row = torch.zeros_like(inputs.x)[:, None]
     bias = encoder.vectors_from(bias_row, inputs.counted, ReplayWithBiasRow(recorder))[:, 0]
-    return backward_products(vector, inputs, inputs.x, width), bias
+    # Rows see nothing of each other, so each pulls back a dimension of its own, and all share the maps: vmap copies them.
+    size = min(width, rows_at_once(inputs.counted))
+    value, pull_rows_back = torch.func.vjp(
+        lambda rows: encoder.vectors_from(rows, inputs.counted, Replay(recorder)), bias_row.expand(-1, size, -1, -1)
+    )
+
+    def pull_back(some: Tensor) -> Tensor:
+        gradients: Tensor = pull_rows_back(some[None].to(value.dtype))[0]
+        return gradients[0]
+
+    return backward_products(pull_back, inputs, width, size), bias
 
 
 def jacobian_products(vector_of: Callable[[Inputs], Function], inputs: Inputs, points: Tensor, width: int) -> Tensor:
@@ -134,30 +140,42 @@ def jacobian_products(vector_of: Callable[[Inputs], Function], inputs: Inputs, p
     if inputs.rows <= width:
         return forward_products(vector_of(inputs), inputs, points)
     texts = [(inputs.text(place), points[place : place + 1]) for place in range(len(points))]
-    return torch.cat([backward_products(vector_of(one), one, point, width) for one, point in texts])
+    return torch.cat([_live_backwards(vector_of(one), one, point, width) for one, point in texts])
 
 
 def forward_products(vector: Function, inputs: Inputs, points: Tensor) -> Tensor:
     """By forward mode, all texts at once, since none sees another: (B, R, d)."""
-    size = max(1, ROW_TOKENS // points[..., 0].numel())
+    size = rows_at_once(inputs.counted)
     along = torch.func.vmap(lambda row: torch.func.jvp(vector, (points,), (row,))[1], in_dims=1, out_dims=1)
     starts = range(0, inputs.rows, size)
     return torch.cat([along(inputs.part(first, min(first + size, inputs.rows))) for first in starts], dim=1)
 
 
-def backward_products(vector: Function, inputs: Inputs, point: Tensor, width: int) -> Tensor:
-    """One text by backward passes: (1, R, d)."""
-    size = max(1, ROW_TOKENS // point.shape[1])
+def _live_backwards(vector: Function, inputs: Inputs, point: Tensor, width: int) -> Tensor:
+    """One text by backward passes through one graph: (1, R, d)."""
+    value, pull_point_back = torch.func.vjp(vector, point)[:2]
+
+    def pull_back(some: Tensor) -> Tensor:
+        (gradients,) = torch.func.vmap(pull_point_back)(some[:, None].to(value.dtype))
+        return gradients[:, 0]  # type: ignore[no-any-return]
+
+    return backward_products(pull_back, inputs, width, min(width, rows_at_once(inputs.counted)))
+
+
+def backward_products(pull_back: Function, inputs: Inputs, width: int, size: int) -> Tensor:
+    """One text's products from what is pulled back, (k, d) -> (k, T, E), ``size`` dimensions at a time: (1, R, d)."""
+    # Zeros fill the last chunk up, since a graph over rows takes no fewer.
+    every = torch.eye(-(-width // size) * size, width, dtype=inputs.x.dtype, device=inputs.x.device)
     found = []
-    # Under the caller's no_grad: torch.func differentiates all the same, and no graph of the weights is kept.
-    value, pull_back = torch.func.vjp(vector, point)[:2]
-    # The readout may end in double precision (post-processing), and what is pulled back must follow it.
-    every = torch.eye(width, dtype=value.dtype, device=point.device)[:, None]
     for some in torch.split(every, size):
-        (gradients,) = torch.func.vmap(pull_back)(some)
-        per_token = torch.einsum("kte,pte->ptk", gradients[:, 0], inputs.sources[:, 0])
+        per_token = torch.einsum("kte,pte->ptk", pull_back(some), inputs.sources[:, 0])
         found.append((inputs.masks[0] @ per_token).transpose(0, 1).flatten(0, 1))
-    return torch.cat(found, dim=1)[None]
+    return torch.cat(found, dim=1)[None, :, :width]
+
+
+def rows_at_once(counted: Tensor) -> int:
+    """How many rows of texts with such tokens (B, T) run together."""
+    return max(1, ROW_TOKENS // counted.numel())
 
 
 def map_bytes(encoder: Encoder, batch: int, length: int) -> int:

@@ -38,7 +38,11 @@ POSTPROCESSING = "postprocessing-"
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """How an index is made, beside the model."""
+    """How an index is made, beside the model.
+
+    >>> IndexSettings(engine="hnsw", bits=8).similarity
+    'cosine'
+    """
 
     engine: str = "auto"
     """exact, hnsw, ivf, or auto, which goes by the number of vectors"""
@@ -112,11 +116,11 @@ class Index:
         if is_milvus(str(where)):
             if replace:
                 MilvusStore.drop(str(where))
-            store: Store = MilvusStore.create(str(where), stored, encoder.dimension)
+            store = MilvusStore.create(str(where), stored, encoder.dimension)
             with store.writer() as writer:
                 _write(encoder, items, writer, stored, Ticker(progress, total, "texts"))
                 writer.commit()
-            return cls(encoder, MilvusStore.open(str(where)))
+            return cls(encoder, store)
         folder = Path(where)
         if not replace and IndexManifest.read(folder) is not None:
             raise UsageError(f"{folder} already holds an index; add to it, replace it or give another folder")
@@ -144,6 +148,17 @@ class Index:
             encoder = _own_encoder(store, load)
         _check_same(encoder, store)
         return cls(encoder, store)
+
+    def close(self) -> None:
+        """Let go of the store; Milvus Lite lets no other process in before."""
+        if isinstance(self.store, MilvusStore):
+            self.store.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # What it is
 

@@ -1,0 +1,296 @@
+"""Judgements: which texts of a corpus answer which queries.
+
+They come as a folder in BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv), as three files, or as a corpus
+and queries that name their relevant ids themselves. TREC's qrels (four columns, no header) are read too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TypeVar
+
+from likewise.data.columns import GUESSED, USUAL_NAMES, Columns, usual_column
+from likewise.data.examples import Text
+from likewise.data.files import text_lines
+from likewise.data.locations import locate
+from likewise.data.places import BadRow, Place, shown
+from likewise.data.records import Record, RoleFinder
+from likewise.data.rows import FORMATS, Report, Row, rows, suffix_of
+from likewise.data.skipped import SkippedRows
+from likewise.errors import DataError
+from likewise.sample import sample_path
+
+SAMPLE = "sample/queries"
+TITLE = "title"
+
+QUERY_NAMES = {
+    "text": ("query", "question", *USUAL_NAMES["text"]),
+    "id": ("query-id", "qid", "topic", *USUAL_NAMES["id"]),
+    "relevant": ("relevant", "relevant_ids", "relevant_texts", "relevant_docs", "positive_ids"),
+}
+QREL_NAMES = {
+    "query": ("query-id", "qid", "query", "topic"),
+    "text": ("corpus-id", "doc-id", "document-id", "docno", "pid", "passage-id", "text-id", "doc", "document", "text"),
+    "gain": ("score", "relevance", "gain", "rel", "grade", "label"),
+}
+
+TREC_COLUMNS = ("query id", "0", "text id", "gain")
+
+Example = TypeVar("Example")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query and, where its file names them, the ids of the texts that answer it.
+
+    >>> Query("volcano erupted", "1", ("s084",)).relevant
+    ('s084',)
+    """
+
+    text: str
+    id: str
+    relevant: tuple[str, ...] = ()
+    place: Place = field(default=Place(""), compare=False, repr=False)
+    """the line it stands on, for errors"""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How well a text answers a query, both by id; a gain of 0 or less says that it does not.
+
+    >>> Judgement("q1", "d7", 2.0).gain
+    2.0
+    """
+
+    query: str
+    text: str
+    gain: float
+    place: Place = field(default=Place(""), compare=False, repr=False)
+    """the line it stands on, for errors"""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFiles:
+    """Where a corpus, its queries and its judgements are; without qrels the queries name their relevant ids.
+
+    >>> JudgedFiles("sample/sentences", "sample/queries").qrels is None
+    True
+    """
+
+    corpus: str | Path
+    queries: str | Path
+    qrels: str | Path | None = None
+
+
+def beir_files(
+    source: str | Path,
+    data_dir: Path | None = None,
+    queries: str | Path | None = None,
+    qrels: str | Path | None = None,
+) -> JudgedFiles | None:
+    """The files of a folder in BEIR's layout; None where the source is no folder with a corpus.jsonl.
+
+    Queries and qrels that are given take the place of the folder's own. Of several qrels the one called test is taken.
+
+    >>> beir_files("sample/pairs") is None
+    True
+    """
+    folder = _corpus_folder(source, data_dir)
+    corpus = None if folder is None else _packed(folder / "corpus.jsonl")
+    if folder is None or corpus is None:
+        return None
+    queries = queries or _packed(folder / "queries.jsonl")
+    if queries is None:
+        raise Place(str(source)).error("has a corpus.jsonl but no queries.jsonl; add it, or give --queries")
+    return JudgedFiles(corpus, queries, qrels or _split(folder, str(source)))
+
+
+def _split(folder: Path, file: str) -> Path:
+    """The judgements of the test split, or the only ones that there are."""
+    splits = sorted(folder.glob("qrels/*.tsv*"))
+    chosen = [path for path in splits if path.name.startswith("test.")] or splits
+    if not chosen:
+        raise Place(file).error("has no qrels/test.tsv; add it, or give --qrels")
+    if len(chosen) > 1:
+        raise Place(file).error(f"has several qrels; name one of {', '.join(map(str, chosen))} with --qrels")
+    return chosen[0]
+
+
+def _corpus_folder(source: str | Path, data_dir: Path | None) -> Path | None:
+    if Path(source).is_dir():
+        return Path(source)
+    try:
+        return locate(f"{source}/corpus.jsonl", data_dir).parent
+    except DataError:
+        return None
+
+
+def _packed(path: Path) -> Path | None:
+    """The file, or its gzipped form."""
+    return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)
+
+
+def read_documents(
+    source: str | Path,
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: Report | None = None,
+) -> Iterator[Text]:
+    """Yield the texts of a corpus, each with its title and a blank before it where there is one (as BEIR is used).
+
+    With a text column that the user named, the text is that column's alone.
+
+    >>> next(read_documents("sample/sentences")).id
+    's001'
+    """
+    path, file = locate(source, data_dir), str(source)
+    finder = RoleFinder(file, ("text",), columns, own_names=suffix_of(path) in (".jsonl", ".ndjson"))
+
+    def build(row: Row) -> Text:
+        record = finder.record(row)
+        title = "" if columns.text is not None else record.meta.get(TITLE, "").strip()
+        written = row.values.get(record.roles["text"])
+        if title and isinstance(written, str) and not written.strip():
+            return Text(title, record.id, record.meta)
+        text = record.text("text")
+        return Text(f"{title} {text}" if title else text, record.id, record.meta)
+
+    return _built(lambda report: rows(path, file, report), build, file, on_bad)
+
+
+def read_queries(
+    source: str | Path,
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: Report | None = None,
+) -> Iterator[Query]:
+    """Yield queries, with the relevant ids where a column ``relevant`` holds them, separated by blanks.
+
+    A text or id column that the user named is taken where the file has it.
+
+    >>> next(read_queries("sample/queries")).relevant
+    ('s084', 's118', 's146', 's151')
+    """
+    path, file = sample_path(SAMPLE) if str(source) == SAMPLE else locate(source, data_dir), str(source)
+    names = dict(QUERY_NAMES)
+    for role in ("text", "id"):
+        given = columns.of(role)
+        names[role] = names[role] if given is None else (given, *names[role])
+
+    finder = _UsualRoles(path, file, names, ("text",))
+
+    def build(row: Row) -> Query:
+        record = finder.record(row)
+        return Query(record.text("text"), record.id, _ids(record), record.place)
+
+    return _built(lambda report: rows(path, file, report), build, file, on_bad)
+
+
+def _ids(record: Record) -> tuple[str, ...]:
+    """The relevant ids of a query: separated by blanks, or a list in JSON."""
+    value = record.row.values.get(record.roles.get("relevant", "")) or ""
+    if isinstance(value, list):
+        return tuple(str(each) for each in value)
+    return tuple(str(value).split())
+
+
+def read_qrels(
+    source: str | Path, *, data_dir: Path | None = None, on_bad: Report | None = None
+) -> Iterator[Judgement]:
+    """Yield judgements of a file with a header (query-id, corpus-id, score) or of TREC's four columns without.
+
+    >>> list(read_qrels("qrels/test.tsv"))  # doctest: +SKIP
+    [Judgement(query='1', text='31715818', gain=1.0)]
+    """
+    path, file = locate(source, data_dir), str(source)
+    if _is_trec(path, file):
+        return _built(lambda _: _trec_rows(path, file), lambda row: _judgement(_trec_record(row, file)), file, on_bad)
+    finder = _UsualRoles(path, file, QREL_NAMES, tuple(QREL_NAMES))
+    return _built(lambda report: rows(path, file, report), lambda row: _judgement(finder.record(row)), file, on_bad)
+
+
+def _judgement(record: Record) -> Judgement:
+    return Judgement(record.label("query"), record.label("text"), record.number("gain"), record.place)
+
+
+def _is_trec(path: Path, file: str) -> bool:
+    """Whether the first line has four columns of which the last is a number; other endings have no header either."""
+    headed = suffix_of(path) in FORMATS and suffix_of(path) != ".txt"
+    first = next((line for line in text_lines(path, file) if line.strip()), "").split()
+    return not headed or (len(first) == 4 and first[3].lstrip("-").isdigit())
+
+
+def _trec_rows(path: Path, file: str) -> Iterator[Row]:
+    lines = ((line, text) for line, text in enumerate(text_lines(path, file), start=1) if text.strip())
+    for number, (line, text) in enumerate(lines, start=1):
+        yield Row(dict(zip_longest(TREC_COLUMNS, text.split())), line, number)
+
+
+def _trec_record(row: Row, file: str) -> Record:
+    place = Place(file, row.line)
+    if tuple(row.values) != TREC_COLUMNS or None in row.values.values():
+        raise place.error(f"not four columns; write {', '.join(TREC_COLUMNS)}, or add a header line")
+    return Record(row, {"query": "query id", "text": "text id", "gain": "gain"}, place)
+
+
+class _UsualRoles:
+    """Gives rows their roles by usual names; the last answer is kept, since most files name all rows alike."""
+
+    def __init__(self, path: Path, file: str, names: Mapping[str, Sequence[str]], needed: Sequence[str]) -> None:
+        self.file, self.names, self.needed = file, names, needed
+        self.own_names = suffix_of(path) in (".jsonl", ".ndjson")
+        self._present: tuple[str, ...] | None = None
+        self._roles: dict[str, str] = {}
+
+    def record(self, row: Row) -> Record:
+        """The row with its roles, or a DataError that says which column is missing."""
+        present = tuple(row.values)
+        if present != self._present:
+            # Rows of JSON bring their own names, so a missing one is the row's fault and not the file's.
+            self._roles = self._found(present, Place(self.file, row.line if self.own_names else None))
+            self._present = present
+        return Record(row, self._roles, Place(self.file, row.line))
+
+    def _found(self, present: Sequence[str], place: Place) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for role, usual in self.names.items():
+            column = usual_column(usual, present, found.values())
+            if column is not None:
+                found[role] = column
+            elif role in self.needed:
+                listed = ", ".join(map(shown, present))
+                raise place.error(f"no column {' or '.join(usual[:3])}; its columns are {listed}; rename one")
+        return found
+
+
+def _built(
+    read: Callable[[Report], Iterator[Row]], build: Callable[[Row], Example], file: str, on_bad: Report | None
+) -> Iterator[Example]:
+    """The good rows' examples, the first one read here and now, so that a wrong file is told at the call."""
+    skipped = SkippedRows()
+
+    def report(error: DataError) -> None:
+        if on_bad is None:
+            raise error
+        skipped(error)
+        on_bad(error)
+
+    def examples() -> Iterator[Example]:
+        for row in read(report):
+            try:
+                example = build(row)
+            except BadRow as error:
+                report(error)
+            else:
+                yield example
+
+    found = examples()
+    first = next(found, None)
+    if first is None:
+        raise Place(file).error(f"no row can be used; {skipped}")
+    return chain([first], found)

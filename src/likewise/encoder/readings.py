@@ -1,0 +1,97 @@
+"""Readings: one forward pass, several ways of reading vectors off it (poolings x layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from likewise.encoder import forward
+from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
+from likewise.encoder.encoder import SORTED_TEXTS, Encoded, Encoder, Vectors
+from likewise.encoder.forward import Batch
+from likewise.encoder.reading import Reading, ReadingOptions
+from likewise.encoder.similarity import unit
+from likewise.progress import Progress, Ticker
+
+
+def encode_readings(
+    encoder: Encoder,
+    texts: Sequence[str],
+    readings: Sequence[Reading | ReadingOptions],
+    *,
+    prompt: str | None = None,
+    progress: Progress | None = None,
+) -> list[Encoded]:
+    """What ``encoder.with_reading(...).encode_counted(texts)`` gives for each reading, from a single forward pass.
+
+    The pass ends at the deepest layer that is read. A backend other than torch takes a pass for each reading.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> both = encode_readings(encoder, ["A cat sat."], [{"pooling": "mean"}, {"pooling": "cls", "layer": 3}])
+    >>> [each.vectors.shape for each in both]
+    [(1, 384), (1, 384)]
+    """
+    readers = [encoder.with_reading(**_options(reading)) for reading in readings]
+    prompt = encoder.recipe.prompt_for(None) if prompt is None else prompt
+    if encoder.backend is not None:
+        return _pass_each(readers, texts, prompt, progress)
+    ticker, truncated = Ticker(progress, len(texts), "texts"), 0
+    vectors = [np.zeros((len(texts), reader.dimension), np.float32) for reader in readers]
+    for start, window in enumerate(windows(texts, SORTED_TEXTS)):
+        ids, cut = encoder.tokenizer.ids([encoder.tokenizer.prompted(text, prompt) for text in window])
+        truncated += cut
+        # Texts without a single token (possible where a tokenizer adds no special ones) stay zero.
+        for places in exact_length_batches([len(row) for row in ids], TOKEN_BUDGET):
+            if ids[places[0]]:
+                rows = torch.tensor([ids[place] for place in places], dtype=torch.long, device=encoder.device)
+                targets = np.array(places) + start * SORTED_TEXTS
+                for which, values in _read(encoder, readers, rows, prompt):
+                    vectors[which][targets] = values
+            ticker.add(len(places))
+    ticker.close()
+    return [Encoded(each, truncated) for each in vectors]
+
+
+def _options(reading: Reading | ReadingOptions) -> ReadingOptions:
+    return cast(ReadingOptions, vars(reading)) if isinstance(reading, Reading) else reading
+
+
+def _pass_each(
+    readers: Sequence[Encoder], texts: Sequence[str], prompt: str, progress: Progress | None
+) -> list[Encoded]:
+    ticker = Ticker(progress, len(texts) * len(readers), "texts")
+    found = [reader.encode_counted(texts, prompt=prompt, progress=ticker.part()) for reader in readers]
+    ticker.close()
+    return found
+
+
+@torch.inference_mode()
+def _read(encoder: Encoder, readers: Sequence[Encoder], ids: Tensor, prompt: str) -> Iterator[tuple[int, Vectors]]:
+    """One batch of ids (B, T): each reader's number and its vectors (B, d), as soon as its layers are there."""
+    waiting: dict[frozenset[int], list[int]] = {}
+    for which, reader in enumerate(readers):
+        waiting.setdefault(frozenset(reader.reading.layers_of(encoder.anatomy.layers)), []).append(which)
+    totals: dict[frozenset[int], Tensor] = {}
+    x = forward.embed(encoder.anatomy, Batch(ids))
+    for layer, step in enumerate(forward.layers(encoder.anatomy, x)):
+        for layers in [each for each in waiting if layer in each]:
+            totals[layers] = totals[layers] + step.states if layers in totals else step.states
+            if layer == max(layers):
+                states = totals.pop(layers) / len(layers) if len(layers) > 1 else totals.pop(layers)
+                for which in waiting.pop(layers):
+                    reader = readers[which]
+                    yield which, _vectors(reader, states, reader.counted_tokens(ids, prompt))
+        if not waiting:
+            return
+
+
+def _vectors(reader: Encoder, states: Tensor, counted: Tensor) -> Vectors:
+    """The states (B, T, D) that a reader reads -> its vectors (B, d)."""
+    rows: Vectors = reader.finish(reader.pool(states, counted)).float().cpu().numpy()
+    if reader.postprocessing is not None:
+        rows = reader.postprocessing(rows)
+    return unit(rows) if reader.reading.normalize else rows

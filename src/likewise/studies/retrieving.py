@@ -1,0 +1,321 @@
+"""Retrieval evaluation: how well a ranker finds the texts that answer queries.
+
+A pair asks with its right text for its left one, among the left texts of all pairs. A corpus with queries and
+judgements asks with each query for its relevant texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.data import (
+    GUESSED,
+    Columns,
+    JudgedFiles,
+    Judgement,
+    Pair,
+    Query,
+    beir_files,
+    read_documents,
+    read_pairs,
+    read_qrels,
+    read_queries,
+    read_texts,
+)
+from likewise.data.places import shown
+from likewise.data.rows import Report
+from likewise.encoder import Encoder
+from likewise.encoder.reading import Reading
+from likewise.encoder.readings import encode_readings
+from likewise.encoder.similarity import unit
+from likewise.errors import DataError, UsageError
+from likewise.progress import Progress
+from likewise.retrieval.corpus import Corpus
+from likewise.retrieval.ranker import Blocks, Ranker, block_rows
+from likewise.retrieval.ranks import Relevant, places, ranks
+from likewise.retrieval.recall import KS, RetrievalResult, Setting, checked_ks, retrieval_result
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class RetrievalTask:
+    """Queries to a corpus, and which of its texts answer them.
+
+    >>> task = RetrievalTask("mine", Corpus(["1", "2"], ["A cat.", "A dog."]), ["dog"], Relevant.single([1]))
+    >>> task.facts["texts"], len(task.key)
+    (2, 64)
+    """
+
+    name: str
+    corpus: Corpus
+    queries: Sequence[str]
+    judged: Relevant
+    left_out: int = 0
+    """queries without any relevant text"""
+    skipped: int = 0
+    """bad rows"""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a result says of its task."""
+        return {"texts": len(self.corpus), "left_out": self.left_out, "skipped": self.skipped}
+
+    @cached_property
+    def key(self) -> str:
+        """The sha256 of all that ranks depend on."""
+        digest = hashlib.sha256()
+        for words in (self.corpus.ids, self.corpus.texts, self.queries):
+            digest.update(f"{len(words)};".encode())
+            for word in words:
+                content = word.encode("utf-8", "surrogatepass")
+                digest.update(f"{len(content)}:".encode() + content)
+        for array in (self.judged.rows, self.judged.gains, self.judged.starts):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class RetrievalSource:
+    """Where a task comes from: pairs, a folder in BEIR's layout, or a corpus with queries and judgements.
+
+    >>> RetrievalSource("sample/pairs").read().facts["texts"]
+    60
+    >>> len(RetrievalSource("sample/sentences", "sample/queries").read().queries)
+    6
+    """
+
+    file: str
+    queries: str | None = None
+    qrels: str | None = None
+    where: str | None = None
+    """COLUMN=VALUE: only these pairs ask"""
+    limit: int | None = None
+    """the first rows only, of the corpus and of the queries"""
+    columns: Columns = GUESSED
+    data_dir: Path | None = None
+    skip_bad: bool = False
+
+    def __post_init__(self) -> None:
+        if self.where is not None and "=" not in self.where:
+            raise UsageError(f"--where takes COLUMN=VALUE, such as source=news, not {self.where!r}")
+        if self.limit is not None and self.limit < 1:
+            raise UsageError(f"--limit takes a number of rows from 1 on, got {self.limit}")
+
+    def read(self) -> RetrievalTask:
+        """The whole task; files are read in full."""
+        files = beir_files(self.file, self.data_dir, self.queries, self.qrels)
+        if files is None and self.queries is not None:
+            files = JudgedFiles(self.file, self.queries, self.qrels)
+        if files is None and self.qrels is not None:
+            raise UsageError("--qrels judges a corpus's texts for queries; give --queries too")
+        if files is None:
+            return self._pairs()
+        if self.where is not None:
+            raise UsageError("--where chooses among pairs; leave it out for a corpus with queries")
+        return self._judged(files)
+
+    def _pairs(self) -> RetrievalTask:
+        bad: list[DataError] = []
+        try:
+            found = read_pairs(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=self._on_bad(bad))
+        except DataError as error:
+            raise DataError(f"{error}{self._corpus_hint()}") from error
+        pairs = list(islice(found, self.limit))
+        asking = [row for row, pair in enumerate(pairs) if self._asks(pair)]
+        if not asking:
+            raise DataError(f"{self.file}: no pair has {self.where}; {self._values(pairs)}")
+        corpus = Corpus([pair.id for pair in pairs], [pair.left for pair in pairs])
+        queries = [pairs[row].right for row in asking]
+        return RetrievalTask(self._name(), corpus, queries, Relevant.single(asking), skipped=len(bad))
+
+    def _corpus_hint(self) -> str:
+        """For a file that has no pairs but texts."""
+        try:
+            read_texts(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=self._on_bad([]))
+        except DataError:
+            return ""
+        return "; or, to search these texts, give --queries"
+
+    def _name(self) -> str:
+        return self.file if self.where is None else f"{self.file}, {self.where}"
+
+    def _on_bad(self, bad: list[DataError]) -> Report | None:
+        return bad.append if self.skip_bad else None
+
+    def _asks(self, pair: Pair) -> bool:
+        if self.where is None:
+            return True
+        column, _, value = self.where.partition("=")
+        if column not in pair.meta:
+            names = ", ".join(map(shown, pair.meta)) or "none"
+            raise DataError(f"{self.file}: no column {shown(column)} beside the texts (--where); there are {names}")
+        return pair.meta[column] == value
+
+    def _values(self, pairs: Sequence[Pair]) -> str:
+        column = (self.where or "").partition("=")[0]
+        values = list(dict.fromkeys(pair.meta[column] for pair in pairs))
+        return f"{shown(column)} has {', '.join(map(shown, values[:8]))}{' ...' if len(values) > 8 else ''}"
+
+    def _judged(self, files: JudgedFiles) -> RetrievalTask:
+        bad: list[DataError] = []
+        on_bad = self._on_bad(bad)
+        how: dict[str, Any] = {"columns": self.columns, "data_dir": self.data_dir, "on_bad": on_bad}
+        corpus = Corpus.of((text.id, text.text) for text in read_documents(files.corpus, **how))
+        _check_ids(corpus, str(files.corpus))
+        queries = list(read_queries(files.queries, **how))
+        found = _gains(corpus, queries, self._judgements(files, queries, on_bad), files, on_bad)
+        limit = len(corpus) if self.limit is None else self.limit
+        first = found if self.limit is None else found[:limit]
+        gains = [{row: gain for row, gain in each.items() if row < limit} for each in first]
+        if not any(gains):
+            raise DataError(
+                f"{self.file}: no query has a relevant text; check the ids in {files.qrels or files.queries}"
+            )
+        asked = [query.text for query, each in zip(queries, gains, strict=False) if each]
+        cut = Corpus(corpus.ids[:limit], corpus.texts[:limit])
+        judged = Relevant.of(each for each in gains if each)
+        return RetrievalTask(self.file, cut, asked, judged, len(gains) - len(asked), len(bad))
+
+    def _judgements(self, files: JudgedFiles, queries: Sequence[Query], on_bad: Report | None) -> Iterator[Judgement]:
+        if files.qrels is not None:
+            return read_qrels(files.qrels, data_dir=self.data_dir, on_bad=on_bad)
+        if not any(query.relevant for query in queries):
+            raise DataError(
+                f"{files.queries}: no query names its relevant texts; add a column relevant, or give --qrels"
+            )
+        return (Judgement(query.id, text, 1.0, query.place) for query in queries for text in query.relevant)
+
+
+def _check_ids(corpus: Corpus, file: str) -> None:
+    try:
+        _ = corpus.row_of
+    except DataError as error:
+        raise DataError(f"{file}: {error}") from error
+
+
+def _gains(
+    corpus: Corpus,
+    queries: Sequence[Query],
+    judgements: Iterator[Judgement],
+    files: JudgedFiles,
+    on_bad: Report | None,
+) -> list[dict[int, float]]:
+    """The gain of each relevant row, query by query; what names no query or no text, or judges twice, is bad."""
+    found: dict[str, dict[int, float]] = {}
+    for query in queries:
+        if query.id in found:
+            raise DataError(f"{query.place}: the id {shown(query.id)} names two queries; give each an id of its own")
+        found[query.id] = {}
+    seen: set[tuple[str, str]] = set()
+    for one in judgements:
+        flaw = None
+        if one.query not in found:
+            flaw = f"no query {shown(one.query)} in {files.queries}; correct the id, or pass over it with --skip-bad"
+        elif one.text not in corpus.row_of:
+            flaw = f"no text {shown(one.text)} in {files.corpus}; correct the id, or pass over it with --skip-bad"
+        elif (one.query, one.text) in seen:
+            flaw = f"query {shown(one.query)} and text {shown(one.text)} are judged twice; keep one of the rows"
+        if flaw is None:
+            seen.add((one.query, one.text))
+            if one.gain > 0:
+                found[one.query][corpus.row_of[one.text]] = one.gain
+        elif on_bad is None:
+            raise one.place.error(flaw)
+        else:
+            on_bad(one.place.error(flaw))
+    return list(found.values())
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRanker:
+    """Ranks by the cosines of vectors that are already there: the texts' (n, d) and the queries', all of length 1.
+
+    >>> one = np.ones((1, 1), np.float32)
+    >>> [scores.tolist() for _, scores in EncodedRanker(one, one, {"cat": 0}).score_blocks(["cat"])]
+    [[[1.0]]]
+    """
+
+    texts: Vectors
+    asked: Vectors
+    """the vectors (m, d) of m distinct queries"""
+    row_of: dict[str, int]
+    """the row of each query in ``asked``"""
+    name: str = "dense"
+    floor: float = float("-inf")
+    """no cosine says that two texts have nothing in common"""
+
+    def score_blocks(self, queries: Sequence[str]) -> Blocks:
+        """The cosines (b, n) of each query with all texts, block by block."""
+        rows = np.array([self.row_of[query] for query in queries], np.int64)
+        size = block_rows(len(self.texts))
+        for start in range(0, len(rows), size):
+            yield start, self.asked[rows[start : start + size]] @ self.texts.T
+
+
+def encoded_rankers(
+    encoder: Encoder, readings: Sequence[Reading], task: RetrievalTask, progress: Progress | None = None
+) -> tuple[list[EncodedRanker], int]:
+    """A ranker for each reading, from one forward pass over each distinct text; and how many texts were cut.
+
+    Texts get the model's prompt for documents and queries its prompt for queries.
+    """
+    prompts = [encoder.recipe.prompt_for(role) for role in ("document", "query")]
+    sides = [list(dict.fromkeys(task.corpus.texts)), list(dict.fromkeys(task.queries))]
+    if prompts[0] == prompts[1]:
+        prompts, sides = prompts[:1], [list(dict.fromkeys(sides[0] + sides[1]))]
+    encoded = [
+        encode_readings(encoder, texts, readings, prompt=prompt, progress=progress)
+        for prompt, texts in zip(prompts, sides, strict=True)
+    ]
+    row_of = [{text: row for row, text in enumerate(texts)} for texts in sides]
+    rows = [row_of[0][text] for text in task.corpus.texts]
+    rankers = []
+    for which in range(len(readings)):
+        units = [unit(side[which].vectors) for side in encoded]
+        rankers.append(EncodedRanker(units[0][rows], units[-1], row_of[-1]))
+    return rankers, sum(side[0].truncated for side in encoded)
+
+
+def evaluate_ranker(
+    ranker: Ranker,
+    task: RetrievalTask,
+    setting: Setting,
+    ks: Sequence[int] = KS,
+    truncated: int = 0,
+    progress: Progress | None = None,
+) -> RetrievalResult:
+    """Rank the relevant texts of every query and average over the queries."""
+    ks = checked_ks(ks)
+    found = ranks(ranker.score_blocks(task.queries), task.judged, progress)
+    facts = task.facts | {"truncated": truncated}
+    return retrieval_result(task.name, setting, places(found, task.judged), task.judged, ks, facts)
+
+
+def evaluate_retrieval(
+    encoder: Encoder, task: RetrievalTask, ks: Sequence[int] = KS, progress: Progress | None = None
+) -> RetrievalResult:
+    """How well an encoder's cosines find the relevant texts.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> result = evaluate_retrieval(encoder, RetrievalSource("sample/pairs").read())
+    >>> result.n, result.recall[10].value > 0.9
+    (60, True)
+    """
+    [ranker], truncated = encoded_rankers(encoder, [encoder.reading], task, progress)
+    return evaluate_ranker(ranker, task, dense_setting(encoder), ks, truncated, progress)
+
+
+def dense_setting(encoder: Encoder, ranker: str = "dense") -> Setting:
+    """How an encoder reads its vectors, as results name it."""
+    layers = tuple(sorted(set(encoder.reading.layers_of(encoder.anatomy.layers))))
+    return Setting(ranker, encoder.name, encoder.reading.pooling, layers)
