@@ -36,6 +36,13 @@ PUBLIC = {
     "likewise.grammar": ["Grammar", "ParsedText", "Word", "align", "roles"],
     "likewise.data": [
         "GUESSED",
+        "JudgedFiles",
+        "Judgement",
+        "Query",
+        "beir_files",
+        "read_documents",
+        "read_qrels",
+        "read_queries",
         "Columns",
         "LabelledPair",
         "LabelledText",

@@ -61,6 +61,9 @@ def retrieval(
     where: Annotated[
         str | None, typer.Option(help="COLUMN=VALUE: only these pairs ask, among the texts of all pairs.")
     ] = None,
+    min_score: Annotated[
+        float | None, typer.Option(help="Only pairs with at least this score ask, among the texts of all pairs.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first rows, of texts and of queries.", min=1)] = None,
     special_tokens: Annotated[bool, typer.Option(help="Whether special tokens count in pooling.")] = True,
     heads: Annotated[bool, typer.Option(help="Apply the model's own dense heads.")] = True,
@@ -91,7 +94,7 @@ def retrieval(
         tuple(model), tuple(pooling or [None]), layers, tuple(ranker or ["dense"]), _ks(k), vectors, seed, fresh
     )
     grid = grid.compared if compare else grid
-    source = RetrievalSource(file, queries, qrels, where, limit, how.columns(), how.data_dir, how.skip_bad)
+    source = RetrievalSource(file, queries, qrels, where, min_score, limit, how.columns(), how.data_dir, how.skip_bad)
 
     def load(name: str) -> Encoder:
         return EncoderSettings(name).load(run, reading)

@@ -21,9 +21,7 @@ from likewise.data.records import Record, RoleFinder
 from likewise.data.rows import FORMATS, Report, Row, rows, suffix_of
 from likewise.data.skipped import SkippedRows
 from likewise.errors import DataError
-from likewise.sample import sample_path
 
-SAMPLE = "sample/queries"
 TITLE = "title"
 
 QUERY_NAMES = {
@@ -176,7 +174,7 @@ def read_queries(
     >>> next(read_queries("sample/queries")).relevant
     ('s084', 's118', 's146', 's151')
     """
-    path, file = sample_path(SAMPLE) if str(source) == SAMPLE else locate(source, data_dir), str(source)
+    path, file = locate(source, data_dir), str(source)
     names = dict(QUERY_NAMES)
     for role in ("text", "id"):
         given = columns.of(role)

@@ -246,13 +246,10 @@ class Encoder:
         vectors: Vectors | None = None
         for places, states in self._layer_batches(ids, budget):
             with torch.inference_mode():
-                counted = self.counted_tokens(self._id_rows(ids, places), prompt)
-                rows = self.finish(self.pool(states, counted)).float().cpu().numpy()
-            if self.postprocessing is not None:
-                rows = self.postprocessing(rows)
+                rows = self.read(states, self.counted_tokens(self._id_rows(ids, places), prompt))
             if vectors is None:
                 vectors = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
-            vectors[places] = similarity.unit(rows) if self.reading.normalize else rows
+            vectors[places] = rows
             ticker.add(len(places))
         # Only texts without a single token (possible where a tokenizer adds no special ones) stay zero.
         if vectors is None:
@@ -302,6 +299,13 @@ class Encoder:
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense heads, the model's own Normalize and the dimension cut: (B, P) -> (B, d)."""
         return readout.finish(self.recipe, self.reading, pooled)
+
+    def read(self, states: Tensor, counted: Tensor) -> Vectors:
+        """States (B, T, D) of the read layers and counting tokens (B, T) -> the vectors (B, d) of ``encode``."""
+        rows: Vectors = self.finish(self.pool(states, counted)).float().cpu().numpy()
+        if self.postprocessing is not None:
+            rows = self.postprocessing(rows)
+        return similarity.unit(rows) if self.reading.normalize else rows
 
     def vectors_from(self, x: Tensor, counted: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
         """The whole way from embeddings (B, T, E) to vectors (B, d), in any mode; rows (B, R, T, E) -> (B, R, d).

@@ -14,7 +14,6 @@ from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.encoder import SORTED_TEXTS, Encoded, Encoder, Vectors
 from likewise.encoder.forward import Batch
 from likewise.encoder.reading import Reading, ReadingOptions
-from likewise.encoder.similarity import unit
 from likewise.progress import Progress, Ticker
 
 
@@ -84,14 +83,6 @@ def _read(encoder: Encoder, readers: Sequence[Encoder], ids: Tensor, prompt: str
                 states = totals.pop(layers) / len(layers) if len(layers) > 1 else totals.pop(layers)
                 for which in waiting.pop(layers):
                     reader = readers[which]
-                    yield which, _vectors(reader, states, reader.counted_tokens(ids, prompt))
+                    yield which, reader.read(states, reader.counted_tokens(ids, prompt))
         if not waiting:
             return
-
-
-def _vectors(reader: Encoder, states: Tensor, counted: Tensor) -> Vectors:
-    """The states (B, T, D) that a reader reads -> its vectors (B, d)."""
-    rows: Vectors = reader.finish(reader.pool(states, counted)).float().cpu().numpy()
-    if reader.postprocessing is not None:
-        rows = reader.postprocessing(rows)
-    return unit(rows) if reader.reading.normalize else rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-SAMPLES = ("sample/sentences", "sample/pairs", "sample/words")
+SAMPLES = ("sample/sentences", "sample/pairs", "sample/words", "sample/queries")
 
 
 def sample_path(name: str) -> Path:

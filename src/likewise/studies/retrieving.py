@@ -7,7 +7,7 @@ judgements asks with each query for its relevant texts.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -24,11 +24,13 @@ from likewise.data import (
     Judgement,
     Pair,
     Query,
+    ScoredPair,
     beir_files,
     read_documents,
     read_pairs,
     read_qrels,
     read_queries,
+    read_scored_pairs,
     read_texts,
 )
 from likewise.data.places import shown
@@ -99,6 +101,8 @@ class RetrievalSource:
     qrels: str | None = None
     where: str | None = None
     """COLUMN=VALUE: only these pairs ask"""
+    min_score: float | None = None
+    """only pairs with at least this score ask"""
     limit: int | None = None
     """the first rows only, of the corpus and of the queries"""
     columns: Columns = GUESSED
@@ -120,23 +124,25 @@ class RetrievalSource:
             raise UsageError("--qrels judges a corpus's texts for queries; give --queries too")
         if files is None:
             return self._pairs()
-        if self.where is not None:
-            raise UsageError("--where chooses among pairs; leave it out for a corpus with queries")
+        if self.where is not None or self.min_score is not None:
+            raise UsageError("--where and --min-score choose among pairs; leave them out for a corpus with queries")
         return self._judged(files)
 
     def _pairs(self) -> RetrievalTask:
         bad: list[DataError] = []
+        read: Callable[..., Iterator[Pair | ScoredPair]] = read_pairs if self.min_score is None else read_scored_pairs
         try:
-            found = read_pairs(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=self._on_bad(bad))
+            found = read(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=self._on_bad(bad))
         except DataError as error:
             raise DataError(f"{error}{self._corpus_hint()}") from error
         pairs = list(islice(found, self.limit))
         asking = [row for row, pair in enumerate(pairs) if self._asks(pair)]
         if not asking:
-            raise DataError(f"{self.file}: no pair has {self.where}; {self._values(pairs)}")
+            raise DataError(f"{self.file}: no pair has {self._condition}; {self._values(pairs)}")
         corpus = Corpus([pair.id for pair in pairs], [pair.left for pair in pairs])
         queries = [pairs[row].right for row in asking]
-        return RetrievalTask(self._name(), corpus, queries, Relevant.single(asking), skipped=len(bad))
+        name = ", ".join(part for part in (self.file, self._condition) if part)
+        return RetrievalTask(name, corpus, queries, Relevant.single(asking), skipped=len(bad))
 
     def _corpus_hint(self) -> str:
         """For a file that has no pairs but texts."""
@@ -146,13 +152,18 @@ class RetrievalSource:
             return ""
         return "; or, to search these texts, give --queries"
 
-    def _name(self) -> str:
-        return self.file if self.where is None else f"{self.file}, {self.where}"
+    @property
+    def _condition(self) -> str:
+        """Which pairs ask, in words; nothing where all do."""
+        least = "" if self.min_score is None else f"score >= {self.min_score:g}"
+        return ", ".join(part for part in (self.where, least) if part)
 
     def _on_bad(self, bad: list[DataError]) -> Report | None:
         return bad.append if self.skip_bad else None
 
-    def _asks(self, pair: Pair) -> bool:
+    def _asks(self, pair: Pair | ScoredPair) -> bool:
+        if self.min_score is not None and isinstance(pair, ScoredPair) and pair.score < self.min_score:
+            return False
         if self.where is None:
             return True
         column, _, value = self.where.partition("=")
@@ -161,8 +172,10 @@ class RetrievalSource:
             raise DataError(f"{self.file}: no column {shown(column)} beside the texts (--where); there are {names}")
         return pair.meta[column] == value
 
-    def _values(self, pairs: Sequence[Pair]) -> str:
-        column = (self.where or "").partition("=")[0]
+    def _values(self, pairs: Sequence[Pair | ScoredPair]) -> str:
+        if self.where is None:
+            return f"the highest score is {max(pair.score for pair in pairs if isinstance(pair, ScoredPair)):g}"
+        column = self.where.partition("=")[0]
         values = list(dict.fromkeys(pair.meta[column] for pair in pairs))
         return f"{shown(column)} has {', '.join(map(shown, values[:8]))}{' ...' if len(values) > 8 else ''}"
 

@@ -1,0 +1,336 @@
+"""Kept contributions: as computed, found again without the model, healed, within bounds, never mixed up."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import save_classic
+from likewise.encoder import Encoder
+from likewise.encoder.postprocessing import fit_postprocessing
+from likewise.errors import Cancelled
+from likewise.explain import kept as module
+from likewise.explain.contributions import Contributions
+from likewise.explain.kept import KeptContributions
+from likewise.explain.settings import Settings
+from likewise.explain.texts import Prompted, contribution_stream
+from likewise.sample import sample_sentences
+
+SETTINGS = Settings(fold_special=True)
+CAT, SEA, MAN = (Prompted(text, "", "word") for text in ("the cat sat", "the sea is blue", "a man is out"))
+
+
+@pytest.fixture
+def kept(tiny: Encoder, tmp_path: Path) -> KeptContributions:
+    return KeptContributions(tiny, SETTINGS, tmp_path / "kept")
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[Prompted]:
+    """The texts that went through the model since the test began."""
+    found: list[Prompted] = []
+
+    def counting(encoder: Encoder, texts: list[Prompted], *rest: Any) -> Iterator[tuple[int, Contributions]]:
+        found.extend(texts)
+        return contribution_stream(encoder, texts, *rest)
+
+    monkeypatch.setattr(module, "contribution_stream", counting)
+    return found
+
+
+def assert_same(one: Contributions, other: Contributions, tolerance: float = 0.0) -> None:
+    for name in ("values", "bias", "vector"):
+        first, second = getattr(one, name), getattr(other, name)
+        assert first.dtype == second.dtype
+        np.testing.assert_allclose(first, second, rtol=0, atol=tolerance)
+    assert (one.text, one.units, one.truncated, one.ids) == (other.text, other.units, other.truncated, other.ids)
+    assert (one.length, one.divisor) == (other.length, pytest.approx(other.divisor, abs=tolerance))
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+class TestKept:
+    def test_as_computed_and_as_found_again(self, kept: KeptContributions, tiny: Encoder) -> None:
+        texts = [CAT, SEA, Prompted(sample_sentences()[0], "the ", "word"), replace(CAT, by="token")]
+        plain = dict(contribution_stream(tiny, texts, "bilrp", SETTINGS))
+        first, second = kept.of(texts), kept.of(texts)
+        for place, (new, found) in enumerate(zip(first, second, strict=True)):
+            assert_same(new, plain[place], 1e-6)
+            assert_same(found, new)
+            assert found.missing < 1e-5
+
+    def test_the_second_time_no_model_runs(self, kept: KeptContributions, computed: list[Prompted]) -> None:
+        kept.of([CAT, SEA])
+        assert sorted(computed, key=lambda one: one.text) == [CAT, SEA]
+        computed.clear()
+        kept.of([SEA, CAT])
+        KeptContributions(kept.encoder, kept.settings, kept.folder).of([CAT])
+        assert computed == []
+
+    def test_only_what_is_new_is_computed_once_and_in_order(
+        self, kept: KeptContributions, computed: list[Prompted]
+    ) -> None:
+        kept.of([CAT])
+        computed.clear()
+        found = kept.of([SEA, CAT, SEA, MAN, CAT])
+        assert computed == [SEA, MAN]
+        assert [one.text for one in found] == [one.text for one in (SEA, CAT, SEA, MAN, CAT)]
+        assert len(list(kept.folder.iterdir())) == 3 and all(path.suffix == ".npz" for path in kept.folder.iterdir())
+
+    def test_nothing_of_nothing(self, kept: KeptContributions) -> None:
+        assert kept.of([]) == [] and not kept.folder.exists()
+
+    @pytest.mark.parametrize(
+        "text", ["", " ", "two\nlines\u2028and more", "a fox 🦊 ran", "a lone \ud83e here", "a \x00"]
+    )
+    def test_any_text(self, kept: KeptContributions, text: str) -> None:
+        one = Prompted(text, "", "word")
+        assert_same(kept.of([one])[0], kept.of([one])[0])
+        assert kept.of([one])[0].text == text
+
+    def test_cut_texts_and_spans(self, kept: KeptContributions) -> None:
+        texts = [Prompted("it " * 50, "", "word"), Prompted("the cat sat", "", ((0, 7),))]
+        first, second = kept.of(texts), kept.of(texts)
+        assert [one.truncated for one in second] == [True, False]
+        assert [unit.text for unit in second[1].units] == ["[CLS] [SEP]", "the cat", "sat"]
+        for new, found in zip(first, second, strict=True):
+            assert_same(found, new)
+
+    @pytest.mark.parametrize("bias", ["separate", "shared"])
+    def test_in_double_precision(self, tiny_folder: Path, tmp_path: Path, bias: str) -> None:
+        encoder = Encoder.load(str(tiny_folder), device="cpu", dtype="float64")
+        double = KeptContributions(encoder, replace(SETTINGS, bias=bias), tmp_path)
+        double.of([CAT])
+        (found,) = double.of([CAT])
+        assert found.values.dtype == np.float64 and found.missing < 1e-12
+        assert found.bias.any() == (bias == "separate")
+
+    def test_cancelled_work_is_kept(
+        self, kept: KeptContributions, computed: list[Prompted], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0.0)
+        heard: list[tuple[int, int | None, str]] = []
+
+        def stop(*told: Any) -> None:
+            heard.append(told)
+            if told[0] == 2:
+                raise Cancelled
+
+        with pytest.raises(Cancelled):
+            kept.of([CAT, SEA, MAN], stop)
+        assert heard[-1] == (2, 3, "explained texts") and len(list(kept.folder.iterdir())) == 2
+        computed.clear()
+        kept.of([CAT, SEA, MAN], lambda *_: None)
+        assert len(computed) == 1
+
+    @pytest.mark.xfail(strict=True, reason="bug: the parts of split shares are not kept")
+    def test_split_shares(self, kept: KeptContributions) -> None:
+        split = replace(kept, settings=Settings(split=True))
+        first, second = split.of([CAT]), split.of([CAT])
+        assert first[0].parts.keys() == second[0].parts.keys()
+
+
+def rewritten(data: bytes, **changes: bytes | None) -> bytes:
+    """The same archive with other or without some members."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = changes.get(name.removesuffix(".npy"), old.read(name))
+            if content is not None:
+                new.writestr(name, content)
+    return out.getvalue()
+
+
+def array_bytes(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def facts_bytes(facts: object) -> bytes:
+    return array_bytes(np.frombuffer(json.dumps(facts).encode(), np.uint8))
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "one byte": lambda data: data[:1],
+    "cut in the midst": lambda data: data[: len(data) // 2],
+    "cut at the end": lambda data: data[:-1],
+    "a text": lambda data: b"no contributions here, only a text",
+    "an array": lambda data: array_bytes(np.zeros(3)),
+    "a pickle": lambda data: array_bytes(np.array([{}], dtype=object)),
+    "a number changed": lambda data: data[:150] + bytes([data[150] ^ 1]) + data[151:],
+    "no values": lambda data: rewritten(data, values=None),
+    "no facts": lambda data: rewritten(data, facts=None),
+    "facts are no JSON": lambda data: rewritten(data, facts=array_bytes(np.zeros(4, np.uint8))),
+    "facts are a list": lambda data: rewritten(data, facts=facts_bytes([1])),
+    "units are numbers": lambda data: rewritten(data, facts=facts_bytes({"units": [1, 2]})),
+    "values are objects": lambda data: rewritten(data, values=array_bytes(np.array([{}], dtype=object))),
+}
+UNHEALED: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "an empty member": lambda data: rewritten(data, bias=b""),
+    "an unknown compression": lambda data: _central(data, 10, 77),
+    "encrypted": lambda data: _central(data, 8, 1),
+    "facts without ids": lambda data: rewritten(
+        data, facts=facts_bytes({"units": [], "text": "the cat sat", "truncated": False})
+    ),
+}
+
+
+def _central(data: bytes, offset: int, value: int) -> bytes:
+    """One byte of the archive's first directory entry set."""
+    place = data.index(b"PK\x01\x02") + offset
+    return data[:place] + bytes([value]) + data[place + 1 :]
+
+
+class TestDamage:
+    @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+    def test_is_computed_again(
+        self, kept: KeptContributions, computed: list[Prompted], damage: Callable[[bytes], bytes]
+    ) -> None:
+        self.check(kept, computed, damage)
+
+    @pytest.mark.xfail(strict=True, reason="bug: EOFError, NotImplementedError, RuntimeError and KeyError get through")
+    @pytest.mark.parametrize("damage", UNHEALED.values(), ids=UNHEALED)
+    def test_is_computed_again_whatever_numpy_raises(
+        self, kept: KeptContributions, computed: list[Prompted], damage: Callable[[bytes], bytes]
+    ) -> None:
+        self.check(kept, computed, damage)
+
+    def check(self, kept: KeptContributions, computed: list[Prompted], damage: Callable[[bytes], bytes]) -> None:
+        (good,) = kept.of([CAT])
+        (path,) = kept.folder.iterdir()
+        path.write_bytes(damage(path.read_bytes()))
+        computed.clear()
+        assert_same(kept.of([CAT])[0], good)
+        assert computed == [CAT], "the damage was not noticed"
+        assert_same(kept.of([CAT])[0], good)
+        assert computed == [CAT], "the damage was not mended"
+
+    def test_a_flipped_bit_is_never_shown(self, kept: KeptContributions) -> None:
+        (good,) = kept.of([CAT])
+        (path,) = kept.folder.iterdir()
+        data, rng = path.read_bytes(), np.random.default_rng(0)
+        for place in range(0, len(data), 5):
+            bent = bytearray(data)
+            bent[place] ^= 1 << int(rng.integers(8))
+            path.write_bytes(bent)
+            try:
+                found = kept._read(CAT)
+            except (EOFError, NotImplementedError, RuntimeError):
+                continue  # told of above
+            if found is not None:
+                assert_same(found, good)
+
+
+class TestBounds:
+    def aged(self, kept: KeptContributions, texts: list[Prompted]) -> list[Path]:
+        """Keep texts one after the other, the first of them an hour ago."""
+        kept.of(texts)
+        paths = [kept._path(text) for text in texts]
+        for place, path in enumerate(paths):
+            os.utime(path, (path.stat().st_mtime - 3600 + place,) * 2)
+        return paths
+
+    def test_the_oldest_goes_first(self, kept: KeptContributions) -> None:
+        texts = [Prompted(f"the cat sat on {word}", "", "word") for word in ("one", "two", "six", "ten", "a")]
+        paths = self.aged(kept, texts[:4])
+        bound = sum(path.stat().st_size for path in paths[1:]) + paths[0].stat().st_size // 2
+        small = replace(kept, most_bytes=bound)
+        small.of([texts[4]])
+        assert size_of(kept.folder) <= bound
+        assert not paths[0].exists() and not paths[1].exists()
+        assert paths[2].exists() and paths[3].exists() and small._path(texts[4]).exists()
+
+    def test_what_was_used_lately_stays(self, kept: KeptContributions) -> None:
+        first, second = self.aged(kept, [CAT, SEA])
+        kept.of([CAT])
+        bound = first.stat().st_size + second.stat().st_size + 10
+        replace(kept, most_bytes=bound).of([MAN])
+        assert first.exists() and not second.exists() and size_of(kept.folder) <= bound
+
+    def test_a_folder_that_holds_nothing_still_answers(self, kept: KeptContributions) -> None:
+        (plain,) = kept.of([CAT])
+        none = replace(kept, most_bytes=0)
+        assert_same(none.of([CAT, SEA])[0], plain)
+        assert list(kept.folder.iterdir()) == []
+        assert_same(none.of([CAT])[0], plain, 1e-6)
+
+    def test_other_files_are_left_alone(self, kept: KeptContributions) -> None:
+        kept.folder.mkdir()
+        (kept.folder / "thesis.txt").write_text("precious")
+        replace(kept, most_bytes=0).of([CAT])
+        assert [path.name for path in kept.folder.iterdir()] == ["thesis.txt"]
+
+    @pytest.mark.xfail(strict=True, reason="bug: a file that another process takes away stops the pruning")
+    def test_another_process_prunes_too(self, kept: KeptContributions, monkeypatch: pytest.MonkeyPatch) -> None:
+        listed = Path.glob
+        monkeypatch.setattr(Path, "glob", lambda self, form: [*listed(self, form), self / "gone.npz"])
+        assert kept.of([CAT])[0].text == CAT.text
+
+    @pytest.mark.xfail(strict=True, reason="bug: two threads write to one draft")
+    def test_two_threads_keep_the_same_text(self, kept: KeptContributions, monkeypatch: pytest.MonkeyPatch) -> None:
+        saved: Callable[..., None] = np.savez
+
+        def interrupted(*arguments: Any, **arrays: Any) -> None:
+            monkeypatch.setattr(np, "savez", saved)
+            kept.of([CAT])  # as a second thread would, here and now
+            saved(*arguments, **arrays)
+
+        monkeypatch.setattr(np, "savez", interrupted)
+        assert_same(kept.of([CAT])[0], kept.of([CAT])[0])
+
+    def test_a_folder_that_cannot_be_made_is_told(self, kept: KeptContributions, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(OSError, match="file"):
+            replace(kept, folder=tmp_path / "file" / "kept").of([CAT])
+
+
+class TestNothingIsShared:
+    def test_between_settings_prompts_readings_and_models(
+        self, kept: KeptContributions, tiny: Encoder, tiny_folder: Path, tmp_path: Path
+    ) -> None:
+        other = Encoder.load(str(save_classic(tmp_path / "other", seed=1)), device="cpu")
+        post = fit_postprocessing("standardisation", tiny.encode(sample_sentences()[:40]))
+        encoders = [
+            tiny, other, tiny.with_postprocessing(post), Encoder.load(str(tiny_folder), device="cpu", dtype="float64"),
+            *(tiny.with_reading(**reading) for reading in ({"pooling": "cls"}, {"layer": 1}, {"normalize": False},
+              {"special_tokens": False}, {"truncate_dim": 8})),
+            replace(tiny, recipe=replace(tiny.recipe, include_prompt=False)),
+        ]  # fmt: skip
+        settings = [SETTINGS, Settings(), replace(SETTINGS, bias="shared"), replace(SETTINGS, rules=("norm",))]
+        texts = [CAT, SEA, replace(CAT, prompt="the "), replace(CAT, by="token"), replace(CAT, by=((0, 3),))]
+        owners = [replace(kept, encoder=encoder) for encoder in encoders]
+        owners += [replace(kept, settings=chosen) for chosen in settings[1:]]
+        paths = [owner._path(text) for owner in owners for text in texts]
+        assert len(set(paths)) == len(paths) == 13 * 5
+
+    def test_but_what_does_not_matter_does_not(self, kept: KeptContributions) -> None:
+        for chosen in (replace(SETTINGS, memory=0.5), replace(SETTINGS, seed=3)):
+            assert replace(kept, settings=chosen)._path(CAT) == kept._path(CAT)
+
+    def test_another_model_finds_its_own(self, kept: KeptContributions, tmp_path: Path) -> None:
+        other = Encoder.load(str(save_classic(tmp_path / "other", seed=1)), device="cpu")
+        kept.of([CAT])
+        np.testing.assert_allclose(
+            replace(kept, encoder=other).of([CAT])[0].vector, other.encode(CAT.text, prompt=""), atol=1e-6
+        )
+
+    @pytest.mark.xfail(strict=True, reason="bug: a prompt of None is kept as if every recipe had the same")
+    def test_the_models_own_prompt_is_part_of_it(self, kept: KeptContributions, tiny: Encoder) -> None:
+        recipe = replace(tiny.recipe, prompts={"own": "volcano "}, default_prompt="own")
+        text = Prompted("the cat sat")
+        kept.of([text])
+        (found,) = replace(kept, encoder=replace(tiny, recipe=recipe)).of([text])
+        np.testing.assert_allclose(found.vector, tiny.encode(text.text, prompt="volcano "), atol=1e-6)
