@@ -85,7 +85,7 @@ class Index:
     '1'
     >>> index.add([("3", "An eruption closed the airport.")])
     >>> [hit.id for hit in Index.open("news", encoder).search("eruption", k=2)]
-    ['3', '1']
+    ['1', '3']
     """
 
     floor = -np.inf
