@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from likewise.encoder import Encoder
+from likewise.encoder.readings import encode_readings
 from likewise.errors import DataError
 from likewise.explain import explain_many
 from likewise.retrieval import Corpus, Index, IndexSettings
@@ -35,7 +36,8 @@ from likewise.retrieval.engines import KINDS, Plan, built, recall_against
 from likewise.retrieval.ranks import Relevant
 from likewise.retrieval.stacked import StackedVectors
 from likewise.sample import sample_sentences
-from likewise.studies.retrieving import RetrievalSource, RetrievalTask, evaluate_retrieval
+from likewise.studies import retrieving
+from likewise.studies.retrieving import RetrievalSource, RetrievalTask
 from likewise.studies.searching import explained_search
 
 K = 50
@@ -103,15 +105,23 @@ def search_claims(texts: np.ndarray, queries: np.ndarray) -> list[bool]:
 
 
 def evaluation_claim(encoder: Encoder, task: RetrievalTask) -> tuple[bool, np.ndarray, np.ndarray]:
-    """The whole evaluation beside the encoding of the same texts."""
-    distinct = list(dict.fromkeys([*task.corpus.texts, *task.queries]))
-    row_of = {text: row for row, text in enumerate(distinct)}
-    encoding, vectors = timed(lambda: encoder.encode(distinct))
-    whole, result = timed(lambda: evaluate_retrieval(encoder, task))
-    print(f"encoding {encoding:.1f} s, evaluate retrieval {whole:.1f} s, Recall@1 {result.recall[1].value:.4f}")
-    holds = told("times the encoding", whole / encoding, 1.2)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return holds, *(vectors[[row_of[text] for text in side]] for side in (task.corpus.texts, task.queries))
+    """The whole evaluation beside the encoding that it holds; and the unit vectors of texts and queries."""
+    seconds = 0.0
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        nonlocal seconds
+        took, found = timed(lambda: encode_readings(*arguments, **options))
+        seconds += took
+        return found
+
+    retrieving.encode_readings = watched
+    start = time.perf_counter()
+    [ranker], cut = retrieving.encoded_rankers(encoder, [encoder.reading], task)
+    result = retrieving.evaluate_ranker(ranker, task, retrieving.dense_setting(encoder), truncated=cut)
+    whole = time.perf_counter() - start
+    print(f"encoding {seconds:.1f} s, evaluate retrieval {whole:.1f} s, Recall@1 {result.recall[1].value:.4f}")
+    queries = ranker.asked[[ranker.row_of[query] for query in task.queries]]
+    return told("times the encoding", whole / seconds, 1.2), ranker.texts, queries
 
 
 def explained_claim(encoder: Encoder, task: RetrievalTask) -> bool:

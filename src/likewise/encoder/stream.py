@@ -19,7 +19,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from likewise.encoder.batches import TOKEN_BUDGET
@@ -27,6 +26,7 @@ from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import Encoder, report_truncation
 from likewise.encoder.identity import identity
 from likewise.errors import DataError, UsageError
+from likewise.locks import only_writer
 from likewise.progress import Progress, Ticker
 
 FORMAT = 1
@@ -86,18 +86,11 @@ def encode_stream(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UsageError(f"another process is writing to {folder}; wait for it or give another --out") from error
-    try:
+    with only_writer(folder / ".lock", folder, "wait for it or give another --out"):
         prompt = encoder.recipe.prompt_for(None) if prompt is None else prompt
         done = _begun(encoder, folder, prompt)
         with steady_memory():
             return _go_on(encoder, iter(items), folder, done, Ticker(progress, total, "texts"))
-    finally:
-        lock.release()
 
 
 def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:

@@ -13,9 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from likewise.errors import DataError, UsageError
+from likewise.locks import only_writer
 from likewise.retrieval.engines import Engine, Plan, built
 from likewise.retrieval.folder_writer import FolderWriter
 from likewise.retrieval.manifest import DRAFT, MANIFEST, IndexManifest
@@ -115,7 +114,7 @@ class FolderStore:
     @contextmanager
     def writer(self, change: str = "") -> Iterator[FolderWriter]:
         """Change the folder's present state, which may be newer than this one."""
-        with locked(self.folder):
+        with only_writer(self.folder / LOCK, self.folder):
             present = FolderStore.open(self.folder, verify=False)
             yield FolderWriter.begun(self.folder, present.manifest, present.manifest, change)
 
@@ -131,22 +130,8 @@ def building(folder: Path, empty: IndexManifest) -> Iterator[FolderWriter]:
     strangers = {path.name for path in folder.iterdir() if not path.name.endswith(".draft")} - {LOCK}
     if present is None and strangers and IndexManifest.read(folder, DRAFT) is None:
         raise UsageError(f"{folder} already holds {min(strangers)}; give a new or empty folder as --out")
-    with locked(folder):
+    with only_writer(folder / LOCK, folder):
         yield FolderWriter.begun(folder, IndexManifest.read(folder), empty, empty.checksum if empty.source else "")
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Be the only writer, or say that there is another."""
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UsageError(f"another process is writing to {folder}; wait for it to end") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _nothing_there(folder: Path) -> str:

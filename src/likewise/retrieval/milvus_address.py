@@ -14,9 +14,8 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from filelock import FileLock, Timeout
-
 from likewise.errors import DataError, LikewiseError, MissingExtra, UsageError, first_line
+from likewise.locks import only_writer
 
 SCHEME = "milvus:"
 DEFAULT_COLLECTION = "likewise"
@@ -161,15 +160,8 @@ class Connection:
         if self.where.file is None:
             yield
             return
-        lock = FileLock(f"{self.where.file}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise UsageError(f"another process is writing to {self.where.file}; wait for it") from error
-        try:
+        with only_writer(Path(f"{self.where.file}.lock"), self.where.file):
             yield
-        finally:
-            lock.release()
 
 
 def batches(sizes: Sequence[int]) -> Iterator[slice]:
