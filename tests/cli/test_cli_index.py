@@ -145,7 +145,6 @@ class TestAgain:
         for options in (("--pooling", "cls"), ("--similarity", "dot"), ("--query-prompt", "x")):
             assert words in refusal(run_tiny("index", file, "--out", built, *options))
 
-    @pytest.mark.xfail(strict=True, reason="bug: --engine and --bits go unheard where the index is there")
     @pytest.mark.parametrize("options", [("--engine", "hnsw"), ("--bits", "8")], ids=str)
     def test_another_engine(self, run_tiny: Any, built: Path, file: Path, options: tuple[str, ...]) -> None:
         assert "use --add, --replace" in refusal(run_tiny("index", file, "--out", built, *options))

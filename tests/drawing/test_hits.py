@@ -108,17 +108,14 @@ class TestFragment:
         assert "120. 0.5000" in found and found.count("word49" * 20) == 120
         assert lines[-2].plain.startswith("120  0.5000  119  cat") and "word49" in lines[-1].plain
 
-    @pytest.mark.xfail(strict=True, reason="bug: rounding leaves a minus before nothing")
     def test_a_tie_leads_by_nothing(self) -> None:
         hit = DrawnHit("1", 0.5, "a", [], [], -1e-9, [("a", -1e-9)])
         assert "-0.000" not in hits_fragment("q", "m", [hit]) + str(hits_lines("q", "m", [hit]))
 
-    @pytest.mark.xfail(strict=True, reason="bug: the legend goes by the first hit alone")
     def test_the_legend_stands_wherever_there_is_colour(self) -> None:
         hits = [DrawnHit("1", 0.9, ""), DrawnHit("2", 0.8, "cat", [(0, 3, 0.1)])]
         assert "Red words" in hits_fragment("q", "m", hits)
 
-    @pytest.mark.xfail(strict=True, reason="bug: the page keeps control characters, turned letters and half pairs")
     @pytest.mark.parametrize("letter", ["\x1b", "\x00", "\x07", "\u202e", "\u2066", "\ud83e"], ids=ascii)
     def test_letters_that_no_page_may_hold(self, letter: str) -> None:
         text = f"a {letter} cat"

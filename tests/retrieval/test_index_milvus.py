@@ -143,17 +143,14 @@ class TestLikeTheFolders:
         with Index.build(tiny, MORE, address, replace=True) as made:
             assert list(made.corpus().ids) == [name for name, _ in MORE]
 
-    @pytest.mark.xfail(strict=True, reason="bug: --replace needs something to replace in Milvus, unlike in a folder")
     def test_replaced_where_nothing_is_yet(self, tiny: Encoder, address: str) -> None:
         assert len(Index.build(tiny, MORE, address, replace=True)) == 20
 
-    @pytest.mark.xfail(strict=True, reason="bug: in Milvus other texts are silently mixed in, where a folder refuses")
     def test_other_texts_are_refused(self, index: Index, tiny: Encoder, address: str, tmp_path: Path) -> None:
         source = TextSource(str(written(tmp_path / "more.jsonl", MORE)))
         with pytest.raises(UsageError, match="already holds an index"):
             index_file(tiny, source, address, IndexSettings())
 
-    @pytest.mark.xfail(strict=True, reason="bug: an addition that fails leaves its first windows in Milvus")
     def test_all_of_an_addition_or_none(self, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 10)
         with pytest.raises(DataError, match="already in the index"):
@@ -189,9 +186,6 @@ class TestModels:
         with Index.open(address, tiny.with_postprocessing(post)) as opened:
             assert len(opened.search("cat")) == 10
 
-    @pytest.mark.xfail(
-        strict=True, reason="bug: a refused opening leaves the database open, shut to every other process"
-    )
     def test_a_refusal_lets_go_of_the_database(
         self, index: Index, tiny: Encoder, address: str, connections: list[Any]
     ) -> None:
@@ -200,7 +194,6 @@ class TestModels:
             Index.open(address, tiny.with_reading(pooling="cls"))
         assert _USERS[connections[0].where.uri] == 0
 
-    @pytest.mark.xfail(strict=True, reason="bug: reading the texts leaves the database open")
     def test_reading_the_texts_lets_go_of_the_database(
         self, index: Index, address: str, connections: list[Any]
     ) -> None:
@@ -276,12 +269,10 @@ class TestCommandLine:
         assert "was begun with pooling" in refusal(run_tiny("index", file, "--store", address, "--pooling", "cls"))
         assert not (tmp_path / "none.db").exists()
 
-    @pytest.mark.xfail(strict=True, reason="bug: --engine and --bits go unheard with --store")
     @pytest.mark.parametrize("options", [("--engine", "hnsw"), ("--bits", "8")], ids=str)
     def test_an_engine_of_ones_own(self, run_tiny: Any, file: Path, address: str, options: tuple[str, ...]) -> None:
         refusal(run_tiny("index", file, "--store", address, *options))
 
-    @pytest.mark.xfail(strict=True, reason="bug: a taken --out is told after the whole build")
     def test_a_taken_folder_is_told_before_the_work(
         self, run_tiny: Any, file: Path, address: str, folder_index: Index, tmp_path: Path
     ) -> None:

@@ -301,7 +301,6 @@ class TestRefusals:
         with pytest.raises(UsageError, match="unknown bias 'hidden'"):
             explained_search(index, "cat", bias="hidden")
 
-    @pytest.mark.xfail(strict=True, reason="bug: k + 1 is checked in place of k")
     @pytest.mark.parametrize("k", [0, -1])
     def test_no_hits_wanted(self, index: Index, k: int) -> None:
         with pytest.raises(UsageError, match=f"k = {k}"):
@@ -318,7 +317,6 @@ class TestRefusals:
         with pytest.raises(OSError, match=re.escape(str(tmp_path))):
             explained_search(index, "cat", 1).save_html(tmp_path)
 
-    @pytest.mark.xfail(strict=True, reason="bug: long vectors' rounding is measured against the score, not the lengths")
     def test_long_vectors_may_round(self, tiny: Encoder, tmp_path: Path) -> None:
         plain = tiny.with_reading(normalize=False)
         centred = fit_postprocessing("all-but-the-top", plain.encode([text for _, text in SHORT]), 2)
@@ -327,7 +325,6 @@ class TestRefusals:
         for query in ("the cat", "a", "the man is out", QUERY):
             assert len(explained_search(index, query, 40).explained) == 40
 
-    @pytest.mark.xfail(strict=True, reason="bug: half of a surrogate pair cannot be written to a page")
     def test_half_of_a_pair(self, tiny: Encoder, tmp_path: Path) -> None:
         index = Index.build(tiny, [("1", "a lone \ud83e here")], tmp_path / "index")
         assert explained_search(index, "a").save_html(tmp_path / "page.html").exists()

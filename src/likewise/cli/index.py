@@ -58,16 +58,21 @@ def index(
     The same command again goes on where it stopped. At no moment is there half an index: readers see the old one
     until the new one is whole.
     """
-    from likewise.retrieval.pointers import place_of
+    from likewise.retrieval.pointers import check_pointer, place_of
 
     _check(file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)})
+    if store is not None:
+        refuse_given(context, ("engine", "bits"), "--store: Milvus has its own index")
+    if store is not None and out is not None:
+        check_pointer(out)
     where = place_of(out, store)
     if file is not None and not add:
         found = _build(encoder.load(run, reading), files, (file, where, replace), options, out)
     else:
         refuse_given(context, FIXED, "an index that is there: it keeps the settings it was made with")
         found = _changed(where, run, files, file, delete, prefix)
-    _show(found, as_json)
+    with found:
+        _show(found, as_json)
 
 
 def _check(file: str | None, out: Path | None, store: str | None, modes: dict[str, bool]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,7 @@ from likewise.errors import UsageError
 from likewise.progress import Progress
 
 if TYPE_CHECKING:
+    from likewise.encoder import Encoder
     from likewise.retrieval import Hits, Index
     from likewise.studies.searching import ExplainedHits
 
@@ -57,27 +59,44 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
+    from likewise.explain.units import check_by
+    from likewise.retrieval.baselines import check_ranker
+    from likewise.retrieval.index import check_search
+    from likewise.retrieval.pointers import place_of
     from likewise.studies.searching import explained_search
 
     explained = explain or html is not None
-    if explained and ranker != "dense":
-        raise UsageError("only the model's own scores can be explained; leave --ranker or --explain out")
-    if html is not None and len(queries) > 1:
-        raise UsageError("--html shows one query; give one, or leave --html out")
-    place = _Place(where, encoder, reading, run, files, options, context)
+    _check(context, ranker, explained, html is not None and len(queries) > 1)
+    check_ranker(ranker)
+    check_search(queries, k)
+    check_by(by)
+    place = _Place(place_of(where), encoder, reading, run, files, options, context)
     found: Sequence[Hits | ExplainedHits]
     with progress_bar() as progress:
         if ranker != "dense":
-            found = place.ranked(ranker, queries, k, vectors, progress)
-            return _show(found, None, as_json)
-        index = place.index(progress)
-        if explained:
-            found = [explained_search(index, query, k, by=by, progress=progress) for query in queries]
-        else:
-            found = index.search_many(queries, k, progress)
-    if html is not None:
-        notice(f"written: {found[0].save_html(html)}")  # type: ignore[union-attr]
-    _show(found, index, as_json)
+            return _show(place.ranked(ranker, queries, k, vectors, progress), None, as_json)
+        with place.index(progress) as index:
+            if explained:
+                found = [explained_search(index, query, k, by=by, progress=progress) for query in queries]
+            else:
+                found = index.search_many(queries, k, progress)
+            if html is not None:
+                notice(f"written: {found[0].save_html(html)}")  # type: ignore[union-attr]
+            _show(found, index, as_json)
+
+
+def _check(context: typer.Context, ranker: str, explained: bool, crowded: bool) -> None:
+    """Refuse what would go unheard."""
+    if explained and ranker != "dense":
+        raise UsageError("only the model's own scores can be explained; leave --ranker or --explain out")
+    if crowded:
+        raise UsageError("--html shows one query; give one, or leave --html out")
+    if not explained:
+        refuse_given(context, ("by",), "a search without --explain")
+    if ranker != "static":
+        refuse_given(context, ("vectors",), f"the ranker {ranker}; it is for static")
+    if ranker not in ("dense", "hybrid"):
+        refuse_given(context, MADE_BY, f"the ranker {ranker}, which needs no index")
 
 
 @dataclass(frozen=True)
@@ -101,18 +120,31 @@ class _Place:
 
     def index(self, progress: Progress) -> Index:
         """The index itself, or the kept one of a file."""
+        from likewise.data import locate
         from likewise.retrieval import Index
         from likewise.studies.indexing import cached_index
 
         if self.is_index:
             refuse_given(self.context, MADE_BY, "an index: it keeps the settings it was made with")
-            model = self.encoder.load(self.run, self.reading) if given(self.context, READ_BY) else None
-            return Index.open(self.where, model, load=self.run.load)
+            return Index.open(self.where, self._asked_for(), load=self.run.load)
+        locate(self.where, self.files.data_dir)  # a missing file is told before the model is loaded
         model = self.encoder.load(self.run, self.reading)
         done = cached_index(model, self.files.texts(self.where), self.options.settings(), progress)
         if done.skipped.count:
             notice(str(done.skipped))
         return done.index
+
+    def _asked_for(self) -> Encoder | None:
+        """The model and reading of the command line, None where nothing is said of them."""
+        from likewise.retrieval.index import open_store
+
+        if not given(self.context, READ_BY):
+            return None
+        settings = self.encoder
+        if not given(self.context, ("model",)):
+            with closing(open_store(self.where)) as store:
+                settings = replace(settings, model=store.settings["model"])
+        return settings.load(self.run, self.reading)
 
     def ranked(
         self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Progress
@@ -121,10 +153,24 @@ class _Place:
         from likewise.studies.indexing import baseline_hits, hybrid_hits, stored_corpus, text_corpus
 
         if ranker == "hybrid":
-            return hybrid_hits(self.index(progress), queries, k, progress)
-        corpus = stored_corpus(self.where) if self.is_index else text_corpus(self.files.texts(self.where))
-        model = self.encoder.load(self.run, self.reading) if ranker == "input-embeddings" else None
+            with self.index(progress) as index:
+                return hybrid_hits(index, queries, k, progress)
+        model = None
+        if ranker == "input-embeddings":
+            model = self._own_model() if self.is_index else self.encoder.load(self.run, self.reading)
+        if self.is_index:
+            corpus = stored_corpus(self.where)
+        else:
+            corpus, skipped = text_corpus(self.files.texts(self.where))
+            if skipped.count:
+                notice(str(skipped))
         return baseline_hits(ranker, corpus, queries, k, (model, vectors), progress)
+
+    def _own_model(self) -> Encoder:
+        from likewise.retrieval import Index
+
+        with Index.open(self.where, self._asked_for(), load=self.run.load) as index:
+            return index.encoder
 
 
 def _show(found: Sequence[Hits | ExplainedHits], index: Index | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from likewise.drawing.colours import WHITE_INK_FROM, strength, strongest
 from likewise.drawing.terminal import coloured_text
-from likewise.drawing.text import one_line
+from likewise.drawing.text import one_line, printable
 
 STYLE = """
 .likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }
@@ -51,12 +51,24 @@ def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
     """
     scale = strongest([share for hit in hits for *_, share in hit.words])
     items = "".join(_item(place, hit, scale) for place, hit in enumerate(hits, start=1))
-    colours = " Red words raise the score, blue ones lower it; hover for the share." if items and hits[0].words else ""
-    note = f"{escape(ranker)}.{colours}"
+    colours = (
+        " Red words raise the score, blue ones lower it; hover for the share." if any(hit.words for hit in hits) else ""
+    )
+    note = f"{_safe(ranker)}.{colours}"
     return (
-        f"<div><style>{STYLE}</style><p><b dir=auto>{escape(query)}</b> <span class=why>{note}</span></p>"
+        f"<div><style>{STYLE}</style><p><b dir=auto>{_safe(query)}</b> <span class=why>{note}</span></p>"
         f"<ol class=likewise-hits>{items}</ol></div>\n"
     )
+
+
+def _signed(value: float) -> str:
+    """With its sign; what rounds to nothing has a plus."""
+    return f"{round(value, 3) + 0.0:+.3f}"
+
+
+def _safe(text: str) -> str:
+    # Letter by letter, so that a word still stands where its span says.
+    return escape(printable(text))
 
 
 def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> str:
@@ -71,21 +83,21 @@ def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> 
             continue  # several tokens of one letter: the first carries the colour
         size = strength(share, scale)
         kind = ("n" if share < 0 else "p") + (" x" if size > WHITE_INK_FROM else "")
-        parts.append(escape(text[done:start]))
+        parts.append(_safe(text[done:start]))
         parts.append(
-            f'<mark class="{kind}" style="--s:{size:.3g}" title="{share:+.4f}">{escape(text[start:end])}</mark>'
+            f'<mark class="{kind}" style="--s:{size:.3g}" title="{share:+.4f}">{_safe(text[start:end])}</mark>'
         )
         done = end
-    return "".join(parts) + escape(text[done:])
+    return "".join(parts) + _safe(text[done:])
 
 
 def _item(place: int, hit: DrawnHit, scale: float) -> str:
-    pairs = ", ".join(f"{escape(left)} × {escape(right)} <i>{value:+.3f}</i>" for left, right, value in hit.pairs)
-    above = ", ".join(f"{escape(name)} <i>{value:+.3f}</i>" for name, value in hit.reasons)
-    reasons = f"<p class=why>above the next by <i>{hit.lead:.4f}</i>: {above}</p>" if above else ""
+    pairs = ", ".join(f"{_safe(left)} × {_safe(right)} <i>{_signed(value)}</i>" for left, right, value in hit.pairs)
+    above = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.reasons)
+    reasons = f"<p class=why>above the next by <i>{round(hit.lead, 4) + 0.0:.4f}</i>: {above}</p>" if above else ""
     strongest_pairs = f"<p class=why>{pairs}</p>" if pairs else ""
     return (
-        f"<li><div><span class=score>{place}. {hit.score:.4f}</span><br><span class=id>{escape(hit.id)}</span></div>"
+        f"<li><div><span class=score>{place}. {hit.score:.4f}</span><br><span class=id>{_safe(hit.id)}</span></div>"
         f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{strongest_pairs}{reasons}</div></li>\n"
     )
 
@@ -101,8 +113,8 @@ def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
     for place, hit in enumerate(hits, start=1):
         head = Text(f"{place:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
         lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
-        pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {value:+.3f}" for left, right, value in hit.pairs)
-        above = ", ".join(f"{one_line(name)} {value:+.3f}" for name, value in hit.reasons)
-        notes = {"pairs": pairs, f"above the next by {hit.lead:.4f}": above}
+        pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {_signed(value)}" for left, right, value in hit.pairs)
+        above = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.reasons)
+        notes = {"pairs": pairs, f"above the next by {round(hit.lead, 4) + 0.0:.4f}": above}
         lines += [Text(f"      {name}: {note}", Style(dim=True)) for name, note in notes.items() if note]
     return lines if hits else [*lines, Text("no hits")]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from likewise.drawing.text import printable
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --line: #d0d7de; --soft: #57606a; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --line: #30363d; --soft: #9da7b3; } }
@@ -27,8 +29,8 @@ def page(title: str, parts: Iterable[str]) -> str:
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
-        f"<body><h1>{escape(title)}</h1>\n{''.join(parts)}</body></html>\n"
+        f"<title>{escape(printable(title))}</title><style>{STYLE}</style></head>\n"
+        f"<body><h1>{escape(printable(title))}</h1>\n{''.join(parts)}</body></html>\n"
     )
 
 

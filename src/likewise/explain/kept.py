@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import zipfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import numpy as np
 
 from likewise.encoder import Encoder
 from likewise.encoder.identity import identity
+from likewise.errors import DataError, UsageError
 from likewise.explain.contributions import Contributions
 from likewise.explain.settings import Settings
 from likewise.explain.texts import Prompted, contribution_stream
@@ -25,6 +28,9 @@ from likewise.progress import Progress, Ticker
 FORMAT = 1
 MOST_BYTES = 2**28
 """What the folder may take; beyond, the files used longest ago go first."""
+
+SOME_TIME = 3600.0
+"""Seconds after which a draft belongs to no living process."""
 
 IRRELEVANT = ("memory", "seed")
 """Settings that contributions by bilrp do not depend on."""
@@ -38,6 +44,10 @@ class KeptContributions:
     settings: Settings
     folder: Path
     most_bytes: int = MOST_BYTES
+
+    def __post_init__(self) -> None:
+        if self.settings.split:
+            raise UsageError("split shares are not kept; ask contributions for them")
 
     def of(self, texts: Sequence[Prompted], progress: Progress | None = None) -> list[Contributions]:
         """The contributions of each text; those not yet kept are computed together."""
@@ -61,40 +71,55 @@ class KeptContributions:
         return {"format": FORMAT, "dtype": width, "settings": chosen} | identity(self.encoder)
 
     def _path(self, text: Prompted) -> Path:
-        facts = json.dumps([self._identity, asdict(text)], sort_keys=True, default=str)
+        prompt = self.encoder.recipe.prompt_for(None) if text.prompt is None else text.prompt
+        facts = json.dumps([self._identity, asdict(replace(text, prompt=prompt))], sort_keys=True, default=str)
         return self.folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.npz"
 
     def _read(self, text: Prompted) -> Contributions | None:
         path = self._path(text)
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in ("values", "bias", "vector")}
-                facts = json.loads(stored["facts"].tobytes())
-            units = tuple(
-                Unit(name, start, end, tuple(places), kind) for name, start, end, places, kind in facts["units"]
-            )
+            found = _contributions(path)
             os.utime(path)
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-            return None  # not there, or damaged: it is computed (again)
-        return Contributions(facts["text"], units, **arrays, truncated=facts["truncated"], ids=tuple(facts["ids"]))
+            return found
+        except Exception:
+            # Not there, or damaged in any of the ways that a zip file can be: it is computed (again).
+            return None
 
     def _write(self, text: Prompted, one: Contributions) -> None:
         units = [(unit.text, unit.start, unit.end, unit.tokens, unit.kind) for unit in one.units]
         facts = {"text": one.text, "units": units, "truncated": one.truncated, "ids": one.ids}
         data = np.frombuffer(json.dumps(facts).encode(), np.uint8)
         path = self._path(text)
-        beside = path.with_suffix(f".{os.getpid()}.draft")
+        beside = path.with_suffix(f".{uuid.uuid4().hex}.draft")
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("wb") as stream:
             np.savez(stream, values=one.values, bias=one.bias, vector=one.vector, facts=data)
         beside.replace(path)
 
     def _prune(self) -> None:
-        """Keep the folder in its bounds."""
-        files = sorted(((path.stat(), path) for path in self.folder.glob("*.npz")), key=lambda item: item[0].st_mtime)
-        excess = sum(facts.st_size for facts, _ in files) - self.most_bytes
-        for facts, path in files:
-            if excess <= 0:
-                break
-            path.unlink(missing_ok=True)
-            excess -= facts.st_size
+        """Keep the folder in its bounds, and clear away what killed processes left half written."""
+        files = sorted((facts.st_mtime, facts.st_size, path) for path, facts in _facts(self.folder))
+        excess = sum(size for _, size, _ in files) - self.most_bytes
+        for written, size, path in files:
+            if path.suffix == ".draft" and time.time() - written < SOME_TIME:
+                continue
+            if excess > 0 or path.suffix == ".draft":
+                path.unlink(missing_ok=True)
+                excess -= size
+
+
+def _facts(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for path in [*folder.glob("*.npz"), *folder.glob("*.draft")]:
+        with contextlib.suppress(FileNotFoundError):  # another process may be clearing away too
+            yield path, path.stat()
+
+
+def _contributions(path: Path) -> Contributions:
+    """Read what was kept; raises on anything else."""
+    with np.load(path, allow_pickle=False) as stored:
+        values, bias, vector = (stored[name] for name in ("values", "bias", "vector"))
+        facts = json.loads(stored["facts"].tobytes())
+    units = tuple(Unit(name, start, end, tuple(places), kind) for name, start, end, places, kind in facts["units"])
+    if values.shape != (len(units), *vector.shape) or bias.shape != vector.shape or vector.ndim != 1:
+        raise DataError("shapes that do not fit")
+    return Contributions(facts["text"], units, values, bias, vector, facts["truncated"], ids=tuple(facts["ids"]))

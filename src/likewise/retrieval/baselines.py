@@ -58,6 +58,16 @@ BASELINES: dict[str, Builder] = {
 }
 
 
+RANKERS = ("dense", *BASELINES, "hybrid")
+"""All ways to rank: a model's vectors, the baselines, and BM25 with a model."""
+
+
+def check_ranker(name: str) -> None:
+    """Refuse an unknown ranker before any work."""
+    if name not in RANKERS:
+        raise UsageError(f"unknown ranker {name!r}; choose from {', '.join(RANKERS)}")
+
+
 def baseline(
     name: str,
     texts: Sequence[str],

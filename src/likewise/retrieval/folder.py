@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from likewise.errors import DataError, UsageError
 from likewise.locks import only_writer
 from likewise.retrieval.engines import Engine, Plan, built
 from likewise.retrieval.folder_writer import FolderWriter
-from likewise.retrieval.manifest import DRAFT, MANIFEST, IndexManifest
+from likewise.retrieval.manifest import DRAFT, MANIFEST, DamagedIndex, IndexManifest
 from likewise.retrieval.saved_engine import load_engine, stacked
 from likewise.retrieval.segments import Segment, check_files
 from likewise.retrieval.stacked import StackedVectors
@@ -51,9 +51,9 @@ class FolderStore:
                 return cls(folder, manifest, segments)
             except FileNotFoundError as error:
                 if attempt == OPENING_TRIES - 1 or IndexManifest.read(folder) == manifest:
-                    raise DataError(f"{error.filename} is missing; build the index again") from error
+                    raise DamagedIndex(f"{error.filename} is missing; build the index again") from error
             except (ValueError, EOFError) as error:
-                raise DataError(f"{folder} is damaged ({error}); build the index again") from error
+                raise DamagedIndex(f"{folder} is damaged ({error}); build the index again") from error
         raise AssertionError  # the last attempt returns or raises
 
     @property
@@ -116,7 +116,11 @@ class FolderStore:
         """Change the folder's present state, which may be newer than this one."""
         with only_writer(self.folder / LOCK, self.folder):
             present = FolderStore.open(self.folder, verify=False)
-            yield FolderWriter.begun(self.folder, present.manifest, present.manifest, change)
+            # From now on it holds other texts than those it was built from.
+            yield FolderWriter.begun(self.folder, present.manifest, replace(present.manifest, source=""), change)
+
+    def close(self) -> None:
+        """Nothing is held that others wait for."""
 
 
 @contextmanager

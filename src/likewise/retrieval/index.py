@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.reading import Reading
 from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
 from likewise.encoder.stream import text_windows
-from likewise.errors import ModelError, UsageError
+from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.retrieval.corpus import Corpus
 from likewise.retrieval.engines import check_engine
@@ -110,17 +110,16 @@ class Index:
         """Encode (id, text) items into a folder or a Milvus address.
 
         ``source`` names the texts: a build that was cut short goes on where the same name is given. An index that is
-        there already is refused, or with ``replace`` stays in place until the new one is whole.
+        there already is refused, or with ``replace`` stays in place until the new one is whole; in Milvus it is
+        dropped first.
         """
         stored = settings.stored(encoder)
         if is_milvus(str(where)):
-            if replace:
-                MilvusStore.drop(str(where))
-            store = MilvusStore.create(str(where), stored, encoder.dimension)
-            with store.writer() as writer:
+            index = cls(encoder, _milvus(str(where), stored | {"texts": source[:16]}, encoder.dimension, replace))
+            with index._closed_on_error(), index.store.writer() as writer:
                 _write(encoder, items, writer, stored, Ticker(progress, total, "texts"))
                 writer.commit()
-            return cls(encoder, store)
+            return index
         folder = Path(where)
         if not replace and IndexManifest.read(folder) is not None:
             raise UsageError(f"{folder} already holds an index; add to it, replace it or give another folder")
@@ -144,15 +143,26 @@ class Index:
     ) -> Index:
         """Open an index; without an encoder, the one that made it is loaded with ``load``."""
         store = open_store(where, verify)
-        if encoder is None:
-            encoder = _own_encoder(store, load)
-        _check_same(encoder, store)
+        try:
+            if encoder is None:
+                encoder = _own_encoder(store, load)
+            _check_same(encoder, store)
+        except BaseException:
+            store.close()
+            raise
         return cls(encoder, store)
 
     def close(self) -> None:
         """Let go of the store; Milvus Lite lets no other process in before."""
-        if isinstance(self.store, MilvusStore):
-            self.store.close()
+        self.store.close()
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Index:
         return self
@@ -199,7 +209,7 @@ class Index:
             if searched.recall is not None
             else ""
         )
-        return f"{len(self):,} texts, engine {searched.engine} ({searched.note}){found}"
+        return f"{len(self):,} text{'' if len(self) == 1 else 's'}, engine {searched.engine} ({searched.note}){found}"
 
     def corpus(self) -> Corpus:
         """All texts with their ids."""
@@ -226,7 +236,8 @@ class Index:
 
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
         """The exact scores of all texts for each query, in blocks, whatever the engine."""
-        everything = np.concatenate([rows.vectors for rows in self.store.windows()])
+        empty = np.empty((0, self.encoder.dimension), np.float32)
+        everything = np.concatenate([empty, *(rows.vectors for rows in self.store.windows())])
         yield from similarity_blocks(self.query_vectors(queries), everything, "dot")
 
     # Changing
@@ -234,6 +245,10 @@ class Index:
     def add(self, items: Iterable[IdAndText], *, source: str = "", progress: Progress | None = None) -> None:
         """Encode and add (id, text) items, all of them or none; those that are there already are passed over."""
         with self._writer(source) as writer:
+            if not isinstance(self.store, FolderStore):
+                # Milvus stores each window at once, so a row that it would refuse must be found before.
+                items = list(items)
+                writer.missing([name for name, _ in items], [text for _, text in items])
             _write(self.encoder, items, writer, self.store.settings, Ticker(progress, None, "texts"))
             writer.commit()
         self._reopen()
@@ -259,6 +274,13 @@ def open_store(where: str | Path, verify: bool = True) -> Store:
     """What keeps an index, by its address: a folder, a folder that points to Milvus, or Milvus itself."""
     address = place_of(where)
     return MilvusStore.open(address) if is_milvus(address) else FolderStore.open(Path(address), verify)
+
+
+def _milvus(address: str, stored: dict[str, Any], dimension: int, replace: bool) -> MilvusStore:
+    if replace:
+        with suppress(DataError):  # there is nothing to replace
+            MilvusStore.drop(address)
+    return MilvusStore.create(address, stored, dimension)
 
 
 def check_search(queries: Sequence[str], k: int) -> None:
@@ -290,7 +312,10 @@ def _write(
 def _own_encoder(store: Store, load: Callable[..., Encoder]) -> Encoder:
     """The encoder that made the index."""
     settings = store.settings
-    encoder = load(settings["model"], **{name: settings[name] for name in READING_FIELDS})
+    reading = {name: settings[name] for name in READING_FIELDS}
+    if isinstance(reading["layer"], list):
+        reading["layer"] = tuple(reading["layer"])  # JSON knows no tuples
+    encoder = load(settings["model"], **reading)
     if settings["postprocessing"] is None or encoder.postprocessing is not None:
         return encoder
     if not isinstance(store, FolderStore):

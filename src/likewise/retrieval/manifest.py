@@ -11,6 +11,11 @@ from typing import Any
 
 from likewise.errors import DataError
 
+
+class DamagedIndex(DataError):
+    """An index whose files are not what was written."""
+
+
 FORMAT = 1
 MANIFEST, DRAFT = "index.json", "building.json"
 
@@ -93,7 +98,7 @@ class IndexManifest:
             stored = json.loads(path.read_bytes())
             checksum, version = stored.pop("sha256"), stored.get("format")
             if version != FORMAT:
-                raise DataError(
+                raise DamagedIndex(
                     f"{path} has format {version!r}, this version of Likewise reads {FORMAT}; build it again"
                 )
             segments = tuple(SegmentFacts(**facts) for facts in stored.pop("segments"))
@@ -102,9 +107,9 @@ class IndexManifest:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise DataError(f"{path} is damaged and no manifest; build the index again") from error
+            raise DamagedIndex(f"{path} is damaged and no manifest; build the index again") from error
         if found.checksum != checksum:
-            raise DataError(f"{path} is damaged: its checksum does not fit; build the index again")
+            raise DamagedIndex(f"{path} is damaged: its checksum does not fit; build the index again")
         return found
 
 

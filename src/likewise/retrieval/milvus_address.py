@@ -70,6 +70,11 @@ class Address:
             )
         return address
 
+    @property
+    def absolute(self) -> str:
+        """The same address as it can be read from any folder."""
+        return self.written if self.file is None else f"{SCHEME}{self.file}#{self.collection}"
+
 
 def is_milvus(address: str) -> bool:
     """Whether an address of a store names Milvus.

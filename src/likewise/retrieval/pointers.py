@@ -7,7 +7,7 @@ from pathlib import Path
 
 from likewise.errors import DataError, UsageError
 from likewise.retrieval.manifest import MANIFEST
-from likewise.retrieval.milvus import is_milvus
+from likewise.retrieval.milvus_address import Address, is_milvus
 
 POINTER = "store.json"
 
@@ -26,16 +26,24 @@ def place_of(folder: str | Path | None, store: str | None = None) -> str:
     if folder is None or is_milvus(str(folder)) or not path.is_file():
         return str(folder)
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["store"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is damaged; give the store itself with --store") from error
+        store = json.loads(path.read_text(encoding="utf-8"))["store"]
+        if isinstance(store, str) and is_milvus(store):
+            return store
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
+
+
+def check_pointer(folder: Path) -> None:
+    """Refuse to let a folder point elsewhere that is an index itself."""
+    if (folder / MANIFEST).exists():
+        raise UsageError(f"{folder} already holds an index of its own; give another --out")
 
 
 def write_pointer(folder: Path, store: str) -> None:
-    """Let a folder point at a store."""
-    if (folder / MANIFEST).exists():
-        raise UsageError(f"{folder} already holds an index of its own; give another --out")
+    """Let a folder point at a store, from wherever it will be read."""
+    check_pointer(folder)
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / f"{POINTER}.draft"
-    beside.write_text(json.dumps({"store": store}), encoding="utf-8")
+    beside.write_text(json.dumps({"store": Address.parse(store).absolute}), encoding="utf-8")
     beside.replace(folder / POINTER)

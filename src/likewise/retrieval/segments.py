@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.errors import DataError
+from likewise.retrieval.manifest import DamagedIndex
 from likewise.retrieval.store import StoredRows, Vectors
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])
@@ -128,7 +128,7 @@ def check_files(folder: Path, checksums: Mapping[str, str]) -> None:
     for name, checksum in checksums.items():
         with (folder / name).open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != checksum:
-                raise DataError(
+                raise DamagedIndex(
                     f"{folder / name} is damaged: its checksum is not the one in the manifest; build it again"
                 )
 

@@ -90,5 +90,8 @@ class Store(Protocol):
     def windows(self) -> Iterator[StoredRows]:
         """All rows, in order of their adding, some thousands at a time."""
 
+    def close(self) -> None:
+        """Let go of it; Milvus Lite lets no other process in before."""
+
     def writer(self) -> AbstractContextManager[Writer]:
         """Begin a change; a second writer gets a UsageError. Without a commit nothing is lost."""

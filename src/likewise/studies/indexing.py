@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from likewise.retrieval.corpus import Corpus
 from likewise.retrieval.hits import Hits
 from likewise.retrieval.hybrid import Hybrid
 from likewise.retrieval.index import Index, IndexSettings, check_search, open_store
-from likewise.retrieval.manifest import IndexManifest
+from likewise.retrieval.manifest import DamagedIndex, IndexManifest
 from likewise.retrieval.milvus import is_milvus
 from likewise.retrieval.ranker import Ranker, ranked
 from likewise.retrieval.store import Hit
@@ -50,8 +51,9 @@ def index_file(
     name = fingerprint(source)
     if not is_milvus(str(where)) and not replace:
         present = IndexManifest.read(Path(where))
-        if present is not None and (present.source, present.settings) == (name, settings.stored(encoder)):
-            return IndexedFile(Index.open(where, encoder), SkippedRows(), kept=True)
+        if present is not None and _is_same(present, encoder, settings, name):
+            skipped = checked(source, progress)[0] if source.skip_bad else SkippedRows()
+            return IndexedFile(Index.open(where, encoder), skipped, kept=True)
         if present is not None:
             raise UsageError(
                 f"{where} already holds an index of other texts or settings; use --add, --replace or another --out"
@@ -61,6 +63,12 @@ def index_file(
         encoder, source.read(), where, settings, source=name, replace=replace, total=total, progress=progress
     )
     return IndexedFile(index, skipped)
+
+
+def _is_same(present: IndexManifest, encoder: Encoder, settings: IndexSettings, source: str) -> bool:
+    """Whether an index is the one that would be built."""
+    made = (present.source, present.settings, present.engine_kind, present.bits)
+    return made == (source, settings.stored(encoder), settings.engine, settings.bits)
 
 
 def add_file(index: Index, source: TextSource, prefix: str = "", progress: Progress | None = None) -> SkippedRows:
@@ -77,7 +85,11 @@ def cached_index(
     """The index of a file, made at the first search and found again by the file's content and all settings."""
     facts = json.dumps([fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
     folder = user_cache() / "indexes" / hashlib.sha256(facts.encode()).hexdigest()[:32]
-    return index_file(encoder, source, folder, settings, progress=progress)
+    try:
+        return index_file(encoder, source, folder, settings, progress=progress)
+    except DamagedIndex:
+        # Nobody but the cache knows of it, so nobody else can build it again.
+        return index_file(encoder, source, folder, settings, replace=True, progress=progress)
 
 
 def checked(source: TextSource, progress: Progress | None = None) -> tuple[SkippedRows, int]:
@@ -89,21 +101,26 @@ def checked(source: TextSource, progress: Progress | None = None) -> tuple[Skipp
 
 def fingerprint(source: TextSource) -> str:
     """A hash of a file's bytes and of how they are read."""
-    with locate(source.file, source.data_dir).open("rb") as stream:
+    path = locate(source.file, source.data_dir)
+    with path.open("rb") as stream:
         content = hashlib.file_digest(stream, "sha256").hexdigest()
-    facts = json.dumps([content, asdict(source.columns), source.skip_bad])
+    # The ending is part of it: the same bytes are other texts in a .csv than in a .txt.
+    facts = json.dumps([content, path.suffixes, asdict(source.columns), source.skip_bad])
     return hashlib.sha256(facts.encode()).hexdigest()
 
 
 def stored_corpus(where: str | Path) -> Corpus:
     """The texts of an index, without loading its model."""
-    store = open_store(where)
-    return Corpus.of((name, text) for rows in store.windows() for name, text in zip(rows.ids, rows.texts, strict=True))
+    with closing(open_store(where)) as store:
+        return Corpus.of(
+            (name, text) for rows in store.windows() for name, text in zip(rows.ids, rows.texts, strict=True)
+        )
 
 
-def text_corpus(source: TextSource) -> Corpus:
-    """The texts of a file."""
-    return Corpus.of(source.read())
+def text_corpus(source: TextSource) -> tuple[Corpus, SkippedRows]:
+    """The texts of a file, and the bad rows that were passed over."""
+    skipped = SkippedRows()
+    return Corpus.of(source.read(skipped)), skipped
 
 
 def baseline_hits(

@@ -29,7 +29,7 @@ from likewise.errors import UsageError
 from likewise.metrics import Interval
 from likewise.paths import user_cache
 from likewise.progress import Progress, Ticker
-from likewise.retrieval.baselines import BASELINES, baseline
+from likewise.retrieval.baselines import RANKERS, baseline, check_ranker
 from likewise.retrieval.hybrid import Hybrid
 from likewise.retrieval.ranker import Ranker
 from likewise.retrieval.recall import KS, RetrievalResult, RetrievalTable, Setting, checked_ks
@@ -38,7 +38,6 @@ from likewise.studies.retrieving import RetrievalTask, dense_setting, encoded_ra
 log = logging.getLogger("likewise")
 
 DENSE, HYBRID, STATIC, RANDOM = "dense", "hybrid", "static", "random"
-RANKERS = (DENSE, *BASELINES, HYBRID)
 INPUTS = "input-embeddings"
 NEED_A_MODEL = (DENSE, INPUTS, HYBRID)
 WORDS = "bm25"
@@ -79,8 +78,7 @@ class RetrievalGrid:
 
     def __post_init__(self) -> None:
         for ranker in self.rankers:
-            if ranker not in RANKERS:
-                raise UsageError(f"unknown ranker {ranker!r}; choose from {', '.join(RANKERS)}")
+            check_ranker(ranker)
         for pooling in self.poolings:
             if pooling is not None:
                 pooling_parts(pooling)

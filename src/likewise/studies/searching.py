@@ -19,15 +19,14 @@ from likewise.explain.kept import KeptContributions
 from likewise.explain.pairs import explanation, facts_of
 from likewise.explain.settings import Settings
 from likewise.explain.texts import Prompted, drawn_bias
+from likewise.explain.units import check_by
 from likewise.paths import user_cache
 from likewise.progress import Progress
 from likewise.retrieval.hits import Hits
-from likewise.retrieval.index import Index
+from likewise.retrieval.index import Index, check_search
 from likewise.retrieval.store import Hit
 
 STRONGEST = 5
-SAME_SCORE = 1e-4
-"""How far a hit's score may be from the one that is explained; beyond, it is not the same score."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +135,8 @@ def explained_search(
     >>> found.pairs[0][:2], found.reasons[0][0]
     (('volcano', 'volcano'), 'volcano')
     """
+    check_search([query], k)
+    check_by(by)
     # One more than asked for: the last one has a next one too.
     found = index.search(query, k + 1)
     texts = [_query(index, query, by), *(Prompted(hit.text, index.prompts[1], by) for hit in found)]
@@ -164,7 +165,7 @@ def _ledger(index: Index, query: Contributions, text: Contributions, by: str, se
 
 def _check_score(index: Index, hit: Hit, ledger: Explanation) -> None:
     """A hit is explained as it was scored, or not at all."""
-    if not abs(hit.score - ledger.similarity) <= SAME_SCORE * max(1.0, abs(hit.score)):
+    if not abs(hit.score - ledger.similarity) <= ledger.tolerance:
         raise ModelError(
             f"{hit.id} was scored {hit.score:.5f} in {index.store.address} but the model gives {ledger.similarity:.5f};"
             " build the index again"
