@@ -17,6 +17,9 @@ STYLES = ("-", "--", ":")
 MARKERS = ("o", "s", "^")
 LINE_INCHES = 0.155
 """How far apart two names must stand."""
+TICKS = 20
+"""The most names on an axis of odds."""
+
 HEIGHT, ROOM = 3.6, 0.9
 """The height of a figure in inches, and what of it its title and its axis take."""
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)
@@ -95,7 +98,12 @@ def _odds_axis(ax: Any, drawn: Sequence[ArrayLike], edge: float) -> None:
     names = {edge: "0", 1 - edge: "1"} | {tick: f"{tick:g}" for tick in SHARES if 1.5 * edge < tick < 1 - 1.5 * edge}
     around = _odds(np.array([low, high])) + np.array([-0.35, 0.35])
     shown = {tick: name for tick, name in sorted(names.items()) if around[0] <= _odds(tick) <= around[1]}
-    ax.set_yticks(list(shown), list(shown.values()))
+    ticks: list[float] = []
+    for tick in shown:
+        # Where the axis spans many powers of ten, names would stand on one another.
+        if not ticks or _odds(tick) - _odds(ticks[-1]) > (around[1] - around[0]) / TICKS:
+            ticks.append(tick)
+    ax.set_yticks(ticks, [shown[tick] for tick in ticks])
     ax.set_yticks([], minor=True)
     ax.set_ylim(*(1 / (1 + np.exp(-around))))
 
