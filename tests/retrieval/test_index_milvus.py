@@ -256,7 +256,7 @@ class TestCommandLine:
         assert one_document(run("search", out, "cat", "--ranker", "bm25", "--json"))["ranker"] == "bm25"
         assert one_document(run("search", out, "the cat", "--ranker", "hybrid", "--json"))["hits"]
         replaced = run_tiny("index", more, "--out", out, "--replace", "--json")
-        assert one_document(replaced)["texts"] == 5 and one_document(replaced)["index"] == address
+        assert one_document(replaced)["texts"] == 5 and one_document(replaced)["index"] == f"{address}#likewise"
 
     def test_mistakes(self, run_tiny: Any, run: Any, file: Path, address: str, tmp_path: Path) -> None:
         assert run_tiny("index", file, "--store", address).code == 0

@@ -307,7 +307,7 @@ def test_settings_are_kept_and_a_build_is_gone_on_with(address: str) -> None:
     with MilvusStore.open(address) as store:
         assert store.settings == kept and store.address == address
     for other in ({**SETTINGS, "model": "big"}, {**SETTINGS, "extra": None}, {}):
-        with pytest.raises(UsageError, match=r"was begun with .* give another --store"):
+        with pytest.raises(UsageError, match=r"was begun with .* or another --store"):
             MilvusStore.create(address, other, DIMENSION)
 
 

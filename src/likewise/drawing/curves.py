@@ -103,6 +103,7 @@ def _odds_axis(ax: Any, drawn: Sequence[ArrayLike], edge: float) -> None:
         # Where the axis spans many powers of ten, names would stand on one another.
         if not ticks or _odds(tick) - _odds(ticks[-1]) > (around[1] - around[0]) / TICKS:
             ticks.append(tick)
+    ticks[-1] = max(shown)  # the end is named in any case
     ax.set_yticks(ticks, [shown[tick] for tick in ticks])
     ax.set_yticks([], minor=True)
     ax.set_ylim(*(1 / (1 + np.exp(-around))))

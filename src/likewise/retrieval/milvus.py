@@ -177,8 +177,8 @@ class MilvusStore:
         for key in sorted(begun.keys() | settings.keys()):
             if begun.get(key, ...) != settings.get(key, ...):
                 raise UsageError(
-                    f"{self.address} was begun with {key} {begun.get(key)!r}, not {settings.get(key)!r};"
-                    " use the same settings or give another --store"
+                    f"{self.address} already holds an index, which was begun with {key} {begun.get(key)!r}, not"
+                    f" {settings.get(key)!r}; use the same settings, --replace or another --store"
                 )
 
     def _read_settings(self) -> None:
