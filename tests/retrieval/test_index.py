@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 
 from conftest import save_classic
-from likewise.encoder import Encoder
+from likewise.encoder import Encoded, Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DataError, LikewiseError, ModelError, UsageError
 from likewise.retrieval import Index, IndexSettings
@@ -131,6 +131,19 @@ def test_every_flipped_byte_is_found(index: Index, tiny: Encoder, tmp_path: Path
                 Index.open(copy, tiny)
             assert "\n" not in str(caught.value)
             shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize("engine", ["exact", "hnsw"])
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_damage_is_not_written_anew(tiny: Encoder, tmp_path: Path, engine: str, change: str) -> None:
+    index = Index.build(tiny, TEXTS[:3], tmp_path / "index", IndexSettings(engine))
+    path = next((tmp_path / "index").glob("*.faiss" if engine == "hnsw" else "*.vectors.npy"))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="is damaged"):
+        index.add(TEXTS[3:9]) if change == "add" else index.delete([TEXTS[0][0]])
+    assert IndexManifest.read(tmp_path / "index") == index.store.manifest  # type: ignore[attr-defined]
 
 
 def test_a_missing_file_a_cut_file_and_no_index_are_told(index: Index, tiny: Encoder, tmp_path: Path) -> None:
@@ -277,6 +290,15 @@ def test_empty_queries_and_no_hits_are_refused(index: Index, query: str) -> None
         index.search(query)
     with pytest.raises(UsageError, match="k = 0"):
         index.search("cat", 0)
+
+
+def test_vectors_that_are_no_numbers_are_refused(
+    tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Encoded(np.full((1, 16), np.nan, np.float32), 0)
+    monkeypatch.setattr(Encoder, "encode_counted", lambda *_, **__: broken)
+    with pytest.raises(ModelError, match="no numbers; load it with dtype float32"):
+        Index.build(tiny, TEXTS[:1], tmp_path / "index")
 
 
 def test_an_index_of_nothing_can_be_made(tiny: Encoder, tmp_path: Path) -> None:

@@ -76,8 +76,9 @@ class FolderWriter:
         facts = list(self.draft.segments)
         # As a binary counter carries: each row is written again only log(n) times.
         while facts and facts[-1].rows <= len(segment) and facts[-1].rows + len(segment) <= LARGEST_SEGMENT:
+            # Or damage would be written anew with a checksum that fits.
+            check_files(self.folder, facts.pop().files)
             segment = Segment.joined([self.segments.pop(), segment])
-            facts.pop()
         facts.append(self._written(segment))
         self._go_on(facts)
 
@@ -97,6 +98,7 @@ class FolderWriter:
                 self.segments.append(segment)
                 facts.append(old)
             elif not gone.all():
+                check_files(self.folder, old.files)
                 facts.append(self._written(segment.without(gone)))
         for key in keys:
             del self.known[key]

@@ -303,6 +303,8 @@ def _write(
             texts = [text for _, text in wanted]
             encoded = encoder.encode_counted(texts, prompt=stored["document_prompt"], progress=ticker.part())
             vectors = unit(encoded.vectors) if stored["similarity"] == "cosine" else encoded.vectors
+            if not np.isfinite(vectors).all():
+                raise ModelError(f"{encoder.name} gave vectors that are no numbers; load it with dtype float32")
             writer.append(StoredRows([name for name, _ in wanted], texts, vectors))
             truncated, total = truncated + encoded.truncated, total + len(texts)
     ticker.close()

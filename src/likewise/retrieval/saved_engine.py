@@ -15,7 +15,7 @@ from likewise.progress import Progress
 from likewise.retrieval.engines import Engine, Plan, built, loaded
 from likewise.retrieval.manifest import EngineFacts
 from likewise.retrieval.ranker import Rows
-from likewise.retrieval.segments import Segment, synced_checksum
+from likewise.retrieval.segments import Segment, check_files, synced_checksum
 from likewise.retrieval.stacked import StackedVectors
 
 Labels = NDArray[np.uint64]
@@ -43,6 +43,7 @@ def new_engine(
     """The engine of a new state and its labels: the old one with what is new, or one built from the ground."""
     labels = labels_of(segments)
     if old is not None and (old.kind, old.bits) == (plan.kind, plan.bits):
+        check_files(folder, old.files)
         engine, before = load_engine(folder, old, segments), np.load(_path(folder, old, ".npy"))
         assert engine.rows is not None
         alive = engine.rows[engine.rows >= 0]
