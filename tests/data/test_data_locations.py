@@ -67,7 +67,7 @@ def test_an_unknown_name_says_where_it_looked(tmp_path: Path, monkeypatch: pytes
     assert str(caught.value) == (
         f"no data set 'stsb/test' in the current folder, /given, /shared, {tmp_path}/cache/data; check the "
         "path, or download the data set and pass --data-dir DIR or set LIKEWISE_DATA; "
-        "built in: sample/sentences, sample/pairs, sample/words"
+        "built in: sample/sentences, sample/pairs, sample/words, sample/queries"
     )
 
 

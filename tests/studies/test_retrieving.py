@@ -245,17 +245,6 @@ class TestJudged:
         task = self.read(queries="named.csv", qrels=None)
         assert (list(task.queries), task.judged.rows.tolist()) == (["purr", "sing"], [0, 2, 0])
 
-    def test_only_similar_pairs_ask(self, write: Write) -> None:
-        write("scored.csv", "sentence1,sentence2,score,kind", "a,b,5,x", "c,d,1,x", "e,f,4,y")
-        task = RetrievalSource("scored.csv", min_score=4).read()
-        assert (len(task.corpus), list(task.queries), task.name) == (3, ["b", "f"], "scored.csv, score >= 4")
-        both = RetrievalSource("scored.csv", where="kind=x", min_score=4).read()
-        assert (list(both.queries), both.name) == (["b"], "scored.csv, kind=x, score >= 4")
-        with pytest.raises(DataError, match=r"no pair has score >= 6; the highest score is 5"):
-            RetrievalSource("scored.csv", min_score=6).read()
-        with pytest.raises(DataError, match=r"no column for the score"):
-            RetrievalSource("pairs.csv", min_score=1).read()
-
     def test_the_first_rows(self) -> None:
         task = self.read(limit=2)
         assert (len(task.corpus), list(task.queries), task.left_out) == (2, ["purr", "bark"], 0)
