@@ -28,6 +28,10 @@ class DataError(LikewiseError):
     """A file, a row or a text that cannot be used."""
 
 
+class DamagedIndex(DataError):
+    """An index whose files are not what was written; it can be built again."""
+
+
 class MissingExtra(LikewiseError):
     """An optional dependency that is not installed.
 

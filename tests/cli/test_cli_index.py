@@ -220,23 +220,44 @@ class TestChange:
 
     @pytest.mark.parametrize(
         "options",
-        [("--model", "x"), ("--pooling", "cls"), ("--layer", "1"), ("--engine", "hnsw"), ("--bits", "8"),
-         ("--similarity", "dot"), ("--query-prompt", "x"), ("--document-prompt", "x"), ("--no-heads",),
-         ("--truncate-dim", "8"), ("--post", "x"), ("--no-special-tokens",)],
+        [("--engine", "hnsw"), ("--bits", "8"), ("--similarity", "dot"), ("--query-prompt", "x"),
+         ("--document-prompt", "x")],
         ids=str,
     )  # fmt: skip
     def test_settled_options_are_refused(self, run: Any, built: Path, more: Path, options: tuple[str, ...]) -> None:
-        name = options[0].replace("--no-", "--")
-        words = f"{name} does not go with an index that is there: it keeps the settings it was made with; leave it out"
+        words = (
+            f"{options[0]} does not go with an index that is there: it keeps the settings it was made with; leave it"
+        )
         assert words in refusal(run("index", more, "--out", built, "--add", *options))
         assert words in refusal(run("index", "--out", built, "--delete", "0", *options))
         assert words in refusal(run("index", "--out", built, *options))
 
-    def test_the_model_is_gone(self, run: Any, run_tiny: Any, file: Path, folder: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [(("--model", "x"), "no folder 'x'"), (("--pooling", "cls"), 'was made with pooling "mean", not "cls"'),
+         (("--layer", "1"), "was made with layer -1, not 1"), (("--no-heads",), "was made with heads true, not false"),
+         (("--truncate-dim", "8"), "was made with truncate_dim null, not 8"),
+         (("--post", "x"), "x is no post-processing file"),
+         (("--no-special-tokens",), "was made with special_tokens true, not false")],
+        ids=str,
+    )  # fmt: skip
+    def test_another_model_or_reading(
+        self, run: Any, built: Path, more: Path, options: tuple[str, ...], words: str
+    ) -> None:
+        assert words in refusal(run("index", more, "--out", built, "--add", *options))
+        unheard = f"{options[0].replace('--no-', '--')} does not go with --delete or a look at the index"
+        assert unheard in refusal(run("index", "--out", built, "--delete", "0", *options))
+        assert unheard in refusal(run("index", "--out", built, *options))
+
+    def test_the_model_is_gone_or_moved(self, run: Any, file: Path, more: Path, folder: Path, tmp_path: Path) -> None:
         other = save_classic(tmp_path / "other", seed=4)
-        assert run("index", file, "--out", folder, "--model", other).code == 0
-        (other / "model.safetensors").unlink()
-        assert str(other) in refusal(run("index", "--out", folder, "--delete", "0"))
+        assert run("index", file, "--out", folder, "--model", other, "--pooling", "max").code == 0
+        other.rename(tmp_path / "moved")
+        assert run("index", "--out", folder, "--delete", "0").code == 0, "no model is needed for that"
+        assert str(other) in refusal(run("index", more, "--out", folder, "--add", "--prefix", "m"))
+        moved = ("--model", tmp_path / "moved")
+        assert run("index", more, "--out", folder, "--add", "--prefix", "m", *moved).code == 0
+        assert run("search", folder, "cat", *moved).code == 0, "the pooling is the index's own"
 
 
 class TestMistakes:

@@ -248,7 +248,10 @@ class TestModels:
         found = one_document(run("search", tmp_path / "made", "cat", "--explain", "--json"))
         assert [hit["score"] for hit in found["hits"]] == [hit.score for hit in made.search("cat")]
         assert run_tiny("search", tmp_path / "made", "cat", "--post", tmp_path / "post").code == 0
-        assert "was made with postprocessing" in refusal(run_tiny("search", tmp_path / "made", "cat"))
+        assert run_tiny("search", tmp_path / "made", "cat").code == 0, "the index's own"
+        fit_postprocessing("whitening", tiny.encode(sample_sentences()[:40])).save(tmp_path / "other")
+        said = refusal(run_tiny("search", tmp_path / "made", "cat", "--post", tmp_path / "other"))
+        assert "was made with postprocessing" in said
 
 
 class TestFiles:

@@ -14,9 +14,10 @@ from filelock import FileLock
 from conftest import save_classic
 from likewise.encoder import Encoded, Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.errors import Cancelled, DataError, LikewiseError, ModelError, UsageError
+from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, ModelError, UsageError
 from likewise.retrieval import Index, IndexSettings
 from likewise.retrieval.folder import FolderStore
+from likewise.retrieval.folder_writer import FolderWriter
 from likewise.retrieval.manifest import IndexManifest
 from likewise.sample import sample_sentences
 
@@ -101,7 +102,7 @@ def test_the_same_row_again_is_passed_over_and_another_text_refused(index: Index
     with pytest.raises(DataError, match="'t3' is already in the index with another text"):
         index.add([("fresh", "a fresh text"), ("t3", "something else")])
     assert len(Index.open(index.store.address, index.encoder)) == len(TEXTS), "all or none"
-    with pytest.raises(DataError, match="already in the index with another text"):
+    with pytest.raises(DataError, match="'twice' names two texts; give each text an id of its own"):
         index.add([("twice", "a"), ("twice", "b")])
     with pytest.raises(DataError, match=r"'x' and 1 others are not in the index; nothing was deleted"):
         index.delete(["t1", "x", "y"])
@@ -242,6 +243,80 @@ def test_building_over_something_is_refused(index: Index, tiny: Encoder, tmp_pat
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be made"):
         Index.build(tiny, TEXTS, tmp_path / "file" / "index")
+
+
+class Killed(BaseException):
+    """Ends a writer where it stands."""
+
+
+def killed(*_: object, **__: object) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("source", ["", "sample"])
+@pytest.mark.parametrize("moment", ["_go_on", "_written", "commit"])
+def test_a_build_killed_at_its_first_steps_can_be_repeated(
+    tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, source: str
+) -> None:
+    post = fit_postprocessing("standardisation", tiny.encode([text for _, text in TEXTS]))
+    encoder = tiny.with_postprocessing(post)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(FolderWriter, moment, killed)
+        Index.build(encoder, TEXTS, tmp_path / "index", source=source)
+    assert len(Index.build(encoder, TEXTS, tmp_path / "index", source=source)) == len(TEXTS)
+
+
+def test_a_replacement_killed_while_attaching_leaves_the_old_index(
+    tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = fit_postprocessing("standardisation", tiny.encode([text for _, text in TEXTS]))
+    encoder = tiny.with_postprocessing(post)
+    Index.build(encoder, TEXTS[:3], tmp_path / "index")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("likewise.retrieval.folder_writer.synced_checksum", killed)
+        Index.build(encoder, TEXTS, tmp_path / "index", replace=True)
+    assert len(Index.open(tmp_path / "index")) == 3
+    assert len(Index.build(encoder, TEXTS, tmp_path / "index", replace=True)) == len(TEXTS)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff" * 40])
+def test_a_damaged_manifest_can_be_replaced(tiny: Encoder, tmp_path: Path, damage: bytes) -> None:
+    Index.build(tiny, TEXTS, tmp_path / "index")
+    (tmp_path / "index" / "index.json").write_bytes(damage)
+    with pytest.raises(DamagedIndex, match="build the index again"):
+        Index.build(tiny, TEXTS, tmp_path / "index")
+    index = Index.build(tiny, TEXTS[:4], tmp_path / "index", replace=True)
+    assert len(Index.open(tmp_path / "index", tiny)) == len(index) == 4
+    assert {path.name for path in (tmp_path / "index").iterdir()} == {
+        ".lock",
+        "index.json",
+        *index.store.manifest.files,
+    }  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("settings", [IndexSettings("hnsw"), IndexSettings("exact", 8)])
+def test_a_reader_whose_engine_was_cleared_away_takes_the_new_one(
+    tiny: Encoder, tmp_path: Path, settings: IndexSettings
+) -> None:
+    writer = Index.build(tiny, TEXTS, tmp_path / "index", settings)
+    reader = Index.open(tmp_path / "index", tiny)
+    writer.add([("new", "the fox ran")])
+    assert reader.search("the fox ran", 1)[0].id == "new"
+
+
+@pytest.mark.parametrize("bits", [32, 8])
+@pytest.mark.parametrize("engine", ["exact", "hnsw", "ivf"])
+def test_nothing_is_found_in_nothing(tiny: Encoder, tmp_path: Path, engine: str, bits: int) -> None:
+    index = Index.build(tiny, TEXTS[:2], tmp_path / "index", IndexSettings(engine, bits))
+    index.delete([name for name, _ in TEXTS[:2]])
+    assert len(index.search("cat")) == 0
+    with pytest.raises(DataError, match="at least one text; give or add some"):
+        index.corpus()
+
+
+def test_ids_and_texts_are_strings(tiny: Encoder, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="an id and a text are strings, got 1 and str"):
+        Index.build(tiny, [(1, "x")], tmp_path / "index")  # type: ignore[list-item]
 
 
 def test_a_cancelled_build_goes_on_where_it_stopped(

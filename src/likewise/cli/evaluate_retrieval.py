@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,7 +94,8 @@ def retrieval(
     grid = RetrievalGrid(
         tuple(model), tuple(pooling or [None]), layers, tuple(ranker or ["dense"]), _ks(k), vectors, seed, fresh
     )
-    grid = grid.compared if compare else grid
+    if compare:
+        grid = replace(grid.compared, rankers=grid.rankers) if ranker else grid.compared
     source = RetrievalSource(file, queries, qrels, where, min_score, limit, how.columns(), how.data_dir, how.skip_bad)
 
     def load(name: str) -> Encoder:

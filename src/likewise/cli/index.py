@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,19 +16,21 @@ from likewise.cli.settings import (
     Json,
     ReadingSettings,
     RunSettings,
+    given_encoder,
     refuse_given,
     with_settings,
 )
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
-    from likewise.retrieval import Index
+    from likewise.encoder import Encoder
+    from likewise.studies.encoding import TextSource
 
-FIXED = (
-    "model", "pooling", "layer", "special_tokens", "heads", "truncate_dim", "post", "engine", "bits", "similarity",
-    "query_prompt", "document_prompt",
-)  # fmt: skip
+FIXED = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
 """Options that are settled when an index is made."""
+
+READ_BY = ("model", "pooling", "layer", "special_tokens", "heads", "truncate_dim", "post")
+"""Options of the model; those of an index that is there must be its own."""
 
 
 @with_settings
@@ -48,31 +51,37 @@ def index(
                      " Lite. --out, if given, then only points there."),
     ] = None,
     add: Annotated[bool, typer.Option("--add", help="Add the file's texts to the index.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Build anew; the old index stays until then.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Build anew; in a folder the old index stays until then.")
+    ] = False,
     delete: Annotated[list[str] | None, typer.Option(help="Take the text of this id out; repeat.")] = None,
     prefix: Annotated[str, typer.Option(help="With --add: put before each new id.")] = "",
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Build an index of a file of any size, add to it, delete from it, or show what it is.
 
-    The same command again goes on where it stopped. At no moment is there half an index: readers see the old one
-    until the new one is whole.
+    The same command again goes on where it stopped. In a folder there is at no moment half an index: readers see the
+    old one until the new one is whole.
     """
+    from likewise.retrieval.milvus_address import is_milvus
     from likewise.retrieval.pointers import check_pointer, place_of
 
     _check(file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)})
-    if store is not None:
-        refuse_given(context, ("engine", "bits"), "--store: Milvus has its own index")
+    where = place_of(out, store)
+    if is_milvus(where):
+        refuse_given(context, ("engine", "bits"), "Milvus, which has its own index")
     if store is not None and out is not None:
         check_pointer(out)
-    where = place_of(out, store)
     if file is not None and not add:
-        found = _build(encoder.load(run, reading), files, (file, where, replace), options, out)
+        facts = _build(encoder.load(run, reading), files, (file, where, replace), options, out)
     else:
         refuse_given(context, FIXED, "an index that is there: it keeps the settings it was made with")
-        found = _changed(where, run, files, file, delete, prefix)
-    with found:
-        _show(found, as_json)
+        if file is None:
+            refuse_given(context, READ_BY, "--delete or a look at the index, which load no model")
+        else:
+            _add((where, given_encoder(context, encoder, reading)), run, files.texts(file), prefix)
+        facts = _deleted(where, delete or [])
+    _show(facts, as_json)
 
 
 def _check(file: str | None, out: Path | None, store: str | None, modes: dict[str, bool]) -> None:
@@ -89,8 +98,8 @@ def _check(file: str | None, out: Path | None, store: str | None, modes: dict[st
 
 
 def _build(
-    model: Any, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
-) -> Index:
+    model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
+) -> dict[str, Any]:
     from likewise.retrieval.pointers import write_pointer
     from likewise.studies.indexing import index_file
 
@@ -103,28 +112,32 @@ def _build(
         notice(f"{where} already holds this index; nothing to do")
     if out is not None and str(out) != where:
         write_pointer(out, where)
-    return done.index
+    with done.index as index:
+        return index.facts()
 
 
-def _changed(
-    where: str, run: RunSettings, files: FileSettings, file: str | None, delete: list[str] | None, prefix: str
-) -> Index:
+def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: TextSource, prefix: str) -> None:
     from likewise.retrieval import Index
     from likewise.studies.indexing import add_file
 
-    found = Index.open(where, load=run.load)
-    if delete:
-        found.delete(delete)
-    if file is not None:
-        with progress_bar() as progress:
-            skipped = add_file(found, files.texts(file), prefix, progress)
-        if skipped.count:
-            notice(str(skipped))
-    return found
+    where, changes = target
+    with Index.open(where, load=run.load, **changes) as index, progress_bar() as progress:
+        skipped = add_file(index, source, prefix, progress)
+    if skipped.count:
+        notice(str(skipped))
 
 
-def _show(index: Index, as_json: bool) -> None:
-    facts = index.facts()
+def _deleted(where: str, ids: list[str]) -> dict[str, Any]:
+    """Take texts out; what is there then. No model is loaded for that."""
+    from likewise.retrieval.index import delete_from, facts_of, open_store
+
+    with closing(open_store(where)) as store:
+        if ids:
+            delete_from(store, ids)
+        return facts_of(store.reopened())
+
+
+def _show(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return show_json(facts)
     show_table(("index", facts["index"]), [(name, str(value)) for name, value in facts.items() if name != "index"])

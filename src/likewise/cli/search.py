@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +17,7 @@ from likewise.cli.settings import (
     Json,
     ReadingSettings,
     RunSettings,
-    given,
+    given_encoder,
     refuse_given,
     with_settings,
 )
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from likewise.retrieval import Hits, Index
     from likewise.studies.searching import ExplainedHits
 
-READ_BY = ("model", "pooling", "layer", "special_tokens", "heads", "truncate_dim", "post")
 MADE_BY = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
 
 
@@ -40,7 +38,10 @@ def search(
     where: Annotated[
         str, typer.Argument(help="An index folder, a Milvus address, or a file of texts, which is indexed in passing.")
     ],
-    queries: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")],
+    queries: Annotated[
+        list[str],
+        typer.Argument(metavar="QUERY...", help="What to look for; one that begins with a dash goes behind --."),
+    ],
     encoder: EncoderSettings,
     reading: ReadingSettings,
     run: RunSettings,
@@ -126,25 +127,13 @@ class _Place:
 
         if self.is_index:
             refuse_given(self.context, MADE_BY, "an index: it keeps the settings it was made with")
-            return Index.open(self.where, self._asked_for(), load=self.run.load)
+            return Index.open(self.where, load=self.run.load, **self._changes())
         locate(self.where, self.files.data_dir)  # a missing file is told before the model is loaded
         model = self.encoder.load(self.run, self.reading)
         done = cached_index(model, self.files.texts(self.where), self.options.settings(), progress)
         if done.skipped.count:
             notice(str(done.skipped))
         return done.index
-
-    def _asked_for(self) -> Encoder | None:
-        """The model and reading of the command line, None where nothing is said of them."""
-        from likewise.retrieval.index import open_store
-
-        if not given(self.context, READ_BY):
-            return None
-        settings = self.encoder
-        if not given(self.context, ("model",)):
-            with closing(open_store(self.where)) as store:
-                settings = replace(settings, model=store.settings["model"])
-        return settings.load(self.run, self.reading)
 
     def ranked(
         self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Progress
@@ -169,8 +158,11 @@ class _Place:
     def _own_model(self) -> Encoder:
         from likewise.retrieval import Index
 
-        with Index.open(self.where, self._asked_for(), load=self.run.load) as index:
+        with Index.open(self.where, load=self.run.load, **self._changes()) as index:
             return index.encoder
+
+    def _changes(self) -> dict[str, Any]:
+        return given_encoder(self.context, self.encoder, self.reading)
 
 
 def _show(found: Sequence[Hits | ExplainedHits], index: Index | None, as_json: bool) -> None:

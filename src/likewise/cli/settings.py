@@ -226,6 +226,13 @@ def given(context: typer.Context, names: Sequence[str]) -> list[str]:
     ]
 
 
+def given_encoder(context: typer.Context, encoder: EncoderSettings, reading: ReadingSettings) -> dict[str, Any]:
+    """What the user said of the model and its reading, and nothing else, as ``Index.open`` takes it."""
+    said = {"model": encoder.model, "pooling": encoder.pooling, "post": reading.post, **reading.options()}
+    said |= {"truncate_dim": reading.truncate_dim}
+    return {name: value for name, value in said.items() if given(context, (name,))}
+
+
 def refuse_given(context: typer.Context, names: Sequence[str], by: str) -> None:
     """Say that an option would go unheard."""
     if found := given(context, names):

@@ -19,6 +19,8 @@ def identity(encoder: Encoder) -> dict[str, Any]:
     facts = {
         "model": encoder.name,
         "model_sha256": encoder.hash,
+        "backend": "torch" if encoder.backend is None else encoder.backend.kind,
+        "dtype": str(encoder.anatomy.dtype).removeprefix("torch."),
         "config_sha256": encoder.config_hash,
         "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
         "dense_sha256": encoder.heads_hash,

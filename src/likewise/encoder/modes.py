@@ -153,7 +153,7 @@ class ReplayWithSharedBias(Replay):
         """At each place row i gets the share |<v_i, v>| / sum_j |<v_j, v>| of a bias; v_i in y (B, R, ..., D)."""
         if bias is None:
             return y
-        weights = (y * y.sum(1, keepdim=True)).sum(-1, keepdim=True).abs()
+        weights = torch.einsum("br...d,b...d->br...", y, y.sum(1)).abs()[..., None]
         total = weights.sum(1, keepdim=True)
         shares = torch.where(total > 0, weights / torch.where(total > 0, total, 1), 1 / y.shape[1])
-        return y + shares * bias
+        return torch.addcmul(y, shares, bias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,16 +51,27 @@ class PostProcessing:
         path.write_bytes(self.to_bytes())
 
     @classmethod
-    def load(cls, path: Path) -> PostProcessing:
-        """Read what ``save`` wrote."""
-        from safetensors import SafetensorError, safe_open
+    def from_bytes(cls, data: bytes, name: str = "these bytes") -> PostProcessing:
+        """What ``to_bytes`` made; ``name`` is for errors."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
 
         try:
-            with safe_open(str(path), "numpy") as stored:
-                kind = (stored.metadata() or {})["kind"]
-                return cls(kind, stored.get_tensor("shift"), stored.get_tensor("matrix"))
-        except (OSError, SafetensorError, KeyError) as error:
+            tensors = load(data)
+            # The header is a length of eight bytes and that much JSON.
+            header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+            return cls(header["__metadata__"]["kind"], tensors["shift"], tensors["matrix"])
+        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{name} is no post-processing file ({error}); make one with: likewise fit") from error
+
+    @classmethod
+    def load(cls, path: Path) -> PostProcessing:
+        """Read what ``save`` wrote."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
             raise DataError(f"{path} is no post-processing file ({error}); make one with: likewise fit") from error
+        return cls.from_bytes(data, str(path))
 
 
 def fit_standardisation(vectors: Array, dim: int | None = None) -> PostProcessing:

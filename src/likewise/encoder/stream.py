@@ -130,8 +130,6 @@ def _settings(encoder: Encoder, prompt: str) -> dict[str, Any]:
     """Everything that the bytes of a vector depend on beside its text."""
     return identity(encoder) | {
         "format": FORMAT,
-        "backend": "torch" if encoder.backend is None else encoder.backend.kind,
-        "dtype": str(encoder.anatomy.dtype).removeprefix("torch."),
         "device": encoder.device.type,
         "prompt": prompt,
         "threads": torch.get_num_threads(),

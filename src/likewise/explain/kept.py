@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import time
 import uuid
@@ -24,6 +25,8 @@ from likewise.explain.settings import Settings
 from likewise.explain.texts import Prompted, contribution_stream
 from likewise.explain.units import Unit
 from likewise.progress import Progress, Ticker
+
+log = logging.getLogger("likewise")
 
 FORMAT = 1
 MOST_BYTES = 2**28
@@ -57,18 +60,18 @@ class KeptContributions:
         ticker = Ticker(progress, len(new), "explained texts")
         for place, one in contribution_stream(self.encoder, new, "bilrp", self.settings):
             found[new[place]] = one
-            self._write(new[place], one)
+            self._keep(new[place], one)
             ticker.add()
         ticker.close()
         if new:
-            self._prune()
+            with contextlib.suppress(OSError):
+                self._prune()
         return [found[text] for text in texts]
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
         chosen = {name: value for name, value in asdict(self.settings).items() if name not in IRRELEVANT}
-        width = str(self.encoder.anatomy.dtype)
-        return {"format": FORMAT, "dtype": width, "settings": chosen} | identity(self.encoder)
+        return {"format": FORMAT, "settings": chosen} | identity(self.encoder)
 
     def _path(self, text: Prompted) -> Path:
         prompt = self.encoder.recipe.prompt_for(None) if text.prompt is None else text.prompt
@@ -84,6 +87,13 @@ class KeptContributions:
         except Exception:
             # Not there, or damaged in any of the ways that a zip file can be: it is computed (again).
             return None
+
+    def _keep(self, text: Prompted, one: Contributions) -> None:
+        """Write it down; a cache that cannot be written costs time, nothing else."""
+        try:
+            self._write(text, one)
+        except OSError as error:
+            log.warning("contributions cannot be kept in %s (%s)", self.folder, error.strerror)
 
     def _write(self, text: Prompted, one: Contributions) -> None:
         units = [(unit.text, unit.start, unit.end, unit.tokens, unit.kind) for unit in one.units]

@@ -25,7 +25,7 @@ class Corpus:
         if len(self.ids) != len(self.texts):
             raise DataError(f"{len(self.ids)} ids and {len(self.texts)} texts; give each text one id")
         if not self.ids:
-            raise DataError("a corpus needs at least one text; give a file with some")
+            raise DataError("a corpus needs at least one text; give or add some")
 
     @classmethod
     def of(cls, items: Iterable[tuple[str, str]]) -> Corpus:

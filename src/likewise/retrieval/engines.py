@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from likewise.errors import DataError, MissingExtra, UsageError, first_line
 from likewise.progress import Progress, Ticker
 from likewise.retrieval.ranker import Ranked, Rows, Scores, best
-from likewise.retrieval.stacked import StackedVectors
+from likewise.retrieval.stacked import StackedVectors, Vectors
 
 log = logging.getLogger("likewise")
-
-Vectors = NDArray[np.float32]
 
 EXACT_UP_TO = 1_000_000
 HNSW_UP_TO = 8_000_000

@@ -6,22 +6,23 @@ count, and the next writer clears them away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import DataError, UsageError
+from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.locks import only_writer
 from likewise.retrieval.engines import Engine, Plan, built
-from likewise.retrieval.folder_writer import FolderWriter
-from likewise.retrieval.manifest import DRAFT, MANIFEST, DamagedIndex, IndexManifest
+from likewise.retrieval.folder_writer import OWN_FILES, FolderWriter
+from likewise.retrieval.manifest import MANIFEST, UNFINISHED, IndexManifest
 from likewise.retrieval.saved_engine import load_engine, stacked
 from likewise.retrieval.segments import Segment, check_files
-from likewise.retrieval.stacked import StackedVectors
-from likewise.retrieval.store import Hit, Searched, StoredRows, Vectors
+from likewise.retrieval.stacked import StackedVectors, Vectors
+from likewise.retrieval.store import Hit, Searched, StoredRows
 
 LOCK = ".lock"
 WINDOW = 4096
@@ -36,6 +37,8 @@ class FolderStore:
     folder: Path
     manifest: IndexManifest
     segments: tuple[Segment, ...]
+    attachments: Mapping[str, bytes] = field(default_factory=dict)
+    """other files that are kept with the index"""
 
     @classmethod
     def open(cls, folder: Path, verify: bool = True) -> FolderStore:
@@ -48,7 +51,8 @@ class FolderStore:
                 if verify:
                     check_files(folder, manifest.files)
                 segments = tuple(Segment.open(folder, facts.name) for facts in manifest.segments)
-                return cls(folder, manifest, segments)
+                attachments = {name: (folder / name).read_bytes() for name in manifest.attachments}
+                return cls(folder, manifest, segments, attachments)
             except FileNotFoundError as error:
                 if attempt == OPENING_TRIES - 1 or IndexManifest.read(folder) == manifest:
                     raise DamagedIndex(f"{error.filename} is missing; build the index again") from error
@@ -72,7 +76,7 @@ class FolderStore:
     @cached_property
     def vectors(self) -> StackedVectors:
         """All vectors (n, d), mapped."""
-        return stacked(self.segments, self.manifest.dimension)
+        return stacked(self.segments)
 
     @cached_property
     def engine(self) -> Engine:
@@ -96,6 +100,8 @@ class FolderStore:
 
     def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
         """The k best rows for each query vector (q, d)."""
+        if not len(self):
+            return [[] for _ in vectors]
         found = self.engine.search(vectors, k)
         return [
             [self._hit(row, score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True) if row >= 0]
@@ -119,28 +125,49 @@ class FolderStore:
             # From now on it holds other texts than those it was built from.
             yield FolderWriter.begun(self.folder, present.manifest, replace(present.manifest, source=""), change)
 
+    def reopened(self) -> FolderStore:
+        """The folder's present state."""
+        return FolderStore.open(self.folder, verify=False)
+
     def close(self) -> None:
         """Nothing is held that others wait for."""
 
 
 @contextmanager
-def building(folder: Path, empty: IndexManifest) -> Iterator[FolderWriter]:
+def building(folder: Path, empty: IndexManifest, replaces: bool = False) -> Iterator[FolderWriter]:
     """Build anew from an empty manifest; what is there stays until the commit. Goes on with the same build's draft."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
-    present = IndexManifest.read(folder)
-    strangers = {path.name for path in folder.iterdir() if not path.name.endswith(".draft")} - {LOCK}
-    if present is None and strangers and IndexManifest.read(folder, DRAFT) is None:
-        raise UsageError(f"{folder} already holds {min(strangers)}; give a new or empty folder as --out")
+    strangers = sorted(path.name for path in folder.iterdir() if not _is_own(path.name))
+    if strangers and _present(folder, replaces) is None:
+        raise UsageError(f"{folder} already holds {strangers[0]}; give a new or empty folder as --out")
     with only_writer(folder / LOCK, folder):
-        yield FolderWriter.begun(folder, IndexManifest.read(folder), empty, empty.checksum if empty.source else "")
+        present = _present(folder, replaces)
+        if present is not None and not replaces:
+            raise UsageError(f"{folder} already holds an index; add to it, replace it or give another folder")
+        yield FolderWriter.begun(folder, present, empty, empty.checksum if empty.source else "")
+
+
+def _present(folder: Path, replaces: bool) -> IndexManifest | None:
+    """What is there; a damaged index is nothing to one that replaces it."""
+    try:
+        return IndexManifest.read(folder)
+    except DamagedIndex:
+        if not replaces:
+            raise
+        return None
+
+
+def _is_own(name: str) -> bool:
+    """Whether a file may be one that a killed writer left."""
+    return name in (LOCK, MANIFEST, UNFINISHED) or any(fnmatch(name, pattern) for pattern in OWN_FILES)
 
 
 def _nothing_there(folder: Path) -> str:
-    if (folder / DRAFT).exists():
+    if (folder / UNFINISHED).exists():
         return f"{folder} is unfinished; run the same likewise index again"
-    if (folder / MANIFEST).parent.exists():
+    if folder.exists():
         return f"{folder} holds no index; make one with: likewise index FILE --out {folder}"
     return f"{folder} does not exist; make an index with: likewise index FILE --out {folder}"

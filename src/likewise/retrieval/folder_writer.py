@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from likewise.errors import DataError
 from likewise.progress import Progress
 from likewise.retrieval.engines import Plan
-from likewise.retrieval.manifest import DRAFT, EngineFacts, IndexManifest, SegmentFacts
+from likewise.retrieval.manifest import UNFINISHED, EngineFacts, IndexManifest, SegmentFacts
 from likewise.retrieval.saved_engine import new_engine, save_engine
 from likewise.retrieval.segments import Segment, check_files, key_of, remove_others, synced_checksum
 from likewise.retrieval.store import StoredRows
@@ -33,6 +34,7 @@ class FolderWriter:
     segments: list[Segment]
     known: dict[int, int] = field(default_factory=dict)
     """the key of each id -> the key of its text"""
+    at_once = False
 
     @classmethod
     def begun(cls, folder: Path, present: IndexManifest | None, start: IndexManifest, change: str) -> FolderWriter:
@@ -40,9 +42,9 @@ class FolderWriter:
         change = _fingerprint(present, change) if change else ""
         draft = _draft(folder)
         if draft is None or not change or draft.change != change:
-            (folder / DRAFT).unlink(missing_ok=True)
+            (folder / UNFINISHED).unlink(missing_ok=True)
             draft = replace(start, change=change)
-        number = max(draft.number, 0 if present is None else present.number)
+        number = max(draft.number, 0 if present is None else present.number, _highest_number(folder))
         segments = [Segment.open(folder, facts.name) for facts in draft.segments]
         writer = cls(folder, present, replace(draft, number=number), segments)
         writer._sweep()
@@ -56,11 +58,13 @@ class FolderWriter:
         here: dict[int, int] = {}
         for place, (name, text) in enumerate(zip(ids, texts, strict=True)):
             key, content = key_of(name), key_of(text)
-            stored = self.known.get(key, here.get(key))
-            if stored is None:
+            if here.get(key, content) != content:
+                raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
+            stored = self.known.get(key)
+            if stored is None and key not in here:
                 here[key] = content
                 wanted.append(place)
-            elif stored != content:
+            elif stored is not None and stored != content:
                 raise DataError(
                     f"the id {name!r} is already in the index with another text; delete it first, or put a prefix"
                     " before the new ids"
@@ -104,18 +108,20 @@ class FolderWriter:
             del self.known[key]
         self._go_on(facts)
 
-    def attach(self, name: str, data: bytes) -> None:
-        """Keep another file with the index."""
-        (self.folder / name).write_bytes(data)
-        checksum = synced_checksum(self.folder / name)
-        self.draft = replace(self.draft, attachments=self.draft.attachments | {name: checksum})
+    def attach(self, kind: str, ending: str, data: bytes) -> None:
+        """Keep another file with the index, under a name of its own; a build that goes on has it already."""
+        if any(name.startswith(kind) for name in self.draft.attachments):
+            return
+        path = self.folder / f"{self._next_name(kind)}{ending}"
+        path.write_bytes(data)
+        self.draft = replace(self.draft, attachments=self.draft.attachments | {path.name: synced_checksum(path)})
 
     def commit(self, progress: Progress | None = None) -> None:
         """Build or extend the engine, then let the manifest's renaming make all of it the present state."""
         self.draft = replace(self.draft, engine=self._engine(progress), change="")
         self.draft.write(self.folder)
         self.present = self.draft
-        (self.folder / DRAFT).unlink(missing_ok=True)
+        (self.folder / UNFINISHED).unlink(missing_ok=True)
         self._sweep()
 
     def _engine(self, progress: Progress | None) -> EngineFacts | None:
@@ -139,7 +145,7 @@ class FolderWriter:
     def _go_on(self, facts: Sequence[SegmentFacts]) -> None:
         self.draft = replace(self.draft, segments=tuple(facts))
         if self.draft.change:
-            self.draft.write(self.folder, DRAFT)
+            self.draft.write(self.folder, UNFINISHED)
         self._sweep()
 
     def _remember(self, segment: Segment) -> None:
@@ -152,10 +158,16 @@ class FolderWriter:
             remove_others(self.folder, kept, pattern)
 
 
+def _highest_number(folder: Path) -> int:
+    """Of all names that were given out; not by a manifest, which may be gone or damaged."""
+    found = (re.search(r"-(\d{6,})\.", path.name) for path in folder.iterdir())
+    return max((int(match[1]) for match in found if match), default=0)
+
+
 def _draft(folder: Path) -> IndexManifest | None:
     """What an unfinished change left, if it is whole."""
     try:
-        found = IndexManifest.read(folder, DRAFT)
+        found = IndexManifest.read(folder, UNFINISHED)
         if found is not None:
             check_files(folder, found.files)
         return found

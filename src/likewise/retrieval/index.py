@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,12 @@ from likewise.retrieval.manifest import IndexManifest
 from likewise.retrieval.milvus import MilvusStore, is_milvus
 from likewise.retrieval.pointers import place_of
 from likewise.retrieval.ranker import Blocks
-from likewise.retrieval.store import Store, StoredRows, Vectors, Writer
+from likewise.retrieval.stacked import Vectors
+from likewise.retrieval.store import Store, StoredRows, Writer, corpus_of
 
 IdAndText = tuple[str, str]
 READING_FIELDS = tuple(Reading.__dataclass_fields__)
-POSTPROCESSING = "postprocessing-"
+POSTPROCESSING = "postprocessing"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class IndexSettings:
         # A folder is found again from anywhere, a short name on any machine.
         name = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
         own = {"model": name, "similarity": self.similarity, "query_prompt": query, "document_prompt": document}
-        return identity(encoder) | own
+        return identity(encoder) | own | {"dimension": encoder.dimension}
 
 
 USUAL = IndexSettings()
@@ -121,13 +122,10 @@ class Index:
                 writer.commit()
             return index
         folder = Path(where)
-        if not replace and IndexManifest.read(folder) is not None:
-            raise UsageError(f"{folder} already holds an index; add to it, replace it or give another folder")
         empty = IndexManifest(stored, encoder.dimension, settings.engine, settings.bits, source)
-        with building(folder, empty) as draft:
+        with building(folder, empty, replace) as draft:
             if encoder.postprocessing is not None:
-                name = f"{POSTPROCESSING}{encoder.postprocessing.name}.safetensors"
-                draft.attach(name, encoder.postprocessing.to_bytes())
+                draft.attach(POSTPROCESSING, ".safetensors", encoder.postprocessing.to_bytes())
             _write(encoder, items, draft, stored, Ticker(progress, total, "texts"))
             draft.commit(progress)
         return cls(encoder, FolderStore.open(folder, verify=False))
@@ -140,12 +138,17 @@ class Index:
         *,
         load: Callable[..., Encoder] = Encoder.load,
         verify: bool = True,
+        **changes: Any,
     ) -> Index:
-        """Open an index; without an encoder, the one that made it is loaded with ``load``."""
+        """Open an index; without an encoder, the one that made it is loaded with ``load``.
+
+        ``changes`` are what is to be loaded instead: another place of the model (``model``), its post-processing
+        (``post``) or its reading. What then does not give the same vectors is refused.
+        """
         store = open_store(where, verify)
         try:
             if encoder is None:
-                encoder = _own_encoder(store, load)
+                encoder = _own_encoder(store, load, changes)
             _check_same(encoder, store)
         except BaseException:
             store.close()
@@ -192,14 +195,7 @@ class Index:
 
     def facts(self) -> dict[str, Any]:
         """What it is, as plain JSON."""
-        searched, settings = self.store.searched, self.store.settings
-        names = ("model", "model_sha256", "pooling", "layer", "postprocessing", "similarity")
-        return {
-            "index": self.store.address, "texts": len(self), "dimension": self.encoder.dimension,
-            "engine": searched.engine, "recall": searched.recall, "note": searched.note,
-            **{name: settings[name] for name in names},
-            "query_prompt": self.prompts[0], "document_prompt": self.prompts[1],
-        }  # fmt: skip
+        return facts_of(self.store)
 
     def told(self) -> str:
         """One line for the user: how it searches and, where that is approximate, how much it finds."""
@@ -213,9 +209,7 @@ class Index:
 
     def corpus(self) -> Corpus:
         """All texts with their ids."""
-        return Corpus.of(
-            (name, text) for rows in self.store.windows() for name, text in zip(rows.ids, rows.texts, strict=True)
-        )
+        return corpus_of(self.store)
 
     # Searching
 
@@ -226,7 +220,13 @@ class Index:
     def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
         """The k best texts for each of several queries."""
         check_search(queries, k)
-        found = self.store.nearest(self.query_vectors(queries, progress), k)
+        vectors = self.query_vectors(queries, progress)
+        try:
+            found = self.store.nearest(vectors, k)
+        except FileNotFoundError:
+            # A writer committed, and cleared the old engine away, before it was first needed here.
+            self.store = self.store.reopened()
+            found = self.store.nearest(vectors, k)
         return [Hits(query, tuple(hits), self.name) for query, hits in zip(queries, found, strict=True)]
 
     def query_vectors(self, queries: Sequence[str], progress: Progress | None = None) -> Vectors:
@@ -244,30 +244,44 @@ class Index:
 
     def add(self, items: Iterable[IdAndText], *, source: str = "", progress: Progress | None = None) -> None:
         """Encode and add (id, text) items, all of them or none; those that are there already are passed over."""
-        with self._writer(source) as writer:
-            if not isinstance(self.store, FolderStore):
-                # Milvus stores each window at once, so a row that it would refuse must be found before.
+        with self.store.writer(f"add {source}" if source else "") as writer:
+            if writer.at_once:
+                # A row that would be refused must be found before the first is stored.
                 items = list(items)
                 writer.missing([name for name, _ in items], [text for _, text in items])
             _write(self.encoder, items, writer, self.store.settings, Ticker(progress, None, "texts"))
             writer.commit()
-        self._reopen()
+        self.store = self.store.reopened()
 
     def delete(self, ids: Sequence[str]) -> None:
         """Take texts out; an id that is not there is refused, and then nothing is taken out."""
-        with self._writer("") as writer:
-            writer.delete([ids] if isinstance(ids, str) else ids)
-            writer.commit()
-        self._reopen()
+        delete_from(self.store, ids)
+        self.store = self.store.reopened()
 
-    def _writer(self, source: str) -> AbstractContextManager[Writer]:
-        if isinstance(self.store, FolderStore):
-            return self.store.writer(f"add {source}" if source else "")
-        return self.store.writer()
 
-    def _reopen(self) -> None:
-        if isinstance(self.store, FolderStore):
-            self.store = FolderStore.open(self.store.folder, verify=False)
+def delete_from(store: Store, ids: Sequence[str]) -> None:
+    """Take texts out of a store, for which no model is needed."""
+    with store.writer() as writer:
+        writer.delete([ids] if isinstance(ids, str) else ids)
+        writer.commit()
+
+
+def facts_of(store: Store) -> dict[str, Any]:
+    """What an index is, as plain JSON."""
+    searched, settings = store.searched, store.settings
+    names = (
+        "dimension", "model", "model_sha256", "pooling", "layer", "postprocessing", "similarity", "query_prompt",
+        "document_prompt",
+    )  # fmt: skip
+    facts = {"index": store.address, "texts": len(store), "engine": searched.engine, "recall": searched.recall}
+    return facts | {"note": searched.note} | {name: settings[name] for name in names}
+
+
+def _strings(items: Iterable[IdAndText]) -> Iterator[IdAndText]:
+    for name, text in items:
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise DataError(f"an id and a text are strings, got {name!r} and {type(text).__name__}")
+        yield name, text
 
 
 def open_store(where: str | Path, verify: bool = True) -> Store:
@@ -297,7 +311,7 @@ def _write(
     """Encode what the writer does not have yet, window by window."""
     truncated = total = 0
     with steady_memory():
-        for window in text_windows(iter(items)):
+        for window in text_windows(_strings(items)):
             wanted = [window[place] for place in writer.missing(*map(list, zip(*window, strict=True)))]
             ticker.add(len(window) - len(wanted))
             texts = [text for _, text in wanted]
@@ -311,19 +325,21 @@ def _write(
     report_truncation(truncated, total, encoder.tokenizer.limit)
 
 
-def _own_encoder(store: Store, load: Callable[..., Encoder]) -> Encoder:
-    """The encoder that made the index."""
-    settings = store.settings
-    reading = {name: settings[name] for name in READING_FIELDS}
+def _own_encoder(store: Store, load: Callable[..., Encoder], changes: Mapping[str, Any]) -> Encoder:
+    """The encoder that made the index, with the changes that are asked for."""
+    wanted = {**store.settings, **changes}
+    reading = {name: wanted[name] for name in READING_FIELDS}
     if isinstance(reading["layer"], list):
         reading["layer"] = tuple(reading["layer"])  # JSON knows no tuples
-    encoder = load(settings["model"], **reading)
-    if settings["postprocessing"] is None or encoder.postprocessing is not None:
+    encoder = load(wanted["model"], **reading)
+    if wanted.get("post") is not None:
+        return encoder.with_postprocessing(PostProcessing.load(wanted["post"]))
+    if wanted["postprocessing"] is None:
         return encoder
-    if not isinstance(store, FolderStore):
+    found = [data for name, data in store.attachments.items() if name.startswith(POSTPROCESSING)]
+    if not found:
         raise UsageError(f"{store.address} was made with a post-processing; give its file with --post")
-    name = next(name for name in store.manifest.attachments if name.startswith(POSTPROCESSING))
-    return encoder.with_postprocessing(PostProcessing.load(store.folder / name))
+    return encoder.with_postprocessing(PostProcessing.from_bytes(found[0], store.address))
 
 
 def _check_same(encoder: Encoder, store: Store) -> None:

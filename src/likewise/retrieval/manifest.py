@@ -9,15 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import DataError
-
-
-class DamagedIndex(DataError):
-    """An index whose files are not what was written."""
-
+from likewise.errors import DamagedIndex
 
 FORMAT = 1
-MANIFEST, DRAFT = "index.json", "building.json"
+MANIFEST, UNFINISHED = "index.json", "building.json"
 
 
 @dataclass(frozen=True)
@@ -87,6 +82,8 @@ class IndexManifest:
             json.dump(asdict(self) | {"sha256": self.checksum}, stream, indent=1)
             stream.flush()
             os.fsync(stream.fileno())
+        # Before, so that no manifest reaches the disk ahead of its files' names; after, so that the commit does.
+        _sync_folder(folder)
         beside.replace(folder / name)
         _sync_folder(folder)
 

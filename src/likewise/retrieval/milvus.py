@@ -28,7 +28,8 @@ from likewise.retrieval.milvus_address import (
     is_milvus,
     key_of,
 )
-from likewise.retrieval.store import Hit, Searched, StoredRows, Vectors
+from likewise.retrieval.stacked import Vectors
+from likewise.retrieval.store import Hit, Searched, StoredRows
 
 __all__ = ["MilvusStore", "MilvusWriter", "is_milvus"]
 
@@ -152,8 +153,17 @@ class MilvusStore:
         for rows in self._pages(["id", "text", "vector"]):
             yield StoredRows([id_of(row["id"]) for row in rows], [row["text"] for row in rows], _stacked(rows))
 
+    @property
+    def attachments(self) -> Mapping[str, bytes]:
+        """None: Milvus keeps no files."""
+        return {}
+
+    def reopened(self) -> MilvusStore:
+        """Itself: what is asked of it is asked of Milvus each time."""
+        return self
+
     @contextmanager
-    def writer(self) -> Iterator[MilvusWriter]:
+    def writer(self, change: str = "") -> Iterator[MilvusWriter]:  # noqa: ARG002
         """Begin a change; a second writer of a Milvus Lite database gets a UsageError.
 
         A server's collection is not locked: there the user sees to it that one process writes at a time.
@@ -337,6 +347,8 @@ class MilvusStore:
 
 class MilvusWriter:
     """One change of a ``MilvusStore``. Rows are stored as they come: a killed change can be made again."""
+
+    at_once = True
 
     def __init__(self, store: MilvusStore) -> None:
         self._store = store

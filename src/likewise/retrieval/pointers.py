@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from likewise.errors import DataError, UsageError
-from likewise.retrieval.manifest import MANIFEST
+from likewise.retrieval.manifest import MANIFEST, UNFINISHED
 from likewise.retrieval.milvus_address import Address, is_milvus
 
 POINTER = "store.json"
@@ -36,7 +36,7 @@ def place_of(folder: str | Path | None, store: str | None = None) -> str:
 
 def check_pointer(folder: Path) -> None:
     """Refuse to let a folder point elsewhere that is an index itself."""
-    if (folder / MANIFEST).exists():
+    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
         raise UsageError(f"{folder} already holds an index of its own; give another --out")
 
 

@@ -24,17 +24,16 @@ STALE_SHARE = 0.2
 """When more of an engine's places than this are deleted rows, it is built anew."""
 
 
-def stacked(segments: Sequence[Segment], dimension: int) -> StackedVectors:
+def stacked(segments: Sequence[Segment]) -> StackedVectors:
     """All vectors (n, d) of the segments."""
-    return StackedVectors([segment.vectors for segment in segments] or [np.empty((0, dimension), np.float32)])
+    return StackedVectors([segment.vectors for segment in segments])
 
 
 def load_engine(folder: Path, facts: EngineFacts, segments: Sequence[Segment]) -> Engine:
     """Read a saved engine for the present rows."""
-    vectors = StackedVectors([segment.vectors for segment in segments])
-    rows = rows_of_labels(np.load(_path(folder, facts, ".npy")), labels_of(segments))
+    rows = rows_of_labels(_labels(folder, facts), labels_of(segments))
     plan = Plan(facts.kind, facts.bits)
-    return loaded(_path(folder, facts, ".faiss"), plan, vectors, rows, facts.width, facts.recall)
+    return loaded(_path(folder, facts, ".faiss"), plan, stacked(segments), rows, facts.width, facts.recall)
 
 
 def new_engine(
@@ -44,14 +43,14 @@ def new_engine(
     labels = labels_of(segments)
     if old is not None and (old.kind, old.bits) == (plan.kind, plan.bits):
         check_files(folder, old.files)
-        engine, before = load_engine(folder, old, segments), np.load(_path(folder, old, ".npy"))
+        engine, before = load_engine(folder, old, segments), _labels(folder, old)
         assert engine.rows is not None
         alive = engine.rows[engine.rows >= 0]
         # Only what comes behind the rows that it knows can be added.
         if len(alive) >= (1 - STALE_SHARE) * len(before) and (alive == np.arange(len(alive))).all():
             extended = engine.extended(engine.vectors, engine.rows, progress)
             return extended, np.concatenate([before, labels[len(alive) :]])
-    return built(stacked(segments, 0), plan, progress), labels
+    return built(stacked(segments), plan, progress), labels
 
 
 def save_engine(folder: Path, name: str, engine: Engine, labels: Labels) -> EngineFacts:
@@ -77,6 +76,11 @@ def rows_of_labels(labels: Labels, present: Labels) -> Rows:
     places = np.minimum(np.searchsorted(present, labels, sorter=order), len(present) - 1)
     rows = order[places]
     return np.where(present[rows] == labels, rows, -1).astype(np.int64)
+
+
+def _labels(folder: Path, facts: EngineFacts) -> Labels:
+    labels: Labels = np.load(_path(folder, facts, ".npy"))
+    return labels
 
 
 def _path(folder: Path, facts: EngineFacts, ending: str) -> Path:

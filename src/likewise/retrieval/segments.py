@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.retrieval.manifest import DamagedIndex
-from likewise.retrieval.store import StoredRows, Vectors
+from likewise.errors import DamagedIndex
+from likewise.retrieval.stacked import Vectors
+from likewise.retrieval.store import StoredRows
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])
 """Hashes of a row's id and of its text, and where its line ends."""
@@ -118,7 +119,7 @@ def _save(path: Path, array: NDArray[np.generic]) -> None:
 
 def synced_checksum(path: Path) -> str:
     """The sha256 of a file whose bytes are on the disk by then."""
-    with path.open("rb") as stream:
+    with path.open("r+b") as stream:
         os.fsync(stream.fileno())
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -7,10 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-Vectors = NDArray[np.float32]
+from likewise.retrieval.corpus import Corpus
+from likewise.retrieval.stacked import Vectors
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,10 @@ class StoredRows:
 class Writer(Protocol):
     """One change of a store. Nothing that it appends may be lost once ``commit`` has returned."""
 
+    @property
+    def at_once(self) -> bool:
+        """Whether rows are stored as they are appended, and stay where the change is cut short."""
+
     def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
         """The places of the rows that are not stored yet; an id stored with another text raises DataError."""
 
@@ -90,8 +92,20 @@ class Store(Protocol):
     def windows(self) -> Iterator[StoredRows]:
         """All rows, in order of their adding, some thousands at a time."""
 
+    @property
+    def attachments(self) -> Mapping[str, bytes]:
+        """Other files that are kept with the index."""
+
+    def reopened(self) -> Store:
+        """The present state, after a change."""
+
     def close(self) -> None:
         """Let go of it; Milvus Lite lets no other process in before."""
 
-    def writer(self) -> AbstractContextManager[Writer]:
-        """Begin a change; a second writer gets a UsageError. Without a commit nothing is lost."""
+    def writer(self, change: str = "") -> AbstractContextManager[Writer]:
+        """Begin a change; a second writer gets a UsageError. The same named change goes on where it was cut short."""
+
+
+def corpus_of(store: Store) -> Corpus:
+    """All texts of a store with their ids."""
+    return Corpus.of((name, text) for rows in store.windows() for name, text in zip(rows.ids, rows.texts, strict=True))

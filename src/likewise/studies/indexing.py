@@ -11,7 +11,7 @@ from pathlib import Path
 
 from likewise.data import SkippedRows, locate
 from likewise.encoder import Encoder
-from likewise.errors import UsageError
+from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.paths import user_cache
 from likewise.progress import Progress, tracked
 from likewise.retrieval.baselines import baseline
@@ -19,10 +19,11 @@ from likewise.retrieval.corpus import Corpus
 from likewise.retrieval.hits import Hits
 from likewise.retrieval.hybrid import Hybrid
 from likewise.retrieval.index import Index, IndexSettings, check_search, open_store
-from likewise.retrieval.manifest import DamagedIndex, IndexManifest
+from likewise.retrieval.manifest import FORMAT, IndexManifest
 from likewise.retrieval.milvus import is_milvus
 from likewise.retrieval.ranker import Ranker, ranked
-from likewise.retrieval.store import Hit
+from likewise.retrieval.segments import key_of
+from likewise.retrieval.store import Hit, corpus_of
 from likewise.studies.encoding import TextSource
 
 
@@ -83,7 +84,7 @@ def cached_index(
     encoder: Encoder, source: TextSource, settings: IndexSettings, progress: Progress | None = None
 ) -> IndexedFile:
     """The index of a file, made at the first search and found again by the file's content and all settings."""
-    facts = json.dumps([fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
+    facts = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
     folder = user_cache() / "indexes" / hashlib.sha256(facts.encode()).hexdigest()[:32]
     try:
         return index_file(encoder, source, folder, settings, progress=progress)
@@ -94,8 +95,12 @@ def cached_index(
 
 def checked(source: TextSource, progress: Progress | None = None) -> tuple[SkippedRows, int]:
     """Read a file through: the bad rows that are passed over, and the number of good ones."""
-    skipped = SkippedRows()
-    total = sum(1 for _ in tracked(source.read(skipped), progress, note="rows checked"))
+    skipped, total = SkippedRows(), 0
+    text_of: dict[int, int] = {}
+    for name, text in tracked(source.read(skipped), progress, note="rows checked"):
+        total += 1
+        if text_of.setdefault(key_of(name), key_of(text)) != key_of(text):
+            raise DataError(f"{source.file}: the id {name!r} names two texts; give each text an id of its own")
     return skipped, total
 
 
@@ -112,9 +117,7 @@ def fingerprint(source: TextSource) -> str:
 def stored_corpus(where: str | Path) -> Corpus:
     """The texts of an index, without loading its model."""
     with closing(open_store(where)) as store:
-        return Corpus.of(
-            (name, text) for rows in store.windows() for name, text in zip(rows.ids, rows.texts, strict=True)
-        )
+        return corpus_of(store)
 
 
 def text_corpus(source: TextSource) -> tuple[Corpus, SkippedRows]:

@@ -263,8 +263,6 @@ def _file_of(cell: Cell) -> Path:
 def _model_facts(encoder: Encoder) -> dict[str, Any]:
     """All that an encoder's vectors depend on, but not what the model is called."""
     facts = identity(encoder) | {
-        "dtype": str(encoder.anatomy.dtype),
-        "backend": None if encoder.backend is None else encoder.backend.kind,
         "prompts": [encoder.recipe.prompt_for(role) for role in ("document", "query")],
     }
     del facts["model"]

@@ -139,7 +139,7 @@ def explained_search(
     check_by(by)
     # One more than asked for: the last one has a next one too.
     found = index.search(query, k + 1)
-    texts = [_query(index, query, by), *(Prompted(hit.text, index.prompts[1], by) for hit in found)]
+    texts = [Prompted(query, index.prompts[0], by), *(Prompted(hit.text, index.prompts[1], by) for hit in found)]
     settings = Settings(fold_special=True)
     settings = replace(settings, bias=drawn_bias(index.encoder, texts, settings) if bias == "drawn" else bias)
     kept = KeptContributions(index.encoder, settings, user_cache() / "contributions")
@@ -153,10 +153,6 @@ def explained_search(
         for place, (hit, ledger) in enumerate(zip(found, ledgers, strict=True))
     ]
     return ExplainedHits(replace(found, hits=found.hits[:k]), tuple(explained[:k]))
-
-
-def _query(index: Index, query: str, by: str) -> Prompted:
-    return Prompted(query, index.prompts[0], by)
 
 
 def _ledger(index: Index, query: Contributions, text: Contributions, by: str, settings: Settings) -> Explanation:
