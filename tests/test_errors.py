@@ -8,15 +8,16 @@ import pickle
 import pytest
 
 from likewise import errors
-from likewise.errors import Cancelled, DataError, LikewiseError, MissingExtra, ModelError, UsageError
+from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, UsageError
 
 TREE = {UsageError, ModelError, DataError, MissingExtra, Cancelled}
 
 
-def test_tree_is_flat_and_complete() -> None:
+def test_tree_is_shallow_and_complete() -> None:
     found = {kind for _, kind in inspect.getmembers(errors, inspect.isclass)}
-    assert found == {LikewiseError, *TREE}
+    assert found == {LikewiseError, DamagedIndex, *TREE}
     assert all(kind.__bases__ == (LikewiseError,) for kind in TREE)
+    assert DamagedIndex.__bases__ == (DataError,)
     assert LikewiseError.__bases__ == (Exception,)
 
 
