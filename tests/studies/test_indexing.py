@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -250,6 +251,25 @@ class TestCachedIndex:
         vectors = next(Path(cached_index(tiny, source, USUAL).index.store.address).glob("*.vectors.npy"))
         vectors.write_bytes(vectors.read_bytes()[:-4] + b"abcd")
         assert len(cached_index(tiny, source, USUAL).index.search("cat")) == 10
+
+    def test_those_used_longest_ago_go_first(
+        self, tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def folder_of(number: int) -> Path:
+            path = tmp_path / f"{number}.txt"
+            path.write_text(f"text number {number}\n")
+            return Path(cached_index(tiny, TextSource(str(path)), USUAL).index.store.address)
+
+        folders = [folder_of(number) for number in range(4)]
+        size = sum(path.stat().st_size for path in folders[0].iterdir())
+        monkeypatch.setattr("likewise.studies.indexing.MOST_CACHED_BYTES", 2.5 * size)
+        for age, folder in enumerate(folders):
+            for path in folder.iterdir():
+                os.utime(path, (1000 + age, 1000 + age))
+        folder_of(0)  # used again, so the second is now the oldest
+        latest = folder_of(9)
+        others = [folder for folder in folders if folder.exists()]
+        assert latest.exists() and others == [folders[0], folders[3]]
 
     def test_names_and_packed_files(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
         assert len(cached_index(tiny, TextSource("sample/sentences"), USUAL).index) == 300

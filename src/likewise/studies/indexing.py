@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,12 +20,15 @@ from likewise.retrieval.corpus import Corpus
 from likewise.retrieval.hits import Hits
 from likewise.retrieval.hybrid import Hybrid
 from likewise.retrieval.index import Index, IndexSettings, check_search, open_store
-from likewise.retrieval.manifest import FORMAT, IndexManifest
+from likewise.retrieval.manifest import FORMAT, MANIFEST, IndexManifest
 from likewise.retrieval.milvus import is_milvus
 from likewise.retrieval.ranker import Ranker, ranked
 from likewise.retrieval.segments import key_of
 from likewise.retrieval.store import Hit, corpus_of
 from likewise.studies.encoding import TextSource
+
+MOST_CACHED_BYTES = 2**33
+"""What the indexes of searched files may take in the user's cache, beside the one in use."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,28 @@ def cached_index(
     facts = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
     folder = user_cache() / "indexes" / hashlib.sha256(facts.encode()).hexdigest()[:32]
     try:
-        return index_file(encoder, source, folder, settings, progress=progress)
+        done = index_file(encoder, source, folder, settings, progress=progress)
     except DamagedIndex:
         # Nobody but the cache knows of it, so nobody else can build it again.
-        return index_file(encoder, source, folder, settings, replace=True, progress=progress)
+        done = index_file(encoder, source, folder, settings, replace=True, progress=progress)
+    with suppress(OSError):  # another process may be clearing away too
+        (folder / MANIFEST).touch()
+        _prune(folder)
+    return done
+
+
+def _prune(latest: Path) -> None:
+    """Keep the cached indexes in their bounds: those used longest ago go first, the latest stays."""
+    others = []
+    for folder in latest.parent.iterdir():
+        files = [path.stat() for path in folder.iterdir()]
+        if folder != latest and files:
+            others.append((max(file.st_mtime for file in files), sum(file.st_size for file in files), folder))
+    excess = sum(size for _, size, _ in others) - MOST_CACHED_BYTES
+    for _, size, folder in sorted(others):
+        if excess > 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            excess -= size
 
 
 def checked(source: TextSource, progress: Progress | None = None) -> tuple[SkippedRows, int]:
