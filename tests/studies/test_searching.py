@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -308,7 +309,7 @@ class TestRefusals:
 
     def test_another_backend(self, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
         hits = index.search("cat", 3)
-        blind = Index(replace(index.encoder, backend=object()), index.store)  # type: ignore[arg-type]
+        blind = Index(replace(index.encoder, backend=SimpleNamespace(kind="onnx")), index.store)  # type: ignore[arg-type]
         monkeypatch.setattr(Index, "search", lambda *_: hits)
         with pytest.raises(UsageError, match="only the backend torch allows"):
             explained_search(blind, "cat", 2)
