@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from filelock import FileLock
 
+from answers import one_document, refusal
 from conftest import save_classic
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
@@ -46,18 +46,6 @@ def built(run_tiny: Any, file: Path, folder: Path) -> Path:
 def written(path: Path, texts: list[str]) -> Path:
     path.write_text("id,text\n" + "".join(f"{place},{text}\n" for place, text in enumerate(texts)))
     return path
-
-
-def one_document(answer: Any) -> Any:
-    assert answer.code == 0 and answer.out.endswith("\n") and answer.out.count("\n") == 1, answer
-    return json.loads(answer.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-
-
-def refusal(answer: Any) -> str:
-    """The one line of a proper refusal."""
-    assert (answer.code, answer.out) == (2, ""), answer
-    assert answer.err.startswith("likewise: ") and answer.err.count("\n") == 1 and answer.err.endswith("\n")
-    return str(answer.err)
 
 
 def texts_of(folder: Path, tiny: Encoder) -> dict[str, str]:

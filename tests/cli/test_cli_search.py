@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from answers import one_document, refusal
 from conftest import save_classic
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
@@ -45,19 +46,6 @@ def index(tiny: Encoder, tmp_path: Path) -> Index:
 @pytest.fixture
 def folder(index: Index) -> str:
     return index.store.address
-
-
-def one_document(answer: Any) -> Any:
-    """Standard output as the single line of JSON it must be; NaN is no JSON."""
-    assert answer.code == 0 and answer.out.endswith("\n") and answer.out.count("\n") == 1, answer
-    return json.loads(answer.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-
-
-def refusal(answer: Any) -> str:
-    """The one line of a proper refusal."""
-    assert (answer.code, answer.out) == (2, ""), answer
-    assert answer.err.startswith("likewise: ") and answer.err.count("\n") == 1 and answer.err.endswith("\n")
-    return str(answer.err)
 
 
 def refuse_to_load(*_: Any, **__: Any) -> None:

@@ -223,10 +223,7 @@ class TestDamage:
             bent = bytearray(data)
             bent[place] ^= 1 << int(rng.integers(8))
             path.write_bytes(bent)
-            try:
-                found = kept._read(CAT)
-            except (EOFError, NotImplementedError, RuntimeError):
-                continue  # told of above
+            found = kept._read(CAT)
             if found is not None:
                 assert_same(found, good)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from answers import one_document, refusal
+
 pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")
 
@@ -212,17 +214,6 @@ class TestModels:
     def test_what_is_not_there(self, tiny: Encoder, address: str) -> None:
         with pytest.raises(DataError, match="holds no index; make one with: likewise index FILE --store"):
             Index.open(address, tiny)
-
-
-def one_document(answer: Any) -> Any:
-    assert answer.code == 0 and answer.out.endswith("\n") and answer.out.count("\n") == 1, answer
-    return json.loads(answer.out)
-
-
-def refusal(answer: Any) -> str:
-    assert (answer.code, answer.out) == (2, ""), answer
-    assert answer.err.startswith("likewise: ") and answer.err.count("\n") == 1
-    return str(answer.err)
 
 
 class TestCommandLine:

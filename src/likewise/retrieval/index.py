@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from likewise.retrieval.milvus import MilvusStore, is_milvus
 from likewise.retrieval.pointers import place_of
 from likewise.retrieval.ranker import Blocks
 from likewise.retrieval.stacked import Vectors
-from likewise.retrieval.store import Store, StoredRows, Writer, corpus_of
+from likewise.retrieval.store import Store, StoredRows, Writer, closed_on_error, corpus_of
 
 IdAndText = tuple[str, str]
 READING_FIELDS = tuple(Reading.__dataclass_fields__)
@@ -116,11 +116,11 @@ class Index:
         """
         stored = settings.stored(encoder)
         if is_milvus(str(where)):
-            index = cls(encoder, _milvus(str(where), stored | {"texts": source[:16]}, encoder.dimension, replace))
-            with index._closed_on_error(), index.store.writer() as writer:
+            store = _milvus(str(where), stored | {"texts": source[:16]}, encoder.dimension, replace)
+            with closed_on_error(store), store.writer() as writer:
                 _write(encoder, items, writer, stored, Ticker(progress, total, "texts"))
                 writer.commit()
-            return index
+            return cls(encoder, store)
         folder = Path(where)
         empty = IndexManifest(stored, encoder.dimension, settings.engine, settings.bits, source)
         with building(folder, empty, replace) as draft:
@@ -146,26 +146,15 @@ class Index:
         (``post``) or its reading. What then does not give the same vectors is refused.
         """
         store = open_store(where, verify)
-        try:
+        with closed_on_error(store):
             if encoder is None:
                 encoder = _own_encoder(store, load, changes)
             _check_same(encoder, store)
-        except BaseException:
-            store.close()
-            raise
         return cls(encoder, store)
 
     def close(self) -> None:
         """Let go of the store; Milvus Lite lets no other process in before."""
         self.store.close()
-
-    @contextmanager
-    def _closed_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
 
     def __enter__(self) -> Index:
         return self
@@ -200,12 +189,12 @@ class Index:
     def told(self) -> str:
         """One line for the user: how it searches and, where that is approximate, how much it finds."""
         searched = self.store.searched
-        found = (
-            f"; finds {searched.recall:.1%} of what an exact search does, by a sample"
-            if searched.recall is not None
-            else ""
-        )
-        return f"{len(self):,} text{'' if len(self) == 1 else 's'}, engine {searched.engine} ({searched.note}){found}"
+        line = f"{len(self):,} text{'' if len(self) == 1 else 's'}, engine {searched.engine}"
+        if searched.note:
+            line += f" ({searched.note})"
+        if searched.recall is not None:
+            line += f"; finds {searched.recall:.1%} of what an exact search does, by a sample"
+        return line
 
     def corpus(self) -> Corpus:
         """All texts with their ids."""
@@ -280,7 +269,9 @@ def facts_of(store: Store) -> dict[str, Any]:
 def _strings(items: Iterable[IdAndText]) -> Iterator[IdAndText]:
     for name, text in items:
         if not isinstance(name, str) or not isinstance(text, str):
-            raise DataError(f"an id and a text are strings, got {name!r} and {type(text).__name__}")
+            raise DataError(
+                f"an id and a text are strings, got {name!r} and {type(text).__name__}; make them so with str()"
+            )
         yield name, text
 
 

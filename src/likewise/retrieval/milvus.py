@@ -29,7 +29,7 @@ from likewise.retrieval.milvus_address import (
     key_of,
 )
 from likewise.retrieval.stacked import Vectors
-from likewise.retrieval.store import Hit, Searched, StoredRows
+from likewise.retrieval.store import Hit, Searched, StoredRows, closed_on_error
 
 __all__ = ["MilvusStore", "MilvusWriter", "is_milvus"]
 
@@ -70,7 +70,7 @@ class MilvusStore:
                     f"{where.file.parent} cannot be made ({error.strerror}); give another --store"
                 ) from error
         store = cls(Connection(where))
-        with store._closed_on_error():
+        with closed_on_error(store):
             store._begin(json.loads(json.dumps(settings)), dimension)
             store._make_ready()
         return store
@@ -79,7 +79,7 @@ class MilvusStore:
     def open(cls, address: str) -> MilvusStore:
         """A collection that ``create`` made."""
         store = cls._found(Address.parse(address))
-        with store._closed_on_error():
+        with closed_on_error(store):
             store._make_ready()
         return store
 
@@ -97,7 +97,7 @@ class MilvusStore:
         if where.file is not None and not where.file.exists():
             raise missing  # Milvus Lite would make an empty one
         store = cls(Connection(where))
-        with store._closed_on_error():
+        with closed_on_error(store):
             if not store._line.ask("has_collection"):
                 raise missing
             store._read_settings()
@@ -221,14 +221,6 @@ class MilvusStore:
             return Searched(engine, None, f"{who} compares a query with every row; a Milvus server builds a graph")
         recall = json.loads(self._properties().get(RECALL, "{}")).get("recall")
         return Searched(engine, recall, "" if recall is not None else "the recall was not measured yet")
-
-    @contextmanager
-    def _closed_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
 
     def _pages(self, fields: list[str]) -> Iterator[list[Row]]:
         """All rows by their places; not by an offset, which a server limits."""

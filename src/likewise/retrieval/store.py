@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -104,6 +104,16 @@ class Store(Protocol):
 
     def writer(self, change: str = "") -> AbstractContextManager[Writer]:
         """Begin a change; a second writer gets a UsageError. The same named change goes on where it was cut short."""
+
+
+@contextmanager
+def closed_on_error(store: Store) -> Iterator[None]:
+    """Let go of a store where it cannot be used after all."""
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise
 
 
 def corpus_of(store: Store) -> Corpus:
