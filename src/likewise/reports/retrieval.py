@@ -19,13 +19,15 @@ def write_retrieval(table: RetrievalTable, run: Mapping[str, Any], folder: Path)
     write_results(found, folder)
     first = table.results[0]
     title = f"Retrieval: {first.data}"
-    note = f"{first.n} queries, {first.facts['texts']} texts. Mean and bootstrap 95 % interval; {TIES}."
+    asked = f"{first.n} queries, {first.facts['texts']} texts."
+    note = f"{asked} Mean and bootstrap 95 % interval; {TIES}."
     command = str(run.get("command", ""))
     rows = [[_shown(one) for one in row] for row in table.rows]
     markdown = [f"# {title}", "", note, "", f"    {command}", "", *_markdown(table.header, rows), ""]
     (folder / "recall.md").write_text("\n".join(markdown), encoding="utf-8")
     figure = "<p><img src='recall.svg' alt='recall over k' style='max-width: 100%'></p>\n"
-    parts = [paragraph(note), paragraph(command, note=True), table._repr_html_(), figure]
+    means = f"{asked} Means; their bootstrap 95 % intervals are in recall.md and recall.csv."
+    parts = [paragraph(means), paragraph(command, note=True), table._repr_html_(), figure]
     (folder / "recall.html").write_text(page(title, parts), encoding="utf-8")
     return folder
 
