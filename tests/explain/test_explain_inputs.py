@@ -11,7 +11,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import LikewiseError, UsageError
 from likewise.explain import contributions, explain, explain_many
-from likewise.explain.units import sentence_spans, word_spans
+from likewise.grammar.spans import sentence_spans, word_spans
 
 
 def test_one_string_is_one_text(tiny: Encoder) -> None:

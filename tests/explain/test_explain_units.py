@@ -22,7 +22,8 @@ from likewise.errors import DataError, UsageError
 from likewise.explain import contributions, explain
 from likewise.explain.contributions import Contributions
 from likewise.explain.methods import METHODS
-from likewise.explain.units import sentence_spans, units_of, word_spans
+from likewise.explain.units import units_of
+from likewise.grammar.spans import sentence_spans, word_spans
 from tiny_models import shared_tokenizer, tiny_encoder
 
 TEXT = "The man's flute, 1,000 notes. It rains!"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,25 @@ class TokenizedText:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def spans_of(self, spans: Sequence[tuple[int, int]]) -> list[int | None]:
+        """For each token the place of its span among sorted character spans: the one that holds its first letter,
+        else the first one that begins within it; None for special tokens, a prompt's, and those outside.
+        """
+        starts = [start for start, _ in spans]
+        outside = zip(self.special, self.prompt, strict=True)
+        return [
+            None if any(out) else _covering(spans, starts, *offset)
+            for out, offset in zip(outside, self.offsets, strict=True)
+        ]
+
+
+def _covering(spans: Sequence[tuple[int, int]], starts: Sequence[int], start: int, end: int) -> int | None:
+    place = bisect_right(starts, start) - 1
+    if place >= 0 and start < spans[place][1]:
+        return place
+    later = place + 1
+    return later if later < len(spans) and spans[later][0] < end else None
 
 
 class Tokenizer:
@@ -85,6 +106,12 @@ class Tokenizer:
         full = [self._with_prompt(text, prompt) for text in texts]
         encodings = self.backend.encode_batch(full)
         return [self._described(*item, prompt) for item in zip(texts, encodings, strict=True)]
+
+    @cached_property
+    def folds_case(self) -> bool:
+        """Whether the model cannot tell large letters from small ones."""
+        large, small = (self.backend.encode(text, add_special_tokens=False).ids for text in ("A BANK", "a bank"))
+        return bool(large == small)
 
     def prompt_length(self, prompt: str) -> int:
         """How many leading tokens a prompt takes, the opening special tokens included."""

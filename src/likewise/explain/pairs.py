@@ -17,7 +17,8 @@ from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Explan
 from likewise.explain.methods import METHODS, can_share, is_complete, method_named
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.texts import Prompted, check, contribution_stream, drawn_bias
-from likewise.explain.units import By, Span, check_by
+from likewise.explain.units import By, check_by
+from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
 
 WINDOW_LETTERS = 200_000

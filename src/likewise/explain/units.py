@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
-import unicodedata
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,20 +10,12 @@ from typing import Literal
 
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
+from likewise.grammar.spans import Span, sentence_spans, word_spans
 
-Span = tuple[int, int]
 By = str | Sequence[Span]
 """``token``, ``word``, ``sentence``, or the character spans of the groups."""
 
 Kind = Literal["text", "special", "prompt"]
-
-SENTENCE_END = re.compile(r"(?:(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n)\s*")
-NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Letters of scripts that put no space between words: each is a word of its own."""
-
-JOINER = "\u200d"  # glues emoji, and some scripts' letters, into one sign
-SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
-FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 
 
 @dataclass(frozen=True)
@@ -51,13 +40,11 @@ def units_of(tokens: TokenizedText, by: By, fold_special: bool = False) -> tuple
     check_by(by)
     groups: dict[object, list[int]] = {}
     spans = [] if by == "token" else _spans(tokens.text, by)
-    starts = [start for start, _ in spans]
-    for place, (start, end) in enumerate(tokens.offsets):
+    for place, inside in enumerate(tokens.spans_of(spans)):
         key: object = ("token", place)
         if tokens.special[place]:
             key = "special" if fold_special else key
         elif by != "token":
-            inside = None if tokens.prompt[place] else _covering(spans, starts, start, end)
             key = "prompt" if tokens.prompt[place] else key if inside is None else inside
         groups.setdefault(key, []).append(place)
     return tuple(_unit(tokens, places) for places in groups.values())
@@ -80,15 +67,6 @@ def _unit(tokens: TokenizedText, places: list[int]) -> Unit:
     return Unit(text if text.strip() else " ".join(names), start, end, tuple(places), kind)
 
 
-def _covering(spans: list[Span], starts: list[int], start: int, end: int) -> int | None:
-    """The span that holds a token's first letter, or the first one that begins within it."""
-    place = bisect_right(starts, start) - 1
-    if place >= 0 and start < spans[place][1]:
-        return place
-    later = place + 1
-    return later if later < len(spans) and spans[later][0] < end else None
-
-
 def _spans(text: str, by: By) -> list[Span]:
     if isinstance(by, str):
         return SPANS[by](text)
@@ -105,72 +83,6 @@ def _spans(text: str, by: By) -> list[Span]:
     covered = set().union(*(range(*span) for span in given)) if given else set()
     rest = [span for span in word_spans(text) if not covered & set(range(*span))]
     return sorted([*given, *rest])
-
-
-def word_spans(text: str) -> list[Span]:
-    """Character spans of the words of a text; apostrophes and separators inside numbers do not split them.
-
-    >>> [text[slice(*span)] for text in ["It's 1,000."] for span in word_spans(text)]
-    ["It's", '1,000', '.']
-    """
-    spans: list[Span] = []
-    for place, letter in enumerate(text):
-        if letter.isspace():
-            continue
-        last = spans[-1] if spans else (0, 0)
-        if last[1] == place and last != (0, 0) and _joins(text, place):
-            spans[-1] = (last[0], place + 1)
-        else:
-            spans.append((place, place + 1))
-    return spans
-
-
-def _joins(text: str, place: int) -> bool:
-    """Whether a letter goes on with the word of the letter before it."""
-    before, here = text[place - 1], text[place]
-    after = text[place + 1] if place + 1 < len(text) else " "
-    if unicodedata.category(here).startswith("M") or here == JOINER or before == JOINER or SKIN_TONE.match(here):
-        return True
-    if FLAG_LETTER.match(here) and FLAG_LETTER.match(before):
-        # Flags are pairs of letters: the second one joins, the third opens the next flag.
-        return (place - _first_of_run(text, place)) % 2 == 1
-    if NO_SPACES.match(here) or NO_SPACES.match(before):
-        return False
-    if here in "'’":
-        return _is_letter(before) and _is_letter(after)
-    if here in ".,":
-        return before.isdigit() and after.isdigit()
-    return _is_letter(here) and (_is_letter(before) or before in "'’.,") and not _opens(text, place)
-
-
-def _first_of_run(text: str, place: int) -> int:
-    """Where the run of flag letters that a place lies in begins."""
-    while place > 0 and FLAG_LETTER.match(text[place - 1]):
-        place -= 1
-    return place
-
-
-def _opens(text: str, place: int) -> bool:
-    """Whether a mark before this letter stands alone, as a quotation mark that opens."""
-    before = text[place - 1]
-    if _is_letter(before):
-        return False
-    return not (place >= 2 and _joins(text, place - 1))
-
-
-def _is_letter(letter: str) -> bool:
-    return letter == "_" or unicodedata.category(letter)[0] in "LNM"
-
-
-def sentence_spans(text: str) -> list[Span]:
-    """Character spans of the sentences of a text, by their closing marks and by line breaks.
-
-    >>> [text[slice(*span)] for text in ["It rains. Stay in!"] for span in sentence_spans(text)]
-    ['It rains. ', 'Stay in!']
-    """
-    ends = [found.end() for found in SENTENCE_END.finditer(text)]
-    edges = [0, *(end for end in ends if end < len(text)), len(text)]
-    return [(start, end) for start, end in pairwise(edges) if text[start:end].strip()]
 
 
 SPANS: dict[str, Callable[[str], list[Span]]] = {"word": word_spans, "sentence": sentence_spans}

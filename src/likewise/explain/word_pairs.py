@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from likewise.explain.explanation import Array, ExplainedText, Explanation
-from likewise.explain.units import word_spans
+from likewise.grammar.spans import word_spans
 
 QUARTERS = ("top", "bottom")
 

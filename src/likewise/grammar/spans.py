@@ -1,0 +1,93 @@
+"""Spans: where words and sentences stand in a text, by its letters alone; no language need be known."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+
+Span = tuple[int, int]
+
+SENTENCE_END = re.compile(r"(?:(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n)\s*")
+NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+"""Letters of scripts that put no space between words: each is a word of its own."""
+
+JOINER = "\u200d"  # glues emoji, and some scripts' letters, into one sign
+SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
+FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
+
+ASCII_WORD = re.compile(r"\w+(?:(?:'(?=\w)|(?<=\d)[.,](?=\d))\w+)*|\S")
+"""What ``_joins`` makes of texts in ASCII, at ten times the speed."""
+
+
+def word_spans(text: str) -> list[Span]:
+    """Character spans of the words of a text; apostrophes and separators inside numbers do not split them.
+
+    >>> [text[slice(*span)] for text in ["It's 1,000."] for span in word_spans(text)]
+    ["It's", '1,000', '.']
+    """
+    if text.isascii():
+        return [found.span() for found in ASCII_WORD.finditer(text)]
+    return _joined_spans(text)
+
+
+def _joined_spans(text: str) -> list[Span]:
+    """The words of a text in any script, letter by letter."""
+    spans: list[Span] = []
+    for place, letter in enumerate(text):
+        if letter.isspace():
+            continue
+        last = spans[-1] if spans else (0, 0)
+        if last[1] == place and last != (0, 0) and _joins(text, place):
+            spans[-1] = (last[0], place + 1)
+        else:
+            spans.append((place, place + 1))
+    return spans
+
+
+def _joins(text: str, place: int) -> bool:
+    """Whether a letter goes on with the word of the letter before it."""
+    before, here = text[place - 1], text[place]
+    after = text[place + 1] if place + 1 < len(text) else " "
+    if unicodedata.category(here).startswith("M") or here == JOINER or before == JOINER or SKIN_TONE.match(here):
+        return True
+    if FLAG_LETTER.match(here) and FLAG_LETTER.match(before):
+        # Flags are pairs of letters: the second one joins, the third opens the next flag.
+        return (place - _first_of_run(text, place)) % 2 == 1
+    if NO_SPACES.match(here) or NO_SPACES.match(before):
+        return False
+    if here in "'’":
+        return _is_letter(before) and _is_letter(after)
+    if here in ".,":
+        return before.isdigit() and after.isdigit()
+    return _is_letter(here) and (_is_letter(before) or before in "'’.,") and not _opens(text, place)
+
+
+def _first_of_run(text: str, place: int) -> int:
+    """Where the run of flag letters that a place lies in begins."""
+    while place > 0 and FLAG_LETTER.match(text[place - 1]):
+        place -= 1
+    return place
+
+
+def _opens(text: str, place: int) -> bool:
+    """Whether a mark before this letter stands alone, as a quotation mark that opens."""
+    before = text[place - 1]
+    if _is_letter(before):
+        return False
+    return not (place >= 2 and _joins(text, place - 1))
+
+
+def _is_letter(letter: str) -> bool:
+    return letter == "_" or unicodedata.category(letter)[0] in "LNM"
+
+
+def sentence_spans(text: str) -> list[Span]:
+    """Character spans of the sentences of a text, by their closing marks and by line breaks.
+
+    >>> [text[slice(*span)] for text in ["It rains. Stay in!"] for span in sentence_spans(text)]
+    ['It rains. ', 'Stay in!']
+    """
+    ends = [found.end() for found in SENTENCE_END.finditer(text)]
+    edges = [0, *(end for end in ends if end < len(text)), len(text)]
+    return [(start, end) for start, end in pairwise(edges) if text[start:end].strip()]
