@@ -48,6 +48,7 @@ PUBLIC = {
         "LabelledText",
         "Pair",
         "ScoredPair",
+        "SenseExample",
         "SkippedRows",
         "Text",
         "locate",
@@ -56,6 +57,7 @@ PUBLIC = {
         "read_labelled_texts",
         "read_pairs",
         "read_scored_pairs",
+        "read_senses",
         "read_texts",
     ],
 }

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from likewise.encoder import Encoder
-from likewise.encoder.postprocessing import POSTPROCESSORS, PostProcessing, fit_postprocessing
+from likewise.encoder.postprocessing import POSTPROCESSORS, PostProcessing, fit_from_moments, fit_postprocessing
 from likewise.encoder.similarity import unit
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
@@ -72,6 +72,50 @@ def test_standardisation(seed: int) -> None:
     deviations = np.array([1, 1, 0, 1, 1, 1, 1, 1])
     assert np.abs(result.mean(0)).max() < 1e-5
     assert np.abs(result.std(0) - deviations).max() < 1e-5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mean_removal_only_shifts(seed: int) -> None:
+    vectors = corpus(seed)
+    fitted = fit_postprocessing("mean-removal", vectors)
+    assert np.allclose(fitted(vectors), vectors - vectors.mean(0), atol=1e-5)
+    assert np.array_equal(fitted.matrix, np.eye(8))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", POSTPROCESSORS)
+def test_moments_are_all_that_a_fit_needs(kind: str, seed: int) -> None:
+    """As running sums would give them: no vector is seen twice."""
+    vectors = corpus(seed).astype(np.float64)
+    mean = sum(vectors) / len(vectors)
+    squares = sum(np.outer(vector, vector) for vector in vectors)
+    spread = squares - len(vectors) * np.outer(mean, mean)
+    covariance = spread / (len(vectors) - (kind == "whitening"))
+    fitted, expected = fit_from_moments(kind, mean, covariance), fit_postprocessing(kind, vectors)
+    assert fitted.kind == kind
+    assert np.allclose(fitted.shift, expected.shift, atol=1e-10)
+    # A direction may point either way: the products of vectors are what counts.
+    assert np.allclose(fitted.matrix @ fitted.matrix.T, expected.matrix @ expected.matrix.T, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_standardisation_and_whitening_are_those_of_the_books(seed: int) -> None:
+    vectors = corpus(seed).astype(np.float64)
+    standard, white = (fit_postprocessing(kind, vectors) for kind in ("standardisation", "whitening"))
+    assert np.abs(np.diag(standard.matrix) - 1 / vectors.std(0)).max() < 1e-10
+    inverse = np.linalg.inv(np.cov(vectors, rowvar=False))
+    assert np.abs(white.matrix @ white.matrix.T - inverse).max() < 1e-8 * np.abs(inverse).max()
+
+
+def test_a_dimension_that_only_rounding_moves_is_constant() -> None:
+    covariance = np.diag([4.0, 1e-16])  # as sums of squares of vectors at 3 may leave it
+    fitted = fit_from_moments("standardisation", np.array([0.0, 3.0]), covariance)
+    assert np.array_equal(fitted.matrix, np.diag([0.5, 1.0]))
+
+
+def test_moments_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"a mean \(d,\) and a covariance \(d, d\) are needed, got \(3,\) and \(2, 2\)"):
+        fit_from_moments("whitening", np.zeros(3), np.eye(2))
 
 
 @pytest.mark.parametrize("kind", POSTPROCESSORS)
@@ -142,7 +186,8 @@ def test_other_dimensions_are_refused() -> None:
         ("all-but-the-top", 8, "all-but-the-top can remove 0 to 7 directions, not 8"),
         ("all-but-the-top", -1, "all-but-the-top can remove 0 to 7 directions, not -1"),
         ("standardisation", 3, "standardisation keeps every dimension; use whitening to cut dimensions"),
-        ("pca", None, "unknown post-processing 'pca'; choose from all-but-the-top, standardisation, whitening"),
+        ("mean-removal", 3, "mean-removal keeps every dimension; use whitening to cut dimensions"),
+        ("pca", None, "unknown post-processing 'pca'; choose from all-but-the-top, mean-removal, standardisation,"),
     ],
 )
 def test_wrong_settings_are_refused(kind: str, dim: int | None, message: str) -> None:

@@ -20,6 +20,7 @@ from likewise.data.readers import (
     read_scored_pairs,
     read_texts,
 )
+from likewise.data.senses import SenseExample, read_senses
 from likewise.data.skipped import SkippedRows
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Pair",
     "Query",
     "ScoredPair",
+    "SenseExample",
     "SkippedRows",
     "Text",
     "beir_files",
@@ -44,5 +46,6 @@ __all__ = [
     "read_qrels",
     "read_queries",
     "read_scored_pairs",
+    "read_senses",
     "read_texts",
 ]

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likewise.drawing.axes import axes_or_new
+from likewise.drawing.axes import axes_or_new, grid_of_axes
 from likewise.drawing.colours import PALETTE
 from likewise.drawing.fonts import drawable, literal
 
 Series = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
+Panel = tuple[ArrayLike, Mapping[str, Series]]
+"""What runs along the axis, and the lines over it."""
 STYLES = ("-", "--", ":")
 MARKERS = ("o", "s", "^")
 LINE_INCHES = 0.155
@@ -22,6 +24,8 @@ TICKS = 20
 
 HEIGHT, ROOM = 3.6, 0.9
 """The height of a figure in inches, and what of it its title and its axis take."""
+WIDTH, LETTER_INCHES, NOTE_SIZE = 5.4, 0.066, 8
+"""The width of a panel, that of a letter of the notes below the panels, and their size in points."""
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)
 """Ticks of an axis of shares."""
 
@@ -39,6 +43,47 @@ def curves(x: ArrayLike, series: Mapping[str, Series], labels: tuple[str, str], 
     _lines(ax, np.asarray(x, dtype=float), series)
     _names(ax, list(series), labels, title)
     return ax
+
+
+def curve_panels(
+    panels: Sequence[tuple[str, Panel]], labels: tuple[str, str], notes: Sequence[str] = ()
+) -> Sequence[Any]:
+    """Titled panels of curves in one figure, over the same stretch of both axes, with notes below them.
+
+    >>> shallow, deep = ([0, 1], {"a": ([0.5, 1], None, None)}), ([0, 1, 2], {"a": ([1, 0.8, 0], None, None)})
+    >>> [axes.get_ylim() for axes in curve_panels([("shallow", shallow), ("deep", deep)], ("layer", "cosine"))]
+    [(-0.05, 1.05), (-0.05, 1.05)]
+    """
+    most = max(len(series) for _, (_, series) in panels)
+    axes = grid_of_axes(len(panels), _size(most))
+    across = _stretch([x for _, (x, _) in panels])
+    up = _stretch([end for _, (_, series) in panels for ends in series.values() for end in ends if end is not None])
+    for ax, (title, (x, series)) in zip(axes, panels, strict=True):
+        # Before the lines, so that their names are set apart on the axes that will be seen.
+        ax.set_xlim(across)
+        ax.set_ylim(up)
+        curves(x, series, labels, title, ax)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    _notes_below(axes[0].figure, notes)
+    return axes
+
+
+def _stretch(values: Sequence[ArrayLike]) -> tuple[float, float]:
+    """From the smallest to the largest number, and a little beyond."""
+    every = np.concatenate([np.ravel(np.asarray(each, dtype=float)) for each in values])
+    low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    beyond = 0.05 * (high - low) or 0.05
+    return low - beyond, high + beyond
+
+
+def _notes_below(figure: Any, notes: Sequence[str]) -> None:
+    """Lines below the panels, which keep their height."""
+    if not notes:
+        return
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + LINE_INCHES * (len(notes) + 1))
+    lines = [drawable(note, int(width / LETTER_INCHES)) for note in notes]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=NOTE_SIZE, **literal())
 
 
 def share_curves(
@@ -77,7 +122,12 @@ def share_curves(
 
 
 def _begun(ax: Any, count: int) -> Any:
-    return axes_or_new(ax, (5.4, max(HEIGHT, ROOM + 1.1 * LINE_INCHES * count)))
+    return axes_or_new(ax, _size(count))
+
+
+def _size(count: int) -> tuple[float, float]:
+    """How large a panel must be for the names of its lines."""
+    return WIDTH, max(HEIGHT, ROOM + 1.1 * LINE_INCHES * count)
 
 
 def _lines(ax: Any, across: NDArray[np.float64], series: Mapping[str, Sequence[ArrayLike | None]]) -> None:

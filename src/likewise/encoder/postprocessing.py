@@ -1,4 +1,4 @@
-"""Post-processing fitted on a corpus of vectors; each kind is an affine map, (x - shift) @ matrix."""
+"""Post-processing fitted on the mean and covariance of a corpus; each kind is an affine map, (x - shift) @ matrix."""
 
 from __future__ import annotations
 
@@ -74,45 +74,65 @@ class PostProcessing:
         return cls.from_bytes(data, str(path))
 
 
-def fit_standardisation(vectors: Array, dim: int | None = None) -> PostProcessing:
-    """Mean 0 and deviation 1 in each dimension of vectors (n, d); constant dimensions are only centred."""
-    if dim is not None:
-        raise UsageError("standardisation keeps every dimension; use whitening to cut dimensions")
-    deviation = vectors.std(axis=0)
-    scale = 1 / np.where(deviation > 0, deviation, 1)
-    return PostProcessing("standardisation", vectors.mean(axis=0), np.diag(scale))
-
-
-def fit_all_but_the_top(vectors: Array, dim: int | None = None) -> PostProcessing:
-    """Remove the mean and the ``dim`` strongest directions of vectors (n, d), d / 100 by default (Mu et al. 2018)."""
-    width = vectors.shape[1]
+def all_but_the_top(mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:
+    """Remove the mean and the ``dim`` strongest directions, d / 100 by default (Mu et al. 2018)."""
+    width = len(mean)
     count = max(1, width // 100) if dim is None else dim
     if not 0 <= count < width:
         raise UsageError(f"all-but-the-top can remove 0 to {width - 1} directions, not {count}")
-    mean = vectors.mean(axis=0)
-    _, _, directions = np.linalg.svd(vectors - mean, full_matrices=False)
-    top = directions[:count]
-    return PostProcessing("all-but-the-top", mean, np.eye(width) - top.T @ top)
+    _, directions = _filled_directions(mean, covariance)
+    top = directions[:, :count]
+    return PostProcessing("all-but-the-top", mean, np.eye(width) - top @ top.T)
 
 
-def fit_whitening(vectors: Array, dim: int | None = None) -> PostProcessing:
-    """Mean 0 and identity covariance of vectors (n, d), in their ``dim`` strongest directions (Su et al. 2021)."""
-    width = vectors.shape[1]
+def mean_removal(mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:
+    """Only remove the mean."""
+    _refuse_dim("mean-removal", dim)
+    return PostProcessing("mean-removal", mean, np.eye(len(mean)))
+
+
+def standardisation(mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:
+    """Mean 0 and deviation 1 in each dimension; constant dimensions are only centred."""
+    _refuse_dim("standardisation", dim)
+    variances = np.diag(covariance)
+    varies = variances > _rounding(mean)
+    return PostProcessing("standardisation", mean, np.diag(1 / np.sqrt(np.where(varies, variances, 1))))
+
+
+def whitening(mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:
+    """Mean 0 and identity covariance, in the ``dim`` strongest directions (Su et al. 2021)."""
+    width = len(mean)
     if dim is not None and not 1 <= dim <= width:
         raise UsageError(f"whitening can keep 1 to {width} dimensions, not {dim}")
-    mean = vectors.mean(axis=0)
-    variances, directions = np.linalg.eigh(np.atleast_2d(np.cov(vectors - mean, rowvar=False)))
-    order = np.argsort(variances)[::-1][:dim]
+    variances, directions = _filled_directions(mean, covariance)
     # Directions that the corpus does not fill would be blown up to noise: they get weight 0.
-    filled = variances[order] > variances.max() * 1e-10
-    scale = np.where(filled, 1 / np.sqrt(np.where(filled, variances[order], 1)), 0)
-    return PostProcessing("whitening", mean, directions[:, order] * scale)
+    matrix = np.zeros((width, width))
+    matrix[:, : len(variances)] = directions / np.sqrt(variances)
+    return PostProcessing("whitening", mean, matrix[:, :dim])
 
 
-POSTPROCESSORS: dict[str, Callable[[Array, int | None], PostProcessing]] = {
-    "all-but-the-top": fit_all_but_the_top,
-    "standardisation": fit_standardisation,
-    "whitening": fit_whitening,
+def _refuse_dim(kind: str, dim: int | None) -> None:
+    if dim is not None:
+        raise UsageError(f"{kind} keeps every dimension; use whitening to cut dimensions")
+
+
+def _rounding(mean: Array) -> Array:
+    """The variance (d,) that float32 vectors with this mean (d,) may have by rounding alone."""
+    return np.asarray((np.finfo(np.float32).eps * mean) ** 2)
+
+
+def _filled_directions(mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """The directions that a corpus fills, strongest first: variances (r,) and directions (d, r)."""
+    variances, directions = np.linalg.eigh(covariance)
+    filled = variances > max(variances.max() * 1e-10, _rounding(mean).max())
+    return variances[filled][::-1], directions[:, filled][:, ::-1]
+
+
+POSTPROCESSORS: dict[str, Callable[[Array, Array, int | None], PostProcessing]] = {
+    "all-but-the-top": all_but_the_top,
+    "mean-removal": mean_removal,
+    "standardisation": standardisation,
+    "whitening": whitening,
 }
 
 
@@ -120,6 +140,21 @@ def check_kind(kind: str) -> None:
     """Refuse an unknown kind."""
     if kind not in POSTPROCESSORS:
         raise UsageError(f"unknown post-processing {kind!r}; choose from {', '.join(sorted(POSTPROCESSORS))}")
+
+
+def fit_from_moments(kind: str, mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:
+    """Fit a kind by name to a corpus known by its mean (d,) and covariance (d, d) alone, in float64.
+
+    Both of whitening and standardisation bring the given covariance's variances to 1, be it of the sample (n - 1) or of
+    the population (n); cosines are the same under either.
+
+    >>> fit_from_moments("whitening", np.array([1.0]), np.array([[4.0]])).matrix
+    array([[0.5]])
+    """
+    check_kind(kind)
+    if mean.ndim != 1 or covariance.shape != (len(mean), len(mean)):
+        raise UsageError(f"a mean (d,) and a covariance (d, d) are needed, got {mean.shape} and {covariance.shape}")
+    return POSTPROCESSORS[kind](np.asarray(mean, np.float64), np.asarray(covariance, np.float64), dim)
 
 
 def fit_postprocessing(kind: str, vectors: NDArray[np.float32], dim: int | None = None) -> PostProcessing:
@@ -131,4 +166,8 @@ def fit_postprocessing(kind: str, vectors: NDArray[np.float32], dim: int | None 
     check_kind(kind)
     if len(vectors) < 2:
         raise DataError(f"post-processing needs at least 2 texts to fit on, got {len(vectors)}")
-    return POSTPROCESSORS[kind](np.asarray(vectors, dtype=np.float64), dim)
+    corpus = np.asarray(vectors, dtype=np.float64)
+    mean = corpus.mean(axis=0)
+    # Whitening takes the sample's covariance, standardisation the corpus's own deviations.
+    covariance = np.cov(corpus - mean, rowvar=False, ddof=1 if kind == "whitening" else 0)
+    return fit_from_moments(kind, mean, np.atleast_2d(covariance), dim)

@@ -1,0 +1,1 @@
+"""Geometry: hidden states -> one value per layer, with intervals."""

@@ -1,0 +1,61 @@
+"""Bands: one value per layer, each with its 95 % interval."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.metrics import Interval
+
+Array = NDArray[np.float64]
+ENDS = (2.5, 97.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Values (L,) of the layers and the ends (L,) of their intervals; nan where there is nothing to measure.
+
+    >>> Band.of_draws(np.array([[0.5, 0.4, 0.6]])).values.tolist()
+    [0.5]
+    """
+
+    values: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of_draws(cls, draws: Array) -> Band:
+        """From a value and its bootstrap draws in each layer, (L, 1 + B)."""
+        with warnings.catch_warnings():
+            # A layer without any finite draw has no interval, and that is no cause for alarm.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            low, high = np.nanpercentile(draws[:, 1:], ENDS, axis=1)
+        return cls(draws[:, 0], low, high)
+
+    @classmethod
+    def of_intervals(cls, intervals: Sequence[Interval]) -> Band:
+        """From an interval in each layer."""
+        return cls(*(np.array([getattr(one, end) for one in intervals]) for end in ("value", "low", "high")))
+
+    def ends(self, layer: int) -> list[float]:
+        """The interval of a layer."""
+        return [float(self.low[layer]), float(self.high[layer])]
+
+
+def drawn_means(values: Array, draws: int, seed: int) -> Array:
+    """The mean of each row (L, W) and its Poisson bootstrap draws over the W words, the same in all rows: (L, 1 + B).
+
+    A word without a value in a row (nan) is left out there; the same seed draws the same words.
+
+    >>> drawn_means(np.array([[1.0, 3.0, np.nan]]), draws=10, seed=0).shape
+    (1, 11)
+    """
+    weights = np.random.default_rng(seed).poisson(1.0, (draws, values.shape[1])).astype(np.float64)
+    weights = np.vstack([np.ones(values.shape[1]), weights])
+    there = np.isfinite(values)
+    sums, counts = np.where(there, values, 0.0) @ weights.T, there @ weights.T
+    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)

@@ -1,0 +1,173 @@
+"""The geometry of an encoder's layers on a corpus: one value per layer and measure, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.geometry.bands import Band
+from likewise.geometry.cluster_isotropy import ClusterIsotropy
+from likewise.geometry.explained_variance import READINGS
+from likewise.geometry.settings import GeometrySettings
+
+Array = NDArray[np.float64]
+
+TOP = 3
+"""Rogue dimensions that are named."""
+LISTED = 10
+"""Words of the highest and of the lowest value that are listed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Similarities:
+    """The mean cosines of one space."""
+
+    baseline: Band
+    """of two random words of different sentences"""
+    self_similarity: Band
+    """of a word in two of its contexts, averaged over words"""
+    self_similarity_adjusted: Band
+    """minus the baseline"""
+    intra_similarity: Band
+    """of a word and the mean of its sentence, averaged over sentences"""
+    intra_similarity_adjusted: Band
+    """minus the baseline"""
+
+
+@dataclass(frozen=True, eq=False)
+class Variances:
+    """Maximum explainable variance in each reading, averaged over the sampled words."""
+
+    own: Mapping[str, Band]
+    random: Mapping[str, Band]
+    """of as many random occurrences as a word has contexts"""
+    adjusted: Mapping[str, Band]
+    """the one minus the other"""
+    words: int
+    """how many words were sampled"""
+
+
+@dataclass(frozen=True, eq=False)
+class WordMeasures:
+    """What is known of single words."""
+
+    words: Sequence[str]
+    contexts: NDArray[np.int64]
+    """in how many sentences each stands: (W,)"""
+    self_similarity: Array
+    """(L, W)"""
+    averaged: NDArray[np.bool_]
+    """whether a word is part of the averages: (W,)"""
+    variance: Array
+    """explainable variance of the first words, which are the sampled ones: (3, L, S)"""
+    variance_adjusted: Array
+    """minus that of random occurrences: (3, L, S)"""
+
+    def extremes(self, values: Array) -> dict[str, list[dict[str, Any]]]:
+        """The averaged words with the highest and the lowest mean over the layers of values (L, some first words)."""
+        means = np.where(self.averaged[: values.shape[1]], values.mean(0), np.nan)
+        order = [int(place) for place in np.argsort(means, kind="stable") if np.isfinite(means[place])]
+        ends = {"highest": order[::-1][:LISTED], "lowest": order[:LISTED]}
+        return {name: [self.one(place, values) for place in places] for name, places in ends.items()}
+
+    def one(self, place: int, values: Array) -> dict[str, Any]:
+        """A word, its number of contexts and its values in all layers."""
+        return {"word": self.words[place], "n": int(self.contexts[place]), "values": values[:, place].tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """How the layers of one encoder see the words of one corpus."""
+
+    model: str
+    data: str
+    facts: Mapping[str, int]
+    settings: GeometrySettings
+    raw: Similarities
+    corrected: Mapping[str, Similarities]
+    variances: Variances
+    isoscore: Band
+    effective_rank: Band
+    intrinsic_dimension: Band
+    shares: Array
+    """each dimension's share of the baseline: (L, D); a layer's shares add up to 1"""
+    alignment: Array
+    """debiased linear CKA between layers: (L, L)"""
+    clusters: tuple[ClusterIsotropy, ...]
+    words: WordMeasures
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are, the embeddings included."""
+        return len(self.shares)
+
+    def rogue(self, layer: int) -> list[tuple[int, float]]:
+        """The dimensions with the largest shares of a layer's baseline, and these."""
+        order = np.argsort(-self.shares[layer], kind="stable")[:TOP]
+        return [(int(place), float(self.shares[layer, place])) for place in order]
+
+    @property
+    def bands(self) -> dict[str, Band]:
+        """Every measure that has an interval, by its name in JSON."""
+        similar = dict(vars(self.raw))
+        variances = {f"mev_{reading}": band for reading, band in self.variances.own.items()}
+        others = ("isoscore", "effective_rank", "intrinsic_dimension")
+        return similar | variances | {name: getattr(self, name) for name in others}
+
+    def to_json(self) -> dict[str, Any]:
+        """Each layer's values under ``layers``; their intervals under each layer's ``intervals``."""
+        return {
+            "data": self.data,
+            "model": self.model,
+            **self.facts,
+            "averaged_words": int(self.words.averaged.sum()),
+            "sampled_words": self.variances.words,
+            "settings": {name: value for name, value in vars(self.settings).items() if name != "disk"},
+            "layers": [self._layer(layer) for layer in range(self.layers)],
+            "cka": self.alignment.tolist(),
+            "words": self._words(),
+        }
+
+    def _layer(self, layer: int) -> dict[str, Any]:
+        rogue, clusters = self.rogue(layer), self.clusters[layer]
+        plain = {name: float(band.values[layer]) for name, band in self.bands.items() if not name.startswith("mev_")}
+        mev = {
+            name: {reading: float(band.values[layer]) for reading, band in bands.items()}
+            for name, bands in (
+                ("mev", self.variances.own),
+                ("mev_baseline", self.variances.random),
+                ("mev_adjusted", self.variances.adjusted),
+            )
+        }
+        top = [share for _, share in rogue]
+        named = [{"dimension": place, "share": share} for place, share in rogue]
+        return {
+            "layer": layer, **plain, **mev,
+            "rogue": {"top1": top[0], "top3": float(sum(top)), "dimensions": named},
+            "clusters": vars(clusters),
+            "corrected": {kind: _layer_of(each, layer) for kind, each in self.corrected.items()},
+            "intervals": {name: band.ends(layer) for name, band in self.bands.items()},
+        }  # fmt: skip
+
+    def _words(self) -> dict[str, Any]:
+        measures = self.words
+        chosen = range(len(dict.fromkeys(self.settings.words)))
+        found: dict[str, Any] = {"self_similarity": measures.extremes(measures.self_similarity)}
+        found["mev"] = {
+            reading: measures.extremes(measures.variance[place]) for place, reading in enumerate(READINGS)
+        }
+        found["chosen"] = [
+            measures.one(place, measures.self_similarity)
+            | {"mev": {name: measures.variance[row][:, place].tolist() for row, name in enumerate(READINGS)}}
+            for place in chosen
+        ]
+        return found
+
+
+def _layer_of(space: Similarities, layer: int) -> dict[str, Any]:
+    values = {name: float(band.values[layer]) for name, band in vars(space).items()}
+    return values | {"intervals": {name: band.ends(layer) for name, band in vars(space).items()}}

@@ -1,0 +1,176 @@
+"""Running sums: all that the measures need of a corpus, without its n^2 pairs of words.
+
+A mean cosine over pairs follows from sums of unit vectors u: over all pairs of n vectors it is
+(|sum u|^2 - sum |u|^2) / (n^2 - n). Sentences are drawn again by a Poisson bootstrap: in each draw a sentence counts
+as often as a Poisson number of mean 1 says, so that each draw is a running sum too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from likewise.geometry.anisotropy import dimension_contributions
+from likewise.geometry.occurrences import Occurrences
+
+Array = NDArray[np.float64]
+
+BLOCKS = 10
+"""Second moments are summed in so many blocks of sentences, which the bootstrap of spectra draws from."""
+
+
+class PoissonWeights:
+    """How often each sentence counts in each draw; sentences without words never do."""
+
+    def __init__(self, draws: int, seed: int) -> None:
+        self.draws, self._rng = draws, np.random.default_rng(seed)
+
+    def next(self, sizes: Tensor) -> Tensor:
+        """For the next sentences of so many words (S,): (draws, S)."""
+        drawn = self._rng.poisson(1.0, (self.draws, len(sizes)))
+        return torch.from_numpy(drawn).to(sizes.dtype) * (sizes > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceBatch:
+    """The sentences of a batch of occurrences: their sizes in words (S,), and their weights in each draw (B, S)."""
+
+    sizes: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, batch: Occurrences, poisson: PoissonWeights) -> SentenceBatch:
+        """Count the words of each sentence and draw its weights."""
+        sizes = torch.bincount(batch.sentences, minlength=batch.texts).to(batch.vectors.dtype)
+        return cls(sizes, poisson.next(sizes))
+
+
+class Counts:
+    """How many sentences, words and pairs of words of different sentences there are, also in each draw."""
+
+    def __init__(self, draws: int, words: int) -> None:
+        self.occurrences = 0
+        self.contexts = np.zeros(words, np.int64)
+        self._sentences, self._words, self._squares = (np.zeros(draws + 1) for _ in range(3))
+
+    def add(self, batch: Occurrences, sentences: SentenceBatch) -> None:
+        """Count one more batch."""
+        self.occurrences += len(batch.sentences)
+        self.contexts += np.bincount(batch.words.numpy(), minlength=len(self.contexts))
+        sizes, weights = sentences.sizes.double(), sentences.weights.double()
+        # The corpus itself is one more draw, in which each sentence with words counts once.
+        weights = torch.cat([(sizes > 0).double()[None], weights])
+        self._sentences += weights.sum(1).numpy()
+        self._words += (weights @ sizes).numpy()
+        self._squares += (weights**2 @ sizes**2).numpy()
+
+    @property
+    def sentences(self) -> Array:
+        """Sentences with words, in the corpus and in each draw: (1 + B,)."""
+        return self._sentences
+
+    @property
+    def pairs(self) -> Array:
+        """Ordered pairs of words of different sentences, in the corpus and in each draw: (1 + B,)."""
+        pairs: Array = self._words**2 - self._squares
+        return pairs
+
+
+class SimilaritySums:
+    """Sums of unit vectors in all layers, of one space: that of the model, or one after a correction."""
+
+    def __init__(self, layers: int, width: int, draws: int, words: int) -> None:
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.float64)
+
+        self.total, self.within = zeros(layers, width), zeros(layers, width)
+        self.intra = zeros(layers)
+        self.draws_total = zeros(layers, draws, width)
+        self.draws_within, self.draws_intra = zeros(layers, draws), zeros(layers, draws)
+        self.words, self.squares = zeros(layers, words, width), zeros(layers, words)
+
+    def add(self, batch: Occurrences, vectors: Tensor, sentences: SentenceBatch) -> None:
+        """Add the vectors (L, N, D) of a batch's words in this space."""
+        units = vectors / _positive(vectors.norm(dim=-1, keepdim=True))
+        shape = (len(vectors), batch.texts, vectors.shape[-1])
+        sums = vectors.new_zeros(shape).index_add_(1, batch.sentences, units)
+        means = vectors.new_zeros(shape).index_add_(1, batch.sentences, vectors)
+        # The mean cosine of a sentence's words with the sentence's mean is one product of two sums.
+        intra = (sums * means).sum(-1) / (_positive(means.norm(dim=-1)) * sentences.sizes.clamp(min=1))
+        self._add_sentences(sums, intra, sentences.weights)
+        contexts = units[:, batch.contexts].double()
+        self.words.index_add_(1, batch.words, contexts)
+        self.squares.index_add_(1, batch.words, (contexts**2).sum(-1))
+
+    def _add_sentences(self, sums: Tensor, intra: Tensor, weights: Tensor) -> None:
+        """Sums of unit vectors (L, S, D) and similarities (L, S) of sentences with weights (B, S)."""
+        self.total += sums.double().sum(1)
+        self.within += (sums.double() ** 2).sum(1)
+        self.intra += intra.double().sum(1)
+        self.draws_total += weights @ sums
+        self.draws_within += ((sums**2).sum(-1) @ (weights**2).T).double()
+        self.draws_intra += (intra @ weights.T).double()
+
+    def contributions(self, counts: Counts) -> Array:
+        """Each dimension's part of the baseline: (L, D)."""
+        return dimension_contributions(self.total.numpy(), self.within.numpy(), float(counts.pairs[0]))
+
+    def baseline(self, counts: Counts) -> Array:
+        """The expected cosine of two words of different sentences, in the corpus and in each draw: (L, 1 + B)."""
+        across = (self.draws_total**2).sum(-1) - self.draws_within
+        drawn = _over(across.numpy(), counts.pairs[1:])
+        return np.column_stack([self.contributions(counts).sum(-1), drawn])
+
+    def intra_similarity(self, counts: Counts) -> Array:
+        """The mean over sentences of their words' cosine with the sentence's mean: (L, 1 + B)."""
+        return _over(np.column_stack([self.intra.numpy(), self.draws_intra.numpy()]), counts.sentences)
+
+    def self_similarity(self, counts: Counts) -> Array:
+        """The mean cosine of a word in two of its n contexts: (L, W), nan where n is below 2."""
+        squares = (self.words**2).sum(-1) - self.squares
+        return _over(squares.numpy(), (counts.contexts**2 - counts.contexts).astype(np.float64))
+
+
+class Moments:
+    """Means and covariances of all words in each layer, in blocks of sentences."""
+
+    def __init__(self, layers: int, width: int, dtype: torch.dtype) -> None:
+        self._counts = np.zeros(BLOCKS)
+        self._sums = torch.zeros(BLOCKS, layers, width, dtype=torch.float64)
+        self._squares = torch.zeros(BLOCKS, layers, width, width, dtype=dtype)
+        self._next = 0
+
+    def add(self, vectors: Tensor) -> None:
+        """Add the vectors (L, N, D) of a batch's words."""
+        block = self._next % BLOCKS
+        self._next += 1
+        self._counts[block] += vectors.shape[1]
+        self._sums[block] += vectors.double().sum(1)
+        self._squares[block].baddbmm_(vectors.transpose(1, 2), vectors)
+
+    def of(self, layer: int, weights: Array | None = None) -> tuple[Array, Array]:
+        """The mean (D,) and the covariance (D, D), over n, of a layer; weights (BLOCKS,) draw blocks again."""
+        times = torch.ones(BLOCKS, dtype=torch.float64) if weights is None else torch.from_numpy(weights)
+        count = float(times @ torch.from_numpy(self._counts))
+        mean = times @ self._sums[:, layer] / count
+        square = torch.einsum("b,bde->de", times, self._squares[:, layer].double()) / count
+        return mean.numpy(), (square - mean[:, None] * mean).numpy()
+
+    def drawn_blocks(self, draws: int, seed: int) -> Array:
+        """Poisson weights of the blocks, without draws that hold no word: (draws, BLOCKS)."""
+        weights = np.random.default_rng(seed).poisson(1.0, (draws, BLOCKS)).astype(np.float64)
+        return weights[weights @ self._counts > 1]
+
+
+def _positive(lengths: Tensor) -> Tensor:
+    """Lengths to divide by: a vector of length 0 stays 0."""
+    return torch.where(lengths > 0, lengths, 1.0)
+
+
+def _over(sums: Array, counts: Array) -> Array:
+    """sums / counts, nan where there is nothing to count."""
+    return np.divide(sums, counts, out=np.full(np.broadcast_shapes(sums.shape, counts.shape), np.nan), where=counts > 0)

@@ -1,0 +1,52 @@
+"""Words in the layers: which words a text has, and their vectors, averaged over their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from likewise.encoder.tokens import TokenizedText
+from likewise.grammar.spans import Span, word_spans
+
+Places = tuple[int, ...]
+
+
+def spans_of_words(text: str, punctuation: bool = False) -> list[Span]:
+    """Character spans of a text's words, with its punctuation marks or without.
+
+    >>> [text[slice(*span)] for text in ["Rob a bank!"] for span in spans_of_words(text)]
+    ['Rob', 'a', 'bank']
+    """
+    found = word_spans(text)
+    return found if punctuation else [span for span in found if any(map(str.isalnum, text[slice(*span)]))]
+
+
+def tokens_of_spans(tokens: TokenizedText, spans: Sequence[Span]) -> list[Places]:
+    """The places of the tokens of each sorted span; none for a span that was cut off or has no token of its own."""
+    found: list[list[int]] = [[] for _ in spans]
+    for place, inside in enumerate(tokens.spans_of(spans)):
+        if inside is not None:
+            found[inside].append(place)
+    return [tuple(places) for places in found]
+
+
+def averaged_tokens(hidden: Tensor, groups: Sequence[tuple[int, Places]]) -> Tensor:
+    """The mean states of groups of tokens, each (row, places): hidden (L, B, T, D) -> (L, N, D)."""
+    layers, rows, length, width = hidden.shape
+    flat = hidden.reshape(layers, rows * length, width)
+    found = flat[:, torch.tensor([row * length + places[0] for row, places in groups], dtype=torch.long)]
+    # Most words are one token: only the others are summed, a token more at each step.
+    longer = [(which, row * length, places) for which, (row, places) in enumerate(groups) if len(places) > 1]
+    sizes = torch.tensor([len(places) for _, _, places in longer], dtype=hidden.dtype, device=hidden.device)
+    whole = [which for which, _, _ in longer]
+    step = 1
+    while longer:
+        added = torch.tensor([first + places[step] for _, first, places in longer])
+        found[:, [which for which, _, _ in longer]] += flat[:, added]
+        step += 1
+        longer = [each for each in longer if len(each[2]) > step]
+    if whole:
+        found[:, whole] /= sizes[:, None]
+    return found
