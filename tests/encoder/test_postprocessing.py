@@ -114,7 +114,9 @@ def test_a_dimension_that_only_rounding_moves_is_constant() -> None:
 
 
 def test_moments_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"a mean \(d,\) and a covariance \(d, d\) are needed, got \(3,\) and \(2, 2\)"):
+    with pytest.raises(
+        UsageError, match=r"a mean \(d,\) and a covariance \(d, d\) are needed, got \(3,\) and \(2, 2\)"
+    ):
         fit_from_moments("whitening", np.zeros(3), np.eye(2))
 
 

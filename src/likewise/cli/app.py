@@ -21,11 +21,13 @@ from likewise.cli import (
     fit,
     index,
     inspect,
+    isotropy,
     layers,
     lint,
     models,
     patterns,
     search,
+    senses,
     similarity,
 )
 from likewise.cli.screen import notice
@@ -47,11 +49,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "fit": fit.fit,
     "index": index.index,
     "inspect": inspect.inspect,
+    "isotropy": isotropy.isotropy,
     "layers": layers.layers,
     "lint": lint.lint,
     "models": models.models,
     "patterns": patterns.patterns,
     "search": search.search,
+    "senses": senses.senses,
     "similarity": similarity.similarity,
 }
 for name, command in COMMANDS.items():

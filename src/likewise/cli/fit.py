@@ -19,7 +19,9 @@ def fit(
     reading: ReadingSettings,
     run: RunSettings,
     files: FileSettings,
-    kind: Annotated[str, typer.Option(help="whitening, all-but-the-top, standardisation or mean-removal.")] = "whitening",
+    kind: Annotated[
+        str, typer.Option(help="whitening, all-but-the-top, standardisation or mean-removal.")
+    ] = "whitening",
     dim: Annotated[
         int | None, typer.Option(help="Whitening: dimensions to keep; all-but-the-top: directions to remove.")
     ] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,8 +29,8 @@ WORD_HELP = (
     "The word, or run of words, to follow: once for all sentences or once for each, in order. bank:2 is the 2nd."
 )
 LIST = "list"
-COLUMN = 8
-"""How wide a column of the table is, with the blanks around its number."""
+COLUMN, MARGIN = 8, 4
+"""How wide a column of numbers is, with the blanks around them, and the blanks around the names."""
 
 
 @with_settings
@@ -118,7 +119,7 @@ def _show(found: TrajectoryTable, look_for: str) -> None:
 def _show_numbers(found: Trajectories) -> None:
     """Pairs by layers, in as many tables as the screen needs."""
     longest = max(len(name) for name, _ in found.rows)
-    fitting = max(1, (screen_width() - longest - 2) // COLUMN)
+    fitting = max(1, (screen_width() - longest - MARGIN) // COLUMN)
     for start in range(0, len(found.layers), fitting):
         some = slice(start, start + fitting)
         rows = [(name, *(f"{value:5.3f}" for value in cosine[some])) for name, cosine in found.rows]
@@ -129,7 +130,7 @@ def _show_numbers(found: Trajectories) -> None:
 def _show_curves(found: Trajectories) -> None:
     from likewise.drawing.sparklines import BARS, sparkline
 
-    values = [value for _, cosine in found.rows for value in cosine]
+    values = [value for _, cosine in found.rows for value in cosine if isfinite(value)] or [0.0]
     low, high = min(values), max(values)
     rows = [
         (name, sparkline(cosine, low, high), f"{cosine[0]:.3f}", f"{cosine[pair.lowest]:.3f}", pair.lowest,

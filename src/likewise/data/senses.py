@@ -73,7 +73,9 @@ def read_senses(
     path, file = locate(source, data_dir), str(source)
     if suffix_of(path) == ".txt":
         raise Place(file).error("plain text has no columns for words and senses; use .csv, .tsv or .jsonl")
-    given = {role: (name,) for role in ("text", "id") if (name := columns.of(role)) is not None}
+    given: dict[str, tuple[str, ...]] = {
+        role: (name,) for role in ("text", "id") if (name := columns.of(role)) is not None
+    }
     finder = UsualRoles(path, file, SENSE_NAMES | given, (*NEEDED, *given))
 
     def build(row: Row) -> SenseExample:

@@ -30,10 +30,17 @@ SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.99
 """Ticks of an axis of shares."""
 
 
-def curves(x: ArrayLike, series: Mapping[str, Series], labels: tuple[str, str], title: str = "", ax: Any = None) -> Any:
+def curves(
+    x: ArrayLike,
+    series: Mapping[str, Series],
+    labels: tuple[str, str],
+    title: str = "",
+    ax: Any = None,
+    whole: bool = False,
+) -> Any:
     """Lines of (values, low, high), each (n,), over x (n,); low and high bound a band or are None.
 
-    A new figure is as high as the lines' names need.
+    A new figure is as high as the lines' names need. ``whole``: only whole numbers stand along the axis.
 
     >>> axes = curves([0, 1], {"mean": ([1, 2], [0, 1], [2, 3]), "max": ([2, 4], None, None)}, ("layer", "value"))
     >>> len(axes.lines), len(axes.collections)
@@ -42,17 +49,20 @@ def curves(x: ArrayLike, series: Mapping[str, Series], labels: tuple[str, str], 
     ax = _begun(ax, len(series))
     _lines(ax, np.asarray(x, dtype=float), series)
     _names(ax, list(series), labels, title)
+    if whole:
+        ax.xaxis.get_major_locator().set_params(integer=True)
     return ax
 
 
 def curve_panels(
     panels: Sequence[tuple[str, Panel]], labels: tuple[str, str], notes: Sequence[str] = ()
 ) -> Sequence[Any]:
-    """Titled panels of curves in one figure, over the same stretch of both axes, with notes below them.
+    """Titled panels of curves over whole numbers, on the same stretch of both axes, with notes below them.
 
     >>> shallow, deep = ([0, 1], {"a": ([0.5, 1], None, None)}), ([0, 1, 2], {"a": ([1, 0.8, 0], None, None)})
-    >>> [axes.get_ylim() for axes in curve_panels([("shallow", shallow), ("deep", deep)], ("layer", "cosine"))]
-    [(-0.05, 1.05), (-0.05, 1.05)]
+    >>> left, right = curve_panels([("shallow", shallow), ("deep", deep)], ("layer", "cosine"))
+    >>> left.get_xlim() == right.get_xlim() and left.get_ylim() == right.get_ylim()
+    True
     """
     most = max(len(series) for _, (_, series) in panels)
     axes = grid_of_axes(len(panels), _size(most))
@@ -62,8 +72,7 @@ def curve_panels(
         # Before the lines, so that their names are set apart on the axes that will be seen.
         ax.set_xlim(across)
         ax.set_ylim(up)
-        curves(x, series, labels, title, ax)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        curves(x, series, labels, title, ax, whole=True)
     _notes_below(axes[0].figure, notes)
     return axes
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from likewise.drawing.text import printable
 
-NAMESPACES = re.compile(r' xmlns(?::\w+)?="[^"]*"')
-"""Names that look like addresses; inside HTML nobody needs them."""
+ADDRESSES = re.compile(r'<metadata>.*?</metadata>| xmlns(?::\w+)?="[^"]*"', re.DOTALL)
+"""Names of formats that look like addresses; inside HTML nobody needs them."""
 GRID = "#e5e5e5"
 
 
@@ -27,9 +27,8 @@ def inline_svg(ax: Any, label: str) -> str:
     drawn = io.StringIO()
     # Letters as outlines: the page looks the same where the fonts are missing.
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "likewise"}):
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        ax.figure.savefig(drawn, format="svg", transparent=True, metadata=nothing)
-    svg = NAMESPACES.sub("", drawn.getvalue().partition("<svg ")[2])
+        ax.figure.savefig(drawn, format="svg", transparent=True)
+    svg = ADDRESSES.sub("", drawn.getvalue().partition("<svg")[2])
     inked = svg.replace("#000000", "currentColor").replace(GRID, "var(--line)")
     said = f'role="img" aria-label="{escape(printable(label))}"'
-    return f'<svg {said} fill="currentColor" style="max-width: 100%; height: auto" {inked}'
+    return f'<svg {said} fill="currentColor" style="max-width: 100%; height: auto"{inked}'

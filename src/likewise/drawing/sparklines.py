@@ -18,7 +18,7 @@ def sparkline(values: Sequence[float], low: float, high: float) -> str:
 
 
 def _bar(value: float, low: float, high: float) -> str:
-    if math.isnan(value):
+    if not math.isfinite(value):
         return " "
     share = (value - low) / (high - low) if high > low else 0.5
     return BARS[min(len(BARS) - 1, max(0, int(share * len(BARS))))]

@@ -85,7 +85,7 @@ def all_but_the_top(mean: Array, covariance: Array, dim: int | None = None) -> P
     return PostProcessing("all-but-the-top", mean, np.eye(width) - top @ top.T)
 
 
-def mean_removal(mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:
+def mean_removal(mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:  # noqa: ARG001
     """Only remove the mean."""
     _refuse_dim("mean-removal", dim)
     return PostProcessing("mean-removal", mean, np.eye(len(mean)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from likewise.metrics import Interval
 
 Array = NDArray[np.float64]
-ENDS = (2.5, 97.5)
+ENDS, DEVIATIONS = (2.5, 97.5), 1.96
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,15 @@ class Band:
             warnings.simplefilter("ignore", RuntimeWarning)
             low, high = np.nanpercentile(draws[:, 1:], ENDS, axis=1)
         return cls(draws[:, 0], low, high)
+
+    @classmethod
+    def of_spread(cls, draws: Array) -> Band:
+        """The same by the spread of the draws alone, for measures that every resampling shifts.
+
+        A resampled corpus repeats words, which lowers its rank: the draws lie beside the value, not around it.
+        """
+        reach = DEVIATIONS * np.nanstd(draws[:, 1:], axis=1)
+        return cls(draws[:, 0], draws[:, 0] - reach, draws[:, 0] + reach)
 
     @classmethod
     def of_intervals(cls, intervals: Sequence[Interval]) -> Band:

@@ -29,8 +29,8 @@ from likewise.progress import Progress, Ticker
 
 Array = NDArray[np.float64]
 
-SPECTRUM_DRAWS = 100
-"""An effective rank takes all eigenvalues of a covariance, so there are fewer draws of it."""
+SPECTRUM_DRAWS = 40
+"""An effective rank takes all eigenvalues of a covariance, so there are few draws of it."""
 
 
 def geometry_of(
@@ -161,8 +161,8 @@ def _measured(
         raw=first.similarities(first.sums),
         corrected=corrected,
         variances=variances,
-        isoscore=Band.of_draws(np.stack([scores for scores, _ in spectra])),
-        effective_rank=Band.of_draws(np.stack([ranks for _, ranks in spectra])),
+        isoscore=Band.of_spread(np.stack([scores for scores, _ in spectra])),
+        effective_rank=Band.of_spread(np.stack([ranks for _, ranks in spectra])),
         intrinsic_dimension=Band.of_intervals(dimension),
         shares=contributions / contributions.sum(-1, keepdims=True),
         alignment=debiased_cka(points),

@@ -59,7 +59,7 @@ class OccurrenceStream:
         self, encoder: Encoder, texts: Callable[[], Iterable[str]], plan: Plan, settings: GeometrySettings, total: int
     ) -> None:
         self.encoder, self.texts, self.plan, self.settings, self.total = encoder, texts, plan, settings, total
-        self._kept = _KeptVectors(int(settings.disk * GIGABYTE))
+        self._kept = _KeptVectors(int(settings.disk * GIGABYTE) if settings.corrections else 0)
         self._rounds = 0
 
     def batches(self, note: str, progress: Progress | None = None) -> Iterator[Occurrences]:

@@ -35,7 +35,7 @@ class GeometrySettings:
     """Clusters within which isotropy is measured."""
     corrections: bool = True
     """Whether the curves are also measured after each correction, which takes a second pass."""
-    draws: int = 500
+    draws: int = 300
     """Poisson bootstrap draws."""
     seed: int = 0
     """Of all that is drawn at random."""

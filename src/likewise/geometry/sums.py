@@ -23,6 +23,9 @@ BLOCKS = 10
 """Second moments are summed in so many blocks of sentences, which the bootstrap of spectra draws from."""
 
 
+FLUSHED_BATCHES = 64
+
+
 class PoissonWeights:
     """How often each sentence counts in each draw; sentences without words never do."""
 
@@ -91,29 +94,31 @@ class SimilaritySums:
         self.intra = zeros(layers)
         self.draws_total = zeros(layers, draws, width)
         self.draws_within, self.draws_intra = zeros(layers, draws), zeros(layers, draws)
-        self.words, self.squares = zeros(layers, words, width), zeros(layers, words)
+        self.squares = zeros(layers, words)
+        self.words = FlushedSums(layers, words, width)
 
     def add(self, batch: Occurrences, vectors: Tensor, sentences: SentenceBatch) -> None:
         """Add the vectors (L, N, D) of a batch's words in this space."""
-        units = vectors / _positive(vectors.norm(dim=-1, keepdim=True))
+        lengths = vectors.norm(dim=-1, keepdim=True)
+        units = vectors / _positive(lengths)
         shape = (len(vectors), batch.texts, vectors.shape[-1])
         sums = vectors.new_zeros(shape).index_add_(1, batch.sentences, units)
         means = vectors.new_zeros(shape).index_add_(1, batch.sentences, vectors)
         # The mean cosine of a sentence's words with the sentence's mean is one product of two sums.
         intra = (sums * means).sum(-1) / (_positive(means.norm(dim=-1)) * sentences.sizes.clamp(min=1))
         self._add_sentences(sums, intra, sentences.weights)
-        contexts = units[:, batch.contexts].double()
-        self.words.index_add_(1, batch.words, contexts)
-        self.squares.index_add_(1, batch.words, (contexts**2).sum(-1))
+        self.words.add(batch.words, units[:, batch.contexts])
+        self.squares.index_add_(1, batch.words, (lengths[:, batch.contexts, 0] > 0).double())
 
     def _add_sentences(self, sums: Tensor, intra: Tensor, weights: Tensor) -> None:
         """Sums of unit vectors (L, S, D) and similarities (L, S) of sentences with weights (B, S)."""
-        self.total += sums.double().sum(1)
-        self.within += (sums.double() ** 2).sum(1)
-        self.intra += intra.double().sum(1)
+        squares = sums**2
+        self.total += sums.sum(1)
+        self.within += squares.sum(1)
+        self.intra += intra.sum(1)
         self.draws_total += weights @ sums
-        self.draws_within += ((sums**2).sum(-1) @ (weights**2).T).double()
-        self.draws_intra += (intra @ weights.T).double()
+        self.draws_within += squares.sum(-1) @ (weights**2).T
+        self.draws_intra += intra @ weights.T
 
     def contributions(self, counts: Counts) -> Array:
         """Each dimension's part of the baseline: (L, D)."""
@@ -131,8 +136,36 @@ class SimilaritySums:
 
     def self_similarity(self, counts: Counts) -> Array:
         """The mean cosine of a word in two of its n contexts: (L, W), nan where n is below 2."""
-        squares = (self.words**2).sum(-1) - self.squares
+        squares = (self.words.total() ** 2).sum(-1) - self.squares
         return _over(squares.numpy(), (counts.contexts**2 - counts.contexts).astype(np.float64))
+
+
+class FlushedSums:
+    """Sums (L, W, D) of rows by word, in the rows' own type and, every few batches, moved into float64.
+
+    Adding each row in float64 would cost more than all other sums together; adding millions in float32 would lose them.
+    """
+
+    def __init__(self, layers: int, words: int, width: int) -> None:
+        self._total = torch.zeros(layers, words, width, dtype=torch.float64)
+        self._recent: Tensor | None = None
+        self._batches = 0
+
+    def add(self, words: Tensor, rows: Tensor) -> None:
+        """Add rows (L, M, D) to the sums of their words (M,)."""
+        if self._recent is None:
+            self._recent = rows.new_zeros(self._total.shape)
+        self._recent.index_add_(1, words, rows)
+        self._batches += 1
+        if self._batches % FLUSHED_BATCHES == 0:
+            self.total()
+
+    def total(self) -> Tensor:
+        """The sums so far."""
+        if self._recent is not None:
+            self._total += self._recent
+            self._recent.zero_()
+        return self._total
 
 
 class Moments:
@@ -149,7 +182,7 @@ class Moments:
         block = self._next % BLOCKS
         self._next += 1
         self._counts[block] += vectors.shape[1]
-        self._sums[block] += vectors.double().sum(1)
+        self._sums[block] += vectors.sum(1)
         self._squares[block].baddbmm_(vectors.transpose(1, 2), vectors)
 
     def of(self, layer: int, weights: Array | None = None) -> tuple[Array, Array]:

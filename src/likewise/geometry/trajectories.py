@@ -24,7 +24,7 @@ from likewise.geometry.words import Places, averaged_tokens, spans_of_words, tok
 from likewise.progress import Progress
 
 AXES = ("layer", "cosine")
-NUMBERED = re.compile(r"(.+):([1-9]\d*)", re.DOTALL)
+NUMBERED = re.compile(r"(.*\S)\s*:([1-9][0-9]{0,5})", re.DOTALL)
 """``bank:2``, the second bank."""
 LISTED = 40
 """The most words of a sentence that an error lists."""
@@ -117,7 +117,7 @@ class Trajectories:
     def plot(self, ax: Any = None) -> Any:
         """A curve for each pair."""
         layers, series = self.panel
-        return curves(layers, series, AXES, f"{self.model}: {self.title}", ax)
+        return curves(layers, series, AXES, f"{self.model}: {self.title}", ax, whole=True)
 
 
 @dataclass(frozen=True)
@@ -154,23 +154,16 @@ def word_trajectories(
     >>> [pair.words for pair in found.pairs], found.layers
     ([('bank', 'bank')], (0, 1, 2, 3, 4, 5, 6))
     """
-    if encoder.backend is not None:
-        raise UsageError("words are followed through the layers, which only the backend torch shows; load it with that")
-    found = word_places(texts, words)
-    states: dict[int, States] = {}
-    tokens: dict[int, Places] = {}
+    found, layers = word_places(texts, words), _layers(encoder)
+    read = zip(found, encoder.tokenize(list(texts), prompt), range(1, len(texts) + 1), strict=True)
+    tokens = tuple(_tokens_of(*one, encoder.tokenizer.limit) for one in read)
+    vectors: dict[int, States] = {}
     for batch in encoder.state_batches(list(texts), prompt=prompt):
-        places = [
-            _tokens_of(found[which], text, which + 1, encoder.tokenizer.limit)
-            for which, text in zip(batch.places, batch.tokens, strict=True)
-        ]
-        vectors = averaged_tokens(batch.hidden.cpu().double(), list(enumerate(places)))
-        states |= {which: vectors[:, row].numpy() for row, which in enumerate(batch.places)}
-        tokens |= dict(zip(batch.places, places, strict=True))
-    order = range(len(texts))
-    pairs = _pairs(np.stack([states[which] for which in order], 1), [place.word for place in found])
-    layers = tuple(range(encoder.anatomy.layers + 1))
-    return Trajectories(encoder.name, layers, pairs, tuple(texts), found, tuple(tokens[which] for which in order))
+        groups = [(row, tokens[which]) for row, which in enumerate(batch.places)]
+        followed = averaged_tokens(batch.hidden.cpu().double(), groups).numpy()
+        vectors |= {which: followed[:, row] for row, which in enumerate(batch.places)}
+    pairs = _pairs(np.stack([vectors[which] for which in range(len(texts))], 1), [place.word for place in found])
+    return Trajectories(encoder.name, layers, pairs, tuple(texts), found, tokens)
 
 
 def sentence_trajectories(
@@ -184,7 +177,7 @@ def sentence_trajectories(
     True
     """
     require_sentences(texts)
-    layers = tuple(range(encoder.anatomy.layers + 1))
+    layers = _layers(encoder)
     readings: list[ReadingOptions] = [{"layer": layer} for layer in layers]
     read = encode_readings(encoder, list(texts), readings, prompt=prompt, progress=progress)
     report_truncation(read[0].truncated, len(texts), encoder.tokenizer.limit)
@@ -192,15 +185,24 @@ def sentence_trajectories(
     return Trajectories(encoder.name, layers, pairs, tuple(texts), pooling=encoder.reading.pooling)
 
 
-def _pairs(vectors: States, words: Sequence[str] | None = None) -> tuple[PairTrajectory, ...]:
+def _pairs(vectors: States, words: Sequence[str] = ()) -> tuple[PairTrajectory, ...]:
     """Vectors (L + 1, n, d) of n sentences -> all pairs of them."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
     cosines = np.clip(np.einsum("lnd,lmd->nml", unit, unit), -1, 1)  # rounding may lead beyond 1
     return tuple(
-        PairTrajectory(left, right, words and (words[left], words[right]), tuple(cosines[left, right].tolist()))
+        PairTrajectory(
+            left, right, (words[left], words[right]) if words else None, tuple(cosines[left, right].tolist())
+        )
         for left, right in combinations(range(vectors.shape[1]), 2)
     )
+
+
+def _layers(encoder: Encoder) -> tuple[int, ...]:
+    """0 to L, of a model that shows what they hold."""
+    if encoder.backend is not None:
+        raise UsageError("only the backend torch shows what the layers hold; load the model with that")
+    return tuple(range(encoder.anatomy.layers + 1))
 
 
 def require_sentences(texts: Sequence[str]) -> None:
@@ -236,25 +238,19 @@ def _word_place(text: str, asked: str, number: int) -> WordPlace:
     if not spans_of_words(asked, punctuation=True):
         raise UsageError(f"the word for sentence {number} is empty; give one of its words")
     numbered, found = NUMBERED.fullmatch(asked), _found(text, asked)
-    word, chosen = asked, None
+    word, chosen = asked, 0
     if numbered and not found:
         # Only now: in a text that has "10:30" this is a time and no thirtieth "10".
         word, chosen = numbered[1], int(numbered[2])
         found = _found(text, word)
     if not found:
         raise DataError(f"sentence {number} has no {word!r}; choose from its words: {_listed(text)}")
-    places = " and ".join(str(one.first) for one in found)
-    if chosen is None and len(found) > 1:
-        raise DataError(
-            f"sentence {number} has {word!r} {len(found)} times, as its words {places};"
-            f" choose one, from '{word}:1' to '{word}:{len(found)}'"
-        )
-    if chosen is not None and chosen > len(found):
-        raise DataError(
-            f"sentence {number} has no '{word}:{chosen}', it has {word!r} only at {places} of its words;"
-            f" choose one of these"
-        )
-    return found[(chosen or 1) - 1]
+    if chosen > len(found) or (not chosen and len(found) > 1):
+        times = f"{len(found)} times, as words" if len(found) > 1 else "once, as word"
+        places = ", ".join(str(one.first) for one in found)
+        choice = " or ".join(f"{word}:{place}" for place in sorted({1, 2, len(found)}) if place <= len(found))
+        raise DataError(f"sentence {number} has {word!r} {times} {places}; choose one: {choice}")
+    return found[max(chosen, 1) - 1]
 
 
 def _found(text: str, asked: str) -> list[WordPlace]:

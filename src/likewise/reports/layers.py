@@ -9,7 +9,7 @@ from likewise.drawing.inline_svg import inline_svg
 from likewise.geometry.trajectories import TrajectoryTable
 
 LAYERS = "Cosines, layer by layer. Layer 0 is the embedding output: word, position and type, normed."
-WORDS = "The same word is close to 1 there, and 1 only where it has the same position in both sentences."
+WORDS = "The same word is close to 1 there: of it, only the position differs between sentences."
 
 
 def write_layers(found: TrajectoryTable, path: Path, look_for: str = "") -> Path:

@@ -9,9 +9,9 @@ from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.geometry.trajectories import (
     TrajectoryTable,
-    word_places,
     require_sentences,
     sentence_trajectories,
+    word_places,
     word_trajectories,
 )
 from likewise.progress import Progress, Ticker

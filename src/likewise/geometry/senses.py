@@ -1,0 +1,328 @@
+"""Senses: whether the vectors of a word lie by its meanings, layer by layer.
+
+Two measures. Within and between: the mean cosine of two occurrences of a word that have the same sense, and of two that
+have different ones. Nearest: how often the nearest other occurrence, or mean of a sense, has the right sense.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.encoder.similarity import similarity_blocks
+from likewise.errors import DataError, UsageError
+from likewise.geometry.anisotropy import unit_rows
+from likewise.metrics import Interval, bootstrap_means
+from likewise.progress import Progress, Ticker
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+NONE = -1
+"""The row of an occurrence that has no other to be compared with."""
+
+
+@dataclass(frozen=True, eq=False)
+class SenseVectors:
+    """Words in context: vectors (L, n, D) of n occurrences in L layers, with the word and the sense of each.
+
+    >>> SenseVectors(np.zeros((1, 2, 3), np.float32), ["bank", "bank"], ["river", "money"]).names
+    ['bank']
+    """
+
+    vectors: NDArray[np.float32]
+    words: Sequence[str]
+    senses: Sequence[str]
+    """a name that need only differ within a word"""
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 3 or not self.vectors.shape[1] == len(self.words) == len(self.senses):
+            raise DataError(
+                f"vectors (L, n, D) need n words and n senses, got shape {self.vectors.shape}, {len(self.words)} words"
+                f" and {len(self.senses)} senses"
+            )
+
+    @cached_property
+    def rows_of(self) -> dict[str, Rows]:
+        """The rows of each word, words in alphabetical order."""
+        found: dict[str, list[int]] = {word: [] for word in sorted(set(self.words))}
+        for row, word in enumerate(self.words):
+            found[word].append(row)
+        return {word: np.array(rows, np.int64) for word, rows in found.items()}
+
+    @property
+    def names(self) -> list[str]:
+        """The words, each once, in alphabetical order."""
+        return list(self.rows_of)
+
+    def senses_of(self, word: str) -> tuple[Rows, list[str]]:
+        """The sense of each of a word's occurrences by number, and the senses, the first one seen first."""
+        given = [self.senses[row] for row in self.rows_of[word]]
+        names = list(dict.fromkeys(given))
+        number = {name: place for place, name in enumerate(names)}
+        return np.array([number[name] for name in given], np.int64), names
+
+
+# Within and between
+
+
+def sense_cosines(known: SenseVectors) -> tuple[Array, Array]:
+    """The mean cosine of two occurrences of one sense, and of two senses, of each word: two arrays (L, W).
+
+    From the sums of unit vectors, since a sum's square holds all pairs. nan where a word has no such pair.
+
+    >>> vectors = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], np.float32)
+    >>> within, between = sense_cosines(SenseVectors(vectors, ["bank"] * 3, ["money", "money", "river"]))
+    >>> within.tolist(), between.tolist()
+    ([[1.0]], [[0.0]])
+    """
+    layers = len(known.vectors)
+    within, between = (np.empty((layers, len(known.names))) for _ in range(2))
+    for place, (word, rows) in enumerate(known.rows_of.items()):
+        senses, _ = known.senses_of(word)
+        for layer in range(layers):
+            within[layer, place], between[layer, place] = _cosines(unit_rows(known.vectors[layer, rows]), senses)
+    return within, between
+
+
+def _cosines(units: Array, senses: Rows) -> tuple[float, float]:
+    """One word's unit vectors (n, D) and sense numbers (n,)."""
+    sums, sizes = _sense_sums(units, senses)
+    alone, together = np.square(units).sum(), np.square(sums).sum()
+    same = float(np.square(sizes).sum())
+    pairs_within, pairs_between = same - len(units), len(units) ** 2 - same
+    crossing = np.square(sums.sum(0)).sum() - together
+    return (
+        float((together - alone) / pairs_within) if pairs_within else np.nan,
+        float(crossing / pairs_between) if pairs_between else np.nan,
+    )
+
+
+def _sense_sums(units: Array, senses: Rows) -> tuple[Array, Rows]:
+    """The sum of each sense's unit vectors (S, D), and how many there are (S,)."""
+    members = np.eye(senses.max() + 1)[:, senses]
+    return members @ units, np.bincount(senses)
+
+
+# The nearest
+
+
+def nearest_neighbours(asked: SenseVectors, known: SenseVectors | None, layer: int, word: str) -> Rows:
+    """The nearest known occurrence of the same word, by cosine, of each occurrence (m,) of a word: its row.
+
+    Where nothing else is known each is compared with all others of ``asked``.
+    """
+    others = asked if known is None else known
+    mine, theirs = asked.rows_of[word], others.rows_of[word]
+    nearest = np.empty(len(mine), np.int64)
+    blocks = similarity_blocks(asked.vectors[layer, mine], others.vectors[layer, theirs])
+    for start, cosines in blocks:
+        if known is None:
+            # Nobody is asked about itself.
+            cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))] = -np.inf
+        nearest[start : start + len(cosines)] = cosines.argmax(1)
+    return theirs[nearest]
+
+
+def nearest_centroids(asked: SenseVectors, known: SenseVectors | None, layer: int, word: str) -> Rows:
+    """The same by the mean unit vector of each known sense: the row of that sense's first occurrence (m,)."""
+    others = asked if known is None else known
+    theirs = others.rows_of[word]
+    numbers, names = others.senses_of(word)
+    units = unit_rows(asked.vectors[layer, asked.rows_of[word]])
+    sums, sizes = _sense_sums(unit_rows(others.vectors[layer, theirs]), numbers)
+    cosines = units @ unit_rows(sums).T
+    if known is None:
+        # Nobody is part of the mean it is compared with.
+        own = sums[numbers] - units
+        cosines[np.arange(len(units)), numbers] = np.where(sizes[numbers] > 1, (units * unit_rows(own)).sum(1), -np.inf)
+    first = theirs[[int(np.flatnonzero(numbers == sense)[0]) for sense in range(len(names))]]
+    found: Rows = first[cosines.argmax(1)]
+    return found
+
+
+NEAREST: dict[str, Callable[[SenseVectors, SenseVectors | None, int, str], Rows]] = {
+    "centroid": nearest_centroids,
+    "neighbour": nearest_neighbours,
+}
+
+
+def check_nearest(by: str) -> None:
+    """Refuse an unknown way to find the nearest."""
+    if by not in NEAREST:
+        raise UsageError(f"unknown way {by!r} to find the nearest; choose from {', '.join(sorted(NEAREST))}")
+
+
+def nearest_rows(
+    asked: SenseVectors, known: SenseVectors | None = None, by: str = "neighbour", progress: Progress | None = None
+) -> Rows:
+    """Which known occurrence gives each asked one its sense, in each layer: rows (L, n), NONE where there is none.
+
+    >>> vectors = np.array([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]], np.float32)
+    >>> nearest_rows(SenseVectors(vectors, ["bank"] * 3, ["money", "money", "river"])).tolist()
+    [[1, 0, 1]]
+    """
+    check_nearest(by)
+    layers = len(asked.vectors)
+    found = np.full((layers, len(asked.words)), NONE, np.int64)
+    ticker = Ticker(progress, layers * len(asked.names), "words in layers compared")
+    for word, rows in asked.rows_of.items():
+        comparable = len(rows) > 1 if known is None else word in known.rows_of
+        for layer in range(layers):
+            if comparable:
+                found[layer, rows] = NEAREST[by](asked, known, layer, word)
+            ticker.add()
+    ticker.close()
+    return found
+
+
+def commonest_senses(known: SenseVectors) -> dict[str, str]:
+    """The most frequent sense of each word; of equally frequent ones the first in the alphabet."""
+    return {
+        word: max(sorted(counted := Counter(known.senses[row] for row in rows)), key=counted.__getitem__)
+        for word, rows in known.rows_of.items()
+    }
+
+
+# All of it
+
+
+@dataclass(frozen=True)
+class SenseLayer:
+    """One layer, with 95 % bootstrap intervals: over words, and over occurrences for ``accuracy``."""
+
+    layer: int
+    within: Interval
+    """mean cosine of two occurrences of a word that have the same sense, averaged over words"""
+    between: Interval
+    """the same of different senses"""
+    difference: Interval
+    accuracy: Interval
+    """the share of occurrences whose nearest has the same sense"""
+    macro_accuracy: Interval
+    """the same, averaged over words"""
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        """The measures by name."""
+        return {name: value for name, value in vars(self).items() if name != "layer"}
+
+    def to_json(self) -> dict[str, Any]:
+        """Values by name, their 95 % intervals under ``intervals``."""
+        values = {name: each.value for name, each in self.intervals.items()}
+        ends = {name: [each.low, each.high] for name, each in self.intervals.items()}
+        return {"layer": self.layer, **values, "intervals": ends}
+
+
+@dataclass(frozen=True)
+class WordSenses:
+    """One word: how many occurrences are judged, how many senses they have, and its values in each layer."""
+
+    word: str
+    n: int
+    senses: int
+    baseline: float
+    """the share of the most frequent sense"""
+    within: tuple[float, ...] = field(repr=False)
+    between: tuple[float, ...] = field(repr=False)
+    accuracy: tuple[float, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SenseGeometry:
+    """All layers and all words."""
+
+    layers: tuple[SenseLayer, ...]
+    words: tuple[WordSenses, ...]
+    baseline: Interval
+    """the accuracy of always saying a word's most frequent sense"""
+    macro_baseline: Interval
+    unanswered: int
+    """occurrences that were left out of the accuracy for want of another one of their word"""
+
+    @property
+    def n(self) -> int:
+        """The number of judged occurrences."""
+        return sum(word.n for word in self.words)
+
+    @property
+    def best(self) -> SenseLayer:
+        """The layer with the highest accuracy averaged over words, the first of equals."""
+        return max(self.layers, key=lambda layer: layer.macro_accuracy.value)
+
+
+def sense_geometry(
+    asked: SenseVectors, known: SenseVectors | None = None, by: str = "neighbour", progress: Progress | None = None
+) -> SenseGeometry:
+    """Measure the senses of ``asked``; the nearest are looked up in ``known``, else among the others of ``asked``.
+
+    The most frequent sense is that of ``known``, else that of ``asked``.
+
+    >>> vectors = np.array([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0]]], np.float32)
+    >>> found = sense_geometry(SenseVectors(vectors, ["bank"] * 4, ["money", "money", "river", "river"]))
+    >>> found.layers[0].accuracy.value, found.baseline.value
+    (1.0, 0.5)
+    """
+    others = asked if known is None else known
+    rows = nearest_rows(asked, known, by, progress)
+    answered = (rows != NONE).all(0)
+    if not answered.any():
+        raise DataError("no word has another occurrence to be compared with; give more rows, or another --train")
+    senses, given = np.array(asked.senses, object), np.array(others.senses, object)
+    right = np.where(answered, given[rows] == senses, False)
+    commonest = commonest_senses(others)
+    frequent = np.array([commonest.get(word) for word in asked.words], object) == senses
+    measures = np.concatenate([right, frequent[None]]).astype(np.float64)
+    by_word = _by_word(asked, measures, answered)
+    micro = bootstrap_means(measures[:, answered])
+    macro = bootstrap_means(by_word[:, ~np.isnan(by_word[0])])
+    within, between = sense_cosines(asked)
+    return SenseGeometry(
+        _layers(within, between, micro, macro),
+        _words(asked, answered, within, between, by_word),
+        micro[-1],
+        macro[-1],
+        int((~answered).sum()),
+    )
+
+
+def _by_word(asked: SenseVectors, measures: Array, answered: NDArray[np.bool_]) -> Array:
+    """The mean of each measure (m, n) over each word's answered occurrences (m, W); nan where there is none."""
+    chosen = [rows[answered[rows]] for rows in asked.rows_of.values()]
+    return np.column_stack(
+        [measures[:, rows].mean(1) if len(rows) else np.full(len(measures), np.nan) for rows in chosen]
+    )
+
+
+def _layers(
+    within: Array, between: Array, micro: Sequence[Interval], macro: Sequence[Interval]
+) -> tuple[SenseLayer, ...]:
+    """Cosines (L, W), averaged over the words that have pairs of both kinds, so that the difference is theirs."""
+    both = ~np.isnan(within[0] + between[0])
+    stacked = np.concatenate([within, between, within - between])[:, both]
+    cosines = bootstrap_means(stacked) if both.any() else [Interval(np.nan, np.nan, np.nan)] * len(stacked)
+    count = len(within)
+    return tuple(
+        SenseLayer(
+            layer, cosines[layer], cosines[count + layer], cosines[2 * count + layer], micro[layer], macro[layer]
+        )
+        for layer in range(count)
+    )
+
+
+def _words(
+    asked: SenseVectors, answered: NDArray[np.bool_], within: Array, between: Array, by_word: Array
+) -> tuple[WordSenses, ...]:
+    found = []
+    for place, (word, rows) in enumerate(asked.rows_of.items()):
+        *accuracy, baseline = by_word[:, place].tolist()
+        counts = int(answered[rows].sum()), len(asked.senses_of(word)[1])
+        cosines = tuple(within[:, place].tolist()), tuple(between[:, place].tolist())
+        found.append(WordSenses(word, *counts, baseline, *cosines, tuple(accuracy)))
+    return tuple(found)
