@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tempfile
 from collections import defaultdict
-from itertools import combinations, permutations
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate, combinations, permutations
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -33,6 +39,10 @@ TEXTS = [
     "...",
 ]
 SETTINGS = GeometrySettings(min_contexts=3, draws=20, sample_points=10_000, clusters=2)
+
+
+FIRST_WINDOW = 26e-6
+"""Gigabytes for the vectors of the first three texts and not of the next three."""
 
 
 class Plain:
@@ -123,6 +133,11 @@ CORRECTIONS = {
 }
 
 
+def stream_of(encoder: Encoder, file: IO[bytes], **changes: float) -> OccurrenceStream:
+    settings, counted = replace(SETTINGS, **changes), census(TEXTS, folds_case=True)
+    return OccurrenceStream(encoder, lambda: TEXTS, plan(counted, settings), settings, counted.texts, file)
+
+
 @pytest.fixture(params=[0, 1, 2], scope="module")
 def encoder(request: pytest.FixtureRequest) -> Encoder:
     return tiny_encoder(seed=request.param)
@@ -205,9 +220,8 @@ def test_facts_tell_repeated_texts(found: Geometry) -> None:
 
 
 class TestDraws:
-    def test_a_draw_counts_each_sentence_as_often_as_its_weight_says(self, encoder: Encoder) -> None:
-        counted = census(TEXTS, folds_case=True)
-        stream = OccurrenceStream(encoder, lambda: TEXTS, plan(counted, SETTINGS), SETTINGS, counted.texts)
+    def test_a_draw_counts_each_sentence_as_often_as_its_weight_says(self, encoder: Encoder, tmp_path: Path) -> None:
+        stream = stream_of(encoder, (tmp_path / "kept").open("w+b"))
         poisson, weights = PoissonWeights(SETTINGS.draws, SETTINGS.seed), []
         vectors, sentences, start = [], [], 0
         for batch in stream.batches("texts"):
@@ -253,9 +267,42 @@ class TestStream:
     ) -> None:
         monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 3)
         whole = geometry_of(encoder, TEXTS, SETTINGS).to_json()
-        for disk in (0.0, 25e-6):  # nothing, and the first window alone
-            again = geometry_of(encoder, TEXTS, GeometrySettings(**(vars(SETTINGS) | {"disk": disk}))).to_json()
-            assert again == whole
+        for disk in (0.0, FIRST_WINDOW):
+            assert geometry_of(encoder, TEXTS, replace(SETTINGS, disk=disk)).to_json() == whole
+
+    @pytest.mark.parametrize(("disk", "kept", "again"), [(0.0, 0, 3), (FIRST_WINDOW, 1, 2), (1.0, 3, 0)])
+    def test_only_what_is_not_kept_is_encoded_again(
+        self, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, disk: float, kept: int, again: int
+    ) -> None:
+        monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 3)
+        calls: list[int] = []
+        encode = OccurrenceStream._encoded_window
+
+        def counting(self: OccurrenceStream, texts: Any, words: Any) -> Iterator[Any]:
+            calls.append(len(texts))
+            return encode(self, texts, words)
+
+        monkeypatch.setattr(OccurrenceStream, "_encoded_window", counting)
+        with tempfile.TemporaryFile() as file:
+            stream = stream_of(encoder, file, disk=disk)
+            first = list(stream.batches("first"))
+            assert calls == [3, 3, 2]
+            second = list(stream.batches("second"))
+            ends = accumulate(batch.texts for batch in first)
+            window = [batch.vectors.nbytes for batch, end in zip(first, ends, strict=True) if end <= 3 * kept]
+            assert file.seek(0, 2) == sum(window)
+        assert len(calls) - 3 == again
+        assert all(torch.equal(one.vectors, two.vectors) for one, two in zip(first, second, strict=True))
+        assert [one.kept for one in first] == [two.kept for two in second]
+
+    def test_a_full_disk_costs_time_and_nothing_else(self, encoder: Encoder, found: Geometry) -> None:
+        class Full(io.BytesIO):
+            def write(self, data: Any) -> int:
+                raise OSError(28, "No space left on device")
+
+        stream = stream_of(encoder, Full())
+        rounds = [list(stream.batches(note)) for note in ("first", "second")]
+        assert all(torch.equal(one.vectors, two.vectors) for one, two in zip(*rounds, strict=True))
 
     def test_a_corpus_may_be_read_anew_instead_of_held(self, encoder: Encoder, found: Geometry) -> None:
         assert geometry_of(encoder, lambda: iter(TEXTS), SETTINGS).to_json() == found.to_json()

@@ -206,6 +206,11 @@ class TestShowing:
         assert names("bank", "bank", "bank") == names() == ("1", "2", "3")
         assert names("nice", "bad", "nice") == ("nice 1", "bad 2", "nice 3")
 
+    def test_long_names_fit_a_panel(self) -> None:
+        found = replace(self.FOUND, model="folder/" * 20 + "e5-small", places=(WordPlace("word " * 20, 1, 20),) * 2)
+        assert found.heading.startswith("…") and "/e5-small: word word" in found.heading
+        assert len(found.heading) == 64 and self.FOUND.heading == "m: a, b"
+
     def test_lowest_layer_and_table(self) -> None:
         assert self.PAIRS[0].lowest == 1 and self.FOUND.rows == [("a / b", [0.9, 0.2, 0.5])]
         assert "<td>a / b</td><td class=number>0.900</td>" in self.FOUND._repr_html_()

@@ -12,8 +12,10 @@ import pytest
 from likewise.data import read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
+from likewise.encoder.similarity import paired_similarity
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
+from likewise.metrics import bootstrap, spearman
 from likewise.sample import sample_sentences
 from likewise.studies.isotropy import (
     IsotropyOptions,
@@ -73,6 +75,27 @@ def test_baseline_is_the_mean_over_all_pairs_of_texts(study: IsotropyStudy, tiny
         rows = [row / np.linalg.norm(row) for row in vectors.astype(np.float64)]
         expected = np.mean([left @ right for left, right in itertools.combinations(rows, 2)])
         assert one.baseline == pytest.approx(expected, abs=1e-5)
+
+
+def test_changes_are_taken_on_the_same_resampled_pairs(study: IsotropyStudy, tiny: Encoder) -> None:
+    plain = tiny.encode(both_sides())
+    place = {text: row for row, text in enumerate(both_sides())}
+    pairs = list(read_scored_pairs("sample/pairs"))
+    truth = np.array([pair.score for pair in pairs])
+    corrected = fit_postprocessing("whitening", plain, 4)(plain)
+    cosines = [
+        paired_similarity(each[[place[pair.left] for pair in pairs]], each[[place[pair.right] for pair in pairs]])
+        for each in (plain, corrected)
+    ]
+    random, changes = np.random.default_rng(0), []
+    for rows in itertools.chain.from_iterable(random.integers(0, 60, (100, 60)) for _ in range(10)):
+        before, after = (spearman(each[rows], truth[rows]) for each in cosines)
+        changes.append(after - before)
+    last = study.settings[-1]
+    assert [last.change.low, last.change.high] == pytest.approx(np.percentile(changes, [2.5, 97.5]).tolist(), abs=2e-3)
+    assert last.change.value == pytest.approx(last.spearman.value - study.settings[0].spearman.value, abs=1e-12)
+    assert vars(study.settings[0].change) == {"value": 0, "low": 0, "high": 0}
+    assert vars(study.settings[0].spearman) == pytest.approx(vars(bootstrap("spearman", cosines[0], truth)), abs=1e-3)
 
 
 def test_what_corrections_promise(study: IsotropyStudy) -> None:
@@ -204,6 +227,13 @@ class TestSource:
         Path("one.csv").write_text("sentence1,sentence2,score\na,b,1\n")
         with pytest.raises(DataError, match=r"one\.csv: a correlation needs at least 2 pairs, got 1"):
             IsotropySource("one.csv").read()
+
+
+def test_equal_scores_have_no_correlation(tiny: Encoder, tmp_path: Path) -> None:
+    (tmp_path / "flat.csv").write_text("sentence1,sentence2,score\na,b,3\nc,d,3\ne,f,3\n")
+    found = study_isotropy(tiny, IsotropySource(str(tmp_path / "flat.csv")).read(), OPTIONS)
+    assert all(np.isnan(list(vars(one.spearman).values())).all() for one in found.settings)
+    assert found.facts["queries"] == 3
 
 
 def test_models_are_compared(tiny: Encoder) -> None:

@@ -83,6 +83,8 @@ class Plan:
 
     words: Sequence[str]
     """the words whose self-similarity is measured"""
+    chosen: int
+    """how many of the first ones were asked for by name"""
     number: dict[str, int]
     """the place of each in ``words``"""
     sampled: Sequence[int]
@@ -125,7 +127,8 @@ def plan(found: Census, settings: GeometrySettings) -> Plan:
     }
     points = _some(rng, found.occurrences, settings.sample_points)
     number = {word: which for which, word in enumerate(words)}
-    return Plan(words, number, range(count), rows, starts, {int(one): row for row, one in enumerate(points)})
+    places = {int(one): row for row, one in enumerate(points)}
+    return Plan(words, len(chosen), number, range(count), rows, starts, places)
 
 
 def _chosen(found: Census, settings: GeometrySettings) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,8 @@ class WordMeasures:
     """explainable variance of the first words, which are the sampled ones: (3, L, S)"""
     variance_adjusted: Array
     """minus that of random occurrences: (3, L, S)"""
+    chosen: int
+    """how many of the first words were asked for by name"""
 
     def extremes(self, values: Array) -> dict[str, list[dict[str, Any]]]:
         """The averaged words with the highest and the lowest mean over the layers of values (L, some first words)."""
@@ -99,6 +102,16 @@ class Geometry:
     """debiased linear CKA between layers: (L, L)"""
     clusters: tuple[ClusterIsotropy, ...]
     words: WordMeasures
+
+    @property
+    def short_name(self) -> str:
+        """The model's name without the folders it lies in."""
+        return PurePath(self.model).name or self.model
+
+    @property
+    def chosen(self) -> Sequence[int]:
+        """The numbers of the words that were asked for, which come first."""
+        return range(self.words.chosen)
 
     @property
     def layers(self) -> int:
@@ -155,15 +168,12 @@ class Geometry:
 
     def _words(self) -> dict[str, Any]:
         measures = self.words
-        chosen = range(len(dict.fromkeys(self.settings.words)))
         found: dict[str, Any] = {"self_similarity": measures.extremes(measures.self_similarity)}
-        found["mev"] = {
-            reading: measures.extremes(measures.variance[place]) for place, reading in enumerate(READINGS)
-        }
+        found["mev"] = {reading: measures.extremes(measures.variance[place]) for place, reading in enumerate(READINGS)}
         found["chosen"] = [
             measures.one(place, measures.self_similarity)
             | {"mev": {name: measures.variance[row][:, place].tolist() for row, name in enumerate(READINGS)}}
-            for place in chosen
+            for place in self.chosen
         ]
         return found
 

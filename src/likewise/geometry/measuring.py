@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from likewise.geometry.intrinsic_dimension import two_nn
 from likewise.geometry.layer_alignment import debiased_cka
 from likewise.geometry.occurrences import OccurrenceStream
 from likewise.geometry.samples import Samples
-from likewise.geometry.settings import GeometrySettings
+from likewise.geometry.settings import USUAL, GeometrySettings
 from likewise.geometry.spectrum import effective_ranks, isoscores
 from likewise.geometry.sums import Counts, Moments, PoissonWeights, SentenceBatch, SimilaritySums
 from likewise.progress import Progress, Ticker
@@ -36,7 +37,7 @@ SPECTRUM_DRAWS = 40
 def geometry_of(
     encoder: Encoder,
     texts: Iterable[str] | Callable[[], Iterable[str]],
-    settings: GeometrySettings = GeometrySettings(),
+    settings: GeometrySettings = USUAL,
     name: str = "texts",
     progress: Progress | None = None,
 ) -> Geometry:
@@ -57,9 +58,10 @@ def geometry_of(
     if counted.texts < 2:
         raise DataError(f"{name}: geometry compares words of different texts; give at least 2, got {counted.texts}")
     chosen = plan(counted, settings)
-    stream = OccurrenceStream(encoder, read, chosen, settings, counted.texts)
-    first = _first_round(stream, progress)
-    corrected = _second_round(stream, first, progress) if settings.corrections else {}
+    with tempfile.TemporaryFile() as file:
+        stream = OccurrenceStream(encoder, read, chosen, settings, counted.texts, file)
+        first = _first_round(stream, progress)
+        corrected = _second_round(stream, first, progress) if settings.corrections else {}
     facts = {"texts": counted.texts, "repeated": counted.repeated, "occurrences": first.counts.occurrences}
     return _measured(encoder.name, name, facts, first, corrected, progress)
 
@@ -105,9 +107,7 @@ def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
     return _Round(stream.plan, settings, counts, sums, moments, samples)
 
 
-def _second_round(
-    stream: OccurrenceStream, first: _Round, progress: Progress | None
-) -> dict[str, Similarities]:
+def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | None) -> dict[str, Similarities]:
     """The similarities after each correction, which is fitted on all words of a layer."""
     settings, layers = stream.settings, len(first.sums.total)
     moments = [first.moments.of(layer) for layer in range(layers)]
@@ -136,7 +136,11 @@ def _mapped(centred: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _measured(
-    model: str, name: str, facts: dict[str, int], first: _Round, corrected: dict[str, Similarities],
+    model: str,
+    name: str,
+    facts: dict[str, int],
+    first: _Round,
+    corrected: dict[str, Similarities],
     progress: Progress | None,
 ) -> Geometry:
     layers, seed = len(first.sums.total), first.settings.seed
@@ -201,7 +205,7 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
     measured, by_chance = np.stack(own, axis=-1), np.stack(chance, axis=-1)
     words = WordMeasures(
         list(first.plan.words), first.counts.contexts, first.sums.self_similarity(first.counts),
-        first.averaged, measured, measured - by_chance,
+        first.averaged, measured, measured - by_chance, first.plan.chosen,
     )  # fmt: skip
     part = first.averaged[: len(own)]
     bands = [

@@ -6,11 +6,11 @@ and encode only the rest again.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import IO
 
 import numpy as np
 import torch
@@ -52,14 +52,21 @@ class Occurrences:
 class OccurrenceStream:
     """All occurrences of a corpus, in the same order at each round.
 
-    ``texts`` begins to read the corpus anew; ``total`` is the number of its distinct texts.
+    ``texts`` begins to read the corpus anew, ``total`` is the number of its distinct texts, ``file`` is an empty one.
     """
 
     def __init__(
-        self, encoder: Encoder, texts: Callable[[], Iterable[str]], plan: Plan, settings: GeometrySettings, total: int
+        self,
+        encoder: Encoder,
+        texts: Callable[[], Iterable[str]],
+        plan: Plan,
+        settings: GeometrySettings,
+        total: int,
+        file: IO[bytes],
     ) -> None:
         self.encoder, self.texts, self.plan, self.settings, self.total = encoder, texts, plan, settings, total
-        self._kept = _KeptVectors(int(settings.disk * GIGABYTE) if settings.corrections else 0)
+        # Without corrections there is no second round to keep anything for.
+        self._kept = _KeptVectors(file, int(settings.disk * GIGABYTE) if settings.corrections else 0)
         self._rounds = 0
 
     def batches(self, note: str, progress: Progress | None = None) -> Iterator[Occurrences]:
@@ -151,31 +158,40 @@ def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurre
 class _KeptVectors:
     """Whole windows of occurrences in a temporary file, up to a number of bytes."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, file: IO[bytes], limit: int) -> None:
         self.limit, self.windows, self.complete = limit, 0, True
-        self._file = tempfile.TemporaryFile()
+        self._file = file
         self._batches: list[Occurrences] = []
 
     def passing(self, window: Iterable[Occurrences]) -> Iterator[Occurrences]:
         """Hand a window through and keep it, if it fits and all before it did."""
         begun = len(self._batches), self._file.tell()
         for batch in window:
-            if self.complete and self._file.tell() + batch.vectors.nbytes > self.limit:
+            if self.complete and not self._keeps(batch):
                 # Half a window is of no use: windows are encoded whole.
                 self.complete = False
                 del self._batches[begun[0] :]
                 self._file.truncate(begun[1])
-            if self.complete:
-                batch.vectors.numpy().tofile(self._file)
-                # On the device "meta" a tensor is its shape and its type, and no memory.
-                self._batches.append(replace(batch, vectors=batch.vectors.to("meta")))
             yield batch
         self.windows += self.complete
+
+    def _keeps(self, batch: Occurrences) -> bool:
+        """Whether one more batch could be kept: it may go beyond the limit, or the disk be full."""
+        if self._file.tell() + batch.vectors.nbytes > self.limit:
+            return False
+        try:
+            self._file.write(batch.vectors.numpy().tobytes())
+        except OSError:
+            return False
+        # On the device "meta" a tensor is its shape and its type, and no memory.
+        self._batches.append(replace(batch, vectors=batch.vectors.to("meta")))
+        return True
 
     def batches(self) -> Iterator[Occurrences]:
         """What is kept."""
         self._file.seek(0)
         for batch in self._batches:
             shape, kind = batch.vectors.shape, np.float64 if batch.vectors.dtype == torch.float64 else np.float32
-            values = np.fromfile(self._file, kind, shape.numel()).reshape(shape)
+            values = np.empty(shape, kind)
+            self._file.readinto(values)  # type: ignore[attr-defined]
             yield replace(batch, vectors=torch.from_numpy(values))

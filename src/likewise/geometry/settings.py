@@ -49,3 +49,6 @@ class GeometrySettings:
         for name, low in (least | {"clusters": 1, "draws": 2, "seed": 0, "disk": 0}).items():
             if getattr(self, name) < low:
                 raise UsageError(f"{name.replace('_', '-')} must be at least {low}, got {getattr(self, name)}")
+
+
+USUAL = GeometrySettings()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from likewise.drawing.curves import Panel, curve_panels, curves
 from likewise.drawing.html import paragraph, table
+from likewise.drawing.text import shortened
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
 from likewise.encoder.reading import ReadingOptions
@@ -26,6 +27,8 @@ from likewise.progress import Progress
 AXES = ("layer", "cosine")
 NUMBERED = re.compile(r"(.*\S)\s*:([1-9][0-9]{0,5})", re.DOTALL)
 """``bank:2``, the second bank."""
+MODEL_LETTERS, TITLE_LETTERS = 36, 26
+"""What a figure shows of a model's name, whose end tells the most, and of the words that are followed."""
 LISTED = 40
 """The most words of a sentence that an error lists."""
 
@@ -90,6 +93,12 @@ class Trajectories:
         return ", ".join(words) if words else f"sentence vectors, {self.pooling}"
 
     @property
+    def heading(self) -> str:
+        """The model and what is followed in it, short enough to stand above a panel."""
+        model = self.model if len(self.model) <= MODEL_LETTERS else f"…{self.model[1 - MODEL_LETTERS :]}"
+        return f"{model}: {shortened(self.title, TITLE_LETTERS)}"
+
+    @property
     def header(self) -> tuple[str, ...]:
         """The columns of the table."""
         return ("pair", *map(str, self.layers))
@@ -117,7 +126,7 @@ class Trajectories:
     def plot(self, ax: Any = None) -> Any:
         """A curve for each pair."""
         layers, series = self.panel
-        return curves(layers, series, AXES, f"{self.model}: {self.title}", ax, whole=True)
+        return curves(layers, series, AXES, self.heading, ax, whole=True)
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,7 @@ class TrajectoryTable:
     def plot(self, sentences: bool = True) -> Any:
         """A panel per model on common axes, the sentences listed below; returns the first panel's Axes."""
         named = zip(self.results[0].names, self.results[0].texts, strict=True)
-        panels = [(f"{one.model}: {one.title}", one.panel) for one in self.results]
+        panels = [(one.heading, one.panel) for one in self.results]
         return curve_panels(panels, AXES, [f"{name}: {text}" for name, text in named] if sentences else ())[0]
 
 

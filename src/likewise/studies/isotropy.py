@@ -22,7 +22,7 @@ from likewise.encoder.similarity import paired_similarity, unit
 from likewise.errors import DataError
 from likewise.geometry.anisotropy import expected_cosine
 from likewise.geometry.spectrum import isoscore
-from likewise.metrics import Interval, bootstrap
+from likewise.metrics import DRAWS, ROW_METRICS, Array, Interval
 from likewise.progress import Progress
 from likewise.retrieval.recall import Setting, checked_ks
 from likewise.studies.retrieving import EncodedRanker, RetrievalSource, RetrievalTask, dense_setting, evaluate_ranker
@@ -32,6 +32,8 @@ CUTS = (64, 128, 256)
 """To how many dimensions whitening cuts, as far as the vectors have more."""
 HIGH = 0.8
 """Which part of the way from the lowest to the highest score a pair must reach to ask, unless another is given."""
+DRAWN_TOGETHER = 100
+"""Resamples that are held at a time; with this number they are those of ``metrics.bootstrap``."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ class CorrectedVectors:
     """the expected cosine of two different texts"""
     isoscore: float
     spearman: Interval
+    change: Interval
+    """how much Spearman is above that without a correction, on the same resampled pairs"""
     recall: dict[int, Interval]
     removed: int = 0
     """directions that were removed"""
@@ -159,17 +163,18 @@ class CorrectedVectors:
     @property
     def cells(self) -> tuple[str | int | float | Interval, ...]:
         """A row of a table."""
-        return (self.name, self.dim, self.baseline, self.isoscore, self.spearman, *self.recall.values())
+        return (self.name, self.dim, self.baseline, self.isoscore, self.spearman, self.change, *self.recall.values())
 
     def to_json(self) -> dict[str, Any]:
         """Values by name, the 95 % intervals that there are under ``intervals``."""
         recall = {str(k): each for k, each in self.recall.items()}
         return {
             "setting": self.setting, "dim": self.dim, "removed": self.removed,
-            "baseline": self.baseline, "isoscore": self.isoscore, "spearman": self.spearman.value,
+            "baseline": self.baseline, "isoscore": self.isoscore,
+            "spearman": self.spearman.value, "change": self.change.value,
             "recall": {k: each.value for k, each in recall.items()},
             "intervals": {
-                "spearman": [self.spearman.low, self.spearman.high],
+                "spearman": [self.spearman.low, self.spearman.high], "change": [self.change.low, self.change.high],
                 "recall": {k: [each.low, each.high] for k, each in recall.items()},
             },
         }  # fmt: skip
@@ -214,7 +219,8 @@ class IsotropyStudy:
     @property
     def header(self) -> tuple[str, ...]:
         """The names of a table's columns."""
-        return ("setting", "dim", "baseline", "IsoScore", "Spearman", *(f"R@{k}" for k in self.settings[0].recall))
+        recall = (f"R@{k}" for k in self.settings[0].recall)
+        return ("setting", "dim", "baseline", "IsoScore", "Spearman", "change", *recall)
 
     def to_json(self) -> dict[str, Any]:
         """Every setting, with what it rests on."""
@@ -304,8 +310,8 @@ def study_isotropy(
     place = {text: row for row, text in enumerate(dict.fromkeys([*texts, *(task.fit_texts or ())]))}
     encoded = encoder.encode_counted(list(place), progress=progress)
     fitted_on = encoded.vectors[[place[text] for text in (texts if task.fit_texts is None else task.fit_texts)]]
-    measured = _Measured(task, place, options.ks, dense_setting(encoder))
     own = encoded.vectors[: len(texts)]
+    measured = _Measured(task, place, options.ks, dense_setting(encoder), _Agreement.of(task, place, unit(own)))
     settings = [measured.result(NONE, own)]
     for kind, dim in kinds:
         fitted = fit_postprocessing(kind, fitted_on, dim)
@@ -325,6 +331,34 @@ def _removed(fitted: PostProcessing) -> int:
 
 
 @dataclass(frozen=True, eq=False)
+class _Agreement:
+    """Spearman of cosines with scores: its value, and those of resampled pairs (DRAWS,), the same for all vectors."""
+
+    value: float
+    draws: Array
+
+    @classmethod
+    def of(cls, task: IsotropyTask, place: Mapping[str, int], vectors: Vectors) -> _Agreement:
+        """That of the vectors (n, d) of a task's texts."""
+        left, right = (vectors[[place[getattr(pair, side)] for pair in task.pairs]] for side in ("left", "right"))
+        cosines = paired_similarity(left, right).astype(np.float64)
+        scores = np.array([pair.score for pair in task.pairs])
+        spearman, rng = ROW_METRICS["spearman"], np.random.default_rng(0)
+        draws = []
+        for _ in range(DRAWS // DRAWN_TOGETHER):
+            rows = rng.integers(0, len(scores), (DRAWN_TOGETHER, len(scores)))
+            draws.append(spearman(cosines[rows], scores[rows]))
+        return cls(float(spearman(cosines[None], scores[None])[0]), np.concatenate(draws))
+
+    def above(self, value: float, draws: Array | float) -> Interval:
+        """How far it is above another one, with the 95 % interval of the difference."""
+        differences = self.draws - draws
+        known = differences[np.isfinite(differences)]
+        low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
+        return Interval(self.value - value, float(low), float(high))
+
+
+@dataclass(frozen=True, eq=False)
 class _Measured:
     """What every correction is measured by."""
 
@@ -333,21 +367,24 @@ class _Measured:
     """the row of each text"""
     ks: tuple[int, ...]
     reading: Setting
+    plain: _Agreement
+    """that of the vectors as they are"""
 
     def result(self, setting: str, vectors: Vectors, removed: int = 0) -> CorrectedVectors:
         """The measures of the vectors (n, d) of the task's texts."""
         units = unit(vectors)
-        left, right = ([self.place[getattr(pair, side)] for pair in self.task.pairs] for side in ("left", "right"))
-        predicted = paired_similarity(units[left], units[right])
-        truth = [pair.score for pair in self.task.pairs]
-        ranker = EncodedRanker(units[left], units, self.place)
+        agreement = _Agreement.of(self.task, self.place, units)
+        ranker = EncodedRanker(
+            units[[self.place[text] for text in self.task.retrieval.corpus.texts]], units, self.place
+        )
         ranked = evaluate_ranker(ranker, self.task.retrieval, self.reading, self.ks)
         return CorrectedVectors(
             setting,
             vectors.shape[1],
             expected_cosine(units),
             isoscore(np.atleast_2d(np.cov(vectors, rowvar=False, dtype=np.float64))),
-            bootstrap("spearman", predicted, truth),
+            agreement.above(0.0, 0.0),
+            agreement.above(self.plain.value, self.plain.draws),
             ranked.recall,
             removed,
         )

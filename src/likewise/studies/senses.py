@@ -223,7 +223,7 @@ class SenseTable:
         """A panel per model on common axes; returns the first."""
         panels = [(f"{one.model}: {one.data}, n = {one.geometry.n}", one.panel) for one in self.results]
         notes = [
-            "Cosine: the mean of two occurrences of a word. All curves average over words.",
+            "Cosine: mean over pairs of occurrences of a word. All curves average over words.",
             f"Right: {self.results[0].way}.",
         ]
         return curve_panels(panels, AXES, notes)[0]

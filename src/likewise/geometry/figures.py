@@ -1,0 +1,115 @@
+"""Figures of geometry: a panel per measure, a line per model, correction or word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.drawing.axes import grid_of_axes
+from likewise.drawing.curves import Series, curves
+from likewise.drawing.heatmap import heatmap
+from likewise.geometry.bands import Band
+from likewise.geometry.explained_variance import READINGS
+from likewise.geometry.geometry import Geometry
+
+PANEL = (4.4, 3.0)
+
+MEASURES = {
+    "baseline": "baseline: random words",
+    "self_similarity": "self-similarity",
+    "self_similarity_adjusted": "self-similarity - baseline",
+    "intra_similarity": "intra-sentence similarity",
+    "intra_similarity_adjusted": "intra-sentence similarity - baseline",
+    "isoscore": "IsoScore",
+    "effective_rank": "effective rank",
+    "intrinsic_dimension": "intrinsic dimension (TwoNN)",
+}
+READING_NAMES = {"formula": "MEV, formula (uncentred)", "pca": "MEV, centred PCA", "svd": "MEV, TruncatedSVD's ratio"}
+CORRECTED = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
+
+
+def measures_figure(results: Sequence[Geometry]) -> Any:
+    """Every measure over the layers, a line for each model; returns the first panel's Axes."""
+    panels: dict[str, dict[str, Band]] = {
+        title: {name: found.bands[measure] for name, found in _named(results).items()}
+        for measure, title in MEASURES.items()
+    }
+    for reading in READINGS:
+        own = {name: found.variances.own[reading] for name, found in _named(results).items()}
+        chance = {f"{name}, random": found.variances.random[reading] for name, found in _named(results).items()}
+        panels[READING_NAMES[reading]] = own | chance
+    panels["rogue dimensions: share of the baseline"] = {
+        f"{name}, {count}": _share_of_top(found, count) for name, found in _named(results).items() for count in (1, 3)
+    }
+    return _grid(panels)
+
+
+def corrected_figure(results: Sequence[Geometry]) -> Any:
+    """The similarities after each correction, three panels for each model; returns the first panel's Axes."""
+    panels = {}
+    for name, found in _named(results).items():
+        spaces = {"raw": found.raw, **found.corrected}
+        for measure in CORRECTED:
+            title = MEASURES[measure] if len(results) == 1 else f"{name}: {MEASURES[measure]}"
+            panels[title] = {kind: getattr(space, measure) for kind, space in spaces.items()}
+    return _grid(panels)
+
+
+def words_figure(results: Sequence[Geometry]) -> Any:
+    """The words that were asked for, a line each: self-similarity and each reading of MEV, for each model."""
+    panels = {}
+    for name, found in _named(results).items():
+        own = found.words
+        before = "" if len(results) == 1 else f"{name}: "
+        tables = {"self-similarity": own.self_similarity}
+        tables |= {READING_NAMES[reading]: own.variance[place] for place, reading in enumerate(READINGS)}
+        for title, values in tables.items():
+            panels[before + title] = {
+                f"{own.words[place]} ({own.contexts[place]})": _plain(values[:, place]) for place in found.chosen
+            }
+    return _grid(panels)
+
+
+def alignment_figure(results: Sequence[Geometry]) -> Any:
+    """Debiased CKA between the layers of each model; returns the first panel's Axes."""
+    panels = grid_of_axes(len(results), (5.2, 4.6))
+    for panel, (name, found) in zip(panels, _named(results).items(), strict=True):
+        layers = [str(layer) for layer in range(found.layers)]
+        heatmap(found.alignment, layers, layers, f"{name}: CKA between layers", panel)
+    return panels[0]
+
+
+def _named(results: Sequence[Geometry]) -> dict[str, Geometry]:
+    """Results by their models' names, without their folders where these tell nothing apart."""
+    short = {found.short_name: found for found in results}
+    return short if len(short) == len(results) else {found.model: found for found in results}
+
+
+def _share_of_top(found: Geometry, count: int) -> Band:
+    return _plain(np.array([sum(share for _, share in found.rogue(layer)[:count]) for layer in range(found.layers)]))
+
+
+def _plain(values: NDArray[np.float64]) -> Band:
+    """Values without intervals."""
+    nothing = np.full(len(values), np.nan)
+    return Band(values, nothing, nothing)
+
+
+def _grid(panels: Mapping[str, Mapping[str, Band]]) -> Any:
+    axes = grid_of_axes(len(panels), PANEL)
+    for ax, (title, bands) in zip(axes, panels.items(), strict=True):
+        layers = max(len(band.values) for band in bands.values())
+        series = {name: _padded(band, layers) for name, band in bands.items()}
+        curves(np.arange(layers), series, ("layer", ""), title, ax)
+    return axes[0]
+
+
+def _padded(band: Band, layers: int) -> Series:
+    """A shallower model's values end where its layers do."""
+    ends = [
+        np.pad(each, (0, layers - len(each)), constant_values=np.nan) for each in (band.values, band.low, band.high)
+    ]
+    return (ends[0], None, None) if np.isnan(ends[1]).all() else (ends[0], ends[1], ends[2])
