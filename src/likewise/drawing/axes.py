@@ -19,8 +19,8 @@ def axes_or_new(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
     return grid_of_axes(1, size)[0] if ax is None else ax
 
 
-def grid_of_axes(count: int, size: tuple[float, float] = SIZE) -> Sequence[Any]:
-    """``count`` Axes in one figure, as square as it goes.
+def grid_of_axes(count: int, size: tuple[float, float] = SIZE, columns: int | None = None) -> Sequence[Any]:
+    """``count`` Axes in one figure, in at most so many columns or as square as it goes.
 
     >>> len(grid_of_axes(3))
     3
@@ -30,7 +30,7 @@ def grid_of_axes(count: int, size: tuple[float, float] = SIZE) -> Sequence[Any]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtra("matplotlib", "plots") from error
-    columns = math.ceil(math.sqrt(count))
+    columns = math.ceil(math.sqrt(count)) if columns is None else min(columns, count)
     rows = math.ceil(count / columns)
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     FigureCanvasAgg(figure)

@@ -234,6 +234,7 @@ def _gap(ax: Any) -> float:
 
 def _up(ax: Any, height: float) -> float:
     """How far up the axis a value stands, from 0 to 1."""
+    ax.get_ylim()  # what was drawn counts only once its limits have been asked for
     return float((ax.transScale + ax.transLimits).transform((1, height))[1])
 
 

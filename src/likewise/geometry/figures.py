@@ -15,7 +15,7 @@ from likewise.geometry.bands import Band
 from likewise.geometry.explained_variance import READINGS
 from likewise.geometry.geometry import Geometry
 
-PANEL = (4.4, 3.0)
+PANEL = (3.8, 2.8)
 
 MEASURES = {
     "baseline": "baseline: random words",
@@ -70,7 +70,7 @@ def words_figure(results: Sequence[Geometry]) -> Any:
             panels[before + title] = {
                 f"{own.words[place]} ({own.contexts[place]})": _plain(values[:, place]) for place in found.chosen
             }
-    return _grid(panels)
+    return _grid(panels, columns=2)
 
 
 def alignment_figure(results: Sequence[Geometry]) -> Any:
@@ -98,8 +98,8 @@ def _plain(values: NDArray[np.float64]) -> Band:
     return Band(values, nothing, nothing)
 
 
-def _grid(panels: Mapping[str, Mapping[str, Band]]) -> Any:
-    axes = grid_of_axes(len(panels), PANEL)
+def _grid(panels: Mapping[str, Mapping[str, Band]], columns: int = 3) -> Any:
+    axes = grid_of_axes(len(panels), PANEL, columns)
     for ax, (title, bands) in zip(axes, panels.items(), strict=True):
         layers = max(len(band.values) for band in bands.values())
         series = {name: _padded(band, layers) for name, band in bands.items()}
