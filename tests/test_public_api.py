@@ -32,6 +32,14 @@ PUBLIC = {
         "explain",
         "explain_many",
     ],
+    "likewise.geometry": [
+        "Geometry",
+        "GeometrySettings",
+        "Trajectories",
+        "geometry_of",
+        "sentence_trajectories",
+        "word_trajectories",
+    ],
     "likewise.retrieval": ["Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "baseline", "ranked"],
     "likewise.grammar": ["Grammar", "ParsedText", "Word", "align", "roles"],
     "likewise.data": [
@@ -40,6 +48,7 @@ PUBLIC = {
         "Judgement",
         "Query",
         "beir_files",
+        "holds_pairs",
         "read_documents",
         "read_qrels",
         "read_queries",

@@ -58,10 +58,21 @@ def test_no_two_names_overlap(count: int, tmp_path: Path) -> None:
 
 
 def test_moved_names_have_leaders() -> None:
-    together = {name: ([start, 1 + start / 1e6], None, None) for start, name in enumerate("ab")}
+    together = {name: ([start, 1 + start / 1e6], None, None) for start, name in enumerate("abc")} | {
+        "d": ([0, 0], None, None)
+    }
     assert all(text.arrow_patch is not None for text in curves([0, 1], together, ("x", "y")).texts)
     apart = {name: ([0, end], None, None) for end, name in enumerate("ab")}
     assert all(text.arrow_patch is None for text in curves([0, 1], apart, ("x", "y")).texts)
+
+
+def test_a_name_stands_at_the_end_of_its_line() -> None:
+    """Not where the end would be on an axis from 0 to 1, whose limits were not yet asked for."""
+    axes = curves([0, 1], {"a": ([900.0, 100.0], None, None)}, ("x", "y"))
+    axes.figure.canvas.draw()
+    [name] = axes.texts
+    box, end = name.get_window_extent(), axes.transData.transform((1, 100.0))
+    assert abs((box.y0 + box.y1) / 2 - end[1]) < box.height
 
 
 @pytest.mark.parametrize("heights", [[0.98, 0.97, 0.5], [0.02, 0.01], [1.3, 1.2, 1.1], [0.5], []], ids=str)

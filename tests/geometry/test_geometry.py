@@ -20,7 +20,10 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.geometry.census import census, plan
+from likewise.geometry.cluster_isotropy import cluster_isotropy
 from likewise.geometry.geometry import Geometry
+from likewise.geometry.intrinsic_dimension import two_nn
+from likewise.geometry.layer_alignment import debiased_cka
 from likewise.geometry.measuring import geometry_of
 from likewise.geometry.occurrences import OccurrenceStream
 from likewise.geometry.settings import GeometrySettings
@@ -205,6 +208,27 @@ class TestMeasuresAreDoubleLoops:
         defect = np.linalg.norm(scaled - 1) / np.sqrt(2 * (width - np.sqrt(width)))
         phi = (width - defect**2 * (width - np.sqrt(width))) ** 2 / width**2
         assert found.isoscore.values[layer] == pytest.approx((width * phi - 1) / (width - 1), abs=1e-10)
+
+
+class TestSampledMeasuresSeeTheSample:
+    """Their own twins are beside them; here the sample is all words, in the order of the texts."""
+
+    def test_effective_rank(self, encoder: Encoder, found: Geometry) -> None:
+        rows = Plain(encoder, TEXTS, 2).vectors
+        singular = np.linalg.svd(rows - rows.mean(0), compute_uv=False)
+        shares = singular[singular > 1e-9] / singular.sum()
+        assert found.effective_rank.values[2] == pytest.approx(np.exp(-(shares * np.log(shares)).sum()), rel=1e-7)
+
+    def test_intrinsic_dimension_and_clusters(self, encoder: Encoder, found: Geometry) -> None:
+        plain = Plain(encoder, TEXTS, 2)
+        assert found.intrinsic_dimension.values[2] == pytest.approx(two_nn(plain.vectors).value, rel=1e-7)
+        sentences = [sentence for sentence, _, _ in plain.words]
+        clusters = cluster_isotropy(plain.vectors, sentences, SETTINGS.clusters, SETTINGS.seed)
+        assert found.clusters[2].baseline == pytest.approx(clusters.baseline, abs=1e-10)
+
+    def test_alignment(self, encoder: Encoder, found: Geometry) -> None:
+        states = np.stack([Plain(encoder, TEXTS, layer).vectors for layer in range(4)])
+        assert found.alignment == pytest.approx(debiased_cka(states), abs=1e-10)
 
 
 def test_words_are_listed_with_their_contexts(found: Geometry) -> None:

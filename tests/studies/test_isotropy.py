@@ -172,6 +172,7 @@ class TestOptions:
     def test_default_cuts_are_those_that_cut(self) -> None:
         assert IsotropyOptions().corrections(200)[3:] == [("whitening", None), ("whitening", 128), ("whitening", 64)]
         assert IsotropyOptions().corrections(16)[3:] == [("whitening", None)]
+        assert IsotropyOptions(dims=(16, 4, 4)).corrections(16)[3:] == [("whitening", None), ("whitening", 4)]
 
     @pytest.mark.parametrize(
         ("options", "message"),

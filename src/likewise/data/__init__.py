@@ -14,6 +14,7 @@ from likewise.data.judgements import (
 from likewise.data.locations import locate
 from likewise.data.mixtures import mixed_pairs
 from likewise.data.readers import (
+    holds_pairs,
     read_labelled_pairs,
     read_labelled_texts,
     read_pairs,
@@ -37,6 +38,7 @@ __all__ = [
     "SkippedRows",
     "Text",
     "beir_files",
+    "holds_pairs",
     "locate",
     "mixed_pairs",
     "read_documents",

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from likewise.data.columns import GUESSED, MEANINGS, Columns
+from likewise.data.columns import GUESSED, MEANINGS, Columns, assigned
 from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
 from likewise.data.locations import locate
 from likewise.data.places import BadRow, Place
@@ -82,6 +82,24 @@ def read_pairs(
         return Pair(record.text("left"), record.text("right"), record.id, record.meta)
 
     return _read(source, build, ("left", "right"), columns, data_dir, on_bad)
+
+
+def holds_pairs(source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None) -> bool:
+    """Whether the first row of a file or a data set has the two texts of a pair.
+
+    >>> from likewise.data import holds_pairs
+    >>> holds_pairs("sample/pairs"), holds_pairs("sample/sentences")
+    (True, False)
+    """
+    path, file = locate(source, data_dir), str(source)
+    first = next(rows(path, file, SkippedRows()), None)
+    if first is None:
+        return False
+    try:
+        assigned(tuple(first.values), ("left", "right"), columns, Place(file))
+    except DataError:
+        return False
+    return True
 
 
 def read_scored_pairs(

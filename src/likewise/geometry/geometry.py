@@ -84,7 +84,16 @@ class WordMeasures:
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """How the layers of one encoder see the words of one corpus."""
+    """How the layers of one encoder see the words of one corpus.
+
+    >>> from likewise import Encoder
+    >>> from likewise.geometry import GeometrySettings, geometry_of
+    >>> from likewise.sample import sample_sentences
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = geometry_of(encoder, sample_sentences()[:60], GeometrySettings(min_contexts=3, corrections=False))
+    >>> found.raw.self_similarity.values[0] > found.raw.self_similarity.values[6]
+    np.True_
+    """
 
     model: str
     data: str

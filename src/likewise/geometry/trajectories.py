@@ -64,7 +64,12 @@ class PairTrajectory:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Every pair of some sentences in one model, layer by layer; layer 0 is the embeddings' output."""
+    """Every pair of some sentences in one model, layer by layer; layer 0 is the embeddings' output.
+
+    >>> pair = PairTrajectory(0, 1, ("bank", "bank"), (1.0, 0.5))
+    >>> Trajectories("mine", (0, 1), (pair,), ("a bank", "the bank")).to_json()["pairs"][0]["cosine"]
+    (1.0, 0.5)
+    """
 
     model: str
     layers: tuple[int, ...]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from likewise.data import GUESSED, Columns, SkippedRows, read_pairs, read_texts
-from likewise.data.places import BadRow
+from likewise.data import GUESSED, Columns, SkippedRows, holds_pairs, read_pairs, read_texts
 from likewise.errors import DataError, UsageError
 
 OnBad = Callable[[DataError], None]
@@ -46,19 +46,7 @@ class CorpusSource:
                 yield from row
 
     def _rows(self, file: str, on_bad: OnBad | None) -> Iterator[tuple[str, ...]]:
-        if self.columns.text is not None:
-            return self._texts(file, on_bad)
-        try:
-            pairs = read_pairs(file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad)
-        except DataError as no_pairs:
-            try:
-                return self._texts(file, on_bad)
-            except DataError as no_texts:
-                # Where the columns of pairs are there and a row is bad, that is what has to be mended.
-                is_row = isinstance(no_pairs, BadRow) and not isinstance(no_texts, BadRow)
-                raise (no_pairs if is_row else no_texts) from None
-        return ((pair.left, pair.right) for pair in pairs)
-
-    def _texts(self, file: str, on_bad: OnBad | None) -> Iterator[tuple[str, ...]]:
-        texts = read_texts(file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad)
-        return ((row.text,) for row in texts)
+        how: dict[str, Any] = {"columns": self.columns, "data_dir": self.data_dir}
+        if self.columns.text is None and holds_pairs(file, **how):
+            return ((pair.left, pair.right) for pair in read_pairs(file, on_bad=on_bad, **how))
+        return ((row.text,) for row in read_texts(file, on_bad=on_bad, **how))

@@ -128,9 +128,10 @@ class IsotropyOptions:
 
     def corrections(self, width: int) -> list[tuple[str, int | None]]:
         """Kinds of post-processing with their ``dim``, for vectors of a width; numbers that do not fit are refused."""
-        cuts = [dim for dim in CUTS if dim < width] if self.dims is None else self.dims
+        # Cut to all dimensions it would be whitening in full once more.
+        cuts = {dim for dim in CUTS if dim < width} if self.dims is None else set(self.dims) - {width}
         kinds = [("mean-removal", None), ("standardisation", None), ("all-but-the-top", self.remove)]
-        kinds += [("whitening", None), *(("whitening", dim) for dim in sorted(set(cuts), reverse=True))]
+        kinds += [("whitening", None), *(("whitening", dim) for dim in sorted(cuts, reverse=True))]
         for kind, dim in kinds:
             # Each kind knows what it refuses; asked here, before the work.
             fit_from_moments(kind, np.zeros(width), np.eye(width), dim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from likewise.drawing.curves import Panel, curve_panels
 from likewise.drawing.html import paragraph, section, table
 from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
+from likewise.encoder.device import steady_memory
 from likewise.errors import DataError, UsageError
 from likewise.geometry.senses import SenseGeometry, SenseVectors, check_nearest, sense_geometry
 from likewise.geometry.words import averaged_tokens, tokens_of_spans
@@ -102,12 +103,13 @@ def occurrence_vectors(
     shape = (encoder.anatomy.layers + 1, len(examples), encoder.anatomy.hidden_size)
     vectors, whole = np.zeros(shape, np.float32), np.zeros(len(examples), bool)
     ticker, start = Ticker(progress, len(examples), "texts"), 0
-    for window in windows(examples, WINDOW):
-        for places, found in _word_batches(encoder, window):
-            rows = np.array(places, np.int64) + start
-            vectors[:, rows], whole[rows] = found, True
-            ticker.add(len(places))
-        start += len(window)
+    with steady_memory():
+        for window in windows(examples, WINDOW):
+            for places, found in _word_batches(encoder, window):
+                rows = np.array(places, np.int64) + start
+                vectors[:, rows], whole[rows] = found, True
+                ticker.add(len(places))
+            start += len(window)
     ticker.close()
     return vectors, whole
 
@@ -221,7 +223,7 @@ class SenseTable:
 
     def plot(self) -> Any:
         """A panel per model on common axes; returns the first."""
-        panels = [(f"{one.model}: {one.data}, n = {one.geometry.n}", one.panel) for one in self.results]
+        panels = [(f"{PurePath(one.model).name}: {one.data}, n = {one.geometry.n}", one.panel) for one in self.results]
         notes = [
             "Cosine: mean over pairs of occurrences of a word. All curves average over words.",
             f"Right: {self.results[0].way}.",
