@@ -77,7 +77,7 @@ class TestCompareGeometry:
         assert table.results[0].words.words == table.results[1].words.words
         assert first["layers"][1]["baseline"] != second["layers"][1]["baseline"]
         axes = table.plot()
-        assert len(axes.lines) == 2 and len(axes.figure.axes) == 12
+        assert len(axes.lines) == 2 and len(axes.figure.axes) == 15
 
     def test_skipped_rows_are_counted_once(self, tiny: Encoder, tmp_path: Path) -> None:
         rows = ["the old town", "the old bank", "", "the old river"]

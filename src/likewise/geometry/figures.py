@@ -28,6 +28,8 @@ MEASURES = {
     "intrinsic_dimension": "intrinsic dimension (TwoNN)",
 }
 READING_NAMES = {"formula": "MEV, formula (uncentred)", "pca": "MEV, centred PCA", "svd": "MEV, TruncatedSVD's ratio"}
+ROGUE = {1: "the largest dimension's share of the baseline", 3: "the three largest dimensions' share"}
+WITHIN_CLUSTERS = {"baseline": "baseline within clusters", "isoscore": "IsoScore within clusters"}
 CORRECTED = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
 
 
@@ -41,9 +43,13 @@ def measures_figure(results: Sequence[Geometry]) -> Any:
         own = {name: found.variances.own[reading] for name, found in _named(results).items()}
         chance = {f"{name}, random": found.variances.random[reading] for name, found in _named(results).items()}
         panels[READING_NAMES[reading]] = own | chance
-    panels["rogue dimensions: share of the baseline"] = {
-        f"{name}, {count}": _share_of_top(found, count) for name, found in _named(results).items() for count in (1, 3)
-    }
+    for count, title in ROGUE.items():
+        panels[title] = {name: _share_of_top(found, count) for name, found in _named(results).items()}
+    for measure, title in WITHIN_CLUSTERS.items():
+        panels[title] = {
+            name: _plain(np.array([getattr(layer, measure) for layer in found.clusters]))
+            for name, found in _named(results).items()
+        }
     return _grid(panels)
 
 
