@@ -239,6 +239,11 @@ def test_words_are_listed_with_their_contexts(found: Geometry) -> None:
     assert lowest["word"] == found.words.words[int(means.argmin())]
 
 
+def test_shows_itself(found: Geometry) -> None:
+    assert len(found.plot().lines) == 3
+    assert found._repr_html_().count("<tr>") == found.layers + 1
+
+
 def test_facts_tell_repeated_texts(found: Geometry) -> None:
     assert found.facts == {"texts": 8, "repeated": 1, "occurrences": 44}
 

@@ -67,4 +67,5 @@ def drawn_means(values: Array, draws: int, seed: int) -> Array:
     weights = np.vstack([np.ones(values.shape[1]), weights])
     there = np.isfinite(values)
     sums, counts = np.where(there, values, 0.0) @ weights.T, there @ weights.T
-    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    means: Array = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    return means

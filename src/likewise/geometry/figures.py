@@ -13,20 +13,10 @@ from likewise.drawing.curves import Series, curves
 from likewise.drawing.heatmap import heatmap
 from likewise.geometry.bands import Band
 from likewise.geometry.explained_variance import READINGS
-from likewise.geometry.geometry import Geometry
+from likewise.geometry.geometry import MEASURES, Geometry
 
 PANEL = (3.8, 2.8)
 
-MEASURES = {
-    "baseline": "baseline: random words",
-    "self_similarity": "self-similarity",
-    "self_similarity_adjusted": "self-similarity - baseline",
-    "intra_similarity": "intra-sentence similarity",
-    "intra_similarity_adjusted": "intra-sentence similarity - baseline",
-    "isoscore": "IsoScore",
-    "effective_rank": "effective rank",
-    "intrinsic_dimension": "intrinsic dimension (TwoNN)",
-}
 READING_NAMES = {"formula": "MEV, formula (uncentred)", "pca": "MEV, centred PCA", "svd": "MEV, TruncatedSVD's ratio"}
 ROGUE = {1: "the largest dimension's share of the baseline", 3: "the three largest dimensions' share"}
 WITHIN_CLUSTERS = {"baseline": "baseline within clusters", "isoscore": "IsoScore within clusters"}

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.drawing.curves import Series, curves
+from likewise.drawing.html import table
 from likewise.geometry.bands import Band
 from likewise.geometry.cluster_isotropy import ClusterIsotropy
 from likewise.geometry.explained_variance import READINGS
@@ -17,6 +19,18 @@ from likewise.geometry.settings import GeometrySettings
 
 Array = NDArray[np.float64]
 
+MEASURES = {
+    "baseline": "baseline: random words",
+    "self_similarity": "self-similarity",
+    "self_similarity_adjusted": "self-similarity - baseline",
+    "intra_similarity": "intra-sentence similarity",
+    "intra_similarity_adjusted": "intra-sentence similarity - baseline",
+    "isoscore": "IsoScore",
+    "effective_rank": "effective rank",
+    "intrinsic_dimension": "intrinsic dimension (TwoNN)",
+}
+"""Measures with one value a layer, and what they are called in figures."""
+HEADER = ("model", "layer", *(name.replace("_", " ") for name in MEASURES))
 TOP = 3
 """Rogue dimensions that are named."""
 LISTED = 10
@@ -139,6 +153,22 @@ class Geometry:
         variances = {f"mev_{reading}": band for reading, band in self.variances.own.items()}
         others = ("isoscore", "effective_rank", "intrinsic_dimension")
         return similar | variances | {name: getattr(self, name) for name in others}
+
+    @property
+    def rows(self) -> list[tuple[object, ...]]:
+        """The model, the layer and the value of each of ``MEASURES``, layer by layer."""
+        values = [self.bands[name].values for name in MEASURES]
+        return [(self.short_name, layer, *(float(each[layer]) for each in values)) for layer in range(self.layers)]
+
+    def _repr_html_(self) -> str:
+        return table(HEADER, self.rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The baseline, and self- and intra-sentence similarity above it, over the layers."""
+        shown = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
+        bands = {MEASURES[name]: self.bands[name] for name in shown}
+        series: dict[str, Series] = {name: (band.values, band.low, band.high) for name, band in bands.items()}
+        return curves(np.arange(self.layers), series, ("layer", "cosine"), f"{self.short_name}, {self.data}", ax)
 
     def to_json(self) -> dict[str, Any]:
         """Each layer's values under ``layers``; their intervals under each layer's ``intervals``."""

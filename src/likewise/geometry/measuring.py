@@ -208,11 +208,10 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
         first.averaged, measured, measured - by_chance, first.plan.chosen,
     )  # fmt: skip
     part = first.averaged[: len(own)]
-    bands = [
-        {
-            reading: Band.of_draws(drawn_means(values[place][:, part], settings.draws, settings.seed))
-            for place, reading in enumerate(READINGS)
-        }
-        for values in (measured, by_chance, measured - by_chance)
-    ]
-    return words, Variances(*bands, int(part.sum()))
+
+    def averaged(values: Array) -> dict[str, Band]:
+        means = [drawn_means(each[:, part], settings.draws, settings.seed) for each in values]
+        return {reading: Band.of_draws(each) for reading, each in zip(READINGS, means, strict=True)}
+
+    variances = Variances(averaged(measured), averaged(by_chance), averaged(measured - by_chance), int(part.sum()))
+    return words, variances

@@ -206,4 +206,6 @@ def _positive(lengths: Tensor) -> Tensor:
 
 def _over(sums: Array, counts: Array) -> Array:
     """sums / counts, nan where there is nothing to count."""
-    return np.divide(sums, counts, out=np.full(np.broadcast_shapes(sums.shape, counts.shape), np.nan), where=counts > 0)
+    shape = np.broadcast_shapes(sums.shape, counts.shape)
+    means: Array = np.divide(sums, counts, out=np.full(shape, np.nan), where=counts > 0)
+    return means

@@ -9,8 +9,8 @@ from typing import Any
 from likewise.data import SkippedRows
 from likewise.drawing.html import table
 from likewise.encoder import Encoder
-from likewise.geometry.figures import MEASURES, alignment_figure, corrected_figure, measures_figure, words_figure
-from likewise.geometry.geometry import Geometry
+from likewise.geometry.figures import alignment_figure, corrected_figure, measures_figure, words_figure
+from likewise.geometry.geometry import HEADER, Geometry
 from likewise.geometry.measuring import geometry_of
 from likewise.geometry.settings import USUAL, GeometrySettings
 from likewise.progress import Progress, tracked
@@ -30,13 +30,7 @@ class GeometryTable:
         return found[0] if len(found) == 1 else {"models": found}
 
     def _repr_html_(self) -> str:
-        header = ("model", "layer", *(name.replace("_", " ") for name in MEASURES))
-        rows = [
-            (one.short_name, layer, *(float(one.bands[name].values[layer]) for name in MEASURES))
-            for one in self.results
-            for layer in range(one.layers)
-        ]
-        return table(header, rows)
+        return table(HEADER, [row for one in self.results for row in one.rows])
 
     def plot(self) -> Any:
         """Every measure over the layers, a line for each model; returns the first panel's Axes."""
