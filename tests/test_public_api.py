@@ -151,4 +151,4 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_there_are_examples_to_run() -> None:
     counts = {name: len(examples_of(importlib.import_module(name))) for name in MODULES}
     assert sum(counts.values()) > 30
-    assert counts["likewise.encoder.encoder"] and counts["likewise.metrics"] == 5
+    assert counts["likewise.encoder.encoder"] and counts["likewise.metrics"] == 6

@@ -82,7 +82,7 @@ def test_several_models_in_one_document(run: Any, tiny_folder: Path, tmp_path: P
         (("--min-contexts", 900), "no word stands in 900 different texts"),
         (("--min-contexts", 1), "min-contexts must be at least 2, got 1"),
         (("--plot", "curves.gif"), "cannot draw to 'curves.gif'"),
-        (("--backend", "onnx"), "use --backend torch"),
+        (("--backend", "onnx"), "only the backend torch shows what the layers hold"),
     ],
 )
 def test_mistakes_are_told_in_a_line(run_tiny: Any, options: tuple[object, ...], said: str) -> None:

@@ -74,7 +74,7 @@ def test_skipped_rows_cut_texts_and_few_texts_are_told(run_tiny: Any, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--dim", "many"), "--dim takes numbers as 1,10, not 'many'"),
+        (("--dim", "many"), "--dim takes numbers as 1,5,10, not 'many'"),
         (("--dim", "17"), "whitening can keep 1 to 16 dimensions, not 17"),
         (("--k", "0"), "k from 1 on, not 0"),
         (("--remove", "16"), "all-but-the-top can remove 0 to 15 directions, not 16"),

@@ -163,8 +163,8 @@ def test_a_folder_of_results(run_tiny: Any, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["sample/pairs", "--k", "0"], "recall is taken among the first k texts, k from 1 on, not 0; give 1,5,10"),
-        (["sample/pairs", "--k", "a"], "--k takes numbers of first texts as 1,5,10, not 'a'"),
-        (["sample/pairs", "--k", ""], "--k takes numbers of first texts as 1,5,10, not ''"),
+        (["sample/pairs", "--k", "a"], "--k takes numbers as 1,5,10, not 'a'"),
+        (["sample/pairs", "--k", ""], "--k takes numbers as 1,5,10, not ''"),
         (["sample/pairs", "--ranker", "bm42"], "unknown ranker 'bm42'; choose from dense, bow, tfidf, bm25, static,"),
         (["sample/pairs", "--ranker", "static"], "the static ranker needs word vectors; give a file of them with"),
         (["sample/pairs", "--layer", "9"], "no layer 9; this model has layers 0 to 2 (or -1 for the last)"),

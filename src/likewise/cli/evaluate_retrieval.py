@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from likewise.cli.run_facts import run_facts
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import (
     MODEL_HELP,
@@ -21,9 +20,9 @@ from likewise.cli.settings import (
     ReadingSettings,
     RunSettings,
     parse_layer,
+    parse_numbers,
     with_settings,
 )
-from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
@@ -92,7 +91,14 @@ def retrieval(
     reading = ReadingSettings("-1", special_tokens, heads, truncate_dim, post)
     layers = tuple(each if each == "all" else _layer(each) for each in layer)
     grid = RetrievalGrid(
-        tuple(model), tuple(pooling or [None]), layers, tuple(ranker or ["dense"]), _ks(k), vectors, seed, fresh
+        tuple(model),
+        tuple(pooling or [None]),
+        layers,
+        tuple(ranker or ["dense"]),
+        parse_numbers("--k", k),
+        vectors,
+        seed,
+        fresh,
     )
     if compare:
         grid = replace(grid.compared, rankers=grid.rankers) if ranker else grid.compared
@@ -120,18 +126,6 @@ def _layer(text: str) -> Any:
     return tuple(layer) if isinstance(layer, list) else layer
 
 
-def _ks(text: str) -> tuple[int, ...]:
-    """Read ``--k``.
-
-    >>> _ks("1,10")
-    (1, 10)
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise UsageError(f"--k takes numbers of first texts as 1,5,10, not {text!r}") from error
-
-
 def _cell(value: object) -> object:
     from likewise.metrics import Interval
 
@@ -153,7 +147,4 @@ def _tell(file: str, table: RetrievalTable) -> None:
 def _write(table: RetrievalTable, facts: dict[str, Any], began: float, out: Path) -> None:
     from likewise.reports.retrieval import write_retrieval
 
-    command = shlex.join(["likewise", *sys.argv[1:]])
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began))
-    facts = {"command": command, "time": when, "seconds": round(time.time() - began, 1)} | facts
-    notice(f"wrote {write_retrieval(table, facts, out)}")
+    notice(f"wrote {write_retrieval(table, run_facts(began) | facts, out)}")

@@ -18,9 +18,9 @@ from likewise.cli.settings import (
     Json,
     ReadingSettings,
     RunSettings,
+    parse_numbers,
     with_settings,
 )
-from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
@@ -69,7 +69,7 @@ def isotropy(
     for path in (plot, None if out is None else out / "isotropy.png"):
         if path is not None:
             check_format(path)
-    options = IsotropyOptions(None if dim is None else _numbers("--dim", dim), remove, _numbers("--k", k))
+    options = IsotropyOptions(None if dim is None else parse_numbers("--dim", dim), remove, parse_numbers("--k", k))
 
     def load(name: str) -> Encoder:
         return EncoderSettings(name, pooling).load(run, reading)
@@ -90,18 +90,6 @@ def isotropy(
         facts = run_facts(began) | {"options": vars(options), "reading": vars(reading), "run": vars(run)}
         notice(f"wrote {write_isotropy(found, facts, out)}")
     show_json(found.to_json()) if as_json else _show(found)
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    """Read numbers with commas.
-
-    >>> _numbers("--dim", "64,128")
-    (64, 128)
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise UsageError(f"{option} takes numbers as 1,10, not {text!r}") from error
 
 
 def _show(found: IsotropyTable) -> None:

@@ -252,3 +252,15 @@ def parse_layer(text: str) -> int | str | list[int]:
     except ValueError as error:
         raise UsageError(f"--layer takes a number, several as 1,6, or first-last, not {text!r}") from error
     return numbers[0] if len(numbers) == 1 else numbers
+
+
+def parse_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Read whole numbers with commas between them.
+
+    >>> parse_numbers("--k", "1,10")
+    (1, 10)
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"{option} takes numbers as 1,5,10, not {text!r}") from error

@@ -6,20 +6,20 @@ and queries that name their relevant ids themselves. TREC's qrels (four columns,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain, zip_longest
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import TypeVar
 
-from likewise.data.columns import GUESSED, USUAL_NAMES, Columns, usual_column
+from likewise.data.columns import GUESSED, USUAL_NAMES, Columns
 from likewise.data.examples import Text
 from likewise.data.files import text_lines
 from likewise.data.locations import locate
-from likewise.data.places import BadRow, Place, shown
+from likewise.data.places import Place
 from likewise.data.records import Record, RoleFinder
 from likewise.data.rows import FORMATS, Report, Row, rows, suffix_of
-from likewise.data.skipped import SkippedRows
+from likewise.data.usual_roles import UsualRoles, built_examples
 from likewise.errors import DataError
 
 TITLE = "title"
@@ -36,8 +36,6 @@ QREL_NAMES = {
 }
 
 TREC_COLUMNS = ("query id", "0", "text id", "gain")
-
-Example = TypeVar("Example")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +155,7 @@ def read_documents(
         text = record.text("text")
         return Text(f"{title} {text}" if title else text, record.id, record.meta)
 
-    return _built(lambda report: rows(path, file, report), build, file, on_bad)
+    return built_examples(partial(rows, path, file), build, file, on_bad)
 
 
 def read_queries(
@@ -180,13 +178,13 @@ def read_queries(
         given = columns.of(role)
         names[role] = names[role] if given is None else (given, *names[role])
 
-    finder = _UsualRoles(path, file, names, ("text",))
+    finder = UsualRoles(path, file, names, ("text",))
 
     def build(row: Row) -> Query:
         record = finder.record(row)
         return Query(record.text("text"), record.id, _ids(record), record.place)
 
-    return _built(lambda report: rows(path, file, report), build, file, on_bad)
+    return built_examples(partial(rows, path, file), build, file, on_bad)
 
 
 def _ids(record: Record) -> tuple[str, ...]:
@@ -207,9 +205,13 @@ def read_qrels(
     """
     path, file = locate(source, data_dir), str(source)
     if _is_trec(path, file):
-        return _built(lambda _: _trec_rows(path, file), lambda row: _judgement(_trec_record(row, file)), file, on_bad)
-    finder = _UsualRoles(path, file, QREL_NAMES, tuple(QREL_NAMES))
-    return _built(lambda report: rows(path, file, report), lambda row: _judgement(finder.record(row)), file, on_bad)
+        return built_examples(
+            lambda _: _trec_rows(path, file), lambda row: _judgement(_trec_record(row, file)), file, on_bad
+        )
+    finder = UsualRoles(path, file, QREL_NAMES, tuple(QREL_NAMES))
+    return built_examples(
+        lambda report: rows(path, file, report), lambda row: _judgement(finder.record(row)), file, on_bad
+    )
 
 
 def _judgement(record: Record) -> Judgement:
@@ -234,61 +236,3 @@ def _trec_record(row: Row, file: str) -> Record:
     if tuple(row.values) != TREC_COLUMNS or None in row.values.values():
         raise place.error(f"not four columns; write {', '.join(TREC_COLUMNS)}, or add a header line")
     return Record(row, {"query": "query id", "text": "text id", "gain": "gain"}, place)
-
-
-class _UsualRoles:
-    """Gives rows their roles by usual names; the last answer is kept, since most files name all rows alike."""
-
-    def __init__(self, path: Path, file: str, names: Mapping[str, Sequence[str]], needed: Sequence[str]) -> None:
-        self.file, self.names, self.needed = file, names, needed
-        self.own_names = suffix_of(path) in (".jsonl", ".ndjson")
-        self._present: tuple[str, ...] | None = None
-        self._roles: dict[str, str] = {}
-
-    def record(self, row: Row) -> Record:
-        """The row with its roles, or a DataError that says which column is missing."""
-        present = tuple(row.values)
-        if present != self._present:
-            # Rows of JSON bring their own names, so a missing one is the row's fault and not the file's.
-            self._roles = self._found(present, Place(self.file, row.line if self.own_names else None))
-            self._present = present
-        return Record(row, self._roles, Place(self.file, row.line))
-
-    def _found(self, present: Sequence[str], place: Place) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for role, usual in self.names.items():
-            column = usual_column(usual, present, found.values())
-            if column is not None:
-                found[role] = column
-            elif role in self.needed:
-                listed = ", ".join(map(shown, present))
-                raise place.error(f"no column {' or '.join(usual[:3])}; its columns are {listed}; rename one")
-        return found
-
-
-def _built(
-    read: Callable[[Report], Iterator[Row]], build: Callable[[Row], Example], file: str, on_bad: Report | None
-) -> Iterator[Example]:
-    """The good rows' examples, the first one read here and now, so that a wrong file is told at the call."""
-    skipped = SkippedRows()
-
-    def report(error: DataError) -> None:
-        if on_bad is None:
-            raise error
-        skipped(error)
-        on_bad(error)
-
-    def examples() -> Iterator[Example]:
-        for row in read(report):
-            try:
-                example = build(row)
-            except BadRow as error:
-                report(error)
-            else:
-                yield example
-
-    found = examples()
-    first = next(found, None)
-    if first is None:
-        raise Place(file).error(f"no row can be used; {skipped}")
-    return chain([first], found)

@@ -359,13 +359,16 @@ class Encoder:
         prompt: str | None = None,
         attention: bool = False,
         budget: int = TOKEN_BUDGET,
+        report: bool = True,
     ) -> Iterator[StateBatch]:
         """Hidden states (L + 1, B, T, D) and maps (L, B, H, T, T), batch by batch of texts of one length.
 
-        For work that needs no more than one batch at a time; the batches come longest texts first.
+        For work that needs no more than one batch at a time; the batches come longest texts first. Without ``report``
+        it is the caller who tells of cut texts.
         """
         tokens = self.tokenize(texts, prompt)
-        report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
+        if report:
+            report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
         for places in exact_length_batches([len(text) for text in tokens], budget):
             chosen = [tokens[place] for place in places]
             batch = Batch(

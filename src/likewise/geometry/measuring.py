@@ -13,7 +13,7 @@ from torch import Tensor
 
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_from_moments
-from likewise.errors import DataError, UsageError
+from likewise.errors import DataError
 from likewise.geometry.bands import Band, drawn_means
 from likewise.geometry.census import Plan, census, plan
 from likewise.geometry.cluster_isotropy import cluster_isotropy
@@ -26,6 +26,7 @@ from likewise.geometry.samples import Samples
 from likewise.geometry.settings import USUAL, GeometrySettings
 from likewise.geometry.spectrum import effective_ranks, isoscores
 from likewise.geometry.sums import Counts, Moments, PoissonWeights, SentenceBatch, SimilaritySums
+from likewise.geometry.words import require_layers
 from likewise.progress import Progress, Ticker
 
 Array = NDArray[np.float64]
@@ -51,8 +52,7 @@ def geometry_of(
     >>> found.words.words, len(found.raw.baseline.values)
     (['river', 'a', 'bank'], 7)
     """
-    if encoder.backend is not None:
-        raise UsageError("the layers of an ONNX model cannot be seen; use --backend torch")
+    require_layers(encoder)
     read = texts if callable(texts) else (lambda held=list(texts): held)
     counted = census(read(), encoder.tokenizer.folds_case, settings.punctuation, progress)
     if counted.texts < 2:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
+from likewise.encoder.encoder import report_truncation
 from likewise.encoder.states import StateBatch
 from likewise.encoder.stream import text_windows
 from likewise.geometry.census import Plan, distinct, word_key
@@ -67,7 +68,7 @@ class OccurrenceStream:
         self.encoder, self.texts, self.plan, self.settings, self.total = encoder, texts, plan, settings, total
         # Without corrections there is no second round to keep anything for.
         self._kept = _KeptVectors(file, int(settings.disk * GIGABYTE) if settings.corrections else 0)
-        self._rounds = 0
+        self._rounds = self._cut = 0
 
     def batches(self, note: str, progress: Progress | None = None) -> Iterator[Occurrences]:
         """One round over all occurrences."""
@@ -75,6 +76,8 @@ class OccurrenceStream:
         for batch in chain(self._kept.batches(), self._encoded()):
             yield batch
             ticker.add(batch.texts)
+        if self._rounds == 0:
+            report_truncation(self._cut, self.total, self.encoder.tokenizer.limit)
         self._rounds += 1
         ticker.close()
 
@@ -94,7 +97,8 @@ class OccurrenceStream:
                     yield from self._kept.passing(found) if first else found
 
     def _encoded_window(self, texts: Sequence[str], words: Sequence[Sequence[_Word]]) -> Iterator[Occurrences]:
-        for batch in self.encoder.state_batches(texts, prompt=self.settings.prompt):
+        for batch in self.encoder.state_batches(texts, prompt=self.settings.prompt, report=False):
+            self._cut += sum(tokens.truncated for tokens in batch.tokens)
             yield _occurrences(batch, [words[place] for place in batch.places])
 
 

@@ -21,7 +21,7 @@ from likewise.encoder.reading import ReadingOptions
 from likewise.encoder.readings import encode_readings
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
-from likewise.geometry.words import Places, averaged_tokens, spans_of_words, tokens_of_spans
+from likewise.geometry.words import Places, averaged_tokens, require_layers, spans_of_words, tokens_of_spans
 from likewise.progress import Progress
 
 AXES = ("layer", "cosine")
@@ -214,8 +214,7 @@ def _pairs(vectors: States, words: Sequence[str] = ()) -> tuple[PairTrajectory, 
 
 def _layers(encoder: Encoder) -> tuple[int, ...]:
     """0 to L, of a model that shows what they hold."""
-    if encoder.backend is not None:
-        raise UsageError("only the backend torch shows what the layers hold; load the model with that")
+    require_layers(encoder)
     return tuple(range(encoder.anatomy.layers + 1))
 
 

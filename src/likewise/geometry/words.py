@@ -7,10 +7,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from likewise.encoder import Encoder
 from likewise.encoder.tokens import TokenizedText
+from likewise.errors import UsageError
 from likewise.grammar.spans import Span, word_spans
 
 Places = tuple[int, ...]
+
+
+def require_layers(encoder: Encoder) -> None:
+    """Refuse an encoder whose layers cannot be looked into."""
+    if encoder.backend is not None:
+        raise UsageError("only the backend torch shows what the layers hold; load the model with --backend torch")
 
 
 def spans_of_words(text: str, punctuation: bool = False) -> list[Span]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data import GUESSED, Columns, ScoredPair, read_pairs, read_scored_pairs, read_texts
+from likewise.data import GUESSED, Columns, ScoredPair, read_scored_pairs
 from likewise.drawing.dots import Dots, dot_panels
 from likewise.drawing.html import paragraph, section, table
 from likewise.encoder import Encoder
@@ -22,9 +22,10 @@ from likewise.encoder.similarity import paired_similarity, unit
 from likewise.errors import DataError
 from likewise.geometry.anisotropy import expected_cosine
 from likewise.geometry.spectrum import isoscore
-from likewise.metrics import DRAWS, ROW_METRICS, Array, Interval
+from likewise.metrics import Array, Interval, bootstrap_draws, spearman
 from likewise.progress import Progress
 from likewise.retrieval.recall import Setting, checked_ks
+from likewise.studies.corpora import CorpusSource
 from likewise.studies.retrieving import EncodedRanker, RetrievalSource, RetrievalTask, dense_setting, evaluate_ranker
 
 NONE = "none"
@@ -32,8 +33,6 @@ CUTS = (64, 128, 256)
 """To how many dimensions whitening cuts, as far as the vectors have more."""
 HIGH = 0.8
 """Which part of the way from the lowest to the highest score a pair must reach to ask, unless another is given."""
-DRAWN_TOGETHER = 100
-"""Resamples that are held at a time; with this number they are those of ``metrics.bootstrap``."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,8 @@ class IsotropySource:
     def read(self) -> IsotropyTask:
         """Both files in full."""
         bad: list[DataError] = []
-        pairs = list(read_scored_pairs(self.file, **self._how(bad)))
+        on_bad = bad.append if self.skip_bad else None
+        pairs = list(read_scored_pairs(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad))
         if len(pairs) < 2:
             raise DataError(f"{self.file}: a correlation needs at least 2 pairs, got {len(pairs)}")
         least = _high_score(pairs) if self.min_score is None else self.min_score
@@ -66,26 +66,10 @@ class IsotropySource:
         fit_texts = None if self.fit is None else self._fit_texts(bad)
         return IsotropyTask(self.file, pairs, asking.read(), least, self.fit, fit_texts, len(bad))
 
-    def _how(self, bad: list[DataError]) -> dict[str, Any]:
-        return {
-            "columns": self.columns,
-            "data_dir": self.data_dir,
-            "on_bad": bad.append if self.skip_bad else None,
-        }
-
     def _fit_texts(self, bad: list[DataError]) -> list[str]:
         """Both sides of pairs, or texts; each once."""
-        file, passed_over = str(self.fit), list[DataError]()
-        try:
-            found = [text for pair in read_pairs(file, **self._how(passed_over)) for text in (pair.left, pair.right)]
-        except DataError as no_pairs:
-            passed_over.clear()
-            try:
-                found = [row.text for row in read_texts(file, **self._how(passed_over))]
-            except DataError:
-                raise no_pairs from None
-        bad += passed_over
-        return list(dict.fromkeys(found))
+        source = CorpusSource((str(self.fit),), self.columns, self.data_dir, self.skip_bad)
+        return list(dict.fromkeys(source.read(bad.append)))
 
 
 def _high_score(pairs: Sequence[ScoredPair]) -> float:
@@ -342,14 +326,9 @@ class _Agreement:
     def of(cls, task: IsotropyTask, place: Mapping[str, int], vectors: Vectors) -> _Agreement:
         """That of the vectors (n, d) of a task's texts."""
         left, right = (vectors[[place[getattr(pair, side)] for pair in task.pairs]] for side in ("left", "right"))
-        cosines = paired_similarity(left, right).astype(np.float64)
-        scores = np.array([pair.score for pair in task.pairs])
-        spearman, rng = ROW_METRICS["spearman"], np.random.default_rng(0)
-        draws = []
-        for _ in range(DRAWS // DRAWN_TOGETHER):
-            rows = rng.integers(0, len(scores), (DRAWN_TOGETHER, len(scores)))
-            draws.append(spearman(cosines[rows], scores[rows]))
-        return cls(float(spearman(cosines[None], scores[None])[0]), np.concatenate(draws))
+        cosines = paired_similarity(left, right)
+        scores = [pair.score for pair in task.pairs]
+        return cls(spearman(cosines, scores), bootstrap_draws("spearman", cosines, scores))
 
     def above(self, value: float, draws: Array | float) -> Interval:
         """How far it is above another one, with the 95 % interval of the difference."""

@@ -19,7 +19,7 @@ from likewise.encoder.batches import windows
 from likewise.encoder.device import steady_memory
 from likewise.errors import DataError, UsageError
 from likewise.geometry.senses import SenseGeometry, SenseVectors, check_nearest, sense_geometry
-from likewise.geometry.words import averaged_tokens, tokens_of_spans
+from likewise.geometry.words import averaged_tokens, require_layers, tokens_of_spans
 from likewise.metrics import Interval
 from likewise.progress import Progress, Ticker
 
@@ -118,7 +118,7 @@ def _word_batches(
     encoder: Encoder, examples: Sequence[SenseExample]
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
     """Places of examples whose word has a token, and the words' vectors (L + 1, m, D)."""
-    for batch in encoder.state_batches([example.text for example in examples]):
+    for batch in encoder.state_batches([example.text for example in examples], report=False):
         places, groups = [], []
         for row, (place, tokens) in enumerate(zip(batch.places, batch.tokens, strict=True)):
             [own] = tokens_of_spans(tokens, [(examples[place].start, examples[place].end)])
@@ -251,6 +251,7 @@ def study_senses(
 ) -> SenseStudy:
     """Measure one encoder; occurrences whose word is cut off at the model's limit are left out and counted."""
     check_nearest(by)
+    require_layers(encoder)
     asked, cut = _sense_vectors(encoder, task.asked, task.name, progress)
     known, cut_known = (
         (None, 0) if task.known is None else _sense_vectors(encoder, task.known, str(task.train), progress)
