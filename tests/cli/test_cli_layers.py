@@ -92,7 +92,7 @@ def test_several_models(run: Any, both: tuple[object, ...], layers: Layers, tmp_
     assert [(one["model"], len(one["layers"])) for one in found] == [(str(both[1]), 3), (str(both[3]), 15)]
     assert found[0] == layers("--word", "bank", *BANKS)
     assert all(str(model) in (tmp_path / "a.html").read_text() for model in both[1::2])
-    assert answer.err.count("written: ") == 2
+    assert answer.err.count("wrote ") == 2
 
 
 def test_screen(run_tiny: Any, layers: Layers) -> None:

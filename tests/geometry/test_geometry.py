@@ -245,12 +245,12 @@ def test_shows_itself(found: Geometry) -> None:
 
 
 def test_facts_tell_repeated_texts(found: Geometry) -> None:
-    assert found.facts == {"texts": 8, "repeated": 1, "occurrences": 44}
+    assert found.facts == {"texts": 8, "repeated": 1, "occurrences": 44, "points": 44}
 
 
 class TestDraws:
     def test_a_draw_counts_each_sentence_as_often_as_its_weight_says(self, encoder: Encoder, tmp_path: Path) -> None:
-        stream = stream_of(encoder, (tmp_path / "kept").open("w+b"))
+        stream = stream_of(encoder, (tmp_path / "kept").open("w+b", buffering=0))
         poisson, weights = PoissonWeights(SETTINGS.draws, SETTINGS.seed), []
         vectors, sentences, start = [], [], 0
         for batch in stream.batches("texts"):
@@ -312,7 +312,7 @@ class TestStream:
             return encode(self, texts, words)
 
         monkeypatch.setattr(OccurrenceStream, "_encoded_window", counting)
-        with tempfile.TemporaryFile() as file:
+        with tempfile.TemporaryFile(buffering=0) as file:
             stream = stream_of(encoder, file, disk=disk)
             first = list(stream.batches("first"))
             assert calls == [3, 3, 2]

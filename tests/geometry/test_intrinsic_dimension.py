@@ -84,3 +84,11 @@ def test_nan_on_a_lattice() -> None:
 def test_shapes_are_checked() -> None:
     with pytest.raises(DataError, match=r"\(n, D\)"):
         two_nn(np.ones(30))
+
+
+def test_points_that_only_rounding_tells_apart_are_one() -> None:
+    """As are the states of one word at one place in batches of other shapes."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(300, 8)).astype(np.float32)
+    again = np.concatenate([points, points[:200] * np.float32(1 + 3e-7), points[:200] * np.float32(1 - 3e-7)])
+    assert two_nn(again, draws=1).value == pytest.approx(two_nn(points, draws=1).value, rel=1e-12)

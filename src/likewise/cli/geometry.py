@@ -32,7 +32,7 @@ def geometry(
     corrections: Annotated[
         bool, typer.Option(help="Also measure after mean removal, standardisation, all-but-the-top and whitening.")
     ] = True,
-    max_words: Annotated[int, typer.Option(help="Words whose self-similarity is measured.")] = 10_000,
+    max_words: Annotated[int, typer.Option(help="Words whose self-similarity is measured.")] = 5_000,
     max_contexts: Annotated[int, typer.Option(help="Contexts of a word that its MEV is measured on.")] = 1_000,
     sample_rows: Annotated[int, typer.Option(help="Contexts in all that MEV is measured on.")] = 20_000,
     sample_points: Annotated[int, typer.Option(help="Random words for TwoNN, CKA and clusters.")] = 2_000,
@@ -110,7 +110,7 @@ def _show_layers(one: Geometry) -> None:
 
 
 def _cell(value: float, ends: list[float]) -> str:
-    return f"{value:.3f}\n{ends[0]:.3f}-{ends[1]:.3f}"
+    return f"{value:.3f}\n{ends[0]:.3f} to {ends[1]:.3f}"
 
 
 def _show_isotropy(one: Geometry) -> None:

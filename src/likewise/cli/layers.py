@@ -69,9 +69,9 @@ def layers(
     with progress_bar() as progress:
         found = compare_layers(asked.texts, asked.words, model, load, prompt, progress)
     if plot is not None:
-        notice(f"written: {save_figure(found.plot(), plot)}")
+        notice(f"wrote {save_figure(found.plot(), plot)}")
     if html is not None:
-        notice(f"written: {write_layers(found, html, asked.look_for)}")
+        notice(f"wrote {write_layers(found, html, asked.look_for)}")
     show_json(found.to_json()) if as_json else _show(found, asked.look_for)
 
 

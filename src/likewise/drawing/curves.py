@@ -195,7 +195,9 @@ def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
     gap = _gap(ax)
     if len(points) > 2 and max(heights) - min(heights) < gap:
         # All end in one point, where names could not tell them apart.
-        ax.legend(lines, [drawable(name, 40) for name in names], fontsize=9, frameon=False)
+        legend = ax.legend(lines, [""] * len(lines), fontsize=9, frameon=False)
+        for text, name in zip(legend.get_texts(), names, strict=True):
+            text.set(text=drawable(name, 40), **literal())
         return
     placed = _within(_spread(heights, gap), gap)
     aside = any(abs(one - other) > gap / 2 for one, other in zip(placed, heights, strict=True))

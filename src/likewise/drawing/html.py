@@ -29,19 +29,19 @@ def page(title: str, parts: Iterable[str]) -> str:
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(printable(title))}</title><style>{STYLE}</style></head>\n"
-        f"<body><h1>{escape(printable(title))}</h1>\n{''.join(parts)}</body></html>\n"
+        f"<title>{_safe(title)}</title><style>{STYLE}</style></head>\n"
+        f"<body><h1>{_safe(title)}</h1>\n{''.join(parts)}</body></html>\n"
     )
 
 
 def section(heading: str, parts: Iterable[str]) -> str:
     """A heading and what stands under it."""
-    return f"<h2>{escape(heading)}</h2>\n{''.join(parts)}"
+    return f"<h2>{_safe(heading)}</h2>\n{''.join(parts)}"
 
 
 def paragraph(text: str, note: bool = False) -> str:
     """A paragraph of plain text."""
-    return f"<p{' class=note' if note else ''}>{escape(text)}</p>\n"
+    return f"<p{' class=note' if note else ''}>{_safe(text)}</p>\n"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -50,7 +50,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     >>> "<td class=number>0.500</td>" in table(["x"], [[0.5]])
     True
     """
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    head = "".join(f"<th>{_safe(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in rows)
     return f"<div class=wide><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n"
 
@@ -60,4 +60,8 @@ def _cell(value: object) -> str:
         return f"<td class=number>{value:.3f}</td>"
     if isinstance(value, int):
         return f"<td class=number>{value}</td>"
-    return f"<td>{escape(str(value))}</td>"
+    return f"<td>{_safe(str(value))}</td>"
+
+
+def _safe(text: str) -> str:
+    return escape(printable(text))

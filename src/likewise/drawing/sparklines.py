@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 BARS = "▁▂▃▄▅▆▇█"
+ROUNDING = 1e-6
+"""A stretch below this is no curve but rounding."""
 
 
 def sparkline(values: Sequence[float], low: float, high: float) -> str:
@@ -20,5 +22,5 @@ def sparkline(values: Sequence[float], low: float, high: float) -> str:
 def _bar(value: float, low: float, high: float) -> str:
     if not math.isfinite(value):
         return " "
-    share = (value - low) / (high - low) if high > low else 0.5
+    share = (value - low) / (high - low) if high - low > ROUNDING else 0.5
     return BARS[min(len(BARS) - 1, max(0, int(share * len(BARS))))]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePath
+
 CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
 
 BREAKS = dict.fromkeys((10, 0x2028, 0x2029), "\N{RETURN SYMBOL}") | {9: "\N{RIGHTWARDS ARROW TO BAR}"}
@@ -49,3 +53,18 @@ def brief(value: float, scale: float, sign: str = "-") -> str:
     """
     decimals = 2 if scale >= 0.1 else 3 if scale >= 0.01 else 4
     return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}"
+
+
+def told_apart(paths: Sequence[str]) -> list[str]:
+    """Short names of models: the last part of their paths where these differ, else all of it; equal ones numbered.
+
+    >>> told_apart(["models/e5", "minilm"]), told_apart(["a/e5", "b/e5"]), told_apart(["e5", "e5"])
+    (['e5', 'minilm'], ['a/e5', 'b/e5'], ['e5', 'e5 (2)'])
+    """
+    short = [PurePath(path).name or path for path in paths]
+    names = short if len(set(short)) == len(set(paths)) else list(paths)
+    seen: Counter[str] = Counter()
+    for place, name in enumerate(names):
+        seen[name] += 1
+        names[place] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+    return names

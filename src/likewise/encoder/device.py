@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import torch
@@ -53,9 +54,32 @@ def steady_memory() -> Iterator[None]:
 
     It costs a few percent of speed, so only work without an end is done in here.
     """
-    backend = torch.backends.mkldnn
-    before, backend.enabled = backend.enabled, False  # type: ignore[assignment]
+    _steady.enter()
     try:
         yield
     finally:
-        backend.enabled = before
+        _steady.leave()
+
+
+class _Steady:
+    """oneDNN off while anybody wants it off: works may overlap, and the last one to end puts it back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, True
+
+    def enter(self) -> None:
+        backend = torch.backends.mkldnn
+        with self._lock:
+            if self._inside == 0:
+                self._before = bool(backend.enabled)
+                backend.enabled = False  # type: ignore[assignment]
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                torch.backends.mkldnn.enabled = self._before  # type: ignore[assignment]
+
+
+_steady = _Steady()

@@ -15,6 +15,9 @@ from likewise.errors import DataError, UsageError
 
 Array = NDArray[np.float64]
 
+UNFILLED = 1e-10
+"""A direction with this share of the largest variance, or less, is none that the corpus fills."""
+
 
 @dataclass(frozen=True)
 class PostProcessing:
@@ -95,7 +98,8 @@ def standardisation(mean: Array, covariance: Array, dim: int | None = None) -> P
     """Mean 0 and deviation 1 in each dimension; constant dimensions are only centred."""
     _refuse_dim("standardisation", dim)
     variances = np.diag(covariance)
-    varies = variances > _rounding(mean)
+    # A dead dimension stays as it is: scaled up, its rounding would count as much as any other.
+    varies = variances > np.maximum(_rounding(mean), variances.max() * UNFILLED)
     return PostProcessing("standardisation", mean, np.diag(1 / np.sqrt(np.where(varies, variances, 1))))
 
 
@@ -124,7 +128,7 @@ def _rounding(mean: Array) -> Array:
 def _filled_directions(mean: Array, covariance: Array) -> tuple[Array, Array]:
     """The directions that a corpus fills, strongest first: variances (r,) and directions (d, r)."""
     variances, directions = np.linalg.eigh(covariance)
-    filled = variances > max(variances.max() * 1e-10, _rounding(mean).max())
+    filled = variances > max(variances.max() * UNFILLED, _rounding(mean).max())
     return variances[filled][::-1], directions[:, filled][:, ::-1]
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from likewise.metrics import Interval
 
 Array = NDArray[np.float64]
-ENDS, DEVIATIONS = (2.5, 97.5), 1.96
+ENDS = (2.5, 97.5)
+LEAST_BLOCKS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +38,19 @@ class Band:
         return cls(draws[:, 0], low, high)
 
     @classmethod
-    def of_spread(cls, draws: Array) -> Band:
-        """The same by the spread of the draws alone, for measures that every resampling shifts.
+    def of_jackknife(cls, values: Array, without: Array) -> Band:
+        """From the values (L,) and those (L, g) with each of g blocks left out; no interval below ``LEAST_BLOCKS``.
 
-        A resampled corpus repeats words, which lowers its rank: the draws lie beside the value, not around it.
+        For measures that resampling would shift: a resampled corpus repeats its words, which lowers its rank.
         """
-        reach = DEVIATIONS * np.nanstd(draws[:, 1:], axis=1)
-        return cls(draws[:, 0], draws[:, 0] - reach, draws[:, 0] + reach)
+        from scipy.stats import t
+
+        blocks = without.shape[1]
+        if blocks < LEAST_BLOCKS:
+            return cls(values, np.full_like(values, np.nan), np.full_like(values, np.nan))
+        spread = np.square(without - without.mean(1, keepdims=True)).sum(1)
+        reach = t.ppf(ENDS[1] / 100, blocks - 1) * np.sqrt((blocks - 1) / blocks * spread)
+        return cls(values, values - reach, values + reach)
 
     @classmethod
     def of_intervals(cls, intervals: Sequence[Interval]) -> Band:
@@ -58,14 +65,17 @@ class Band:
 def drawn_means(values: Array, draws: int, seed: int) -> Array:
     """The mean of each row (L, W) and its Poisson bootstrap draws over the W words, the same in all rows: (L, 1 + B).
 
-    A word without a value in a row (nan) is left out there; the same seed draws the same words.
+    A word without a value in a row (nan) is left out there; one word alone has a mean and no draws. The same seed draws
+    the same words.
 
     >>> drawn_means(np.array([[1.0, 3.0, np.nan]]), draws=10, seed=0).shape
     (1, 11)
     """
-    weights = np.random.default_rng(seed).poisson(1.0, (draws, values.shape[1])).astype(np.float64)
+    # A stream of its own: texts are drawn by the same seed, and must not be drawn alike.
+    weights = np.random.default_rng((seed, 1)).poisson(1.0, (draws, values.shape[1])).astype(np.float64)
     weights = np.vstack([np.ones(values.shape[1]), weights])
     there = np.isfinite(values)
     sums, counts = np.where(there, values, 0.0) @ weights.T, there @ weights.T
     means: Array = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    means[there.sum(1) < 2, 1:] = np.nan
     return means

@@ -6,6 +6,7 @@ The sample is drawn by the order of the texts, so that every model is measured o
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from likewise.progress import Progress, tracked
 
 
 def distinct(texts: Iterable[str]) -> Iterator[str]:
-    """Each text once; eight bytes of memory for each, not the text.
+    """Each text once; a number is remembered of each, not the text.
 
     >>> list(distinct(["a", "b", "a"]))
     ['a', 'b']
@@ -38,7 +39,8 @@ def word_key(word: str, folds_case: bool) -> str:
     >>> word_key("Bank", folds_case=True)
     'bank'
     """
-    return word.casefold() if folds_case else word
+    # Composed: an accent may be a letter of its own in one text and not in the next.
+    return unicodedata.normalize("NFC", word.casefold() if folds_case else word)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +105,12 @@ def plan(found: Census, settings: GeometrySettings) -> Plan:
     >>> plan(census(["a b", "a c"], True), GeometrySettings(min_contexts=2)).words
     ['a']
     """
-    rng = np.random.default_rng(settings.seed)
+    # A generator each: which points are drawn must not depend on how a model counts words.
+    for_words, for_contexts, for_points = np.random.default_rng(settings.seed).spawn(3)
     chosen = _chosen(found, settings)
     often = sorted(word for word, count in found.contexts.items() if count >= settings.min_contexts)
     often = [word for word in often if word not in chosen]
-    rest = [often[place] for place in rng.permutation(len(often))]
+    rest = [often[place] for place in for_words.permutation(len(often))]
     if not chosen and not rest:
         most = max(found.contexts.values(), default=0)
         raise DataError(
@@ -123,9 +126,9 @@ def plan(found: Census, settings: GeometrySettings) -> Plan:
     rows = {
         (which, int(context)): int(starts[which]) + row
         for which in range(count)
-        for row, context in enumerate(_some(rng, found.contexts[words[which]], settings.max_contexts))
+        for row, context in enumerate(_some(for_contexts, found.contexts[words[which]], settings.max_contexts))
     }
-    points = _some(rng, found.occurrences, settings.sample_points)
+    points = _some(for_points, found.occurrences, settings.sample_points)
     number = {word: which for which, word in enumerate(words)}
     places = {int(one): row for row, one in enumerate(points)}
     return Plan(words, len(chosen), number, range(count), rows, starts, places)

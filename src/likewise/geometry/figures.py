@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from likewise.drawing.axes import grid_of_axes
 from likewise.drawing.curves import Series, curves
 from likewise.drawing.heatmap import heatmap
+from likewise.drawing.text import told_apart
 from likewise.geometry.bands import Band
 from likewise.geometry.explained_variance import READINGS
 from likewise.geometry.geometry import MEASURES, Geometry
@@ -79,9 +80,8 @@ def alignment_figure(results: Sequence[Geometry]) -> Any:
 
 
 def _named(results: Sequence[Geometry]) -> dict[str, Geometry]:
-    """Results by their models' names, without their folders where these tell nothing apart."""
-    short = {found.short_name: found for found in results}
-    return short if len(short) == len(results) else {found.model: found for found in results}
+    """Results by names that tell their models apart."""
+    return dict(zip(told_apart([found.model for found in results]), results, strict=True))
 
 
 def _share_of_top(found: Geometry, count: int) -> Band:
@@ -99,7 +99,7 @@ def _grid(panels: Mapping[str, Mapping[str, Band]], columns: int = 3) -> Any:
     for ax, (title, bands) in zip(axes, panels.items(), strict=True):
         layers = max(len(band.values) for band in bands.values())
         series = {name: _padded(band, layers) for name, band in bands.items()}
-        curves(np.arange(layers), series, ("layer", ""), title, ax)
+        curves(np.arange(layers), series, ("layer", ""), title, ax, whole=True)
     return axes[0]
 
 

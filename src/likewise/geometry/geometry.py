@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from likewise.drawing.curves import Series, curves
 from likewise.drawing.html import table
+from likewise.drawing.text import told_apart
 from likewise.geometry.bands import Band
 from likewise.geometry.cluster_isotropy import ClusterIsotropy
 from likewise.geometry.explained_variance import READINGS
@@ -30,11 +30,19 @@ MEASURES = {
     "intrinsic_dimension": "intrinsic dimension (TwoNN)",
 }
 """Measures with one value a layer, and what they are called in figures."""
-HEADER = ("model", "layer", *(name.replace("_", " ") for name in MEASURES))
+HEADER = ("layer", *(name.replace("_", " ") for name in MEASURES))
 TOP = 3
 """Rogue dimensions that are named."""
 LISTED = 10
 """Words of the highest and of the lowest value that are listed."""
+
+
+def mean_over_layers(values: Array) -> Array:
+    """The mean of each column (L, W) over the layers that have a value; nan where none has."""
+    there = np.isfinite(values)
+    sums, counts = np.where(there, values, 0.0).sum(0), there.sum(0)
+    means: Array = np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+    return means
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +71,7 @@ class Variances:
     adjusted: Mapping[str, Band]
     """the one minus the other"""
     words: int
-    """how many words were sampled"""
+    """how many words the averages are over: sampled, and in texts enough"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +94,7 @@ class WordMeasures:
 
     def extremes(self, values: Array) -> dict[str, list[dict[str, Any]]]:
         """The averaged words with the highest and the lowest mean over the layers of values (L, some first words)."""
-        means = np.where(self.averaged[: values.shape[1]], values.mean(0), np.nan)
+        means = np.where(self.averaged[: values.shape[1]], mean_over_layers(values), np.nan)
         order = [int(place) for place in np.argsort(means, kind="stable") if np.isfinite(means[place])]
         ends = {"highest": order[::-1][:LISTED], "lowest": order[:LISTED]}
         return {name: [self.one(place, values) for place in places] for name, places in ends.items()}
@@ -127,11 +135,6 @@ class Geometry:
     words: WordMeasures
 
     @property
-    def short_name(self) -> str:
-        """The model's name without the folders it lies in."""
-        return PurePath(self.model).name or self.model
-
-    @property
     def chosen(self) -> Sequence[int]:
         """The numbers of the words that were asked for, which come first."""
         return range(self.words.chosen)
@@ -156,9 +159,9 @@ class Geometry:
 
     @property
     def rows(self) -> list[tuple[object, ...]]:
-        """The model, the layer and the value of each of ``MEASURES``, layer by layer."""
+        """The layer and the value of each of ``MEASURES``, layer by layer."""
         values = [self.bands[name].values for name in MEASURES]
-        return [(self.short_name, layer, *(float(each[layer]) for each in values)) for layer in range(self.layers)]
+        return [(layer, *(float(each[layer]) for each in values)) for layer in range(self.layers)]
 
     def _repr_html_(self) -> str:
         return table(HEADER, self.rows)
@@ -168,7 +171,8 @@ class Geometry:
         shown = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
         bands = {MEASURES[name]: self.bands[name] for name in shown}
         series: dict[str, Series] = {name: (band.values, band.low, band.high) for name, band in bands.items()}
-        return curves(np.arange(self.layers), series, ("layer", "cosine"), f"{self.short_name}, {self.data}", ax)
+        [name] = told_apart([self.model])
+        return curves(np.arange(self.layers), series, ("layer", "cosine"), f"{name}, {self.data}", ax, whole=True)
 
     def to_json(self) -> dict[str, Any]:
         """Each layer's values under ``layers``; their intervals under each layer's ``intervals``."""
@@ -209,12 +213,17 @@ class Geometry:
         measures = self.words
         found: dict[str, Any] = {"self_similarity": measures.extremes(measures.self_similarity)}
         found["mev"] = {reading: measures.extremes(measures.variance[place]) for place, reading in enumerate(READINGS)}
-        found["chosen"] = [
-            measures.one(place, measures.self_similarity)
-            | {"mev": {name: measures.variance[row][:, place].tolist() for row, name in enumerate(READINGS)}}
-            for place in self.chosen
-        ]
+        found["chosen"] = [self._chosen_word(place) for place in self.chosen]
         return found
+
+    def _chosen_word(self, place: int) -> dict[str, Any]:
+        own = self.words
+        tables = {"mev": own.variance, "mev_adjusted": own.variance_adjusted}
+        mev = {
+            name: {reading: values[row][:, place].tolist() for row, reading in enumerate(READINGS)}
+            for name, values in tables.items()
+        }
+        return own.one(place, own.self_similarity) | mev
 
 
 def _layer_of(space: Similarities, layer: int) -> dict[str, Any]:

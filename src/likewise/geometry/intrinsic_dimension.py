@@ -14,6 +14,8 @@ DRAWS = 200
 LEAST_POINTS = 20
 """With fewer distinct points the line through their ratios means nothing."""
 
+SAME = 100
+"""Points that so many roundings of their mean length could make of one are one: a batch's shape moves states too."""
 HELD = 2**20
 """Distances that are held at a time."""
 
@@ -21,8 +23,8 @@ HELD = 2**20
 def two_nn(points: ArrayLike, seed: int = 0, draws: int = DRAWS) -> Interval:
     """The TwoNN dimension (Facco et al. 2017) of points (n, D), with a percentile bootstrap over the ratios.
 
-    Of equal points one is kept. nan where fewer than ``LEAST_POINTS`` distinct points are left, or where each point's
-    two nearest neighbours are equally far (a lattice).
+    Of points that are equal, but for rounding, one is kept. nan where fewer than ``LEAST_POINTS`` distinct points are
+    left, or where each point's two nearest neighbours are equally far (a lattice).
 
     >>> plane = np.random.default_rng(0).random((500, 2)) @ np.eye(2, 10)
     >>> found = two_nn(plane)
@@ -32,10 +34,18 @@ def two_nn(points: ArrayLike, seed: int = 0, draws: int = DRAWS) -> Interval:
     rows = np.asarray(points)
     if rows.ndim != 2:
         raise DataError(f"points (n, D) are needed, got shape {rows.shape}")
+    rounding = np.finfo(rows.dtype).eps if rows.dtype.kind == "f" else 0.0
     rows = distinct_rows(rows).astype(np.float64)
-    if len(rows) < LEAST_POINTS:
-        return Interval(np.nan, np.nan, np.nan)
-    nearest = _two_nearest(rows)
+    same = SAME * rounding * np.sqrt(np.square(rows).sum(1).mean()) if len(rows) else 0.0
+    while True:
+        if len(rows) < LEAST_POINTS:
+            return Interval(np.nan, np.nan, np.nan)
+        nearest, first = _two_nearest(rows)
+        # Of two such points the later one goes; of a whole heap of them some more at each turn.
+        doubled = (nearest[:, 0] < same) & (first < np.arange(len(rows)))
+        if not doubled.any():
+            break
+        rows = rows[~doubled]
     logs = np.log(nearest[:, 1] / nearest[:, 0])
     rng = np.random.default_rng(seed)
     drawn = [_slope(logs[rng.integers(0, len(logs), len(logs))]) for _ in range(draws)]
@@ -57,13 +67,15 @@ def distinct_rows(points: ArrayLike) -> NDArray[np.generic]:
     return np.asarray(rows[list(first.values())])
 
 
-def _two_nearest(points: Array) -> Array:
-    """The distances from each of the distinct points (n, D) to its two nearest others, ascending: (n, 2)."""
+def _two_nearest(points: Array) -> tuple[Array, NDArray[np.int64]]:
+    """The distances from each of the distinct points (n, D) to its two nearest others, ascending, and the nearest:
+    (n, 2) and (n,).
+    """
     n = len(points)
     # Small numbers lose the least when squared distances are taken from products.
     centred = points - points.mean(0)
     squares = np.square(centred).sum(1)
-    distances = np.empty((n, 2))
+    distances, nearest = np.empty((n, 2)), np.empty(n, np.int64)
     step = max(1, HELD // n)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
@@ -74,8 +86,8 @@ def _two_nearest(points: Array) -> Array:
         apart[rows - start, first] = np.inf
         neighbours = points[np.stack([first, apart.argmin(1)], axis=1)]
         # Products only find the neighbours; how far they are is measured on the difference, which does not cancel.
-        distances[rows] = np.linalg.norm(points[rows, None] - neighbours, axis=2)
-    return np.sort(distances, axis=1)
+        distances[rows], nearest[rows] = np.linalg.norm(points[rows, None] - neighbours, axis=2), first
+    return np.sort(distances, axis=1), nearest
 
 
 def _slope(logs: Array) -> float:

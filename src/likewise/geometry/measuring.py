@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_from_moments
-from likewise.errors import DataError
+from likewise.errors import DataError, UsageError
 from likewise.geometry.bands import Band, drawn_means
 from likewise.geometry.census import Plan, census, plan
 from likewise.geometry.cluster_isotropy import cluster_isotropy
@@ -24,15 +24,12 @@ from likewise.geometry.layer_alignment import debiased_cka
 from likewise.geometry.occurrences import OccurrenceStream
 from likewise.geometry.samples import Samples
 from likewise.geometry.settings import USUAL, GeometrySettings
-from likewise.geometry.spectrum import effective_ranks, isoscores
+from likewise.geometry.spectrum import effective_rank, isoscore
 from likewise.geometry.sums import Counts, Moments, PoissonWeights, SentenceBatch, SimilaritySums
 from likewise.geometry.words import require_layers
 from likewise.progress import Progress, Ticker
 
 Array = NDArray[np.float64]
-
-SPECTRUM_DRAWS = 40
-"""An effective rank takes all eigenvalues of a covariance, so there are few draws of it."""
 
 
 def geometry_of(
@@ -49,18 +46,27 @@ def geometry_of(
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> texts = ["We rob a bank.", "A bank lends money.", "The bank of a river.", "A bench by a river."]
     >>> found = geometry_of(encoder, texts, GeometrySettings(min_contexts=2, corrections=False))
-    >>> found.words.words, len(found.raw.baseline.values)
-    (['river', 'a', 'bank'], 7)
+    >>> sorted(found.words.words), len(found.raw.baseline.values)
+    (['a', 'bank', 'river'], 7)
     """
     require_layers(encoder)
+    if isinstance(texts, str):
+        raise UsageError("geometry needs several texts; give a sequence of them, not one string")
+    prompt = encoder.recipe.prompt_for(None) if settings.prompt is None else settings.prompt
+    settings = replace(settings, prompt=prompt)
     read = texts if callable(texts) else (lambda held=list(texts): held)
     counted = census(read(), encoder.tokenizer.folds_case, settings.punctuation, progress)
     if counted.texts < 2:
         raise DataError(f"{name}: geometry compares words of different texts; give at least 2, got {counted.texts}")
     chosen = plan(counted, settings)
-    with tempfile.TemporaryFile() as file:
+    with tempfile.TemporaryFile(buffering=0) as file:
         stream = OccurrenceStream(encoder, read, chosen, settings, counted.texts, file)
         first = _first_round(stream, progress)
+        if not first.counts.occurrences:
+            raise DataError(
+                f"{name}: no word reaches the model before its limit of {encoder.tokenizer.limit} tokens;"
+                " give a shorter prompt or another model"
+            )
         corrected = _second_round(stream, first, progress) if settings.corrections else {}
     facts = {"texts": counted.texts, "repeated": counted.repeated, "occurrences": first.counts.occurrences}
     return _measured(encoder.name, name, facts, first, corrected, progress)
@@ -73,21 +79,30 @@ class _Round:
     plan: Plan
     settings: GeometrySettings
     counts: Counts
-    sums: SimilaritySums
     moments: Moments
     samples: Samples
+    raw: Similarities
+    self_similarity: Array
+    """(L, W)"""
+    contributions: Array
+    """each dimension's part of the baseline: (L, D)"""
 
     @property
     def averaged(self) -> NDArray[np.bool_]:
         """Which words have contexts enough to be part of averages: (W,)."""
-        return self.counts.contexts >= self.settings.min_contexts
+        return _averaged(self.counts, self.settings)
 
-    def similarities(self, sums: SimilaritySums) -> Similarities:
-        """The measures of a space from its sums, with their draws."""
-        baseline, intra = sums.baseline(self.counts), sums.intra_similarity(self.counts)
-        words = sums.self_similarity(self.counts)[:, self.averaged]
-        own = drawn_means(words, self.settings.draws, self.settings.seed)
-        return Similarities(*map(Band.of_draws, (baseline, own, own - baseline, intra, intra - baseline)))
+
+def _averaged(counts: Counts, settings: GeometrySettings) -> NDArray[np.bool_]:
+    return counts.contexts >= settings.min_contexts
+
+
+def _similarities(sums: SimilaritySums, counts: Counts, settings: GeometrySettings) -> Similarities:
+    """The measures of a space from its sums, with their draws."""
+    baseline, intra = sums.baseline(counts), sums.intra_similarity(counts)
+    words = sums.self_similarity(counts)[:, _averaged(counts, settings)]
+    own = drawn_means(words, settings.draws, settings.seed)
+    return Similarities(*map(Band.of_draws, (baseline, own, own - baseline, intra, intra - baseline)))
 
 
 def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
@@ -102,14 +117,16 @@ def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
         sentences = SentenceBatch.of(batch, poisson)
         counts.add(batch, sentences)
         sums.add(batch, batch.vectors, sentences)
-        moments.add(batch.vectors)
+        moments.add(batch.vectors, sentences.sizes)
         samples.add(batch)
-    return _Round(stream.plan, settings, counts, sums, moments, samples)
+    raw = _similarities(sums, counts, settings)
+    found = sums.self_similarity(counts), sums.contributions(counts)
+    return _Round(stream.plan, settings, counts, moments, samples, raw, *found)
 
 
 def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | None) -> dict[str, Similarities]:
     """The similarities after each correction, which is fitted on all words of a layer."""
-    settings, layers = stream.settings, len(first.sums.total)
+    settings, layers = stream.settings, len(first.contributions)
     moments = [first.moments.of(layer) for layer in range(layers)]
     shift = torch.from_numpy(np.stack([mean for mean, _ in moments]))[:, None]
     matrices = {
@@ -124,7 +141,7 @@ def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | 
         centred = batch.vectors - shift.to(batch.vectors)
         for kind, matrix in matrices.items():
             sums[kind].add(batch, _mapped(centred, matrix.to(centred)), sentences)
-    return {kind: first.similarities(each) for kind, each in sums.items()}
+    return {kind: _similarities(each, first.counts, settings) for kind, each in sums.items()}
 
 
 def _mapped(centred: Tensor, matrix: Tensor) -> Tensor:
@@ -143,32 +160,28 @@ def _measured(
     corrected: dict[str, Similarities],
     progress: Progress | None,
 ) -> Geometry:
-    layers, seed = len(first.sums.total), first.settings.seed
+    layers, seed = len(first.contributions), first.settings.seed
     ticker = Ticker(progress, 2 * layers + len(first.plan.sampled), "measures")
     words, variances = _variances(first, ticker)
     points = first.samples.points
-    spectra = []
-    for layer in range(layers):
-        spectra.append(_spectrum(first, layer))
-        ticker.add()
+    scores, ranks = _spectra(first.moments, layers, ticker)
     dimension, clusters = [], []
     for layer in range(layers):
         dimension.append(two_nn(points[layer], seed))
         clusters.append(cluster_isotropy(points[layer], first.samples.sentences, first.settings.clusters, seed))
         ticker.add()
-    contributions = first.sums.contributions(first.counts)
     found = Geometry(
         model=model,
         data=name,
-        facts=facts,
+        facts=facts | {"points": points.shape[1]},
         settings=first.settings,
-        raw=first.similarities(first.sums),
+        raw=first.raw,
         corrected=corrected,
         variances=variances,
-        isoscore=Band.of_spread(np.stack([scores for scores, _ in spectra])),
-        effective_rank=Band.of_spread(np.stack([ranks for _, ranks in spectra])),
+        isoscore=scores,
+        effective_rank=ranks,
         intrinsic_dimension=Band.of_intervals(dimension),
-        shares=contributions / contributions.sum(-1, keepdims=True),
+        shares=first.contributions / first.contributions.sum(-1, keepdims=True),
         alignment=debiased_cka(points),
         clusters=tuple(clusters),
         words=words,
@@ -177,15 +190,17 @@ def _measured(
     return found
 
 
-def _spectrum(first: _Round, layer: int) -> tuple[Array, Array]:
-    """IsoScore and effective rank of a layer, each with its draws: (1 + draws,)."""
-    drawn = first.moments.drawn_blocks(SPECTRUM_DRAWS, first.settings.seed)
-    scores, ranks = [], []
-    for weights in [None, *drawn]:
-        _, covariance = first.moments.of(layer, weights)
-        scores.append(float(isoscores(covariance)))
-        ranks.append(float(effective_ranks(covariance)))
-    return np.array(scores), np.array(ranks)
+def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[Band, Band]:
+    """IsoScore and effective rank of all layers, each block of texts left out once."""
+    left_out = [None, *moments.filled]
+    scores, ranks = (np.empty((layers, len(left_out))) for _ in range(2))
+    for layer in range(layers):
+        for place, block in enumerate(left_out):
+            _, covariance = moments.of(layer, without=block) if len(left_out) > 2 else moments.of(layer)
+            scores[layer, place], ranks[layer, place] = isoscore(covariance), effective_rank(covariance)
+        ticker.add()
+    bands = [Band.of_jackknife(values[:, 0], values[:, 1:]) for values in (scores, ranks)]
+    return bands[0], bands[1]
 
 
 def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
@@ -204,8 +219,8 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
         ticker.add()
     measured, by_chance = np.stack(own, axis=-1), np.stack(chance, axis=-1)
     words = WordMeasures(
-        list(first.plan.words), first.counts.contexts, first.sums.self_similarity(first.counts),
-        first.averaged, measured, measured - by_chance, first.plan.chosen,
+        list(first.plan.words), first.counts.contexts, first.self_similarity, first.averaged,
+        measured, measured - by_chance, first.plan.chosen,
     )  # fmt: skip
     part = first.averaged[: len(own)]
 

@@ -6,14 +6,16 @@ and encode only the rest again.
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import IO
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import Encoder
@@ -53,7 +55,8 @@ class Occurrences:
 class OccurrenceStream:
     """All occurrences of a corpus, in the same order at each round.
 
-    ``texts`` begins to read the corpus anew, ``total`` is the number of its distinct texts, ``file`` is an empty one.
+    ``texts`` begins to read the corpus anew, ``total`` is the number of its distinct texts, ``file`` is empty
+    and unbuffered.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class OccurrenceStream:
         plan: Plan,
         settings: GeometrySettings,
         total: int,
-        file: IO[bytes],
+        file: io.RawIOBase,
     ) -> None:
         self.encoder, self.texts, self.plan, self.settings, self.total = encoder, texts, plan, settings, total
         # Without corrections there is no second round to keep anything for.
@@ -102,14 +105,17 @@ class OccurrenceStream:
             yield _occurrences(batch, [words[place] for place in batch.places])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Word:
     """One occurrence and what the plan says of it."""
 
     span: Span
     number: int | None
+    """which of the measured words it is"""
     row: int | None
+    """of the sample, for this text as a context of the word"""
     point: int | None
+    """row of the random points"""
 
 
 class _Numbers:
@@ -122,16 +128,15 @@ class _Numbers:
 
     def of(self, text: str) -> list[_Word]:
         """The words of the next text."""
-        found, seen = [], set[str]()
+        found: list[_Word] = []
+        rows: dict[int, int | None] = {}
         for span in spans_of_words(text, self.punctuation):
-            word = word_key(text[slice(*span)], self.folds_case)
-            # A word's contexts are sentences: a second occurrence in the same one is no second context.
-            number = None if word in seen else self.plan.number.get(word)
-            seen.add(word)
-            row = None
-            if number is not None:
-                row = self.plan.rows.get((number, self._contexts[number]))
+            number = self.plan.number.get(word_key(text[slice(*span)], self.folds_case))
+            # A word's contexts are texts: a second occurrence in the same one is no second context.
+            if number is not None and number not in rows:
+                rows[number] = self.plan.rows.get((number, self._contexts[number]))
                 self._contexts[number] += 1
+            row = None if number is None else rows[number]
             found.append(_Word(span, number, row, self.plan.points.get(self._occurrences)))
             self._occurrences += 1
         return found
@@ -146,23 +151,34 @@ def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurre
             if places:
                 words.append(word)
                 groups.append((row, places))
-    vectors = averaged_tokens(batch.hidden, groups).cpu()
-    contexts = [place for place, word in enumerate(words) if word.number is not None]
+    contexts = _contexts(words, [row for row, _ in groups])
     return Occurrences(
-        vectors if vectors.dtype == torch.float64 else vectors.float(),
+        averaged_tokens(batch.hidden, groups).cpu(),
         torch.tensor([row for row, _ in groups], dtype=torch.long),
         len(batch.tokens),
         torch.tensor(contexts, dtype=torch.long),
         torch.tensor([words[place].number for place in contexts], dtype=torch.long),
-        [(place, word.row) for place, word in enumerate(words) if word.row is not None],
+        [(place, kept) for place in contexts if (kept := words[place].row) is not None],
         [(place, word.point) for place, word in enumerate(words) if word.point is not None],
     )
 
 
-class _KeptVectors:
-    """Whole windows of occurrences in a temporary file, up to a number of bytes."""
+def _contexts(words: Sequence[_Word], sentences: Sequence[int]) -> list[int]:
+    """The places of the first measured occurrence of each word in each sentence, of those that were not cut off."""
+    first: dict[tuple[int, int], int] = {}
+    for place, (word, sentence) in enumerate(zip(words, sentences, strict=True)):
+        if word.number is not None:
+            first.setdefault((sentence, word.number), place)
+    return list(first.values())
 
-    def __init__(self, file: IO[bytes], limit: int) -> None:
+
+class _KeptVectors:
+    """Whole windows of occurrences in an unbuffered file, up to a number of bytes.
+
+    A buffer would keep what a full disk refuses, and fail again with it at every later step.
+    """
+
+    def __init__(self, file: io.RawIOBase, limit: int) -> None:
         self.limit, self.windows, self.complete = limit, 0, True
         self._file = file
         self._batches: list[Occurrences] = []
@@ -175,7 +191,8 @@ class _KeptVectors:
                 # Half a window is of no use: windows are encoded whole.
                 self.complete = False
                 del self._batches[begun[0] :]
-                self._file.truncate(begun[1])
+                with contextlib.suppress(OSError):
+                    self._file.truncate(begun[1])
             yield batch
         self.windows += self.complete
 
@@ -183,8 +200,11 @@ class _KeptVectors:
         """Whether one more batch could be kept: it may go beyond the limit, or the disk be full."""
         if self._file.tell() + batch.vectors.nbytes > self.limit:
             return False
+        rest = _bytes_of(batch.vectors.contiguous().numpy())
         try:
-            self._file.write(batch.vectors.numpy().tobytes())
+            # An unbuffered file may take less than it is given.
+            while rest:
+                rest = rest[self._file.write(rest) :]
         except OSError:
             return False
         # On the device "meta" a tensor is its shape and its type, and no memory.
@@ -197,5 +217,11 @@ class _KeptVectors:
         for batch in self._batches:
             shape, kind = batch.vectors.shape, np.float64 if batch.vectors.dtype == torch.float64 else np.float32
             values = np.empty(shape, kind)
-            self._file.readinto(values)  # type: ignore[attr-defined]
+            rest = _bytes_of(values)
+            while rest:
+                rest = rest[self._file.readinto(rest) :]
             yield replace(batch, vectors=torch.from_numpy(values))
+
+
+def _bytes_of(values: NDArray[np.floating]) -> memoryview:
+    return memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from likewise.errors import UsageError
@@ -23,14 +24,15 @@ class GeometrySettings:
     """Whether punctuation marks count as words."""
     prompt: str | None = None
     """Put before each text; None is the model's own. Its tokens are no words of the text."""
-    max_words: int = 10_000
+    max_words: int = 5_000
     """Words whose self-similarity is measured; of more, so many are drawn at random."""
     max_contexts: int = 1_000
     """Contexts of a word that its explainable variance is measured on; of more, so many are drawn at random."""
     sample_rows: int = 20_000
     """Contexts in all that explainable variance is measured on, of words drawn at random."""
     sample_points: int = 2_000
-    """Random occurrences for the random baseline of explainable variance, TwoNN, CKA and clusters."""
+    """Random occurrences for TwoNN, CKA, clusters and the random baseline of explainable variance, which has as many
+    as a word has contexts, up to this number."""
     clusters: int = 10
     """Clusters within which isotropy is measured."""
     corrections: bool = True
@@ -43,6 +45,10 @@ class GeometrySettings:
     """Gigabytes of word vectors that may be kept in a temporary file for the second pass; the rest is encoded again."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.words, str):
+            raise UsageError("words are given as a sequence, such as ('bank',)")
+        if not math.isfinite(self.disk):
+            raise UsageError(f"disk takes a number of gigabytes, not {self.disk}")
         if "" in self.words:
             raise UsageError("a word to draw is empty; give words as beverage,go,school")
         least = {"min_contexts": 2, "max_words": 1, "max_contexts": 2, "sample_rows": 2, "sample_points": 2}

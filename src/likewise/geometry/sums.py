@@ -20,7 +20,7 @@ from likewise.geometry.occurrences import Occurrences
 Array = NDArray[np.float64]
 
 BLOCKS = 10
-"""Second moments are summed in so many blocks of sentences, which the bootstrap of spectra draws from."""
+"""Second moments are summed in so many blocks of sentences, each of which the jackknife of spectra leaves out once."""
 
 
 FLUSHED_BATCHES = 64
@@ -172,31 +172,47 @@ class Moments:
     """Means and covariances of all words in each layer, in blocks of sentences."""
 
     def __init__(self, layers: int, width: int, dtype: torch.dtype) -> None:
-        self._counts = np.zeros(BLOCKS)
+        self._counts = torch.zeros(BLOCKS, dtype=torch.float64)
         self._sums = torch.zeros(BLOCKS, layers, width, dtype=torch.float64)
         self._squares = torch.zeros(BLOCKS, layers, width, width, dtype=dtype)
+        self._origin: Tensor | None = None
         self._next = 0
 
-    def add(self, vectors: Tensor) -> None:
-        """Add the vectors (L, N, D) of a batch's words."""
-        block = self._next % BLOCKS
+    def add(self, vectors: Tensor, sizes: Tensor) -> None:
+        """Add the vectors (L, N, D) of a batch's words, sentence by sentence of so many words (S,)."""
+        if not vectors.shape[1]:
+            return
+        if self._origin is None:
+            # Counted from one of the words, the mean is small, and little is lost when its square is taken away.
+            self._origin = vectors[:, :1].clone()
+        shifted, start = vectors - self._origin, 0
+        # A batch holds sentences of one length, so each block gets a part of it.
+        for place, part in enumerate(torch.tensor_split(sizes, BLOCKS)):
+            end = start + int(part.sum())
+            if end > start:
+                self._add_block((self._next + place) % BLOCKS, shifted[:, start:end])
+            start = end
         self._next += 1
-        self._counts[block] += vectors.shape[1]
-        self._sums[block] += vectors.sum(1)
-        self._squares[block].baddbmm_(vectors.transpose(1, 2), vectors)
 
-    def of(self, layer: int, weights: Array | None = None) -> tuple[Array, Array]:
-        """The mean (D,) and the covariance (D, D), over n, of a layer; weights (BLOCKS,) draw blocks again."""
-        times = torch.ones(BLOCKS, dtype=torch.float64) if weights is None else torch.from_numpy(weights)
-        count = float(times @ torch.from_numpy(self._counts))
-        mean = times @ self._sums[:, layer] / count
-        square = torch.einsum("b,bde->de", times, self._squares[:, layer].double()) / count
-        return mean.numpy(), (square - mean[:, None] * mean).numpy()
+    def _add_block(self, block: int, shifted: Tensor) -> None:
+        self._counts[block] += shifted.shape[1]
+        self._sums[block] += shifted.sum(1)
+        self._squares[block].baddbmm_(shifted.transpose(1, 2), shifted)
 
-    def drawn_blocks(self, draws: int, seed: int) -> Array:
-        """Poisson weights of the blocks, without draws that hold no word: (draws, BLOCKS)."""
-        weights = np.random.default_rng(seed).poisson(1.0, (draws, BLOCKS)).astype(np.float64)
-        return weights[weights @ self._counts > 1]
+    def of(self, layer: int, without: int | None = None) -> tuple[Array, Array]:
+        """The mean (D,) and the covariance (D, D), over n, of a layer, of all blocks or all but one."""
+        assert self._origin is not None
+        kept = [block for block in range(BLOCKS) if block != without]
+        count = float(self._counts[kept].sum())
+        mean = self._sums[kept, layer].sum(0) / count
+        square = self._squares[kept, layer].sum(0, dtype=torch.float64) / count
+        covariance = square - mean[:, None] * mean
+        return (mean + self._origin[layer, 0].double()).numpy(), covariance.numpy()
+
+    @property
+    def filled(self) -> list[int]:
+        """The blocks that have words."""
+        return torch.nonzero(self._counts)[:, 0].tolist()
 
 
 def _positive(lengths: Tensor) -> Tensor:

@@ -41,13 +41,15 @@ def tokens_of_spans(tokens: TokenizedText, spans: Sequence[Span]) -> list[Places
 
 
 def averaged_tokens(hidden: Tensor, groups: Sequence[tuple[int, Places]]) -> Tensor:
-    """The mean states of groups of tokens, each (row, places): hidden (L, B, T, D) -> (L, N, D)."""
+    """The mean states of groups of tokens, each (row, places): hidden (L, B, T, D) -> (L, N, D), float32 or wider."""
     layers, rows, length, width = hidden.shape
     flat = hidden.reshape(layers, rows * length, width)
     found = flat[:, torch.tensor([row * length + places[0] for row, places in groups], dtype=torch.long)]
+    if found.dtype not in (torch.float32, torch.float64):
+        found = found.float()  # sums of half precision overflow
     # Most words are one token: only the others are summed, a token more at each step.
     longer = [(which, row * length, places) for which, (row, places) in enumerate(groups) if len(places) > 1]
-    sizes = torch.tensor([len(places) for _, _, places in longer], dtype=hidden.dtype, device=hidden.device)
+    sizes = torch.tensor([len(places) for _, _, places in longer], dtype=found.dtype, device=hidden.device)
     whole = [which for which, _, _ in longer]
     step = 1
     while longer:

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from likewise.drawing.html import page, paragraph, section, table
 from likewise.drawing.inline_svg import inline_svg
 from likewise.geometry.bands import Band
 from likewise.geometry.explained_variance import READINGS
-from likewise.geometry.geometry import Geometry
+from likewise.geometry.geometry import Geometry, mean_over_layers
 from likewise.reports.folder import Results, Table, write_results
 from likewise.studies.geometry import GeometryTable
 
@@ -45,7 +47,8 @@ def _write_page(found: GeometryTable, figures: Mapping[str, Any], run: Mapping[s
         if name in figures
     ]
     facts = [paragraph(_facts(one)) for one in found.results]
-    words = [section(f"Words: {one.short_name}", _word_tables(one)) for one in found.results]
+    named = zip(found.names, found.results, strict=True)
+    words = [section(f"Words: {name}", _word_tables(one)) for name, one in named]
     numbers = section("Numbers", [found._repr_html_()])
     parts = [*facts, paragraph(str(run.get("command", "")), note=True), *drawn, *words, numbers]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +62,7 @@ def _facts(one: Geometry) -> str:
         f"{one.model}: {one.facts['texts']} different texts ({one.facts['repeated']} repeated ones left out) with"
         f" {one.facts['occurrences']} words. Averages over {averaged} words that stand in {one.settings.min_contexts}"
         f" texts or more; MEV over {one.variances.words} of them, at most {one.settings.max_contexts} contexts each;"
-        f" {one.settings.sample_points} random words for TwoNN, CKA and clusters."
+        f" {one.facts['points']} random words for TwoNN, CKA and clusters."
     )
 
 
@@ -75,7 +78,7 @@ def _word_tables(one: Geometry) -> Iterator[str]:
 
 
 def _word(one: Mapping[str, Any]) -> tuple[str, int, float]:
-    return one["word"], one["n"], float(sum(one["values"]) / len(one["values"]))
+    return one["word"], one["n"], float(mean_over_layers(np.array(one["values"])[:, None])[0])
 
 
 def write_geometry(found: GeometryTable, run: Mapping[str, Any], folder: Path) -> Path:
@@ -91,12 +94,12 @@ def _layers(found: GeometryTable) -> Table:
     """One row per model, space, layer and measure."""
     rows: list[tuple[object, ...]] = []
     for one in found.results:
-        spaces: dict[str, Mapping[str, Band]] = {"raw": one.bands}
-        spaces["raw"] = one.bands | {
+        mev = {
             f"mev_{kind}_{reading}": band
             for kind, bands in (("baseline", one.variances.random), ("adjusted", one.variances.adjusted))
             for reading, band in bands.items()
         }
+        spaces: dict[str, Mapping[str, Band]] = {"raw": one.bands | mev}
         spaces |= {kind: vars(space) for kind, space in one.corrected.items()}
         rows += [
             (one.model, space, layer, name, float(band.values[layer]), *band.ends(layer))

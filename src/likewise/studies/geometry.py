@@ -8,6 +8,7 @@ from typing import Any
 
 from likewise.data import SkippedRows
 from likewise.drawing.html import table
+from likewise.drawing.text import told_apart
 from likewise.encoder import Encoder
 from likewise.geometry.figures import alignment_figure, corrected_figure, measures_figure, words_figure
 from likewise.geometry.geometry import HEADER, Geometry
@@ -24,13 +25,19 @@ class GeometryTable:
     results: tuple[Geometry, ...]
     skipped: int = 0
 
+    @property
+    def names(self) -> list[str]:
+        """Short names that tell the models apart."""
+        return told_apart([one.model for one in self.results])
+
     def to_json(self) -> dict[str, Any]:
         """A single result as itself, several under ``models``."""
         found = [one.to_json() | {"skipped": self.skipped} for one in self.results]
         return found[0] if len(found) == 1 else {"models": found}
 
     def _repr_html_(self) -> str:
-        return table(HEADER, [row for one in self.results for row in one.rows])
+        rows = [(name, *row) for name, one in zip(self.names, self.results, strict=True) for row in one.rows]
+        return table(("model", *HEADER), rows)
 
     def plot(self) -> Any:
         """Every measure over the layers, a line for each model; returns the first panel's Axes."""

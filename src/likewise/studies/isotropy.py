@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from likewise.data import GUESSED, Columns, ScoredPair, read_scored_pairs
 from likewise.drawing.dots import Dots, dot_panels
 from likewise.drawing.html import paragraph, section, table
+from likewise.drawing.text import told_apart
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import Vectors
 from likewise.encoder.postprocessing import PostProcessing, fit_from_moments, fit_postprocessing
@@ -247,11 +248,10 @@ class IsotropyTable:
     def _dots(self, names: Sequence[str], measure: Callable[[CorrectedVectors], float | Interval]) -> dict[str, Dots]:
         """Each model's values in the order of the names; nan where a model has no such setting."""
         drawn: dict[str, Dots] = {}
-        for place, result in enumerate(self.results):
+        for model, result in zip(told_apart([one.model for one in self.results]), self.results, strict=True):
             found = {one.name: measure(one) for one in result.settings}
             ends = [_ends(found.get(name, np.nan)) for name in names]
-            name = PurePath(result.model).name
-            drawn[f"{name} ({place + 1})" if name in drawn else name] = tuple(map(list, zip(*ends, strict=True)))  # type: ignore[assignment]
+            drawn[model] = tuple(map(list, zip(*ends, strict=True)))  # type: ignore[assignment]
         return drawn
 
     def _repr_html_(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from likewise.data import GUESSED, Columns, SenseExample, read_senses
 from likewise.drawing.curves import Panel, curve_panels
 from likewise.drawing.html import paragraph, section, table
+from likewise.drawing.text import told_apart
 from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
 from likewise.encoder.device import steady_memory
@@ -223,7 +224,8 @@ class SenseTable:
 
     def plot(self) -> Any:
         """A panel per model on common axes; returns the first."""
-        panels = [(f"{PurePath(one.model).name}: {one.data}, n = {one.geometry.n}", one.panel) for one in self.results]
+        named = zip(told_apart([one.model for one in self.results]), self.results, strict=True)
+        panels = [(f"{name}: {one.data}, n = {one.geometry.n}", one.panel) for name, one in named]
         notes = [
             "Cosine: mean over pairs of occurrences of a word. All curves average over words.",
             f"Right: {self.results[0].way}.",
