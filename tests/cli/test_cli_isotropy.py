@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,9 @@ def test_how_vectors_are_read(run_tiny: Any) -> None:
     assert first("--truncate-dim", "8")["settings"][0]["dim"] == 8
 
 
-def test_several_models_in_one_document(run_tiny: Any, tiny_folder: Path) -> None:
-    answer = run_tiny("isotropy", "sample/pairs", "--json", "--model", tiny_folder)
+def test_several_models_in_one_document(run_tiny: Any, tiny_folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(tiny_folder, tmp_path / "other")
+    answer = run_tiny("isotropy", "sample/pairs", "--json", "--model", other)
     assert len(json.loads(answer.out)["results"]) == 2
 
 

@@ -88,7 +88,7 @@ def both(tiny_folder: Path, tmp_path: Path) -> tuple[object, ...]:
 def test_several_models(run: Any, both: tuple[object, ...], layers: Layers, tmp_path: Path) -> None:
     targets = ("--plot", tmp_path / "a.svg", "--html", tmp_path / "a.html")
     answer = run("layers", "--word", "bank", *BANKS, *both, *targets, "--json")
-    found = json.loads(answer.out)["models"]
+    found = json.loads(answer.out)["results"]
     assert [(one["model"], len(one["layers"])) for one in found] == [(str(both[1]), 3), (str(both[3]), 15)]
     assert found[0] == layers("--word", "bank", *BANKS)
     assert all(str(model) in (tmp_path / "a.html").read_text() for model in both[1::2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def test_tables(run_tiny: Any, files: tuple[Path, Path]) -> None:
 
 def test_folder_and_figure(run_tiny: Any, files: tuple[Path, Path], tiny_folder: Path, tmp_path: Path) -> None:
     out, plot = tmp_path / "out", tmp_path / "figure.svg"
-    answer = run_tiny("senses", files[0], "--out", out, "--plot", plot, "--model", tiny_folder)
+    other = shutil.copytree(tiny_folder, tmp_path / "other")
+    answer = run_tiny("senses", files[0], "--out", out, "--plot", plot, "--model", other)
     assert answer.code == 0 and f"wrote {out}" in answer.err and plot.stat().st_size > 1000
     names = {"run.json", "layers.csv", "words.csv", "senses.png", "senses.svg", "senses.html"}
     assert {path.name for path in out.iterdir()} == names

@@ -182,10 +182,10 @@ class TestMeasuresAreDoubleLoops:
         self, encoder: Encoder, found: Geometry, layer: int
     ) -> None:
         plain = Plain(encoder, TEXTS, layer)
-        rng = [np.random.default_rng(SETTINGS.seed) for _ in plain.contexts()]
+        contexts = plain.contexts()
         drawn = [
-            one.choice(len(plain.words), len(rows), replace=False)
-            for one, rows in zip(rng, plain.contexts().values(), strict=True)
+            np.random.default_rng((SETTINGS.seed, which)).choice(len(plain.words), len(contexts[word]), replace=False)
+            for which, word in enumerate(found.words.words)
         ]
         means = np.mean([mev(plain.vectors[places]) for places in drawn], axis=0)
         values = found.to_json()["layers"][layer]
@@ -196,7 +196,8 @@ class TestMeasuresAreDoubleLoops:
     def test_rogue_dimensions(self, encoder: Encoder, found: Geometry, layer: int) -> None:
         plain = Plain(encoder, TEXTS, layer)
         parts = np.array([plain.contribution(dimension) for dimension in range(found.shares.shape[1])])
-        assert found.shares[layer] == pytest.approx(parts / parts.sum(), rel=1e-8, abs=1e-10)
+        baseline = found.raw.baseline.values[layer]
+        assert found.shares[layer] * baseline == pytest.approx(parts, abs=1e-10)
         first = found.to_json()["layers"][layer]["rogue"]["dimensions"][0]["dimension"]
         assert first == int(np.argmax(parts / parts.sum()))
 
@@ -217,14 +218,15 @@ class TestSampledMeasuresSeeTheSample:
         rows = Plain(encoder, TEXTS, 2).vectors
         singular = np.linalg.svd(rows - rows.mean(0), compute_uv=False)
         shares = singular[singular > 1e-9] / singular.sum()
+        # An empty direction's variance of 1e-16 is a singular value of 1e-8: squares cannot do better.
         assert found.effective_rank.values[2] == pytest.approx(np.exp(-(shares * np.log(shares)).sum()), rel=1e-7)
 
     def test_intrinsic_dimension_and_clusters(self, encoder: Encoder, found: Geometry) -> None:
         plain = Plain(encoder, TEXTS, 2)
-        assert found.intrinsic_dimension.values[2] == pytest.approx(two_nn(plain.vectors).value, rel=1e-7)
+        assert found.intrinsic_dimension.values[2] == pytest.approx(two_nn(plain.vectors).value, rel=1e-10)
         sentences = [sentence for sentence, _, _ in plain.words]
         clusters = cluster_isotropy(plain.vectors, sentences, SETTINGS.clusters, SETTINGS.seed)
-        assert found.clusters[2].baseline == pytest.approx(clusters.baseline, abs=1e-10)
+        assert vars(found.clusters[2]) == pytest.approx(vars(clusters), abs=1e-10)
 
     def test_alignment(self, encoder: Encoder, found: Geometry) -> None:
         states = np.stack([Plain(encoder, TEXTS, layer).vectors for layer in range(4)])
@@ -338,6 +340,30 @@ class TestStream:
 
     def test_the_same_seed_gives_the_same_numbers(self, encoder: Encoder, found: Geometry) -> None:
         assert geometry_of(encoder, TEXTS, SETTINGS).to_json() == found.to_json()
+
+
+class TestLimitsOfTheSample:
+    LIMITS = GeometrySettings(min_contexts=3, max_contexts=3, sample_rows=7, max_words=4, sample_points=6, draws=5)
+
+    def test_the_plan_keeps_to_them(self) -> None:
+        found = plan(census(TEXTS, folds_case=True), self.LIMITS)
+        assert len(found.words) == 4 and found.sampled == 2 and len(found.points) == 6
+        assert found.starts.tolist() == [0, 3, 6] and sorted(found.rows.values()) == list(range(6))
+        assert {word for word, _ in found.rows} == {0, 1}
+
+    def test_chosen_words_are_sampled_whatever_the_limits(self) -> None:
+        settings = replace(self.LIMITS, words=("bank", "the", "old"), sample_rows=2)
+        found = plan(census(TEXTS, folds_case=True), settings)
+        assert found.words[:3] == ["bank", "the", "old"] and found.sampled == 3
+
+    def test_variance_is_of_exactly_the_planned_contexts(self, encoder: Encoder) -> None:
+        found, drawn = geometry_of(encoder, TEXTS, self.LIMITS), plan(census(TEXTS, folds_case=True), self.LIMITS)
+        plain = Plain(encoder, TEXTS, 1).contexts()
+        for which, word in enumerate(drawn.words[: drawn.sampled]):
+            contexts = sorted(context for number, context in drawn.rows if number == which)
+            expected = mev(np.stack([plain[word][context] for context in contexts]))
+            assert found.words.variance[:, 1, which] == pytest.approx(expected, abs=1e-10)
+        assert found.facts["points"] == 6 and found.variances.words == 2
 
 
 class TestInputs:

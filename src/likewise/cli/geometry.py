@@ -13,7 +13,7 @@ from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import MODEL_HELP, FileSettings, Json, RunSettings, with_settings
 
 if TYPE_CHECKING:
-    from likewise.encoder import Encoder
+    from likewise.geometry.bands import Band
     from likewise.geometry.geometry import Geometry, Similarities
     from likewise.studies.geometry import GeometryTable
 
@@ -48,7 +48,8 @@ def geometry(
     """Anisotropy, self-similarity, intra-sentence similarity, explainable variance and what else layers show of words.
 
     Each distinct text counts once. A word's vector is the average of its tokens; special tokens and punctuation are no
-    words. Every layer's values come with 95 % intervals.
+    words. Values have 95 % intervals, but for rogue dimensions, clusters and CKA. MEV is the maximum explainable
+    variance: the share of the first component of a word's vectors, in three readings, beside that of random words.
     """
     from likewise.drawing.axes import check_format, save_figure
     from likewise.geometry.settings import GeometrySettings
@@ -60,18 +61,15 @@ def geometry(
         if path is not None:
             check_format(path)
     settings = GeometrySettings(
-        tuple(word.strip() for word in words.split(",")) if words is not None else (),
-        min_contexts, punctuation, prompt, max_words, max_contexts, sample_rows, sample_points, clusters,
-        corrections, draws, seed, disk,
+        words=tuple(word.strip() for word in words.split(",")) if words is not None else (),
+        min_contexts=min_contexts, punctuation=punctuation, prompt=prompt, corrections=corrections,
+        max_words=max_words, max_contexts=max_contexts, sample_rows=sample_rows, sample_points=sample_points,
+        clusters=clusters, draws=draws, disk=disk, seed=seed,
     )  # fmt: skip
     source = CorpusSource(tuple(files), how.columns(), how.data_dir, how.skip_bad, limit)
-
-    def load(name: str) -> Encoder:
-        return run.load(name)
-
     began = time.time()
     with progress_bar() as progress:
-        found = compare_geometry(source, model, settings, load, progress)
+        found = compare_geometry(source, model, settings, run.load, progress)
     if found.skipped:
         notice(f"{source.name}: bad rows skipped: {found.skipped}")
     if plot is not None:
@@ -90,27 +88,28 @@ def _show(found: GeometryTable) -> None:
 
 
 def _show_layers(one: Geometry) -> None:
-    from likewise.geometry.explained_variance import READINGS
-
     facts = one.facts
     title = (
         f"{one.model}: {one.data}\n{facts['texts']} texts ({facts['repeated']} repeated ones left out),"
         f" {facts['occurrences']} words; averages over {int(one.words.averaged.sum())} words in"
-        f" {one.settings.min_contexts} texts or more, MEV over {one.variances.words} of them"
+        f" {one.settings.min_contexts} texts or more; 95 % intervals below"
     )
     names = ("baseline", "self_similarity", "self_similarity_adjusted", "intra_similarity", "intra_similarity_adjusted")
-    header = ("layer", "baseline", "self-sim.", "adjusted", "intra-sim.", "adjusted", *(f"MEV {r}" for r in READINGS))
-    rows = []
-    for layer in range(one.layers):
-        cells = [_cell(one.bands[name].values[layer], one.bands[name].ends(layer)) for name in names]
-        cells += [_cell(band.values[layer], band.ends(layer)) for band in one.variances.own.values()]
-        rows.append((layer, *cells))
-    show_table(header, rows, title)
+    rows = [(layer, *(_cell(one.bands[name], layer) for name in names)) for layer in range(one.layers)]
+    show_table(("layer", "baseline", "self-sim.", "- baseline", "intra-sim.", "- baseline"), rows, title)
+    own, random = one.variances.own, one.variances.random
+    header = ("layer", *(name for reading in own for name in (f"MEV {reading}", "random")))
+    rows = [
+        (layer, *(_cell(bands[reading], layer) for reading in own for bands in (own, random)))
+        for layer in range(one.layers)
+    ]
+    show_table(header, rows, f"maximum explainable variance over {one.variances.words} words, and of random words")
     _show_isotropy(one)
 
 
-def _cell(value: float, ends: list[float]) -> str:
-    return f"{value:.3f}\n{ends[0]:.3f} to {ends[1]:.3f}"
+def _cell(band: Band, layer: int) -> str:
+    low, high = band.ends(layer)
+    return f"{band.values[layer]:.3f}\n{low:.3f} {high:.3f}"
 
 
 def _show_isotropy(one: Geometry) -> None:
@@ -152,7 +151,7 @@ def _show_words(one: Geometry) -> None:
         for name, ends in tables.items()
         for end, words in ends.items()
     ]
-    show_table(("words, mean over layers", "", "(contexts)"), rows)
+    show_table(("mean over layers", "end", "words (number of texts)"), rows)
     if listed["chosen"]:
         header = ("word", "contexts", "", *map(str, range(one.layers)))
         numbers = [

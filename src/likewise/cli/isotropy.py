@@ -85,7 +85,7 @@ def isotropy(
         if one.caution:
             notice(f"{one.model}: {one.caution}")
     if plot is not None:
-        save_figure(found.plot(), plot)
+        notice(f"wrote {save_figure(found.plot(), plot)}")
     if out is not None:
         facts = run_facts(began) | {"options": vars(options), "reading": vars(reading), "run": vars(run)}
         notice(f"wrote {write_isotropy(found, facts, out)}")

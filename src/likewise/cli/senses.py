@@ -62,7 +62,7 @@ def senses(
         found = compare_senses(task, model, by, load, progress)
     _tell(found)
     if plot is not None:
-        save_figure(found.plot(), plot)
+        notice(f"wrote {save_figure(found.plot(), plot)}")
     if out is not None:
         facts = run_facts(began) | {"limit": limit, "words": wanted, "run": vars(run)}
         notice(f"wrote {write_senses(found, facts, out)}")
@@ -73,6 +73,8 @@ def _tell(found: SenseTable) -> None:
     first = found.results[0]
     if first.skipped:
         notice(f"{first.data}: bad rows skipped: {first.skipped}")
+    if first.repeated:
+        notice(f"{first.data}: left out, since their text has the word already: {first.repeated}")
     if first.misspelt:
         notice(
             f"{first.data}: words whose index leads to another word: {first.misspelt}; does word_index count from 0?"

@@ -89,8 +89,8 @@ class Plan:
     """how many of the first ones were asked for by name"""
     number: dict[str, int]
     """the place of each in ``words``"""
-    sampled: Sequence[int]
-    """the numbers of the words whose explainable variance is measured"""
+    sampled: int
+    """how many of the first ones have their explainable variance measured"""
     rows: dict[tuple[int, int], int]
     """(word, which of its contexts) -> row of the sample"""
     starts: np.ndarray
@@ -131,7 +131,7 @@ def plan(found: Census, settings: GeometrySettings) -> Plan:
     points = _some(for_points, found.occurrences, settings.sample_points)
     number = {word: which for which, word in enumerate(words)}
     places = {int(one): row for row, one in enumerate(points)}
-    return Plan(words, len(chosen), number, range(count), rows, starts, places)
+    return Plan(words, len(chosen), number, count, rows, starts, places)
 
 
 def _chosen(found: Census, settings: GeometrySettings) -> list[str]:

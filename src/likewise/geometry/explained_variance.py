@@ -55,7 +55,7 @@ def explained_variances(vectors: ArrayLike) -> Array:
     return np.stack(shares)
 
 
-def random_explained_variances(pool: ArrayLike, n: int, seed: int) -> Array:
+def random_explained_variances(pool: ArrayLike, n: int, seed: int | tuple[int, ...]) -> Array:
     """``explained_variances`` of n distinct random rows of a pool (L, R, D), the same rows in all layers: (3, L).
 
     >>> random_explained_variances(np.random.default_rng(0).normal(size=(2, 100, 5)), n=10, seed=0).shape

@@ -73,6 +73,11 @@ class Variances:
     words: int
     """how many words the averages are over: sampled, and in texts enough"""
 
+    @property
+    def by_name(self) -> dict[str, Mapping[str, Band]]:
+        """The three of them by their names in JSON."""
+        return {"mev": self.own, "mev_baseline": self.random, "mev_adjusted": self.adjusted}
+
 
 @dataclass(frozen=True, eq=False)
 class WordMeasures:
@@ -151,11 +156,9 @@ class Geometry:
 
     @property
     def bands(self) -> dict[str, Band]:
-        """Every measure that has an interval, by its name in JSON."""
-        similar = dict(vars(self.raw))
-        variances = {f"mev_{reading}": band for reading, band in self.variances.own.items()}
+        """Every measure with one value and one interval a layer, by its name in JSON."""
         others = ("isoscore", "effective_rank", "intrinsic_dimension")
-        return similar | variances | {name: getattr(self, name) for name in others}
+        return dict(vars(self.raw)) | {name: getattr(self, name) for name in others}
 
     @property
     def rows(self) -> list[tuple[object, ...]]:
@@ -190,23 +193,18 @@ class Geometry:
 
     def _layer(self, layer: int) -> dict[str, Any]:
         rogue, clusters = self.rogue(layer), self.clusters[layer]
-        plain = {name: float(band.values[layer]) for name, band in self.bands.items() if not name.startswith("mev_")}
-        mev = {
-            name: {reading: float(band.values[layer]) for reading, band in bands.items()}
-            for name, bands in (
-                ("mev", self.variances.own),
-                ("mev_baseline", self.variances.random),
-                ("mev_adjusted", self.variances.adjusted),
-            )
-        }
+        plain = {name: float(band.values[layer]) for name, band in self.bands.items()}
+        mev = self.variances.by_name
         top = [share for _, share in rogue]
         named = [{"dimension": place, "share": share} for place, share in rogue]
         return {
-            "layer": layer, **plain, **mev,
+            "layer": layer, **plain,
+            **{name: {each: float(band.values[layer]) for each, band in bands.items()} for name, bands in mev.items()},
             "rogue": {"top1": top[0], "top3": float(sum(top)), "dimensions": named},
             "clusters": vars(clusters),
             "corrected": {kind: _layer_of(each, layer) for kind, each in self.corrected.items()},
-            "intervals": {name: band.ends(layer) for name, band in self.bands.items()},
+            "intervals": {name: self.bands[name].ends(layer) for name in plain}
+            | {name: {each: band.ends(layer) for each, band in bands.items()} for name, bands in mev.items()},
         }  # fmt: skip
 
     def _words(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from likewise.geometry.layer_alignment import debiased_cka
 from likewise.geometry.occurrences import OccurrenceStream
 from likewise.geometry.samples import Samples
 from likewise.geometry.settings import USUAL, GeometrySettings
-from likewise.geometry.spectrum import effective_rank, isoscore
+from likewise.geometry.spectrum import effective_ranks, isoscores
 from likewise.geometry.sums import Counts, Moments, PoissonWeights, SentenceBatch, SimilaritySums
 from likewise.geometry.words import require_layers
 from likewise.progress import Progress, Ticker
@@ -111,7 +111,7 @@ def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
     dtype = torch.float64 if views.dtype == torch.float64 else torch.float32
     counts = Counts(settings.draws, len(stream.plan.words))
     sums = SimilaritySums(*shape, settings.draws, len(stream.plan.words))
-    moments, samples = Moments(*shape, dtype), Samples(stream.plan, *shape, dtype)
+    moments, samples = Moments(*shape), Samples(stream.plan, *shape, dtype)
     poisson = PoissonWeights(settings.draws, settings.seed)
     for batch in stream.batches("texts", progress):
         sentences = SentenceBatch.of(batch, poisson)
@@ -129,27 +129,37 @@ def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | 
     settings, layers = stream.settings, len(first.contributions)
     moments = [first.moments.of(layer) for layer in range(layers)]
     shift = torch.from_numpy(np.stack([mean for mean, _ in moments]))[:, None]
-    matrices = {
-        kind: torch.from_numpy(np.stack([fit_from_moments(kind, *one).matrix for one in moments]))
-        for kind in POSTPROCESSORS
-    }
+    maps = {kind: _LayerMaps.of([fit_from_moments(kind, *one).matrix for one in moments]) for kind in POSTPROCESSORS}
     words = len(stream.plan.words)
-    sums = {kind: SimilaritySums(layers, shift.shape[-1], settings.draws, words) for kind in matrices}
+    sums = {kind: SimilaritySums(layers, shift.shape[-1], settings.draws, words) for kind in maps}
     poisson = PoissonWeights(settings.draws, settings.seed)
     for batch in stream.batches("texts, corrected", progress):
         sentences = SentenceBatch.of(batch, poisson)
         centred = batch.vectors - shift.to(batch.vectors)
-        for kind, matrix in matrices.items():
-            sums[kind].add(batch, _mapped(centred, matrix.to(centred)), sentences)
+        for kind, mapped in maps.items():
+            sums[kind].add(batch, mapped(centred), sentences)
     return {kind: _similarities(each, first.counts, settings) for kind, each in sums.items()}
 
 
-def _mapped(centred: Tensor, matrix: Tensor) -> Tensor:
-    """centred (L, N, D) @ matrix (L, D, D), without a product where the matrix has a diagonal alone."""
-    diagonal = torch.diagonal(matrix, dim1=1, dim2=2)
-    if torch.equal(matrix, torch.diag_embed(diagonal)):
-        return centred * diagonal[:, None]
-    return centred @ matrix
+@dataclass(frozen=True, eq=False)
+class _LayerMaps:
+    """A linear map of each layer: matrices (L, D, D), or only their diagonals (L, D)."""
+
+    matrices: Tensor | None
+    diagonals: Tensor
+
+    @classmethod
+    def of(cls, matrices: Sequence[Array]) -> _LayerMaps:
+        """From the matrix (D, D) of each layer."""
+        stacked = torch.from_numpy(np.stack(matrices))
+        diagonals = torch.diagonal(stacked, dim1=1, dim2=2)
+        return cls(None if torch.equal(stacked, torch.diag_embed(diagonals)) else stacked, diagonals)
+
+    def __call__(self, centred: Tensor) -> Tensor:
+        """(L, N, D) -> (L, N, D), without a product where a diagonal is all."""
+        if self.matrices is None:
+            return centred * self.diagonals.to(centred)[:, None]
+        return centred @ self.matrices.to(centred)
 
 
 def _measured(
@@ -161,7 +171,7 @@ def _measured(
     progress: Progress | None,
 ) -> Geometry:
     layers, seed = len(first.contributions), first.settings.seed
-    ticker = Ticker(progress, 2 * layers + len(first.plan.sampled), "measures")
+    ticker = Ticker(progress, 2 * layers + first.plan.sampled, "measures")
     words, variances = _variances(first, ticker)
     points = first.samples.points
     scores, ranks = _spectra(first.moments, layers, ticker)
@@ -192,12 +202,12 @@ def _measured(
 
 def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[Band, Band]:
     """IsoScore and effective rank of all layers, each block of texts left out once."""
-    left_out = [None, *moments.filled]
+    filled = moments.filled
+    left_out = [None, *(filled if len(filled) > 1 else [])]
     scores, ranks = (np.empty((layers, len(left_out))) for _ in range(2))
     for layer in range(layers):
-        for place, block in enumerate(left_out):
-            _, covariance = moments.of(layer, without=block) if len(left_out) > 2 else moments.of(layer)
-            scores[layer, place], ranks[layer, place] = isoscore(covariance), effective_rank(covariance)
+        covariances = np.stack([moments.of(layer, without=block)[1] for block in left_out])
+        scores[layer], ranks[layer] = isoscores(covariances), effective_ranks(covariances)
         ticker.add()
     bands = [Band.of_jackknife(values[:, 0], values[:, 1:]) for values in (scores, ranks)]
     return bands[0], bands[1]
@@ -206,16 +216,14 @@ def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[Band, Band]
 def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
     """Explainable variance of the sampled words, and of as many random occurrences as each has contexts."""
     points, settings = first.samples.points, first.settings
-    random: dict[int, Array] = {}
     own, chance = [], []
-    for which in first.plan.sampled:
+    for which in range(first.plan.sampled):
         vectors = first.samples.contexts(which)
         n = vectors.shape[1]
         own.append(explained_variances(vectors) if n > 1 else np.full((len(READINGS), len(vectors)), np.nan))
+        # Drawn for each word anew: five random words are so different from the next five that all must count.
         count = min(max(n, 1), points.shape[1])
-        if count not in random:
-            random[count] = random_explained_variances(points, count, settings.seed)
-        chance.append(random[count])
+        chance.append(random_explained_variances(points, count, (settings.seed, which)))
         ticker.add()
     measured, by_chance = np.stack(own, axis=-1), np.stack(chance, axis=-1)
     words = WordMeasures(

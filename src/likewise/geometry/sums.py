@@ -171,10 +171,10 @@ class FlushedSums:
 class Moments:
     """Means and covariances of all words in each layer, in blocks of sentences."""
 
-    def __init__(self, layers: int, width: int, dtype: torch.dtype) -> None:
+    def __init__(self, layers: int, width: int) -> None:
         self._counts = torch.zeros(BLOCKS, dtype=torch.float64)
         self._sums = torch.zeros(BLOCKS, layers, width, dtype=torch.float64)
-        self._squares = torch.zeros(BLOCKS, layers, width, width, dtype=dtype)
+        self._squares = torch.zeros(BLOCKS, layers, width, width, dtype=torch.float64)
         self._origin: Tensor | None = None
         self._next = 0
 
@@ -197,7 +197,7 @@ class Moments:
     def _add_block(self, block: int, shifted: Tensor) -> None:
         self._counts[block] += shifted.shape[1]
         self._sums[block] += shifted.sum(1)
-        self._squares[block].baddbmm_(shifted.transpose(1, 2), shifted)
+        self._squares[block] += shifted.transpose(1, 2) @ shifted
 
     def of(self, layer: int, without: int | None = None) -> tuple[Array, Array]:
         """The mean (D,) and the covariance (D, D), over n, of a layer, of all blocks or all but one."""
@@ -205,7 +205,7 @@ class Moments:
         kept = [block for block in range(BLOCKS) if block != without]
         count = float(self._counts[kept].sum())
         mean = self._sums[kept, layer].sum(0) / count
-        square = self._squares[kept, layer].sum(0, dtype=torch.float64) / count
+        square = self._squares[kept, layer].sum(0) / count
         covariance = square - mean[:, None] * mean
         return (mean + self._origin[layer, 0].double()).numpy(), covariance.numpy()
 

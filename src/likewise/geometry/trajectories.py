@@ -21,6 +21,7 @@ from likewise.encoder.reading import ReadingOptions
 from likewise.encoder.readings import encode_readings
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
+from likewise.geometry.anisotropy import unit_rows
 from likewise.geometry.words import Places, averaged_tokens, require_layers, spans_of_words, tokens_of_spans
 from likewise.progress import Progress
 
@@ -141,9 +142,9 @@ class TrajectoryTable:
     results: tuple[Trajectories, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """A single model as itself, several under ``models``."""
+        """A single model as itself, several under ``results``."""
         models = [result.to_json() for result in self.results]
-        return models[0] if len(models) == 1 else {"models": models}
+        return models[0] if len(models) == 1 else {"results": models}
 
     def _repr_html_(self) -> str:
         return "".join(f"{paragraph(one.model)}{one._repr_html_()}" for one in self.results)
@@ -201,8 +202,7 @@ def sentence_trajectories(
 
 def _pairs(vectors: States, words: Sequence[str] = ()) -> tuple[PairTrajectory, ...]:
     """Vectors (L + 1, n, d) of n sentences -> all pairs of them."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit = vectors / np.where(lengths > 0, lengths, 1)
+    unit = unit_rows(vectors)
     cosines = np.clip(np.einsum("lnd,lmd->nml", unit, unit), -1, 1)  # rounding may lead beyond 1
     return tuple(
         PairTrajectory(

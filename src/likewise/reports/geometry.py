@@ -20,7 +20,8 @@ NOTES = {
     "measures": "Baseline: the expected cosine of two random words of different texts. Self-similarity: the mean cosine"
     " of a word in two of its contexts. Intra-sentence similarity: the mean cosine of a word with the mean of its"
     " text. MEV: the share of the first component of a word's vectors, in three readings, beside as many random words."
-    " Bands are 95 % bootstrap intervals.",
+    " A word is part of its own text's mean, so intra-sentence similarity is about 1 / sqrt(n) for n unrelated words."
+    " Bands are 95 % intervals: bootstrap, jackknife for IsoScore and effective rank.",
     "corrected": "The same after each correction, fitted on all words of a layer.",
     "words": "Chosen words, with their number of contexts.",
     "alignment": "Debiased linear CKA of the random words between layers: 1 where two layers hold the same geometry.",
@@ -95,8 +96,8 @@ def _layers(found: GeometryTable) -> Table:
     rows: list[tuple[object, ...]] = []
     for one in found.results:
         mev = {
-            f"mev_{kind}_{reading}": band
-            for kind, bands in (("baseline", one.variances.random), ("adjusted", one.variances.adjusted))
+            f"{name}_{reading}": band
+            for name, bands in one.variances.by_name.items()
             for reading, band in bands.items()
         }
         spaces: dict[str, Mapping[str, Band]] = {"raw": one.bands | mev}

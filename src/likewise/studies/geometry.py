@@ -31,9 +31,9 @@ class GeometryTable:
         return told_apart([one.model for one in self.results])
 
     def to_json(self) -> dict[str, Any]:
-        """A single result as itself, several under ``models``."""
+        """A single result as itself, several under ``results``."""
         found = [one.to_json() | {"skipped": self.skipped} for one in self.results]
-        return found[0] if len(found) == 1 else {"models": found}
+        return found[0] if len(found) == 1 else {"results": found}
 
     def _repr_html_(self) -> str:
         rows = [(name, *row) for name, one in zip(self.names, self.results, strict=True) for row in one.rows]

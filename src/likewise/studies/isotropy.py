@@ -378,4 +378,4 @@ def compare_isotropy(
     progress: Progress | None = None,
 ) -> IsotropyTable:
     """Several models on the same pairs."""
-    return IsotropyTable(tuple(study_isotropy(load(model), task, options, progress) for model in models))
+    return IsotropyTable(tuple(study_isotropy(load(model), task, options, progress) for model in dict.fromkeys(models)))

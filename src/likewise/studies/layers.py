@@ -89,8 +89,8 @@ def compare_layers(
         word_places(texts, words)  # a wrong word is told before a model is loaded
     else:
         require_sentences(texts)
-    ticker, results = Ticker(progress, len(models), "models"), []
-    for model in models:
+    ticker, results = Ticker(progress, len(dict.fromkeys(models)), "models"), []
+    for model in dict.fromkeys(models):
         encoder = load(model)
         followed = (
             word_trajectories(encoder, texts, words, prompt) if words else sentence_trajectories(encoder, texts, prompt)

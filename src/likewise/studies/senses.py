@@ -41,6 +41,8 @@ class SenseTask:
     """where ``known`` comes from"""
     skipped: int = 0
     """bad rows"""
+    repeated: int = 0
+    """occurrences left out since their text has the word already, where each is compared with the others"""
 
     @property
     def misspelt(self) -> int:
@@ -70,8 +72,11 @@ class SenseSource:
         """The whole task; files are read in full."""
         bad: list[DataError] = []
         asked = self._examples(self.file, bad)
-        known = None if self.train is None else self._examples(self.train, bad)
-        return SenseTask(self.file, asked, known, self.train, len(bad))
+        if self.train is not None:
+            return SenseTask(self.file, asked, self._examples(self.train, bad), self.train, len(bad))
+        # A word that stands in the same text again would be answered by that very text.
+        once = list({(example.word, example.text): example for example in reversed(asked)}.values())[::-1]
+        return SenseTask(self.file, once, skipped=len(bad), repeated=len(asked) - len(once))
 
     def _examples(self, file: str, bad: list[DataError]) -> list[SenseExample]:
         on_bad = bad.append if self.skip_bad else None
@@ -146,6 +151,8 @@ class SenseStudy:
     """bad rows"""
     misspelt: int = 0
     """occurrences at whose index something else than a form of the word seems to stand"""
+    repeated: int = 0
+    """occurrences left out since their text has the word already"""
 
     @property
     def way(self) -> str:
@@ -167,6 +174,7 @@ class SenseStudy:
             ],
             "baseline_accuracy": found.baseline.value, "baseline_macro_accuracy": found.macro_baseline.value,
             "unanswered": found.unanswered, "cut": self.cut, "skipped": self.skipped, "misspelt": self.misspelt,
+            "repeated": self.repeated,
         }  # fmt: skip
 
     @property
@@ -259,7 +267,8 @@ def study_senses(
         (None, 0) if task.known is None else _sense_vectors(encoder, task.known, str(task.train), progress)
     )
     found = sense_geometry(asked, known, by, progress)
-    return SenseStudy(task.name, encoder.name, found, by, task.train, cut + cut_known, task.skipped, task.misspelt)
+    counts = (cut + cut_known, task.skipped, task.misspelt, task.repeated)
+    return SenseStudy(task.name, encoder.name, found, by, task.train, *counts)
 
 
 def _sense_vectors(
@@ -284,4 +293,4 @@ def compare_senses(
 ) -> SenseTable:
     """Measure several models on the same occurrences."""
     check_nearest(by)  # told before the work, not after it
-    return SenseTable(tuple(study_senses(load(model), task, by, progress) for model in models))
+    return SenseTable(tuple(study_senses(load(model), task, by, progress) for model in dict.fromkeys(models)))
