@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from likewise.cli.run_facts import run_facts
-from likewise.cli.screen import notice, progress_bar, show_json, show_table
+from likewise.cli.screen import notice, progress_bar, show_json, show_table, with_interval
 from likewise.cli.settings import (
     MODEL_HELP,
     POOLING_HELP,
@@ -117,19 +117,13 @@ def retrieval(
         _write(table, {"grid": vars(grid), "reading": vars(reading), "run": vars(run)}, began, out)
     if as_json:
         return show_json(table.to_json())
-    rows = [[_cell(one) for one in row] for row in table.rows]
+    rows = [[with_interval(one) for one in row] for row in table.rows]
     show_table(table.header, rows, f"{task.name}: {len(task.corpus)} texts; with bootstrap 95 % intervals")
 
 
 def _layer(text: str) -> Any:
     layer = parse_layer(text)
     return tuple(layer) if isinstance(layer, list) else layer
-
-
-def _cell(value: object) -> object:
-    from likewise.metrics import Interval
-
-    return f"{value.value:.4f}\n{value.low:.3f}-{value.high:.3f}" if isinstance(value, Interval) else value
 
 
 def _tell(file: str, table: RetrievalTable) -> None:

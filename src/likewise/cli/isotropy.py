@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from likewise.cli.run_facts import run_facts
-from likewise.cli.screen import notice, progress_bar, show_json, show_table
+from likewise.cli.screen import notice, progress_bar, show_json, show_table, with_interval
 from likewise.cli.settings import (
     MODEL_HELP,
     POOLING_HELP,
@@ -94,11 +94,5 @@ def isotropy(
 
 def _show(found: IsotropyTable) -> None:
     for one in found.results:
-        rows = [[_cell(cell) for cell in setting.cells] for setting in one.settings]
+        rows = [[with_interval(cell) for cell in setting.cells] for setting in one.settings]
         show_table(one.header, rows, f"{one.model}: {one.note}; with bootstrap 95 % intervals")
-
-
-def _cell(value: object) -> object:
-    from likewise.metrics import Interval
-
-    return f"{value.value:.4f}\n{value.low:.3f} to {value.high:.3f}" if isinstance(value, Interval) else value

@@ -49,6 +49,13 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: s
     _console().print(table)
 
 
+def with_interval(value: object) -> object:
+    """A cell of a table: a value above its interval; whatever has none as it is."""
+    from likewise.metrics import Interval
+
+    return f"{value.value:.4f}\n{value.low:.3f} to {value.high:.3f}" if isinstance(value, Interval) else value
+
+
 def show_lines(lines: Sequence[Text]) -> None:
     """Print coloured lines; colours are left out of files and pipes."""
     console = _console()

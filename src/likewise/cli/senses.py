@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from likewise.cli.run_facts import run_facts
-from likewise.cli.screen import notice, progress_bar, show_json, show_table
+from likewise.cli.screen import notice, progress_bar, show_json, show_table, with_interval
 from likewise.cli.settings import MODEL_HELP, EncoderSettings, FileSettings, Json, RunSettings, with_settings
 
 if TYPE_CHECKING:
@@ -94,10 +94,7 @@ def _show_model(one: SenseStudy) -> None:
     from likewise.studies.senses import LAYER_HEADER, WORD_HEADER
 
     geometry = one.geometry
-    rows = [
-        (number, *(f"{each.value:.4f}\n{each.low:.3f} to {each.high:.3f}" for each in layer.intervals.values()))
-        for number, layer in enumerate(geometry.layers)
-    ]
+    rows = [(number, *map(with_interval, layer.intervals.values())) for number, layer in enumerate(geometry.layers)]
     title = f"{one.model} on {one.data}, n = {geometry.n}, with bootstrap 95 % intervals\n{one.way}"
     show_table(LAYER_HEADER, rows, title)
     show_table(WORD_HEADER, [*one.word_rows, _total(one)], f"words at layer {geometry.best.layer}, the best by macro")

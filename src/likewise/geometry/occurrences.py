@@ -219,7 +219,9 @@ class _KeptVectors:
             values = np.empty(shape, kind)
             rest = _bytes_of(values)
             while rest:
-                rest = rest[self._file.readinto(rest) :]
+                if not (count := self._file.readinto(rest)):
+                    raise OSError("the temporary file of word vectors was cut short; run it again")
+                rest = rest[count:]
             yield replace(batch, vectors=torch.from_numpy(values))
 
 

@@ -21,9 +21,8 @@ Array = NDArray[np.float64]
 
 BLOCKS = 10
 """Second moments are summed in so many blocks of sentences, each of which the jackknife of spectra leaves out once."""
-
-
 FLUSHED_BATCHES = 64
+"""Batches whose words are summed in their own type before they are moved into float64."""
 
 
 class PoissonWeights:
