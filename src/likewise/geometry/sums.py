@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 
 BLOCKS = 10
 """Second moments are summed in so many blocks of sentences, each of which the jackknife of spectra leaves out once."""
+SPLIT_BATCHES = 2 * BLOCKS
+"""The first batches are dealt out to all blocks, the later ones go to one after the other, which is quicker."""
 FLUSHED_BATCHES = 64
 """Batches whose words are summed in their own type before they are moved into float64."""
 
@@ -98,16 +100,19 @@ class SimilaritySums:
 
     def add(self, batch: Occurrences, vectors: Tensor, sentences: SentenceBatch) -> None:
         """Add the vectors (L, N, D) of a batch's words in this space."""
-        lengths = vectors.norm(dim=-1, keepdim=True)
-        units = vectors / _positive(lengths)
         shape = (len(vectors), batch.texts, vectors.shape[-1])
-        sums = vectors.new_zeros(shape).index_add_(1, batch.sentences, units)
-        means = vectors.new_zeros(shape).index_add_(1, batch.sentences, vectors)
+        sums, means = vectors.new_zeros(shape), vectors.new_zeros(shape)
+        # Layer by layer: what all layers take at once is too large for the allocator to use again.
+        for layer, rows in enumerate(vectors):
+            lengths = rows.norm(dim=-1, keepdim=True)
+            units = rows / _positive(lengths)
+            sums[layer].index_add_(0, batch.sentences, units)
+            means[layer].index_add_(0, batch.sentences, rows)
+            self.words.add(layer, batch.words, units[batch.contexts])
+            self.squares[layer].index_add_(0, batch.words, (lengths[batch.contexts, 0] > 0).double())
         # The mean cosine of a sentence's words with the sentence's mean is one product of two sums.
         intra = (sums * means).sum(-1) / (_positive(means.norm(dim=-1)) * sentences.sizes.clamp(min=1))
         self._add_sentences(sums, intra, sentences.weights)
-        self.words.add(batch.words, units[:, batch.contexts])
-        self.squares.index_add_(1, batch.words, (lengths[:, batch.contexts, 0] > 0).double())
 
     def _add_sentences(self, sums: Tensor, intra: Tensor, weights: Tensor) -> None:
         """Sums of unit vectors (L, S, D) and similarities (L, S) of sentences with weights (B, S)."""
@@ -148,15 +153,15 @@ class FlushedSums:
     def __init__(self, layers: int, words: int, width: int) -> None:
         self._total = torch.zeros(layers, words, width, dtype=torch.float64)
         self._recent: Tensor | None = None
-        self._batches = 0
+        self._added = 0
 
-    def add(self, words: Tensor, rows: Tensor) -> None:
-        """Add rows (L, M, D) to the sums of their words (M,)."""
+    def add(self, layer: int, words: Tensor, rows: Tensor) -> None:
+        """Add rows (M, D) to a layer's sums of their words (M,)."""
         if self._recent is None:
             self._recent = rows.new_zeros(self._total.shape)
-        self._recent.index_add_(1, words, rows)
-        self._batches += 1
-        if self._batches % FLUSHED_BATCHES == 0:
+        self._recent[layer].index_add_(0, words, rows)
+        self._added += 1
+        if self._added % (FLUSHED_BATCHES * len(self._total)) == 0:
             self.total()
 
     def total(self) -> Tensor:
@@ -185,8 +190,9 @@ class Moments:
             # Counted from one of the words, the mean is small, and little is lost when its square is taken away.
             self._origin = vectors[:, :1].clone()
         shifted, start = vectors - self._origin, 0
-        # A batch holds sentences of one length, so each block gets a part of it.
-        for place, part in enumerate(torch.tensor_split(sizes, BLOCKS)):
+        # A batch holds sentences of one length, so each block gets a part of it, until there are batches for all.
+        parts = BLOCKS if self._next < SPLIT_BATCHES else 1
+        for place, part in enumerate(torch.tensor_split(sizes, parts)):
             end = start + int(part.sum())
             if end > start:
                 self._add_block((self._next + place) % BLOCKS, shifted[:, start:end])
