@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.drawing.axes import save_figure
+from likewise.metrics import Interval
 
 PACKAGES = ("likewise", "torch", "transformers", "tokenizers", "numpy", "scipy", "spacy")
 
@@ -42,6 +43,21 @@ def write_results(results: Results, folder: Path) -> Path:
         save_figure(axes, folder / f"{name}.png")
         save_figure(axes, folder / f"{name}.svg")
     return folder
+
+
+def flat(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """A table whose intervals are three columns each: the value, ``_low`` and ``_high``.
+
+    >>> flat(["k", "recall"], [[1, Interval(0.5, 0.4, 0.6)]])
+    (['k', 'recall', 'recall_low', 'recall_high'], [[1, 0.5, 0.4, 0.6]])
+    """
+    names: list[str] = []
+    for name, cell in zip(header, rows[0], strict=True):
+        names += [name, f"{name}_low", f"{name}_high"] if isinstance(cell, Interval) else [name]
+    return names, [
+        [part for cell in row for part in (vars(cell).values() if isinstance(cell, Interval) else [cell])]
+        for row in rows
+    ]
 
 
 def finite(value: Any) -> Any:

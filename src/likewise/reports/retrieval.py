@@ -8,14 +8,16 @@ from typing import Any
 
 from likewise.drawing.html import page, paragraph
 from likewise.metrics import Interval
-from likewise.reports.folder import Results, Table, write_results
+from likewise.reports.folder import Results, flat, write_results
 from likewise.retrieval.ranks import TIES
 from likewise.retrieval.recall import RetrievalTable
 
 
 def write_retrieval(table: RetrievalTable, run: Mapping[str, Any], folder: Path) -> Path:
     """Write everything that a table of rankers shows; ``run`` says how it was made."""
-    found = Results({**run, "results": table.to_json()}, {"recall": _flat(table)}, {"recall": table.plot()})
+    found = Results(
+        {**run, "results": table.to_json()}, {"recall": flat(table.header, table.rows)}, {"recall": table.plot()}
+    )
     write_results(found, folder)
     first = table.results[0]
     title = f"Retrieval: {first.data}"
@@ -30,18 +32,6 @@ def write_retrieval(table: RetrievalTable, run: Mapping[str, Any], folder: Path)
     parts = [paragraph(means), paragraph(command, note=True), table._repr_html_(), figure]
     (folder / "recall.html").write_text(page(title, parts), encoding="utf-8")
     return folder
-
-
-def _flat(table: RetrievalTable) -> Table:
-    """Each interval as three columns."""
-    header: list[str] = []
-    for name, one in zip(table.header, table.rows[0], strict=True):
-        header += [name, f"{name}_low", f"{name}_high"] if isinstance(one, Interval) else [name]
-    rows = [
-        [part for one in row for part in (vars(one).values() if isinstance(one, Interval) else [one])]
-        for row in table.rows
-    ]
-    return header, rows
 
 
 def _shown(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from likewise.drawing.html import page, paragraph
 from likewise.drawing.inline_svg import inline_svg
-from likewise.reports.folder import Results, Table, write_results
+from likewise.reports.folder import Results, Table, flat, write_results
 from likewise.studies.senses import SenseTable
 
 
@@ -25,15 +25,10 @@ def write_senses(found: SenseTable, run: Mapping[str, Any], folder: Path) -> Pat
 
 
 def _layers(found: SenseTable) -> Table:
-    """Each interval as three columns."""
-    names = list(found.results[0].geometry.layers[0].intervals)
-    header = ["model", "layer", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))]
-    rows = [
-        [one.model, layer.layer, *(end for each in layer.intervals.values() for end in vars(each).values())]
-        for one in found.results
-        for layer in one.geometry.layers
-    ]
-    return header, rows
+    """Every layer of every model."""
+    names = found.results[0].geometry.layers[0].intervals
+    rows = [(one.model, *row) for one in found.results for row in one.layer_rows]
+    return flat(("model", "layer", *names), rows)
 
 
 def _words(found: SenseTable) -> Table:
