@@ -169,3 +169,12 @@ def test_progress_is_told() -> None:
     seen: list[tuple[int, int | None, str]] = []
     nearest_rows(made(9), progress=lambda *call: seen.append(call))
     assert seen[-1] == (9, 9, "words in layers compared")
+
+
+def test_one_word_alone_has_no_interval_over_words() -> None:
+    vectors = np.random.default_rng(0).normal(size=(2, 6, 4)).astype(np.float32)
+    found = sense_geometry(SenseVectors(vectors, ["bank"] * 6, ["money", "river"] * 3)).layers[1]
+    for name in ("within", "between", "difference", "macro_accuracy"):
+        one = found.intervals[name]
+        assert np.isfinite(one.value) and np.isnan([one.low, one.high]).all(), name
+    assert found.accuracy.low < found.accuracy.high  # that one is over occurrences

@@ -281,7 +281,7 @@ def sense_geometry(
     measures = np.concatenate([right, frequent[None]]).astype(np.float64)
     by_word = _by_word(asked, measures, answered)
     micro = bootstrap_means(measures[:, answered])
-    macro = bootstrap_means(by_word[:, ~np.isnan(by_word[0])])
+    macro = _means_over_words(by_word[:, ~np.isnan(by_word[0])])
     within, between = sense_cosines(asked)
     return SenseGeometry(
         _layers(within, between, micro, macro),
@@ -306,7 +306,7 @@ def _layers(
     """Cosines (L, W), averaged over the words that have pairs of both kinds, so that the difference is theirs."""
     both = ~np.isnan(within[0] + between[0])
     stacked = np.concatenate([within, between, within - between])[:, both]
-    cosines = bootstrap_means(stacked) if both.any() else [Interval(np.nan, np.nan, np.nan)] * len(stacked)
+    cosines = _means_over_words(stacked)
     count = len(within)
     return tuple(
         SenseLayer(
@@ -314,6 +314,14 @@ def _layers(
         )
         for layer in range(count)
     )
+
+
+def _means_over_words(values: Array) -> list[Interval]:
+    """The mean of each row (m, W) over words, drawn again; one word alone has no interval, and none no mean."""
+    if values.shape[1] > 1:
+        return bootstrap_means(values)
+    means = values[:, 0].tolist() if values.shape[1] else [np.nan] * len(values)
+    return [Interval(mean, np.nan, np.nan) for mean in means]
 
 
 def _words(
