@@ -151,6 +151,11 @@ class Anatomy:
         return len(self.blocks)
 
     @property
+    def heads(self) -> int:
+        """Attention heads of a block."""
+        return self.blocks[0].attention.heads
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.embeddings.word.weight.device

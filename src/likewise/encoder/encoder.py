@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -360,16 +361,17 @@ class Encoder:
         attention: bool = False,
         budget: int = TOKEN_BUDGET,
         report: bool = True,
+        skip: int = 0,
     ) -> Iterator[StateBatch]:
         """Hidden states (L + 1, B, T, D) and maps (L, B, H, T, T), batch by batch of texts of one length.
 
-        For work that needs no more than one batch at a time; the batches come longest texts first. Without ``report``
-        it is the caller who tells of cut texts.
+        For work that needs no more than one batch at a time; the batches come longest texts first, always in the same
+        order. Without ``report`` it is the caller who tells of cut texts; ``skip`` leaves out so many first batches.
         """
         tokens = self.tokenize(texts, prompt)
         if report:
             report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
-        for places in exact_length_batches([len(text) for text in tokens], budget):
+        for places in islice(exact_length_batches([len(text) for text in tokens], budget), skip, None):
             chosen = [tokens[place] for place in places]
             batch = Batch(
                 torch.tensor([text.ids for text in chosen], dtype=torch.long, device=self.device),

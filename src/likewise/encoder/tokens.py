@@ -36,6 +36,8 @@ class TokenizedText:
     special: tuple[bool, ...]
     prompt: tuple[bool, ...]
     """whether a token belongs to the prompt in front of the text"""
+    sides: tuple[int | None, ...]
+    """0 for tokens of the text, or of a pair's first one, 1 for the second's; None for special tokens"""
     truncated: bool
 
     def __len__(self) -> int:
@@ -163,5 +165,5 @@ class Tokenizer:
         )
         return TokenizedText(
             text, tuple(encoding.ids), tuple(encoding.type_ids), tuple(encoding.tokens), offsets, special,
-            in_prompt, bool(encoding.overflowing),
+            in_prompt, tuple(encoding.sequence_ids), bool(encoding.overflowing),
         )  # fmt: skip
