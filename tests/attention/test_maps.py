@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_models import tiny_encoder
 
 from likewise.attention.head_measures import MEASURES, measures_of
 from likewise.attention.maps import AttentionMaps, RandomMaps, trivial_loss, write_maps
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError
+from tiny_models import tiny_encoder
 
 PAIRS = [("a cat sat", "the dog"), ("we", "you and i and they"), ("a cat", "a cat"), ("b", "c"), ("the sea", "is blue")]
 

@@ -89,6 +89,13 @@ def train_autoencoder(
 
     With a checkpoint file every epoch is kept, and training goes on after the last one that is there, to the same
     weights as without a break.
+
+    >>> from likewise.attention.maps import RandomMaps
+    >>> maps = RandomMaps(np.array([3, 4, 5]), layers=2, heads=4)
+    >>> trained = train_autoencoder(maps, AutoencoderSettings(hidden=4, epochs=1))
+    >>> points, loss = trained.points(maps)
+    >>> points.shape, len(trained.curve.train)
+    ((3, 2, 2), 1)
     """
     state = _Training.begun(maps, settings, seed)
     if checkpoint is not None and checkpoint.exists():
@@ -144,7 +151,7 @@ class _Training:
     def _learnt(self, steps: Tensor, ticker: Ticker) -> float:
         self.optimizer.zero_grad()
         loss = self.model.loss(steps)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         ticker.add()
         return float(loss.detach())

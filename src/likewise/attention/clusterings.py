@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.attention.settings import ALGORITHMS
+
 NOISE = -1
 """The label of a point in no cluster."""
 
@@ -46,7 +48,8 @@ class Clustering:
     @property
     def sizes(self) -> list[int]:
         """Points in each cluster."""
-        return np.bincount(self.labels[self.labels != NOISE]).tolist()
+        sizes: list[int] = np.bincount(self.labels[self.labels != NOISE]).tolist()
+        return sizes
 
     @property
     def noise(self) -> float:
@@ -78,6 +81,11 @@ class LayerClusters:
     def best(self) -> tuple[Clustering, ...]:
         """Each algorithm's best, the chosen one first."""
         return (self.chosen, *self.alternatives)
+
+    @property
+    def by_algorithm(self) -> list[Clustering]:
+        """The same, in the order of ``ALGORITHMS``."""
+        return sorted(self.best, key=lambda one: ALGORITHMS.index(one.algorithm))
 
     def kept(self) -> dict[str, Any]:
         """Everything, as JSON has it."""

@@ -68,7 +68,8 @@ def token_roles(text: TokenizedText) -> Tensor:
     sides = torch.tensor([-1 if side is None else side for side in text.sides])
     opens = torch.zeros_like(special)
     opens[0] = special[0]
-    return torch.stack([opens, special & ~opens, sides == 0, sides == 1]).float()
+    roles: Tensor = torch.stack([opens, special & ~opens, sides == 0, sides == 1]).float()
+    return roles
 
 
 def _entropy(maps: Tensor) -> Tensor:
@@ -100,6 +101,6 @@ def even_measures(tokens: Sequence[TokenizedText]) -> NDArray[np.float64]:
 def averaged(per_text: NDArray[np.float32], even: NDArray[np.float64]) -> HeadMeasures:
     """Measures of texts (n, M, L, H), and of even attention (n, M), averaged over the texts that have them."""
     with np.errstate(invalid="ignore"):
-        means = [np.nanmean(per_text[:, place], axis=0, dtype=np.float64) for place in range(len(MEASURES))]
+        means = np.nanmean(per_text, axis=0, dtype=np.float64)
         flat = np.nanmean(even, axis=0)
     return HeadMeasures(dict(zip(MEASURES, means, strict=True)), dict(zip(MEASURES, flat.tolist(), strict=True)))

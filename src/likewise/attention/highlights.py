@@ -50,7 +50,7 @@ class Highlight:
         found = [RANGE.fullmatch(part.strip()) for part in ranges.split(",")]
         if not ranges or None in found:
             raise UsageError(f"cannot read the highlight {text!r}; write it as length:9-15,20-22 or structure:0.95-")
-        return cls(variable.strip(), tuple(_ends(*match.groups(), match.group(0)) for match in found if match))
+        return cls(variable.strip(), tuple(_ends(match) for match in found if match))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,10 +74,11 @@ class Highlight:
         return sorted({max(1, int(layer * share + 0.5)) for layer in self.layers})
 
 
-def _ends(low: str, high: str | None, text: str) -> tuple[float, float]:
+def _ends(found: re.Match[str]) -> tuple[float, float]:
+    low, high = float(found[1]), found[2]
     if high is not None:
-        return float(low), float(high)
-    return float(low), float("inf") if text.endswith("-") else float(low)
+        return low, float(high)
+    return low, float("inf") if found[0].endswith("-") else low
 
 
 def _range_name(low: float, high: float) -> str:

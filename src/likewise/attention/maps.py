@@ -51,7 +51,14 @@ class MapSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Maps in a folder: one file of half-precision numbers, sequence after sequence, which is memory-mapped."""
+    """Maps in a folder: one file of half-precision numbers, sequence after sequence, which is memory-mapped.
+
+    >>> import tempfile
+    >>> maps = AttentionMaps(Path(tempfile.mkdtemp()), np.array([1, 2]), layers=1, heads=1)
+    >>> np.array([1.0, 0.5, 0.5, 0.25, 0.75], np.float16).tofile(maps.folder / "maps.f16")
+    >>> maps.map_of(1, layer=1).tolist()
+    [[[0.5, 0.5], [0.25, 0.75]]]
+    """
 
     folder: Path
     lengths: NDArray[np.int64]
@@ -123,6 +130,11 @@ def write_maps(
     """Run pairs as one sequence each and keep every attention weight; an interrupted run goes on where it stopped.
 
     What is in the folder must be of the same model, pairs and prompt; who calls this sees to it.
+
+    >>> import tempfile
+    >>> maps = write_maps(Encoder.load("minilm"), [("A cat.", "A dog.")], Path(tempfile.mkdtemp()))
+    >>> maps.sequence(0).shape
+    torch.Size([6, 81, 12])
     """
     tokens = encoder.tokenize(pairs, prompt)
     lengths = np.array([len(text) for text in tokens], dtype=np.int64)

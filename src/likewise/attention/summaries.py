@@ -37,7 +37,7 @@ def summaries_of(maps: MapSource, progress: Progress | None = None) -> Numbers:
 
 def summary(steps: Tensor, n: int) -> Tensor:
     """The grids of maps (L, n * n, H): (L, H * SIDE * SIDE)."""
-    squares = steps.transpose(1, 2).unflatten(2, (n, n))
+    squares = steps.transpose(1, 2).reshape(len(steps), -1, n, n)
     return adaptive_avg_pool2d(squares, SIDE).flatten(1) * n
 
 

@@ -12,6 +12,7 @@ import typer
 
 from likewise import __version__
 from likewise.cli import (
+    attention,
     convert,
     demo,
     encode,
@@ -42,6 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 COMMANDS: dict[str, Callable[..., None]] = {
+    "attention": attention.attention,
     "convert": convert.convert,
     "demo": demo.demo,
     "encode": encode.encode,

@@ -1,4 +1,4 @@
-"""Heat maps of signed matrices, on matplotlib's Axes."""
+"""Heat maps of matrices, signed or from nothing on, on matplotlib's Axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from likewise.drawing.colours import WHITE_INK_FROM, diverging_map, strength, st
 from likewise.drawing.fonts import drawable, literal
 from likewise.drawing.text import brief
 
-MOST_LABELS, MOST_NUMBERS = 60, 12
+MOST_LABELS, MOST_NUMBERS, SHORT = 60, 12, 2
 CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6
 """The side of a cell, and the bounds of the whole matrix, in inches."""
 
@@ -35,6 +35,29 @@ def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], titl
     if max(cells.shape) <= MOST_NUMBERS:
         for (row, column), value in np.ndenumerate(cells):
             _number(ax, (column, row), float(value), scale, 8)
+    return ax
+
+
+def intensity_map(
+    values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None
+) -> Any:
+    """Cells (n, m) from 0 on, the larger the brighter, under their literal labels; grey for what is no number.
+
+    >>> intensity_map([[0.5, 0.2]], ["1"], ["1", "2"]).images[0].get_clim()
+    (0.0, 0.5)
+    """
+    from matplotlib import colormaps
+
+    cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
+    ax = axes_or_new(ax, _size(rows, columns))
+    bright = colormaps["cividis"].with_extremes(bad="#cccccc")
+    image = ax.imshow(cells, cmap=bright, vmin=0.0, vmax=strongest(cells), interpolation="nearest", aspect="equal")
+    _frame(ax, rows, columns, title)
+    if max(map(len, columns)) <= SHORT:
+        ax.tick_params("x", labelrotation=0)
+        for label in ax.get_xticklabels():
+            label.set(ha="center", va="bottom")
+    _bar(ax, image)
     return ax
 
 

@@ -1,0 +1,171 @@
+"""Tables of an attention study: headers and rows for pages, files and screens, cells empty where nothing is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likewise.attention.clusterings import ClusterScores, LayerClusters
+from likewise.attention.study import AttentionStudy, LayerControls
+
+Row = tuple[object, ...]
+Table = tuple[tuple[str, ...], list[Row]]
+"""A header and rows."""
+
+SCORES = ("silhouette", "Davies-Bouldin", "Calinski-Harabasz")
+CHOICES = ("distance", "linkage", "covariance")
+"""Hyper-parameters with a column of their own."""
+SMALL = 0.001
+"""Below it a p-value is told by its power of ten."""
+
+
+def p_text(p: float) -> str:
+    """A p-value as it is read; empty for nan.
+
+    >>> [p_text(p) for p in (1.2e-48, 0.0321, 0.5, 0.0, float("nan"))]
+    ['1e-48', '0.032', '0.5', '< 1e-300', '']
+    """
+    if math.isnan(p):
+        return ""
+    if p == 0:
+        return "< 1e-300"
+    return f"{p:.0e}".replace("e-0", "e-") if p < SMALL else f"{p:.2g}"
+
+
+def algorithm_table(study: AttentionStudy) -> Table:
+    """Each algorithm's best clustering of each layer, the chosen one first, and why others could not be chosen."""
+    header = ("layer", "algorithm", "chosen", "K", *CHOICES, "other settings", "noise", *SCORES, "why not")
+    rows = [(group.layer, *row) for group in study.main.groups for row in _algorithms(group.clusters)]
+    return header, rows
+
+
+def metric_table(study: AttentionStudy) -> Table:
+    """The chosen clustering of each layer, beside one Gaussian without clusters and beside random attention."""
+    blob = ("silhouette of one Gaussian, mean", "95 % quantile")
+    header = ("layer", "algorithm", "K", "noise", *SCORES, *blob, "silhouette of random attention")
+    rows = []
+    for group, control in zip(study.main.groups, study.controls, strict=True):
+        chosen = group.clusters.chosen
+        own = (chosen.algorithm, chosen.k, chosen.noise, *_scores(chosen.scores))
+        random = _known(control.random.clusters.chosen.scores.silhouette) if control.random else ""
+        rows.append((group.layer, *own, *_blob(control.blob), random))
+    return header, rows
+
+
+def variable_table(study: AttentionStudy, exact: bool = False) -> Table:
+    """Each variable in each layer: do clusters differ in it, and do they still beside the controls?
+
+    p-values are texts to be read, or ``exact`` numbers.
+    """
+    header = (
+        "layer", "variable", "Kruskal-Wallis p", "epsilon2", "eta2", "pairs significant", "p given length",
+        "eta2 given length", "permutation p", "p within length", "p of random attention", "eta2 of random attention",
+    )  # fmt: skip
+    rows: list[Row] = []
+    for group, control in zip(study.main.groups, study.controls, strict=True):
+        for variable, test in group.tests.items():
+            sizes = (_known(test.epsilon2), _known(test.eta2), _known(test.pairs_significant))
+            found = (_p(test.kruskal_p, exact), *sizes, *_controls(control, variable, exact))
+            rows.append((group.layer, variable, *found))
+    return header, rows
+
+
+def agreement_table(study: AttentionStudy) -> Table:
+    """The adjusted Rand index of any two algorithms' best clusterings of a layer."""
+    rows: list[Row] = [
+        (group.layer, first, second, _known(index))
+        for group in study.main.groups
+        for (first, second), index in group.clusters.agreement.items()
+    ]
+    return ("layer", "first", "second", "adjusted Rand index"), rows
+
+
+def pair_table(study: AttentionStudy) -> Table:
+    """The Mann-Whitney tests of any two clusters of a layer, for each variable; p-values are numbers."""
+    rows: list[Row] = [
+        (group.layer, variable, pair.first, pair.second, pair.u, pair.p, pair.holm, pair.rank_biserial)
+        for group in study.main.groups
+        for variable, test in group.tests.items()
+        for pair in test.pairs
+    ]
+    return ("layer", "variable", "first", "second", "U", "p", "p by Holm", "rank-biserial"), rows
+
+
+def cluster_table(study: AttentionStudy) -> Table:
+    """The chosen clusters of each layer, noise as -1: how many pairs, and where each variable lies."""
+    names = study.variables.names
+    header = ("layer", "cluster", "n", *(f"{name} {end}" for name in names for end in ("min", "median", "max")))
+    rows: list[Row] = []
+    for group in study.main.groups:
+        labels = group.clusters.chosen.labels
+        for cluster in np.unique(labels).tolist():
+            own = labels == cluster
+            ranges = [end for name in names for end in _range(study.variables[name][own])]
+            rows.append((group.layer, cluster, int(own.sum()), *ranges))
+    return header, rows
+
+
+def head_table(study: AttentionStudy) -> Table:
+    """Each measure of each head."""
+    values = study.heads.values
+    layers, heads = next(iter(values.values())).shape
+    rows: list[Row] = [
+        (layer + 1, head + 1, *(_known(found[layer, head]) for found in values.values()))
+        for layer in range(layers)
+        for head in range(heads)
+    ]
+    return ("layer", "head", *values), rows
+
+
+def _algorithms(clusters: LayerClusters) -> Iterator[Row]:
+    for one in (clusters.chosen, *clusters.alternatives):
+        chosen = "yes" if one is clusters.chosen else ""
+        more = [f"{name} = {value}" for name, value in one.settings.items() if name not in CHOICES]
+        how = (*(one.settings.get(name) or "" for name in CHOICES), ", ".join(more))
+        why = clusters.rejected.get(one.algorithm, "")
+        yield (one.algorithm, chosen, one.k, *how, one.noise, *_scores(one.scores), why)
+    found = {one.algorithm for one in clusters.best}
+    for name, why in clusters.rejected.items():
+        if name not in found:
+            yield (name, *[""] * (4 + len(CHOICES) + len(SCORES)), why)
+
+
+def _scores(scores: ClusterScores) -> Row:
+    return tuple(map(_known, (scores.silhouette, scores.davies_bouldin, scores.calinski_harabasz)))
+
+
+def _blob(silhouettes: NDArray[np.float64]) -> Row:
+    """The mean and the 95 % quantile."""
+    found = silhouettes[~np.isnan(silhouettes)]
+    return (float(found.mean()), float(np.quantile(found, 0.95))) if len(found) else ("", "")
+
+
+def _controls(control: LayerControls, variable: str, exact: bool) -> Row:
+    given, within = control.given_length.get(variable), control.within_length.get(variable)
+    shuffled = control.permutation.get(variable)
+    random = control.random.tests.get(variable) if control.random else None
+    return (
+        _p(given.kruskal_p, exact) if given else "",
+        _known(given.eta2) if given else "",
+        _p(shuffled.p, exact) if shuffled else "",
+        _p(within.p, exact) if within else "",
+        _p(random.kruskal_p, exact) if random else "",
+        _known(random.eta2) if random else "",
+    )
+
+
+def _p(p: float, exact: bool) -> object:
+    return _known(p) if exact else p_text(p)
+
+
+def _known(value: float) -> object:
+    """A number, or nothing."""
+    return "" if math.isnan(value) else float(value)
+
+
+def _range(values: NDArray[np.float64]) -> Row:
+    known = values[~np.isnan(values)]
+    return (float(known.min()), float(np.median(known)), float(known.max())) if len(known) else ("", "", "")

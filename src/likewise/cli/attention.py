@@ -1,0 +1,118 @@
+"""``likewise attention``: what a model's attention maps group together, and what of it survives controls."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from likewise.cli.patterns import GRAMMAR_HELP
+from likewise.cli.run_facts import run_facts
+from likewise.cli.screen import notice, progress_bar, show_json, show_table
+from likewise.cli.settings import MODEL_HELP, FileSettings, Json, RunSettings, parse_numbers, with_settings
+from likewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from likewise.attention import AttentionStudy
+
+
+@with_settings
+def attention(
+    file: Annotated[str, typer.Argument(help="A file of scored pairs, or a name such as stsb/test.")],
+    run: RunSettings,
+    how: FileSettings,
+    out: Annotated[Path, typer.Option(help="The study's folder; a run that stopped goes on in it.")],
+    model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm",
+    grammar: Annotated[str | None, typer.Option(help=GRAMMAR_HELP)] = None,
+    structure: Annotated[bool, typer.Option(help="Whether grammatical structure is a variable; needs spaCy.")] = True,
+    reducer: Annotated[str, typer.Option(help="What makes points of maps: lstm, pca or umap.")] = "lstm",
+    compare: Annotated[str, typer.Option(help="Reducers beside it, as pca,umap; none for no other.")] = "pca",
+    hidden: Annotated[int, typer.Option(help="Width of the autoencoder's LSTMs.")] = 32,
+    directions: Annotated[int, typer.Option(help="Of the LSTMs: 2 read and write from both ends.")] = 2,
+    latent: Annotated[int, typer.Option(help="Numbers of a point; clusters use all, pictures show two.")] = 2,
+    epochs: Annotated[int, typer.Option(help="The autoencoder's most epochs.")] = 10,
+    patience: Annotated[int, typer.Option(help="Epochs without a lower held-out loss before it stops.")] = 2,
+    learning_rate: Annotated[float, typer.Option(help="Of the autoencoder's Adam.")] = 1e-3,
+    held_out: Annotated[float, typer.Option(help="Share of the pairs that the autoencoder does not learn.")] = 0.1,
+    algorithms: Annotated[
+        str, typer.Option(help="Clusterings to try.")
+    ] = "kmeans,dbscan,agglomerative,spectral,gaussian-mixture",
+    clusters: Annotated[str, typer.Option(help="Numbers of clusters to try, as 2-15.")] = "2-15",
+    distances: Annotated[str, typer.Option(help="Of agglomerative and dbscan; cosine too.")] = "euclidean,manhattan",
+    linkages: Annotated[str, typer.Option(help="Of agglomerative.")] = "ward,complete,average,single",
+    covariances: Annotated[str, typer.Option(help="Of gaussian-mixture.")] = "full,tied,diag,spherical",
+    min_samples: Annotated[str, typer.Option(help="Neighbours that make a core point of dbscan.")] = "5,10",
+    smallest: Annotated[float, typer.Option(help="No cluster of a chosen clustering is a smaller share.")] = 0.01,
+    most_noise: Annotated[float, typer.Option(help="No chosen clustering leaves a larger share as noise.")] = 0.1,
+    alpha: Annotated[float, typer.Option(help="The level of the tests.")] = 0.05,
+    permutations: Annotated[int, typer.Option(help="Draws of the permutation tests.")] = 1000,
+    control_pairs: Annotated[int, typer.Option(help="Pairs of the random-attention control; 0: none.")] = 300,
+    highlight: Annotated[
+        list[str] | None,
+        typer.Option(help="Light up ranges, as length:9-15,20-22 or structure:0.95-; repeat. Default: the study's."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(help="Longer pairs are left out.")] = 128,
+    prompt: Annotated[str, typer.Option(help="Put before the first text of each pair.")] = "",
+    limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn at random.", min=0)] = 0,
+    as_json: Json = False,
+) -> None:
+    """Attention maps of pairs as points in the plane, clustered layer by layer, and tested against three variables.
+
+    Each pair runs as one sequence; an LSTM autoencoder shared by all layers turns its maps into one point per layer.
+    Clusters are tested against similarity label, length and grammatical structure, beside random attention,
+    permutations and tests with length held fixed. The folder gets points.csv, clusters.csv, results.json, report.html
+    and all figures and tables.
+    """
+    from likewise.attention import AttentionSettings, AutoencoderSettings, ClusterSettings, Highlight
+    from likewise.attention.document import study_document
+    from likewise.drawing.axes import check_format
+    from likewise.grammar import Grammar
+    from likewise.reports.attention import write_attention
+    from likewise.studies.attention import study_attention
+
+    check_format(out / "figure.png")
+    least, most = _range(clusters)
+    more = {} if highlight is None else {"highlights": tuple(Highlight.parse(each) for each in highlight)}
+    settings = AttentionSettings(
+        reducer=reducer, compare=() if compare == "none" else _names(compare),
+        autoencoder=AutoencoderSettings(hidden, directions, latent, epochs, patience, learning_rate, held_out),
+        clusters=ClusterSettings(
+            _names(algorithms), least, most, _names(distances), _names(linkages), _names(covariances),
+            parse_numbers("--min-samples", min_samples), smallest, most_noise,
+        ),
+        alpha=alpha, permutations=permutations, control_pairs=control_pairs, max_tokens=max_tokens, prompt=prompt,
+        seed=seed, **more,
+    )  # fmt: skip
+    began = time.time()
+    with progress_bar() as progress:
+        parser = Grammar.load(grammar) if structure else None
+        source = how.pairs(file, limit)
+        study = study_attention(source, lambda: run.load(model), parser, settings, out, progress)
+    notice(f"wrote {write_attention(study, run_facts(began), out)}")
+    show_json(study_document(study)) if as_json else _show(study)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _range(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
+    if found is None:
+        raise UsageError(f"--clusters takes a number or a range as 2-15, not {text!r}")
+    return int(found[1]), int(found[2] or found[1])
+
+
+def _show(study: AttentionStudy) -> None:
+    from likewise.attention import verdicts
+    from likewise.attention.tables import metric_table, variable_table
+
+    title = f"{study.model}: {study.data}, {len(study.pairs)} pairs"
+    show_table(*metric_table(study), title)
+    show_table(*variable_table(study))
+    for sentence in verdicts(study):
+        typer.echo(sentence)

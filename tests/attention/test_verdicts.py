@@ -1,0 +1,117 @@
+"""Verdicts: which layers survive which control, by hand, and sentences that say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from attention_studies import attention_study
+from likewise.attention.permutations import PermutationTest
+from likewise.attention.significance import ClusterTest
+from likewise.attention.study import AttentionStudy
+from likewise.attention.verdicts import survival, verdicts
+
+
+@cache
+def small(depth: int) -> AttentionStudy:
+    return attention_study(depth=depth)
+
+
+def kruskal(p: float, eta2: float) -> ClusterTest:
+    return ClusterTest(60, 3, 1.0, p, eta2, eta2, (), 1.0)
+
+
+def permuted(p: float) -> PermutationTest:
+    return PermutationTest(p, 0.01, 0.03, 999)
+
+
+def planted(
+    ps: list[float], permutation: list[float], within: list[float], effects: list[float], random: list[float]
+) -> AttentionStudy:
+    """A study whose every variable has these numbers, layer by layer."""
+    study = small(3)
+    names = study.variables.names
+    groups, controls = [], []
+    for place, (group, control) in enumerate(zip(study.main.groups, study.controls, strict=True)):
+        assert control.random is not None
+        test = kruskal(ps[place], effects[place])
+        groups.append(replace(group, tests=dict.fromkeys(names, test)))
+        beside = replace(control.random, tests=dict.fromkeys(names, kruskal(0.5, random[place])))
+        controls.append(
+            replace(
+                control,
+                permutation=dict.fromkeys(names, permuted(permutation[place])),
+                within_length=dict.fromkeys(names[::2], permuted(within[place])),
+                random=beside,
+            )
+        )
+    return replace(study, main=replace(study.main, groups=tuple(groups)), controls=tuple(controls))
+
+
+def test_each_control_takes_its_layers_away() -> None:
+    study = planted(
+        ps=[1e-9, 1e-9, 0.4], permutation=[0.001, 0.001, 0.001], within=[0.001, 0.6, 0.001],
+        effects=[0.3, 0.3, 0.3], random=[0.1, 0.1, 0.1],
+    )  # fmt: skip
+    found = survival(study, "similarity")
+    assert (found.tested, found.permuted, found.given_length, found.survives) == ((1, 2), (1, 2), (1,), (1,))
+    length = survival(study, "length")
+    assert length.given_length is None and length.survives == (1, 2)
+
+
+def test_random_attention_with_the_same_effect_takes_a_layer_away() -> None:
+    study = planted([1e-9] * 3, [0.001] * 3, [0.001] * 3, effects=[0.3, 0.3, 0.9], random=[0.1, 0.4, 0.8])
+    assert survival(study, "length").survives == (1, 3)
+    without = replace(study, controls=tuple(replace(control, random=None) for control in study.controls))
+    assert survival(without, "length").beyond_random is None and survival(without, "length").survives == (1, 2, 3)
+
+
+def test_layers_are_corrected_for_their_number() -> None:
+    # By Holm 0.02 is 0.06 among three, and what is larger cannot pass after it.
+    assert survival(planted([0.02, 0.03, 0.04], [0.001] * 3, [0.001] * 3, [1] * 3, [0] * 3), "length").tested == ()
+    assert survival(planted([0.016, 0.02, 0.04], [0.001] * 3, [0.001] * 3, [1] * 3, [0] * 3), "length").tested == (
+        1, 2, 3,
+    )  # fmt: skip
+
+
+def test_a_layer_without_a_test_does_not_count() -> None:
+    study = planted([float("nan"), 1e-9, 1e-9], [0.001] * 3, [0.001] * 3, [0.3] * 3, [0.1] * 3)
+    assert survival(study, "similarity").tested == (2, 3)
+
+
+def test_sentences_name_layers_and_numbers() -> None:
+    study = planted([1e-9] * 3, [0.001] * 3, [0.001, 0.9, 0.9], [0.3, 0.2, 0.1], [0.05, 0.05, 0.05])
+    loss, clusters, similarity, length, structure = verdicts(study)
+    assert "0.0012" in loss and "0.0031" in loss and "61% less" in loss
+    assert "of 3 layers" in clusters or "no layer" in clusters
+    assert similarity.startswith("Similarity: the clusters differ in 3 of 3 layers (1, 2, 3)")
+    assert "like length 1 of 3 layers (1) remain" in similarity
+    assert "has an eta^2 of 0.050 on average, beside 0.200" in similarity
+    assert similarity.endswith("What survives every control: 1 of 3 layers (1), eta^2 0.300.")
+    assert length.endswith("What survives every control: 3 of 3 layers (1, 2, 3), eta^2 0.100 to 0.300.")
+    assert structure.startswith("Structure: ")
+
+
+def test_sentences_say_that_nothing_is_left() -> None:
+    study = planted([0.5] * 3, [0.5] * 3, [0.5] * 3, [0.0] * 3, [0.1] * 3)
+    assert verdicts(study)[-1].endswith("Nothing of it survives every control.")
+
+
+@pytest.mark.parametrize(("loss", "said"), [(0.0031, "no better"), (0.0030, "little of what"), (0.0003, "90% less.")])
+def test_the_loss_is_read_beside_the_trivial_one(loss: float, said: str) -> None:
+    assert said in verdicts(replace(small(3), loss=loss, trivial_loss=0.0031))[0]
+
+
+def test_without_an_autoencoder_there_is_no_word_of_its_loss() -> None:
+    study = replace(small(3), loss=None, curve=None)
+    assert not any("autoencoder" in sentence for sentence in verdicts(study))
+
+
+def test_clusters_are_held_against_one_cloud() -> None:
+    study = small(3)
+    blobs = [np.full(20, value) for value in (-1.0, 1.0, np.nan)]
+    controls = tuple(replace(control, blob=blob) for control, blob in zip(study.controls, blobs, strict=True))
+    assert "in 2 of 3 layers (1, 3)" in verdicts(replace(study, controls=controls))[1]
