@@ -28,6 +28,8 @@ MIXTURE_STARTS = 2
 """The same for Gaussian mixtures, which begin at k-means and need fewer."""
 NEIGHBOURS = 10
 """Nearest points, itself among them, that the neighbour graph of spectral clustering joins to a point."""
+DENSE = 3000
+"""Up to so many points all eigenvectors of spectral clustering are found at once."""
 AFFINITIES = ("nearest-neighbours", "rbf")
 EPS_QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0)
 """Where DBSCAN's eps stands among the points' distances to their ``min_samples``-th neighbour."""
@@ -270,20 +272,31 @@ def _cut(tree: Array, k: int) -> Labels:
 
 def _spectral(space: Space, variant: Variant, ks: Sequence[int]) -> Iterator[Labels]:
     """As scikit-learn's, whose map for K is the first K columns of the map for the largest K."""
-    from sklearn.manifold import spectral_embedding
-
-    with warnings.catch_warnings():
-        # A graph in several pieces is no mishap here: its pieces are the clusters.
-        warnings.simplefilter("ignore")
-        columns = spectral_embedding(
-            _affinity(space, variant["affinity"]),
-            n_components=max(ks),
-            eigen_solver="arpack",
-            random_state=space.seed,
-            drop_first=False,
-        )
+    columns = _spectral_map(_affinity(space, variant["affinity"]), max(ks), space.seed)
     for k in ks:
         yield _nearest_means(columns[:, :k], k, space.seed)
+
+
+def _spectral_map(affinity: Any, count: int, seed: int) -> Array:
+    """The first eigenvectors of the normalised Laplacian, by the root of each point's degree: (n, count)."""
+    from scipy.linalg import eigh
+    from scipy.sparse.csgraph import laplacian
+    from sklearn.manifold import spectral_embedding
+
+    if affinity.shape[0] > DENSE:
+        with warnings.catch_warnings():
+            # A graph in several pieces is no mishap here: its pieces are the clusters.
+            warnings.simplefilter("ignore")
+            return np.asarray(
+                spectral_embedding(
+                    affinity, n_components=count, eigen_solver="arpack", random_state=seed, drop_first=False
+                )
+            )
+    dense = affinity.toarray() if hasattr(affinity, "toarray") else affinity
+    matrix, roots = laplacian(dense, normed=True, return_diag=True)
+    # Whole: points strung along a curve have eigenvalues next to 0, among which an iteration takes minutes.
+    vectors = eigh(matrix, subset_by_index=[0, count - 1])[1]
+    return np.asarray(vectors / roots[:, None])
 
 
 def _affinity(space: Space, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,8 @@ def token_roles(text: TokenizedText) -> Tensor:
 
 def _entropy(maps: Tensor) -> Tensor:
     """The mean entropy over query tokens: (L, B, H)."""
-    return torch.special.entr(maps).sum(-1).mean(-1)
+    entropies: Tensor = torch.special.entr(maps).sum(-1)
+    return entropies.mean(-1)
 
 
 def _share(maps: Tensor, chosen: Tensor) -> Tensor:
@@ -100,7 +102,9 @@ def even_measures(tokens: Sequence[TokenizedText]) -> NDArray[np.float64]:
 
 def averaged(per_text: NDArray[np.float32], even: NDArray[np.float64]) -> HeadMeasures:
     """Measures of texts (n, M, L, H), and of even attention (n, M), averaged over the texts that have them."""
-    with np.errstate(invalid="ignore"):
-        means = np.nanmean(per_text, axis=0, dtype=np.float64)
-        flat = np.nanmean(even, axis=0)
-    return HeadMeasures(dict(zip(MEASURES, means, strict=True)), dict(zip(MEASURES, flat.tolist(), strict=True)))
+    with warnings.catch_warnings():
+        # That no text at all has a measure; it is nan then.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        means: NDArray[np.float64] = np.asarray(np.nanmean(per_text, axis=0, dtype=np.float64))
+        flat: list[float] = np.asarray(np.nanmean(even, axis=0)).tolist()
+    return HeadMeasures(dict(zip(MEASURES, means, strict=True)), dict(zip(MEASURES, flat, strict=True)))
