@@ -102,6 +102,10 @@ def _controls(
         permutation={name: permutation_test(variables[name], chosen.labels, None, draws) for name in variables.names},
         blob=blob_silhouettes(points, chosen, draws=3),
         random=random,
+        random_within_length={
+            name: partial_permutation_test(variables[name], variables.length, random.clusters.chosen.labels, draws)
+            for name in others
+        },
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from attention_studies import attention_study
 from likewise.attention.permutations import PermutationTest
+from likewise.attention.settings import ClusterSettings
 from likewise.attention.significance import ClusterTest
 from likewise.attention.study import AttentionStudy
 from likewise.attention.verdicts import survival, verdicts
@@ -29,75 +30,86 @@ def permuted(p: float) -> PermutationTest:
 
 
 def planted(
-    ps: list[float], permutation: list[float], within: list[float], effects: list[float], random: list[float]
+    ps: list[float], permutation: list[float], within: list[float], random: list[float], random_within: list[float]
 ) -> AttentionStudy:
-    """A study whose every variable has these numbers, layer by layer."""
+    """A study whose every variable has these p-values, layer by layer, with effects of 0.3, 0.2 and 0.1."""
     study = small(3)
     names = study.variables.names
     groups, controls = [], []
     for place, (group, control) in enumerate(zip(study.main.groups, study.controls, strict=True)):
         assert control.random is not None
-        test = kruskal(ps[place], effects[place])
-        groups.append(replace(group, tests=dict.fromkeys(names, test)))
-        beside = replace(control.random, tests=dict.fromkeys(names, kruskal(0.5, random[place])))
+        groups.append(replace(group, tests=dict.fromkeys(names, kruskal(ps[place], 0.3 - 0.1 * place))))
         controls.append(
             replace(
                 control,
                 permutation=dict.fromkeys(names, permuted(permutation[place])),
                 within_length=dict.fromkeys(names[::2], permuted(within[place])),
-                random=beside,
+                random=replace(control.random, tests=dict.fromkeys(names, kruskal(random[place], 0.05))),
+                random_within_length=dict.fromkeys(names[::2], permuted(random_within[place])),
             )
         )
     return replace(study, main=replace(study.main, groups=tuple(groups)), controls=tuple(controls))
 
 
+LOW, HIGH = [0.001] * 3, [0.5] * 3
+
+
 def test_each_control_takes_its_layers_away() -> None:
-    study = planted(
-        ps=[1e-9, 1e-9, 0.4], permutation=[0.001, 0.001, 0.001], within=[0.001, 0.6, 0.001],
-        effects=[0.3, 0.3, 0.3], random=[0.1, 0.1, 0.1],
-    )  # fmt: skip
+    study = planted([1e-9, 1e-9, 0.4], LOW, [0.001, 0.6, 0.001], HIGH, HIGH)
     found = survival(study, "similarity")
-    assert (found.tested, found.permuted, found.given_length, found.survives) == ((1, 2), (1, 2), (1,), (1,))
+    assert (found.tested, found.permuted, found.given_length, found.random) == ((1, 2), (1, 2), (1,), ())
+    assert found.survives == (1,)
     length = survival(study, "length")
     assert length.given_length is None and length.survives == (1, 2)
+    assert survival(planted(LOW, [0.9, 0.001, 0.001], LOW, HIGH, HIGH), "length").survives == (2, 3)
 
 
-def test_random_attention_with_the_same_effect_takes_a_layer_away() -> None:
-    study = planted([1e-9] * 3, [0.001] * 3, [0.001] * 3, effects=[0.3, 0.3, 0.9], random=[0.1, 0.4, 0.8])
-    assert survival(study, "length").survives == (1, 3)
-    without = replace(study, controls=tuple(replace(control, random=None) for control in study.controls))
-    assert survival(without, "length").beyond_random is None and survival(without, "length").survives == (1, 2, 3)
+def test_what_random_attention_shows_as_well_does_not_survive() -> None:
+    # Plainly for length; within like length for the others, where a plain difference of random attention is length's.
+    study = planted(LOW, LOW, LOW, random=[1e-50, 1e-50, 0.5], random_within=[0.5, 0.5, 0.001])
+    assert survival(study, "length").random == (1, 2) and survival(study, "length").survives == (3,)
+    assert survival(study, "similarity").random == (3,) and survival(study, "similarity").survives == (1, 2)
+    bare = [replace(control, random=None, random_within_length={}) for control in study.controls]
+    without = survival(replace(study, controls=tuple(bare)), "length")
+    assert without.random is None and without.survives == (1, 2, 3)
 
 
 def test_layers_are_corrected_for_their_number() -> None:
     # By Holm 0.02 is 0.06 among three, and what is larger cannot pass after it.
-    assert survival(planted([0.02, 0.03, 0.04], [0.001] * 3, [0.001] * 3, [1] * 3, [0] * 3), "length").tested == ()
-    assert survival(planted([0.016, 0.02, 0.04], [0.001] * 3, [0.001] * 3, [1] * 3, [0] * 3), "length").tested == (
-        1, 2, 3,
-    )  # fmt: skip
+    assert survival(planted([0.02, 0.03, 0.04], LOW, LOW, HIGH, HIGH), "length").tested == ()
+    assert survival(planted([0.016, 0.02, 0.04], LOW, LOW, HIGH, HIGH), "length").tested == (1, 2, 3)
 
 
 def test_a_layer_without_a_test_does_not_count() -> None:
-    study = planted([float("nan"), 1e-9, 1e-9], [0.001] * 3, [0.001] * 3, [0.3] * 3, [0.1] * 3)
+    study = planted([float("nan"), 1e-9, 1e-9], LOW, LOW, HIGH, HIGH)
     assert survival(study, "similarity").tested == (2, 3)
 
 
 def test_sentences_name_layers_and_numbers() -> None:
-    study = planted([1e-9] * 3, [0.001] * 3, [0.001, 0.9, 0.9], [0.3, 0.2, 0.1], [0.05, 0.05, 0.05])
+    study = planted(LOW, LOW, [0.001, 0.9, 0.9], random=LOW, random_within=HIGH)
     loss, clusters, similarity, length, structure = verdicts(study)
     assert "0.0012" in loss and "0.0031" in loss and "61% less" in loss
     assert "of 3 layers" in clusters or "no layer" in clusters
     assert similarity.startswith("Similarity: the clusters differ in 3 of 3 layers (1, 2, 3)")
     assert "like length 1 of 3 layers (1) remain" in similarity
-    assert "has an eta^2 of 0.050 on average, beside 0.200" in similarity
+    assert "passes this test in no layer (its eta^2 is 0.050 on average, beside 0.200)" in similarity
     assert similarity.endswith("What survives every control: 1 of 3 layers (1), eta^2 0.300.")
-    assert length.endswith("What survives every control: 3 of 3 layers (1, 2, 3), eta^2 0.100 to 0.300.")
+    assert "passes this test in 3 of 3 layers" in length
+    assert length.endswith("Nothing of it survives every control.")
     assert structure.startswith("Structure: ")
 
 
-def test_sentences_say_that_nothing_is_left() -> None:
-    study = planted([0.5] * 3, [0.5] * 3, [0.5] * 3, [0.0] * 3, [0.1] * 3)
-    assert verdicts(study)[-1].endswith("Nothing of it survives every control.")
+def test_several_layers_have_a_range_of_effects() -> None:
+    assert verdicts(planted(LOW, LOW, LOW, HIGH, HIGH))[2].endswith("3 of 3 layers (1, 2, 3), eta^2 0.100 to 0.300.")
+
+
+def test_the_largest_number_of_clusters_is_told_as_the_end_of_the_range() -> None:
+    study = small(3)
+    ks = [group.clusters.chosen.k for group in study.main.groups]
+    at_the_end = replace(study, settings=replace(study.settings, clusters=ClusterSettings(most=max(ks))))
+    assert f"the largest number that was tried, {max(ks)}" in verdicts(at_the_end)[1]
+    beyond = replace(study, settings=replace(study.settings, clusters=ClusterSettings(most=max(ks) + 1)))
+    assert "the largest number" not in verdicts(beyond)[1]
 
 
 @pytest.mark.parametrize(("loss", "said"), [(0.0031, "no better"), (0.0030, "little of what"), (0.0003, "90% less.")])

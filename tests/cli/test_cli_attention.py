@@ -11,6 +11,7 @@ import sys
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from scipy import stats
 from sklearn import metrics
 
 from answers import one_document, refusal
-from command_line import Run
 
 pytest_plugins = ("command_line",)
 
@@ -48,7 +48,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_everything_can_be_computed_again_from_the_folder(run_tiny: Run, short_pairs: Path, tmp_path: Path) -> None:
+def test_everything_can_be_computed_again_from_the_folder(run_tiny: Any, short_pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "study"
     said = one_document(run_tiny("attention", short_pairs, "--out", out, *QUICK, "--json"))
     document = json.loads((out / "results.json").read_text())
@@ -80,7 +80,7 @@ def test_everything_can_be_computed_again_from_the_folder(run_tiny: Run, short_p
     assert "What was found" in page and "http" not in page and len(page) < 2_000_000
 
 
-def test_tables_and_verdicts_are_shown(run_tiny: Run, short_pairs: Path, tmp_path: Path) -> None:
+def test_tables_and_verdicts_are_shown(run_tiny: Any, short_pairs: Path, tmp_path: Path) -> None:
     answer = run_tiny(
         "attention", short_pairs, "--out", tmp_path / "study", *QUICK, "--reducer", "pca", "--compare", "none"
     )
@@ -124,6 +124,19 @@ def test_kill_at_any_moment_and_go_on(tiny_folder: Path, short_pairs: Path, tmp_
         assert (whole / name).read_bytes() == (broken / name).read_bytes()
 
 
+def test_without_a_grammar_structure_is_left_out_unless_asked_for(
+    run_tiny: Any, short_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LIKEWISE_GRAMMAR", raising=False)
+    monkeypatch.setattr("likewise.grammar.pipelines.installed", list)
+    quick = (*QUICK[1:], "--reducer", "pca", "--compare", "none", "--algorithms", "kmeans", "--control-pairs", 0)
+    answer = run_tiny("attention", short_pairs, "--out", tmp_path / "study", *quick, "--json")
+    assert "structure is left out: " in answer.err and "spacy download" in answer.err
+    assert set(one_document(answer)["layers"][0]["tests"]) == {"similarity", "length"}
+    for asked in (("--structure",), ("--grammar", tmp_path / "nowhere")):
+        assert "spacy download" in refusal(run_tiny("attention", short_pairs, "--out", tmp_path / "b", *quick, *asked))
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -142,25 +155,25 @@ def test_kill_at_any_moment_and_go_on(tiny_folder: Path, short_pairs: Path, tmp_
     ],
 )
 def test_refusals_name_the_cure(
-    options: tuple[object, ...], said: str, run_tiny: Run, short_pairs: Path, tmp_path: Path
+    options: tuple[object, ...], said: str, run_tiny: Any, short_pairs: Path, tmp_path: Path
 ) -> None:
     assert said in refusal(run_tiny("attention", short_pairs, "--out", tmp_path / "study", *QUICK, *options))
 
 
-def test_pairs_without_scores_are_refused(run_tiny: Run, tmp_path: Path) -> None:
+def test_pairs_without_scores_are_refused(run_tiny: Any, tmp_path: Path) -> None:
     path = tmp_path / "plain.csv"
     path.write_text("left,right\n" + "a cat,a dog\n" * 12)
     assert "--score-column" in refusal(run_tiny("attention", path, "--out", tmp_path / "study", *QUICK))
     assert not (tmp_path / "study").exists()
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(run_tiny: Run, short_pairs: Path, tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_is_refused(run_tiny: Any, short_pairs: Path, tmp_path: Path) -> None:
     (tmp_path / "study").write_text("mine")
     said = refusal(run_tiny("attention", short_pairs, "--out", tmp_path / "study", *QUICK))
     assert "study" in said and (tmp_path / "study").read_text() == "mine"
 
 
-def test_pairs_that_are_all_alike_are_refused_in_one_line(run_tiny: Run, tmp_path: Path) -> None:
+def test_pairs_that_are_all_alike_are_refused_in_one_line(run_tiny: Any, tmp_path: Path) -> None:
     path = tmp_path / "same.csv"
     path.write_text("left,right,score\n" + "a cat,a dog,3\n" * 12)
     said = refusal(run_tiny("attention", path, "--out", tmp_path / "study", *QUICK))

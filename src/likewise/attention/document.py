@@ -62,7 +62,10 @@ def _controls(control: LayerControls) -> dict[str, Any]:
             name: _test(test) | {"permutation": vars(control.within_length[name])}
             for name, test in control.given_length.items()
         },
-        "random_attention": None if control.random is None else _brief(control.random),
+        "random_attention": None
+        if control.random is None
+        else _brief(control.random)
+        | {"within_length": {name: vars(test) for name, test in control.random_within_length.items()}},
         "single_gaussian": {
             "silhouette": float(blob.mean()) if len(blob) else None,
             "high": float(np.quantile(blob, 0.95)) if len(blob) else None,
@@ -81,7 +84,7 @@ def _reducer(each: ReducedMaps) -> dict[str, Any]:
 
 
 def _random(study: AttentionStudy) -> dict[str, Any] | None:
-    if study.controls[0].random is None:
+    if not study.random_groups:
         return None
     losses = (None, None) if study.random_losses is None else study.random_losses
     curve = None if study.random_curve is None else study.random_curve.to_json()

@@ -163,9 +163,9 @@ class _Pipeline:
         drawn = RandomMaps(maps.lengths[places], maps.layers, maps.heads, seed)
         key = key_of("random", drawn.lengths.tolist(), drawn.layers, drawn.heads, seed)
         reduction = self._reduction(self.settings.reducer, drawn, key, "random-")
-        grouped = self._grouped(f"random-{self.settings.reducer}", reduction.points, variables.of(places))
-        trivial = self._trivial_loss("random-trivial", drawn, key)
-        return _RandomAttention(grouped.groups, reduction, trivial)
+        some = variables.of(places)
+        grouped = self._grouped(f"random-{self.settings.reducer}", reduction.points, some)
+        return _RandomAttention(grouped.groups, some, reduction, self._trivial_loss("random-trivial", drawn, key))
 
     def _controls(
         self, groups: LayerGroups, main: ReducedMaps, variables: Variables, random: _RandomAttention | None
@@ -177,7 +177,7 @@ class _Pipeline:
             key,
             lambda: {"silhouettes": blob_silhouettes(points, chosen, BLOB_DRAWS, seed, self.progress)},
         )
-        beside = None if random is None else random.groups[groups.layer - 1]
+        beside = None if random is None else (random.groups[groups.layer - 1], random.variables)
         return layer_controls(groups, variables, self.settings, kept["silhouettes"], beside)
 
 
@@ -186,6 +186,7 @@ class _RandomAttention:
     """What the pipeline makes of random attention."""
 
     groups: tuple[LayerGroups, ...]
+    variables: Variables
     reduction: Reduction
     trivial_loss: float
 

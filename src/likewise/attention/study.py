@@ -44,6 +44,8 @@ class LayerControls:
     """Silhouettes of the same clustering on draws from one Gaussian."""
     random: LayerGroups | None
     """The same pipeline on random attention; None where it was left out."""
+    random_within_length: Mapping[str, PermutationTest]
+    """``within_length`` of the random attention; empty where it was left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,11 @@ class AttentionStudy:
     settings: AttentionSettings
     facts: Mapping[str, Any]
     """What else is told: pairs left out, truncated, the grammar's name, numbers of the random attention."""
+
+    @property
+    def random_groups(self) -> tuple[LayerGroups, ...]:
+        """The clusters of the random attention, layer by layer; none where it was left out."""
+        return tuple(control.random for control in self.controls if control.random is not None)
 
     @property
     def depth(self) -> int:

@@ -63,6 +63,7 @@ def variable_table(study: AttentionStudy, exact: bool = False) -> Table:
     header = (
         "layer", "variable", "Kruskal-Wallis p", "epsilon2", "eta2", "pairs significant", "p given length",
         "eta2 given length", "permutation p", "p within length", "p of random attention", "eta2 of random attention",
+        "p within length of random attention",
     )  # fmt: skip
     rows: list[Row] = []
     for group, control in zip(study.main.groups, study.controls, strict=True):
@@ -147,6 +148,7 @@ def _controls(control: LayerControls, variable: str, exact: bool) -> Row:
     given, within = control.given_length.get(variable), control.within_length.get(variable)
     shuffled = control.permutation.get(variable)
     random = control.random.tests.get(variable) if control.random else None
+    random_within = control.random_within_length.get(variable)
     return (
         _p(given.kruskal_p, exact) if given else "",
         _known(given.eta2) if given else "",
@@ -154,6 +156,7 @@ def _controls(control: LayerControls, variable: str, exact: bool) -> Row:
         _p(within.p, exact) if within else "",
         _p(random.kruskal_p, exact) if random else "",
         _known(random.eta2) if random else "",
+        _p(random_within.p, exact) if random_within else "",
     )
 
 

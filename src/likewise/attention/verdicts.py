@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from likewise.attention.significance import holm
-from likewise.attention.study import AttentionStudy
+from likewise.attention.study import AttentionStudy, LayerGroups
 
 TRIVIAL = "a decoder that answers 1/n everywhere"
 
@@ -24,14 +25,14 @@ class Survival:
     """Of these, by permutation of the labels as well."""
     given_length: tuple[int, ...] | None
     """Of these, with values permuted among pairs of like length; None for length itself."""
-    beyond_random: tuple[int, ...] | None
-    """Of the layers that are left, those with a larger eta^2 than random attention has; None without that control."""
+    random: tuple[int, ...] | None
+    """Where random attention passes the same test: within like length, or plainly for length; None without it."""
 
     @property
     def survives(self) -> tuple[int, ...]:
-        """The layers that every control leaves."""
+        """The layers that every control leaves: what random attention shows as well says nothing of a model."""
         left = self.permuted if self.given_length is None else self.given_length
-        return left if self.beyond_random is None else self.beyond_random
+        return tuple(layer for layer in left if layer not in (self.random or ()))
 
 
 def survival(study: AttentionStudy, variable: str) -> Survival:
@@ -39,16 +40,15 @@ def survival(study: AttentionStudy, variable: str) -> Survival:
     alpha, controls = study.settings.alpha, study.controls
     tested = _below([group.tests[variable].kruskal_p for group in study.main.groups], alpha)
     permuted = tested & _below([control.permutation[variable].p for control in controls], alpha)
-    given, left = None, permuted
+    given = random = None
     if variable != "length":
-        left = given = permuted & _below([control.within_length[variable].p for control in controls], alpha)
-    beyond = None
-    if all(control.random is not None for control in controls):
-        beyond = {layer for layer in left if _effect(study, variable)[layer] > _random_effect(study, variable)[layer]}
-    return Survival(
-        variable,
-        *(None if layers is None else tuple(sorted(layers)) for layers in (tested, permuted, given, beyond)),  # type: ignore[arg-type]
-    )
+        given = permuted & _below([control.within_length[variable].p for control in controls], alpha)
+    if study.random_groups:
+        ps = [group.tests[variable].kruskal_p for group in study.random_groups]
+        if variable != "length":
+            ps = [control.random_within_length[variable].p for control in controls]
+        random = _below(ps, alpha)
+    return Survival(variable, _sorted(tested), _sorted(permuted), _sorted(given), _sorted(random))
 
 
 def verdicts(study: AttentionStudy) -> list[str]:
@@ -75,15 +75,22 @@ def _loss_words(study: AttentionStudy) -> Iterator[str]:
 
 
 def _cluster_words(study: AttentionStudy) -> str:
+    groups, most = study.main.groups, study.settings.clusters.most
     apart = [
         group.layer
-        for group, control in zip(study.main.groups, study.controls, strict=True)
+        for group, control in zip(groups, study.controls, strict=True)
         if _stands_out(group.clusters.chosen.scores.silhouette, control.blob)
     ]
+    said = (
+        f"The clusters are told apart better than parts of one Gaussian cloud in {_of(apart, study.depth)}: there the"
+        " silhouette is above 95 % of what the same algorithm finds in a single cloud of the same covariance."
+    )
+    full = [group.layer for group in groups if group.clusters.chosen.k == most]
+    if not full:
+        return said
     return (
-        f"Clusters stand out from one Gaussian cloud in {_of(apart, study.depth)}: there the silhouette is above 95 %"
-        " of what the same algorithm finds in a single cloud of the same covariance. Elsewhere the points may be one"
-        " cloud cut into parts."
+        f"{said} In {_of(full, study.depth)} the scores ask for the largest number that was tried, {most}, as they do"
+        " where points lie along a thread without gaps: its parts are no groups."
     )
 
 
@@ -93,36 +100,34 @@ def _stands_out(silhouette: float, blob: np.ndarray) -> bool:
 
 
 def _variable_words(study: AttentionStudy, variable: str) -> str:
-    found = survival(study, variable)
+    found, depth = survival(study, variable), study.depth
     said = [
-        f"{variable.capitalize()}: the clusters differ in {_of(found.tested, study.depth)}"
-        f" (Kruskal-Wallis, Holm over the layers); permuted labels leave {_of(found.permuted, study.depth)}."
+        f"{variable.capitalize()}: the clusters differ in {_of(found.tested, depth)} (Kruskal-Wallis, Holm over the"
+        f" layers); permuted labels leave {_of(found.permuted, depth)}."
     ]
     if found.given_length is not None:
-        said.append(f"Among pairs of like length {_of(found.given_length, study.depth)} remain.")
-    if found.beyond_random is not None:
-        mean, random = (float(np.mean(list(effect(study, variable).values()))) for effect in (_effect, _random_effect))
+        said.append(f"Among pairs of like length {_of(found.given_length, depth)} remain.")
+    if found.random is not None:
+        mean, random = (_mean_effect(groups, variable) for groups in (study.main.groups, study.random_groups))
         said.append(
-            f"Random attention of the same shapes, which knows the length alone, has an eta^2 of {random:.3f} on"
-            f" average, beside {mean:.3f}."
+            f"Random attention of the same shapes, which knows the length alone, passes this test in"
+            f" {_of(found.random, depth)} (its eta^2 is {random:.3f} on average, beside {mean:.3f})."
         )
-    effects = _effect(study, variable)
     if found.survives:
-        sizes = [effects[layer] for layer in found.survives]
+        sizes = [group.tests[variable].eta2 for group in study.main.groups if group.layer in found.survives]
         size = f"eta^2 {min(sizes):.3f}" if len(sizes) == 1 else f"eta^2 {min(sizes):.3f} to {max(sizes):.3f}"
-        said.append(f"What survives every control: {_of(found.survives, study.depth)}, {size}.")
+        said.append(f"What survives every control: {_of(found.survives, depth)}, {size}.")
     else:
         said.append("Nothing of it survives every control.")
     return " ".join(said)
 
 
-def _effect(study: AttentionStudy, variable: str) -> Mapping[int, float]:
-    return {group.layer: group.tests[variable].eta2 for group in study.main.groups}
+def _mean_effect(groups: Sequence[LayerGroups], variable: str) -> float:
+    return float(np.mean([group.tests[variable].eta2 for group in groups]))
 
 
-def _random_effect(study: AttentionStudy, variable: str) -> Mapping[int, float]:
-    beside = [control.random for control in study.controls]
-    return {group.layer: group.tests[variable].eta2 for group in beside if group is not None}
+def _sorted(layers: set[int] | None) -> Any:
+    return None if layers is None else tuple(sorted(layers))
 
 
 def _below(ps: Sequence[float], alpha: float) -> set[int]:

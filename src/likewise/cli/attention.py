@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -13,10 +14,11 @@ from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.run_facts import run_facts
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import MODEL_HELP, FileSettings, Json, RunSettings, parse_numbers, with_settings
-from likewise.errors import UsageError
+from likewise.errors import MissingExtra, ModelError, UsageError
 
 if TYPE_CHECKING:
     from likewise.attention import AttentionStudy
+    from likewise.grammar import Grammar
 
 
 @with_settings
@@ -27,7 +29,9 @@ def attention(
     out: Annotated[Path, typer.Option(help="The study's folder; a run that stopped goes on in it.")],
     model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm",
     grammar: Annotated[str | None, typer.Option(help=GRAMMAR_HELP)] = None,
-    structure: Annotated[bool, typer.Option(help="Whether grammatical structure is a variable; needs spaCy.")] = True,
+    structure: Annotated[
+        bool | None, typer.Option(help="Grammatical structure as a variable. Default: where a pipeline is at hand.")
+    ] = None,
     reducer: Annotated[str, typer.Option(help="What makes points of maps: lstm, pca or umap.")] = "lstm",
     compare: Annotated[str, typer.Option(help="Reducers beside it, as pca,umap; none for no other.")] = "pca",
     hidden: Annotated[int, typer.Option(help="Width of the autoencoder's LSTMs.")] = 32,
@@ -70,7 +74,6 @@ def attention(
     from likewise.attention import AttentionSettings, AutoencoderSettings, ClusterSettings, Highlight
     from likewise.attention.document import study_document
     from likewise.drawing.axes import check_format
-    from likewise.grammar import Grammar
     from likewise.reports.attention import write_attention
     from likewise.studies.attention import study_attention
 
@@ -87,13 +90,27 @@ def attention(
         alpha=alpha, permutations=permutations, control_pairs=control_pairs, max_tokens=max_tokens, prompt=prompt,
         seed=seed, **more,
     )  # fmt: skip
-    began = time.time()
+    began, parser = time.time(), None if structure is False else _grammar(grammar, structure is None)
     with progress_bar() as progress:
-        parser = Grammar.load(grammar) if structure else None
         source = how.pairs(file, limit)
         study = study_attention(source, lambda: run.load(model), parser, settings, out, progress)
     notice(f"wrote {write_attention(study, run_facts(began), out)}")
     show_json(study_document(study)) if as_json else _show(study)
+
+
+def _grammar(name: str | None, may_be_missing: bool) -> Grammar | None:
+    """The pipeline; none, and a word of it, where nobody asked for one and none is at hand."""
+    from likewise.grammar import Grammar
+    from likewise.grammar.pipelines import VARIABLE
+
+    asked = name is not None or bool(os.environ.get(VARIABLE))
+    try:
+        return Grammar.load(name)
+    except (MissingExtra, ModelError) as error:
+        if asked or not may_be_missing:
+            raise
+        notice(f"structure is left out: {error}")
+        return None
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -109,10 +126,26 @@ def _range(text: str) -> tuple[int, int]:
 
 def _show(study: AttentionStudy) -> None:
     from likewise.attention import verdicts
-    from likewise.attention.tables import metric_table, variable_table
+    from likewise.attention.tables import p_text
 
+    groups, controls = study.main.groups, study.controls
+    rows: list[tuple[object, ...]] = []
+    for group in groups:
+        chosen, scores = group.clusters.chosen, group.clusters.chosen.scores
+        plain = f"{scores.silhouette:.3f}", f"{scores.davies_bouldin:.3f}", f"{scores.calinski_harabasz:.0f}"
+        rows.append((group.layer, chosen.algorithm, chosen.k, f"{chosen.noise:.1%}", *plain))
     title = f"{study.model}: {study.data}, {len(study.pairs)} pairs"
-    show_table(*metric_table(study), title)
-    show_table(*variable_table(study))
+    show_table(("layer", "algorithm", "K", "noise", "silhouette", "Davies-B.", "Calinski-H."), rows, title)
+    rows = []
+    for group, control in zip(groups, controls, strict=True):
+        for name, test in group.tests.items():
+            within, beside = control.within_length.get(name), control.random
+            rows.append(
+                (group.layer, name, p_text(test.kruskal_p), f"{test.epsilon2:.3f}", f"{test.pairs_significant:.0%}",
+                 p_text(control.permutation[name].p), p_text(within.p) if within else "", f"{test.eta2:.3f}",
+                 f"{beside.tests[name].eta2:.3f}" if beside else "")
+            )  # fmt: skip
+    header = ("layer", "variable", "p", "epsilon2", "pairs", "permuted p", "like length p", "eta2", "random eta2")
+    show_table(header, rows, "pairs: of clusters that differ; random: attention drawn at random")
     for sentence in verdicts(study):
         typer.echo(sentence)
