@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from likewise.attention.clustering import blob_silhouettes, clusterings_of
 from likewise.attention.clusterings import NOISE, Clustering, ClusterScores, LayerClusters
+from likewise.attention.grouping import layer_controls, layer_groups, random_layer
 from likewise.attention.head_measures import MEASURES, HeadMeasures
-from likewise.attention.partial import partial_test
-from likewise.attention.permutations import partial_permutation_test, permutation_test
 from likewise.attention.settings import ALGORITHMS, AttentionSettings, AutoencoderSettings, ClusterSettings
 from likewise.attention.significance import cluster_test
 from likewise.attention.study import AttentionStudy, LayerControls, LayerGroups, ReducedMaps
@@ -44,11 +43,10 @@ def attention_study(
         "model": f"tiny {HOSTILE}", "data": "made-up", "pairs": pairs, "variables": variables, "main": main,
         "others": (_reduced("pca", variables, (depth, latent), how, rng),),
         "controls": tuple(
-            _controls(main.points[:, place], group, control, variables, how)
-            for place, (group, control) in enumerate(zip(main.groups, random.groups, strict=True))
+            _controls(main.points[:, place], group, random, variables, how) for place, group in enumerate(main.groups)
         ),
         "heads": HeadMeasures({name: rng.random((depth, HEADS)) for name in MEASURES}, dict.fromkeys(MEASURES, 0.08)),
-        "loss": 0.0012, "trivial_loss": 0.0031,
+        "trivial_loss": 0.0031,
         "curve": TrainingCurve((0.003, 0.0021, 0.0015, 0.0013), (0.0026, 0.0018, 0.0014, 0.0012)),
         "random_curve": TrainingCurve((0.0009, 0.0008), (0.00085, 0.0008)), "random_losses": (0.0008, 0.0009),
         "settings": how, "facts": {"truncated": 2, "grammar": "en_core_web_sm"},
@@ -74,7 +72,7 @@ def _reduced(
     heard = variables.length[:, None] + rng.normal(0, 5, (n, depth))
     points[:, :, 0] += 3 * np.digitize(heard, np.quantile(heard, [0.33, 0.66]))
     groups = tuple(_groups(points[:, place], variables, place + 1, how) for place in range(depth))
-    return ReducedMaps(reducer, points, points[:, :, :2].copy(), groups)
+    return ReducedMaps(reducer, points, points[:, :, :2].copy(), groups, 0.0012)
 
 
 def _groups(points: NDArray[np.float64], variables: Variables, layer: int, how: AttentionSettings) -> LayerGroups:
@@ -83,30 +81,15 @@ def _groups(points: NDArray[np.float64], variables: Variables, layer: int, how: 
     labels = clusters.chosen.labels.copy()
     labels[-2:] = NOISE
     clusters = replace(clusters, chosen=replace(clusters.chosen, labels=labels))
-    tests = {name: cluster_test(variables[name], labels, how.alpha) for name in variables.names}
-    return LayerGroups(layer, clusters, tests)
+    return layer_groups(layer, clusters, variables, how.alpha)
 
 
 def _controls(
-    points: NDArray[np.float64], group: LayerGroups, random: LayerGroups, variables: Variables, how: AttentionSettings
+    points: NDArray[np.float64], group: LayerGroups, random: ReducedMaps, variables: Variables, how: AttentionSettings
 ) -> LayerControls:
-    chosen, draws = group.clusters.chosen, how.permutations
-    others = [name for name in variables.names if name != "length"]
-    return LayerControls(
-        given_length={
-            name: partial_test(variables[name], variables.length, chosen.labels, how.alpha) for name in others
-        },
-        within_length={
-            name: partial_permutation_test(variables[name], variables.length, chosen.labels, draws) for name in others
-        },
-        permutation={name: permutation_test(variables[name], chosen.labels, None, draws) for name in variables.names},
-        blob=blob_silhouettes(points, chosen, draws=3),
-        random=random,
-        random_within_length={
-            name: partial_permutation_test(variables[name], variables.length, random.clusters.chosen.labels, draws)
-            for name in others
-        },
-    )
+    place, chosen = group.layer - 1, group.clusters.chosen
+    beside = random_layer(random.groups[place], random.points[:, place], chosen.k, variables, how)
+    return layer_controls(group, variables, how, blob_silhouettes(points, chosen, how.clusters, draws=3), beside)
 
 
 def crowded_study(n: int = 1379, depth: int = 12, k: int = 15) -> AttentionStudy:

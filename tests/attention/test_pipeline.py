@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +13,16 @@ from scipy import stats
 from sklearn import metrics
 
 from likewise.attention import AttentionSettings, AttentionStudy, AutoencoderSettings, ClusterSettings, attention_study
-from likewise.attention.document import study_document
+from likewise.attention.clustering import clusterings_of
 from likewise.data import ScoredPair, read_scored_pairs
 from likewise.encoder import Encoder
+from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
 
 QUICK = AttentionSettings(
     autoencoder=AutoencoderSettings(hidden=4, epochs=2),
     clusters=ClusterSettings(("kmeans", "agglomerative"), most=4, distances=("euclidean",), linkages=("ward",)),
-    permutations=19,
+    permutations=49,
     control_pairs=20,
     max_tokens=24,
 )
@@ -71,10 +73,12 @@ def test_results_can_be_computed_again_from_points_and_labels(study: AttentionSt
 
 
 def test_the_random_attention_has_the_shapes_of_some_of_the_pairs(study: AttentionStudy) -> None:
-    for control in study.controls:
+    for group, control in zip(study.main.groups, study.controls, strict=True):
         assert control.random is not None
-        assert len(control.random.clusters.chosen.labels) == 20
-        assert control.random.tests["length"].n == 20
+        assert control.random.same_k["length"].k == group.clusters.chosen.k
+        assert len(control.random.groups.clusters.chosen.labels) == 20
+        assert control.random.groups.tests["length"].n == control.random.same_k["length"].n == 20
+        assert set(control.random.within_length) == {"similarity"}
         assert set(control.given_length) == set(control.within_length) == {"similarity"}
         assert set(control.permutation) == {"similarity", "length"}
         assert len(control.blob) == 20
@@ -83,7 +87,7 @@ def test_the_random_attention_has_the_shapes_of_some_of_the_pairs(study: Attenti
 
 def same(one: AttentionStudy, other: AttentionStudy) -> bool:
     """Whether two studies say the same, to the last digit."""
-    return str(study_document(one)) == str(study_document(other)) and np.array_equal(one.main.points, other.main.points)
+    return str(one.to_json()) == str(other.to_json()) and np.array_equal(one.main.points, other.main.points)
 
 
 def interrupt(note: str, calls: int) -> Callable[[int, int | None, str], None]:
@@ -145,19 +149,19 @@ def test_more_numbers_to_a_point_and_no_control(tiny: Encoder, pairs: list[Score
     study = attention_study(tiny, pairs, tmp_path, settings)
     assert study.main.points.shape[2] == 3 and study.main.view.shape[2] == 2
     assert study.others == () and study.controls[0].random is None and study.random_losses is None
-    document = study_document(study)
+    document = study.to_json()
     assert document["random_attention"] is None and document["layers"][0]["controls"]["random_attention"] is None
 
 
 def test_a_reducer_without_a_loss(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:
     study = attention_study(tiny, pairs, tmp_path, replace(QUICK, reducer="pca", compare=()))
-    document = study_document(study)
+    document = study.to_json()
     assert document["loss"] is None and document["curve"] is None and document["trivial_loss"] > 0
     assert document["random_attention"]["loss"] is None
 
 
 def test_the_document_has_one_entry_for_each_layer(study: AttentionStudy) -> None:
-    document = study_document(study)
+    document = study.to_json()
     assert document["n"] == len(study.pairs) and [layer["layer"] for layer in document["layers"]] == [1, 2]
     for layer in document["layers"]:
         assert {"algorithm", "k", "silhouette", "davies_bouldin", "calinski_harabasz", "controls"} <= set(layer)
@@ -190,9 +194,63 @@ def test_two_runs_do_not_write_to_one_folder(tiny: Encoder, pairs: list[ScoredPa
         attention_study(tiny, pairs, tmp_path, QUICK)
 
 
+def test_more_epochs_go_on_with_what_is_learnt(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:
+    def studied(folder: Path, epochs: int) -> tuple[AttentionStudy, list[str]]:
+        how = replace(QUICK, autoencoder=replace(QUICK.autoencoder, epochs=epochs), control_pairs=0, compare=())
+        heard: list[str] = []
+        return attention_study(tiny, pairs, folder, how, None, lambda done, total, note: heard.append(note)), heard
+
+    whole, _ = studied(tmp_path / "whole", 4)
+    studied(tmp_path / "steps", 2)
+    more, heard = studied(tmp_path / "steps", 4)
+    assert same(more, whole) and not any("epoch 1" in note for note in heard)
+    less, _ = studied(tmp_path / "steps", 1)
+    assert same(less, studied(tmp_path / "fresh", 1)[0])
+
+
+def test_another_tokenizer_makes_other_maps(
+    tiny: Encoder, pairs: list[ScoredPair], study: AttentionStudy, tmp_path: Path
+) -> None:
+    short = replace(tiny, tokenizer=Tokenizer(tiny.tokenizer.hugging_face, 12))
+    quick = replace(QUICK, control_pairs=0, compare=())
+    attention_study(tiny, pairs, tmp_path, quick)
+    found = attention_study(short, pairs, tmp_path, quick)
+    assert found.facts["truncated"] > 0 and found.variables.length.max() == 12
+    assert same(found, attention_study(short, pairs, tmp_path / "fresh", quick))
+
+
+def test_random_attention_without_clusters_is_left_out(
+    tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    real = clusterings_of
+
+    def none_of_few(points: Any, *others: Any) -> Any:
+        if len(points) == QUICK.control_pairs:
+            raise DataError("dbscan found no 2 to 4 clusters")
+        return real(points, *others)
+
+    monkeypatch.setattr("likewise.attention.pipeline.clusterings_of", none_of_few)
+    study = attention_study(tiny, pairs, tmp_path, QUICK)
+    assert study.random_groups == () and "random attention is left out" in caplog.text
+    assert study.to_json()["random_attention"] is None
+
+
+def test_what_cannot_work_is_refused_at_once(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:
+    many = [pairs[0]] * 10_001
+    for changes, given, said in (
+        ({"permutations": 49, "alpha": 0.01}, pairs, "permutations must be at least 200 for 2 layers"),
+        ({"clusters": ClusterSettings(least=30, most=35)}, pairs, "lower --clusters"),
+        ({"control_pairs": 0}, many, "take 10,000 with --limit"),
+    ):
+        with pytest.raises((UsageError, DataError), match=said):
+            attention_study(tiny, given, tmp_path / "new", replace(QUICK, **changes))  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"control_pairs": 5}, "control-pairs must be 0 or at least 10"),
         ({"reducer": "tsne"}, "unknown reducer 'tsne'; choose from lstm, pca, umap"),
         ({"compare": ("tsne",)}, "unknown compare 'tsne'"),
         ({"alpha": 0.0}, "alpha lies between 0 and 1"),

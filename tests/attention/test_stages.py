@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from likewise.attention.stages import Stages, key_of
+from likewise.errors import UsageError
 
 
 def test_a_stage_is_made_once_for_its_key(tmp_path: Path) -> None:
@@ -54,3 +55,29 @@ def test_another_key_clears_what_was_there(tmp_path: Path) -> None:
 def test_keys_see_every_part() -> None:
     assert key_of("m", {"a": 1, "b": 2}) == key_of("m", {"b": 2, "a": 1})
     assert len({key_of("m", 1), key_of("m", 2), key_of("n", 1), key_of("m"), key_of(["m", 1])}) == 5
+
+
+def test_a_break_while_clearing_leaves_no_key_over_half_a_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = Stages(tmp_path / "stages")
+    (stages.place("maps", "a") / "maps.f16").write_text("whole")
+
+    def broken(folder: Path) -> None:
+        (folder / "maps.f16").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("likewise.attention.stages.shutil.rmtree", broken)
+    with pytest.raises(KeyboardInterrupt):
+        stages.place("maps", "b")
+    monkeypatch.undo()
+    assert [path.name for path in stages.place("maps", "a").iterdir()] == ["key.txt"]
+
+
+def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "stages" / "maps" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    with pytest.raises(UsageError, match="choose another --out"):
+        Stages(tmp_path / "stages").place("maps", "a")
+    assert mine.read_text() == "mine"

@@ -25,7 +25,7 @@ pytest_plugins = ("command_line",)
 QUICK = (
     "--no-structure", "--hidden", 4, "--epochs", 2, "--clusters", "2-4", "--linkages", "ward",
     "--distances", "euclidean", "--covariances", "full", "--min-samples", "3",
-    "--permutations", 19, "--control-pairs", 15, "--max-tokens", 30,
+    "--permutations", 49, "--control-pairs", 15, "--max-tokens", 30,
 )  # fmt: skip
 
 
@@ -152,6 +152,10 @@ def test_without_a_grammar_structure_is_left_out_unless_asked_for(
         (("--limit", 4), "give more pairs"),
         (("--min-samples", "x"), "--min-samples takes numbers"),
         (("--learning-rate", "nan"), "learning-rate lies above 0"),
+        (("--control-pairs", 5), "control-pairs must be 0 or at least 10"),
+        (("--permutations", 10), "permutations must be at least 40 for 2 layers"),
+        (("--highlight", "structure:0.9-"), "no structure to highlight"),
+        (("--grammar", "en_core_web_sm"), "leave one of them out"),
     ],
 )
 def test_refusals_name_the_cure(

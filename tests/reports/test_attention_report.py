@@ -19,7 +19,7 @@ from likewise.attention.figures import study_figures
 from likewise.attention.settings import ALGORITHMS
 from likewise.attention.study import AttentionStudy
 from likewise.attention.variables import Variables
-from likewise.reports.attention import attention_page, write_attention
+from likewise.reports.attention import write_attention
 from likewise.reports.folder import finite
 
 
@@ -45,7 +45,7 @@ def test_everything_is_written(folder: Path) -> None:
         "points", "clusters", "pairs", "algorithms", "metrics", "tests", "agreement", "pair-tests", "cluster-ranges",
         "head-measures",
     }  # fmt: skip
-    others = {"results.json", "run.json", "report.html"}
+    others = {"results.json", "run.json", "report.html", ".lock"}
     assert {path.name for path in folder.iterdir()} == figures | {f"{name}.csv" for name in tables} | others
 
 
@@ -70,7 +70,10 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_more_latent_numbers_come_with_a_view(tmp_path: Path) -> None:
     deep = attention_study(n=30, depth=1, latent=3)
     known = deep.variables
-    bare = replace(deep, variables=Variables(known.similarity, known.length, None), curve=None, loss=None, others=())
+    main = replace(deep.main, loss=None)
+    bare = replace(
+        deep, variables=Variables(known.similarity, known.length, None), curve=None, main=main, others=(),
+    )  # fmt: skip
     header, rows = rows_of(write_attention(bare, {}, tmp_path), "points")
     assert header == ["pair", "layer", "z1", "z2", "z3", "view1", "view2", "similarity", "length", "structure"]
     found = np.array([[float(cell) for cell in row[2:7]] for row in rows])
@@ -127,7 +130,7 @@ def test_the_page_tells_all_and_shows_all(folder: Path) -> None:
     assert places == sorted(places), "verdicts come first, then what was done, the rule, tables"
     assert "0.0012; writing 1/n everywhere has 0.0031, 39% of it" in text
     assert "3 of 60 pairs share the most frequent structure, of 58 different ones" in text
-    assert text.count("<table>") == 3
+    assert text.count("<table>") == 4
 
 
 def test_the_page_is_safe_and_alone(folder: Path) -> None:
@@ -139,13 +142,18 @@ def test_the_page_is_safe_and_alone(folder: Path) -> None:
     assert sources and all(source.startswith(("#", "data:image/png;base64,")) for source in sources)
 
 
-@pytest.mark.usefixtures("no_figures")
-def test_the_page_alone(tmp_path: Path) -> None:
-    path = attention_page(study(), {"command": "x"}, tmp_path / "deep" / "page.html")
-    assert path == tmp_path / "deep" / "page.html" and [one.name for one in path.parent.iterdir()] == ["page.html"]
+def test_figures_of_an_earlier_run_do_not_stay(folder: Path, tmp_path: Path) -> None:
+    for name in ("highlight-length-2.png", "boxes-structure.svg", "loss.png", "mine.png"):
+        (tmp_path / name).write_text("old")
+    known = study().variables
+    bare = replace(study(), variables=Variables(known.similarity, known.length, None), curve=None, others=())
+    write_attention(bare, {}, tmp_path)
+    left = {path.name for path in tmp_path.glob("*.*g")}
+    assert not left & {"highlight-length-2.png", "boxes-structure.svg", "loss.png"}
+    assert "mine.png" in left and (tmp_path / "mine.png").read_text() == "old"
 
 
 @pytest.mark.slow
 def test_a_large_study_is_a_small_page(tmp_path: Path) -> None:
-    path = attention_page(crowded_study(1379, 12, 15), {}, tmp_path / "page.html")
-    assert path.stat().st_size < 2_000_000
+    folder = write_attention(crowded_study(1379, 12, 15), {}, tmp_path)
+    assert (folder / "report.html").stat().st_size < 2_000_000

@@ -46,11 +46,15 @@ class LstmAutoencoder(nn.Module):
         points: Tensor = self.to_point(final.transpose(0, 1).flatten(1))
         return points
 
+    def written(self, points: Tensor, length: int) -> Tensor:
+        """Maps written from points, which the writer sees at every step: (B, latent) -> (B, T, H)."""
+        repeated = points[:, None].expand(-1, length, -1)
+        steps: Tensor = self.to_steps(self.writer(repeated)[0])
+        return steps
+
     def forward(self, steps: Tensor) -> Tensor:
-        """Each map written again from its point, which the writer sees at every step: (B, T, H)."""
-        repeated = self.points(steps)[:, None].expand(-1, steps.shape[1], -1)
-        written: Tensor = self.to_steps(self.writer(repeated)[0])
-        return written
+        """Each map written again from its own point: (B, T, H)."""
+        return self.written(self.points(steps), steps.shape[1])
 
     def loss(self, steps: Tensor) -> Tensor:
         """The mean squared error of maps of one length."""
@@ -71,8 +75,9 @@ class TrainedAutoencoder:
         with torch.inference_mode(), quick_recurrence():
             for place in range(len(maps.lengths)):
                 steps = maps.sequence(place)
-                points.append(self.model.points(steps).numpy())
-                losses.append(float(self.model.loss(steps)))
+                found = self.model.points(steps)
+                points.append(found.numpy())
+                losses.append(float(nn.functional.mse_loss(self.model.written(found, steps.shape[1]), steps)))
                 ticker.add()
         ticker.close()
         return np.stack(points), float(np.mean(losses))
@@ -88,7 +93,7 @@ def train_autoencoder(
     """Train on all layers of one sequence at a time, without padding; stop early by the loss on held-out sequences.
 
     With a checkpoint file every epoch is kept, and training goes on after the last one that is there, to the same
-    weights as without a break.
+    weights as without a break; also with more epochs or patience than before.
 
     >>> from likewise.attention.maps import RandomMaps
     >>> maps = RandomMaps(np.array([3, 4, 5]), layers=2, heads=4)
@@ -99,7 +104,7 @@ def train_autoencoder(
     """
     state = _Training.begun(maps, settings, seed)
     if checkpoint is not None and checkpoint.exists():
-        state = state.resumed(checkpoint)
+        state = state.resumed(checkpoint, settings)
     seen, held = _divided(len(maps.lengths), settings.held_out, seed)
     ticker = Ticker(progress, settings.epochs * len(seen), "maps learnt")
     ticker.add(len(state.curve.train) * len(seen))
@@ -162,11 +167,14 @@ class _Training:
         torch.save(state | {"best": self.best, "curve": asdict(self.curve)}, draft)
         os.replace(draft, path)
 
-    def resumed(self, path: Path) -> _Training:
+    def resumed(self, path: Path, settings: AutoencoderSettings) -> _Training:
+        """The kept state, where this training would come by it; else the beginning."""
         state = torch.load(path, weights_only=True)
+        curve = TrainingCurve(tuple(state["curve"]["train"]), tuple(state["curve"]["held_out"]))
+        if not curve.is_on_the_way(settings.epochs, settings.patience):
+            return self
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        curve = TrainingCurve(tuple(state["curve"]["train"]), tuple(state["curve"]["held_out"]))
         return replace(self, best=state["best"], curve=curve)
 
 

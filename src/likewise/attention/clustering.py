@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
@@ -104,12 +106,17 @@ def agreement(left: Clustering, right: Clustering) -> float:
 
 
 def blob_silhouettes(
-    points: ArrayLike, clustering: Clustering, draws: int = 20, seed: int = 0, progress: Progress | None = None
+    points: ArrayLike,
+    clustering: Clustering,
+    settings: ClusterSettings | None = None,
+    draws: int = 20,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Array:
-    """The silhouettes (draws,) that a clustering's algorithm and settings reach where there are no clusters.
+    """The silhouettes (draws,) that a clustering's algorithm reaches where there are no clusters.
 
-    Each draw is as many points from one Gaussian with the mean and the covariance of points (n, d). Where less than
-    two clusters are found, the silhouette is nan. Real clusters stand out of these values.
+    Each draw is as many points from one Gaussian with the mean and the covariance of points (n, d). K, and DBSCAN's
+    eps, are chosen anew for each: the best of many is held against the best of many. Where nothing may be chosen, nan.
 
     >>> rng = np.random.default_rng(0)
     >>> points = np.concatenate([rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 12])
@@ -120,15 +127,36 @@ def blob_silhouettes(
     rows = _checked(points)
     rng = np.random.default_rng(seed)
     mean, covariance = rows.mean(0), np.atleast_2d(np.cov(rows, rowvar=False))
+    tried = _settings_of(clustering, settings or ClusterSettings())
     silhouettes = np.full(draws, np.nan)
     ticker = Ticker(progress, draws, "single blobs")
     for draw in range(draws):
         blob = rng.multivariate_normal(mean, covariance, size=len(rows), method="svd")
-        for labels in PARTITIONS[clustering.algorithm](Space(blob, seed), clustering.settings, [clustering.k]):
-            silhouettes[draw] = cluster_scores(blob, labels).silhouette
+        with contextlib.suppress(DataError):
+            found = clusterings_of(blob, tried, seed, _heartbeat(ticker))
+            if not found.rejected:
+                silhouettes[draw] = found.chosen.scores.silhouette
         ticker.add()
     ticker.close()
     return silhouettes
+
+
+def _settings_of(clustering: Clustering, settings: ClusterSettings) -> ClusterSettings:
+    """Settings that try one algorithm, with a clustering's own choices of all but K and what has no list to try."""
+    lists = {"distance": "distances", "linkage": "linkages", "covariance": "covariances", "min_samples": "min_samples"}
+    chosen: dict[str, Any] = {
+        many: (clustering.settings[one],) for one, many in lists.items() if clustering.settings.get(one)
+    }
+    return replace(settings, algorithms=(clustering.algorithm,), **chosen)
+
+
+def _heartbeat(ticker: Ticker) -> Progress:
+    """Progress of a part that counts for nothing, so that a long part is heard all the same."""
+
+    def progress(done: int, total: int | None, note: str) -> None:  # noqa: ARG001
+        ticker.add(0)
+
+    return progress
 
 
 def _checked(points: ArrayLike) -> Array:

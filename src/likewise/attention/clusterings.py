@@ -37,7 +37,7 @@ class Clustering:
     labels: NDArray[np.int64]
     """(n,), from 0 on; noise is -1."""
     settings: Mapping[str, Any]
-    """Its hyper-parameters beside K: distance, linkage, covariance, eps, min_samples, neighbours."""
+    """Its hyper-parameters beside K: distance, linkage, covariance, eps, min_samples, affinity."""
     scores: ClusterScores
 
     @property

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from likewise.attention.cluster_choice import RULE
 from likewise.attention.significance import ClusterTest
-from likewise.attention.study import AttentionStudy, LayerControls, LayerGroups, ReducedMaps
+from likewise.attention.study import AttentionStudy, LayerControls, LayerGroups, RandomLayer, ReducedMaps
 from likewise.attention.verdicts import survival, verdicts
 
 
@@ -45,7 +43,7 @@ def _layer(group: LayerGroups) -> dict[str, Any]:
         **clusters.chosen.to_json(),
         "tests": {name: _test(test) for name, test in group.tests.items()},
         "alternatives": [
-            one.to_json() | {"rejected": clusters.rejected.get(one.algorithm)} for one in clusters.alternatives
+            one.to_json() | {"why_not": clusters.rejected.get(one.algorithm)} for one in clusters.alternatives
         ],
         "rejected": dict(clusters.rejected),
         "agreement": [
@@ -55,21 +53,21 @@ def _layer(group: LayerGroups) -> dict[str, Any]:
 
 
 def _controls(control: LayerControls) -> dict[str, Any]:
-    blob = control.blob[np.isfinite(control.blob)]
     return {
-        "permutation": {name: vars(test) for name, test in control.permutation.items()},
+        "permutation": {name: test.to_json() for name, test in control.permutation.items()},
         "given_length": {
-            name: _test(test) | {"permutation": vars(control.within_length[name])}
+            name: _test(test) | {"permutation": control.within_length[name].to_json()}
             for name, test in control.given_length.items()
         },
-        "random_attention": None
-        if control.random is None
-        else _brief(control.random)
-        | {"within_length": {name: vars(test) for name, test in control.random_within_length.items()}},
-        "single_gaussian": {
-            "silhouette": float(blob.mean()) if len(blob) else None,
-            "high": float(np.quantile(blob, 0.95)) if len(blob) else None,
-        },
+        "random_attention": None if control.random is None else _random_layer(control.random),
+        "single_gaussian": {"silhouette": control.blob_mean, "high": control.blob_high},
+    }
+
+
+def _random_layer(layer: RandomLayer) -> dict[str, Any]:
+    return _brief(layer.groups) | {
+        "same_k": {name: _test(test) for name, test in layer.same_k.items()},
+        "within_length": {name: test.to_json() for name, test in layer.within_length.items()},
     }
 
 
@@ -80,7 +78,11 @@ def _brief(group: LayerGroups) -> dict[str, Any]:
 
 
 def _reducer(each: ReducedMaps) -> dict[str, Any]:
-    return {"reducer": each.reducer, "layers": [{"layer": group.layer, **_brief(group)} for group in each.groups]}
+    return {
+        "reducer": each.reducer,
+        "loss": each.loss,
+        "layers": [{"layer": group.layer, **_brief(group)} for group in each.groups],
+    }
 
 
 def _random(study: AttentionStudy) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ def study_figures(study: AttentionStudy) -> dict[str, Any]:
     found["clusters"] = _clusters(study)
     found |= {f"boxes-{variable}": _boxes(study, variable) for variable in study.variables.names}
     found |= {name: _highlight(study, one) for name, one in named_highlights(study).items()}
-    found |= {"heads": _heads(study), "effects": _effects(study)}
+    found |= {"heads": _heads(study), "effects": effects_figure(study)}
     if study.others:
         found["reducers"] = _reducers(study)
     return found | {"consensus": _consensus(study)}
@@ -119,14 +119,15 @@ def _heads(study: AttentionStudy) -> Any:
     return panels[0]
 
 
-def _effects(study: AttentionStudy) -> Any:
+def effects_figure(study: AttentionStudy) -> Any:
+    """The effect of each variable over the layers, beside random attention's and what length leaves of it."""
     names = study.variables.names
     panels = grid_of_axes(len(names), CURVES, 2)
     for ax, name in zip(panels, names, strict=True):
         lines = {"clusters": [group.tests[name].eta2 for group in study.main.groups]}
         random = [control.random for control in study.controls if control.random is not None]
-        if len(random) == study.depth:
-            lines["random attention"] = [group.tests[name].eta2 for group in random]
+        if random:
+            lines["random attention"] = [layer.same_k[name].eta2 for layer in random]
         if all(name in control.given_length for control in study.controls):
             lines["given length"] = [control.given_length[name].eta2 for control in study.controls]
         _over_layers(ax, lines, f"{name}: eta squared")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.attention.clustering import clusterings_of
 from likewise.attention.clusterings import LayerClusters
 from likewise.attention.partial import partial_test
 from likewise.attention.permutations import PermutationTest, partial_permutation_test, permutation_test
-from likewise.attention.settings import AttentionSettings
+from likewise.attention.settings import AttentionSettings, ClusterSettings
 from likewise.attention.significance import cluster_test
-from likewise.attention.study import LayerControls, LayerGroups
+from likewise.attention.study import LayerControls, LayerGroups, RandomLayer
 from likewise.attention.variables import Variables
 
 
@@ -38,24 +39,36 @@ def layer_controls(
     variables: Variables,
     settings: AttentionSettings,
     blob: NDArray[np.float64],
-    random: tuple[LayerGroups, Variables] | None = None,
+    random: RandomLayer | None = None,
 ) -> LayerControls:
-    """What a layer's tests are held against: permutations, length partialled out, one Gaussian, and random attention,
-    which comes with the variables of its own pairs.
-    """
+    """What a layer's tests are held against: permutations, length partialled out, one Gaussian, random attention."""
     labels, length = groups.clusters.chosen.labels, variables.length
-    others = _but_length(variables)
     return LayerControls(
-        given_length={name: partial_test(variables[name], length, labels, settings.alpha) for name in others},
+        given_length={
+            name: partial_test(variables[name], length, labels, settings.alpha) for name in _but_length(variables)
+        },
         within_length=within_length_tests(groups, variables, settings),
         permutation={
             name: permutation_test(variables[name], labels, draws=settings.permutations, seed=settings.seed)
             for name in variables.names
         },
         blob=blob,
-        random=None if random is None else random[0],
-        random_within_length={} if random is None else within_length_tests(*random, settings),
+        random=random,
     )
+
+
+def random_layer(
+    groups: LayerGroups,
+    points: NDArray[np.float64],
+    k: int,
+    variables: Variables,
+    settings: AttentionSettings,
+) -> RandomLayer:
+    """The tests of random attention, whose points (n, d) are also cut into k clusters; ``variables`` are its pairs'."""
+    fixed = min(k, len(points) - 1)
+    alike = clusterings_of(points, ClusterSettings(("kmeans",), fixed, fixed), settings.seed)
+    same_k = layer_groups(groups.layer, alike, variables, settings.alpha).tests
+    return RandomLayer(groups, same_k, within_length_tests(groups, variables, settings))
 
 
 def _but_length(variables: Variables) -> list[str]:

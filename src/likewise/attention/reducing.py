@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from likewise.attention.maps import MapSource
 from likewise.attention.settings import AutoencoderSettings
 from likewise.attention.summaries import neighbourly_points, principal_points, summaries_of
 from likewise.attention.training_curve import TrainingCurve
+from likewise.errors import MissingExtra
 from likewise.progress import Progress
 
 SUMMARISERS: dict[str, Callable[[Any, int, int], NDArray[np.float32]]] = {
@@ -55,6 +57,12 @@ def reduced(
         return Reduction(points.astype(np.float64), loss, trained.curve)
     points = SUMMARISERS[reducer](summaries_of(maps, progress), settings.latent, seed)
     return Reduction(points.astype(np.float64))
+
+
+def require_reducers(names: Iterable[str]) -> None:
+    """Refuse, before long work, a reducer whose package is missing."""
+    if "umap" in names and find_spec("umap") is None:
+        raise MissingExtra("umap-learn", "umap")
 
 
 def plane_view(points: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,6 +8,8 @@ from typing import Any
 from likewise.attention.highlights import STUDY_HIGHLIGHTS, Highlight
 from likewise.errors import UsageError
 
+FEWEST_PAIRS, MOST_PAIRS = 10, 10_000
+"""Fewer make no clusters, and more are too many for the distances of all to all."""
 REDUCERS = ("lstm", "pca", "umap")
 ALGORITHMS = ("kmeans", "dbscan", "agglomerative", "spectral", "gaussian-mixture")
 LINKAGES = ("ward", "complete", "average", "single")
@@ -52,8 +54,8 @@ class AutoencoderSettings:
 class ClusterSettings:
     """Which clusterings are tried, and which of them may be chosen.
 
-    >>> ClusterSettings(most=4).ks
-    range(2, 5)
+    >>> ClusterSettings(most=4).least
+    2
     """
 
     algorithms: tuple[str, ...] = ALGORITHMS
@@ -86,11 +88,6 @@ class ClusterSettings:
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"{name.replace('_', '-')} is a share from 0 to below 1, got {getattr(self, name)}")
 
-    @property
-    def ks(self) -> range:
-        """Every number of clusters to try."""
-        return range(self.least, self.most + 1)
-
 
 @dataclass(frozen=True)
 class AttentionSettings:
@@ -111,7 +108,7 @@ class AttentionSettings:
     permutations: int = 1000
     """Draws of the permutation tests."""
     control_pairs: int = 300
-    """Pairs whose shapes the random attention has; 0 leaves this control out."""
+    """Pairs whose shapes the random attention has, at least 10; 0 leaves this control out."""
     max_tokens: int = 128
     """Longer pairs are left out: a map of n tokens has n^2 steps to learn."""
     prompt: str = ""
@@ -126,6 +123,8 @@ class AttentionSettings:
         if self.compare:
             _among("compare", self.compare, REDUCERS)
         _at_least(self, {"permutations": 1, "control_pairs": 0, "max_tokens": 4, "seed": 0})
+        if 0 < self.control_pairs < FEWEST_PAIRS:
+            raise UsageError(f"control-pairs must be 0 or at least {FEWEST_PAIRS}, got {self.control_pairs}")
         if not 0 < self.alpha < 1:
             raise UsageError(f"alpha lies between 0 and 1, got {self.alpha}")
 

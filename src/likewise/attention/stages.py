@@ -14,6 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.errors import UsageError
+
+FORMAT = 1
+"""Raised where a stage of before cannot be read, or would be made otherwise now."""
+MARK = "about.txt"
+
 
 def key_of(*parts: Any) -> str:
     """A name for everything that a stage's result depends on.
@@ -21,7 +27,7 @@ def key_of(*parts: Any) -> str:
     >>> key_of("minilm", {"seed": 1}) == key_of("minilm", {"seed": 1}), key_of(1) == key_of(2)
     (True, False)
     """
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,26 @@ class Stages:
 
     def place(self, name: str, key: str) -> Path:
         """A stage's own folder; what another key left there is cleared away."""
+        self._owned()
         folder, note = self.folder / name, self.folder / name / "key.txt"
         if not note.exists() or note.read_text() != key:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            # The key goes first: a break in between must not leave it over half of its files.
+            note.unlink(missing_ok=True)
+            if folder.exists():
+                shutil.rmtree(folder)
+            folder.mkdir()
             note.write_text(key)
         return folder
+
+    def _owned(self) -> None:
+        """Make the folder and mark it as ours; one that is somebody else's is left alone."""
+        mark = self.folder / MARK
+        if mark.exists():
+            return
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise UsageError(f"{self.folder} holds files that are not of this command; choose another --out")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        mark.write_text("What a study has finished; it may be deleted, and is made again.\n")
 
     def document(self, name: str, key: str, make: Callable[[], Any]) -> Any:
         """What ``make`` gives, as JSON has it, or what is there from before."""

@@ -31,6 +31,17 @@ class LayerGroups:
 
 
 @dataclass(frozen=True, eq=False)
+class RandomLayer:
+    """What the same pipeline finds in random attention."""
+
+    groups: LayerGroups
+    same_k: Mapping[str, ClusterTest]
+    """By variable: cut by k-means into as many clusters as the model's layer has. With a tie eta^2 grows with K."""
+    within_length: Mapping[str, PermutationTest]
+    """By variable but length: the values permuted among pairs of like length."""
+
+
+@dataclass(frozen=True, eq=False)
 class LayerControls:
     """What one layer's result is held against."""
 
@@ -41,11 +52,20 @@ class LayerControls:
     permutation: Mapping[str, PermutationTest]
     """By variable: the values permuted among all pairs."""
     blob: NDArray[np.float64]
-    """Silhouettes of the same clustering on draws from one Gaussian."""
-    random: LayerGroups | None
-    """The same pipeline on random attention; None where it was left out."""
-    random_within_length: Mapping[str, PermutationTest]
-    """``within_length`` of the random attention; empty where it was left out."""
+    """Silhouettes of the same algorithm on draws from one Gaussian; nan where it finds nothing to choose."""
+    random: RandomLayer | None
+    """None where random attention was left out."""
+
+    @property
+    def blob_mean(self) -> float:
+        """The mean of the silhouettes that were found."""
+        return float(np.nanmean(self.blob)) if np.isfinite(self.blob).any() else float("nan")
+
+    @property
+    def blob_high(self) -> float:
+        """The silhouette that 95 % of the draws stay below; nan where so many find nothing."""
+        high = float(np.quantile(np.nan_to_num(self.blob, nan=-1.0), 0.95)) if len(self.blob) else -1.0
+        return high if high > -1 else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +78,8 @@ class ReducedMaps:
     view: NDArray[np.float64]
     """(n, L, 2): the points themselves, or the first two principal components of each layer's."""
     groups: tuple[LayerGroups, ...]
+    loss: float | None = None
+    """An autoencoder's mean squared error over all sequences."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +101,8 @@ class AttentionStudy:
     controls: tuple[LayerControls, ...]
     """One for each layer."""
     heads: HeadMeasures
-    loss: float | None
-    """The autoencoder's mean squared error over all sequences; None for other reducers."""
     trivial_loss: float
-    """That of a decoder which answers 1 / n everywhere."""
+    """The mean squared error of a decoder that answers 1 / n everywhere."""
     curve: TrainingCurve | None
     random_curve: TrainingCurve | None
     """Of the autoencoder of the random attention."""
@@ -90,14 +110,31 @@ class AttentionStudy:
     """Loss and trivial loss on the random attention."""
     settings: AttentionSettings
     facts: Mapping[str, Any]
-    """What else is told: pairs left out, truncated, the grammar's name, numbers of the random attention."""
+    """What else is told: pairs left out, pairs cut at the model's limit, the grammar's name."""
+
+    @property
+    def loss(self) -> float | None:
+        """The autoencoder's mean squared error over all sequences; None for other reducers."""
+        return self.main.loss
 
     @property
     def random_groups(self) -> tuple[LayerGroups, ...]:
         """The clusters of the random attention, layer by layer; none where it was left out."""
-        return tuple(control.random for control in self.controls if control.random is not None)
+        return tuple(control.random.groups for control in self.controls if control.random is not None)
 
     @property
     def depth(self) -> int:
         """The number of layers."""
         return len(self.main.groups)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``results.json`` holds: everything but points and labels, which have tables of their own."""
+        from likewise.attention.document import study_document
+
+        return study_document(self)
+
+    def plot(self) -> Any:
+        """The effect of each variable over the layers, beside its controls; returns the first panel's Axes."""
+        from likewise.attention.figures import effects_figure
+
+        return effects_figure(self)

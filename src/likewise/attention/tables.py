@@ -50,8 +50,8 @@ def metric_table(study: AttentionStudy) -> Table:
     for group, control in zip(study.main.groups, study.controls, strict=True):
         chosen = group.clusters.chosen
         own = (chosen.algorithm, chosen.k, chosen.noise, *_scores(chosen.scores))
-        random = _known(control.random.clusters.chosen.scores.silhouette) if control.random else ""
-        rows.append((group.layer, *own, *_blob(control.blob), random))
+        random = _known(control.random.groups.clusters.chosen.scores.silhouette) if control.random else ""
+        rows.append((group.layer, *own, _known(control.blob_mean), _known(control.blob_high), random))
     return header, rows
 
 
@@ -61,15 +61,16 @@ def variable_table(study: AttentionStudy, exact: bool = False) -> Table:
     p-values are texts to be read, or ``exact`` numbers.
     """
     header = (
-        "layer", "variable", "Kruskal-Wallis p", "epsilon2", "eta2", "pairs significant", "p given length",
-        "eta2 given length", "permutation p", "p within length", "p of random attention", "eta2 of random attention",
-        "p within length of random attention",
+        "layer", "variable", "Kruskal-Wallis p", "epsilon2", "eta2", "pairs significant", "largest rank-biserial",
+        "permutation p", "p within length", "p given length", "eta2 given length", "random attention: p",
+        "random attention: eta2 with as many clusters", "random attention: p within length",
     )  # fmt: skip
     rows: list[Row] = []
     for group, control in zip(study.main.groups, study.controls, strict=True):
         for variable, test in group.tests.items():
-            sizes = (_known(test.epsilon2), _known(test.eta2), _known(test.pairs_significant))
-            found = (_p(test.kruskal_p, exact), *sizes, *_controls(control, variable, exact))
+            largest = max((abs(pair.rank_biserial) for pair in test.pairs), default=math.nan)
+            sizes = (test.epsilon2, test.eta2, test.pairs_significant, largest)
+            found = (_p(test.kruskal_p, exact), *map(_known, sizes), *_controls(control, variable, exact))
             rows.append((group.layer, variable, *found))
     return header, rows
 
@@ -82,6 +83,16 @@ def agreement_table(study: AttentionStudy) -> Table:
         for (first, second), index in group.clusters.agreement.items()
     ]
     return ("layer", "first", "second", "adjusted Rand index"), rows
+
+
+def agreement_matrix(study: AttentionStudy) -> Table:
+    """The same with a row for each layer and a column for each two algorithms."""
+    both = list(dict.fromkeys(two for group in study.main.groups for two in group.clusters.agreement))
+    rows = [
+        (group.layer, *(_known(group.clusters.agreement.get(two, math.nan)) for two in both))
+        for group in study.main.groups
+    ]
+    return ("layer", *(f"{first}, {second}" for first, second in both)), rows
 
 
 def pair_table(study: AttentionStudy) -> Table:
@@ -138,24 +149,16 @@ def _scores(scores: ClusterScores) -> Row:
     return tuple(map(_known, (scores.silhouette, scores.davies_bouldin, scores.calinski_harabasz)))
 
 
-def _blob(silhouettes: NDArray[np.float64]) -> Row:
-    """The mean and the 95 % quantile."""
-    found = silhouettes[~np.isnan(silhouettes)]
-    return (float(found.mean()), float(np.quantile(found, 0.95))) if len(found) else ("", "")
-
-
 def _controls(control: LayerControls, variable: str, exact: bool) -> Row:
-    given, within = control.given_length.get(variable), control.within_length.get(variable)
-    shuffled = control.permutation.get(variable)
-    random = control.random.tests.get(variable) if control.random else None
-    random_within = control.random_within_length.get(variable)
+    given, within, random = control.given_length.get(variable), control.within_length.get(variable), control.random
+    random_within = random.within_length.get(variable) if random else None
     return (
+        _p(control.permutation[variable].p, exact),
+        _p(within.p, exact) if within else "",
         _p(given.kruskal_p, exact) if given else "",
         _known(given.eta2) if given else "",
-        _p(shuffled.p, exact) if shuffled else "",
-        _p(within.p, exact) if within else "",
-        _p(random.kruskal_p, exact) if random else "",
-        _known(random.eta2) if random else "",
+        _p(random.groups.tests[variable].kruskal_p, exact) if random else "",
+        _known(random.same_k[variable].eta2) if random else "",
         _p(random_within.p, exact) if random_within else "",
     )
 

@@ -29,6 +29,11 @@ class TrainingCurve:
         done = len(self.held_out)
         return done >= epochs or (done > 0 and done - 1 - self.best >= patience)
 
+    def is_on_the_way(self, epochs: int, patience: int) -> bool:
+        """Whether training with these bounds comes by here, so that it can go on from here."""
+        before = range(len(self.train))
+        return not any(TrainingCurve(self.train[:n], self.held_out[:n]).over(epochs, patience) for n in before)
+
     def to_json(self) -> dict[str, Any]:
         """The losses, and the epoch from 1 on whose weights count."""
         return {"train": list(self.train), "held_out": list(self.held_out), "best_epoch": self.best + 1}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from likewise.attention.significance import holm
-from likewise.attention.study import AttentionStudy, LayerGroups
+from likewise.attention.study import AttentionStudy
 
 TRIVIAL = "a decoder that answers 1/n everywhere"
 
@@ -25,6 +25,8 @@ class Survival:
     """Of these, by permutation of the labels as well."""
     given_length: tuple[int, ...] | None
     """Of these, with values permuted among pairs of like length; None for length itself."""
+    careful: tuple[int, ...] | None
+    """Of these, by Kruskal and Wallis with length partialled out, which finds less where clusters follow length."""
     random: tuple[int, ...] | None
     """Where random attention passes the same test: within like length, or plainly for length; None without it."""
 
@@ -40,15 +42,17 @@ def survival(study: AttentionStudy, variable: str) -> Survival:
     alpha, controls = study.settings.alpha, study.controls
     tested = _below([group.tests[variable].kruskal_p for group in study.main.groups], alpha)
     permuted = tested & _below([control.permutation[variable].p for control in controls], alpha)
-    given = random = None
+    given = careful = random = None
     if variable != "length":
         given = permuted & _below([control.within_length[variable].p for control in controls], alpha)
+        careful = given & _below([control.given_length[variable].kruskal_p for control in controls], alpha)
     if study.random_groups:
         ps = [group.tests[variable].kruskal_p for group in study.random_groups]
         if variable != "length":
-            ps = [control.random_within_length[variable].p for control in controls]
+            ps = [control.random.within_length[variable].p for control in controls if control.random is not None]
         random = _below(ps, alpha)
-    return Survival(variable, _sorted(tested), _sorted(permuted), _sorted(given), _sorted(random))
+    found = (tested, permuted, given, careful, random)
+    return Survival(variable, *map(_sorted, found))
 
 
 def verdicts(study: AttentionStudy) -> list[str]:
@@ -59,7 +63,7 @@ def verdicts(study: AttentionStudy) -> list[str]:
     """
     return [
         *_loss_words(study),
-        _cluster_words(study),
+        *_cluster_words(study),
         *(_variable_words(study, name) for name in study.variables.names),
     ]
 
@@ -68,62 +72,68 @@ def _loss_words(study: AttentionStudy) -> Iterator[str]:
     if study.loss is None:
         return
     share = 1 - study.loss / study.trivial_loss if study.trivial_loss else 0.0
-    beside = f"The autoencoder's loss is {study.loss:.4f}, beside {study.trivial_loss:.4f} of {TRIVIAL}"
+    beside = f"The autoencoder's loss over all pairs is {study.loss:.4f}, beside {study.trivial_loss:.4f} of {TRIVIAL}"
     said = f"{share:.0%} less" if share > 0 else "it is no better"
     follows = "the points hold little of what the maps show" if share < 0.25 else "the points hold part of the maps"
     yield f"{beside}: {said}, so {follows}." if share < 0.75 else f"{beside}: {said}."
 
 
-def _cluster_words(study: AttentionStudy) -> str:
+def _cluster_words(study: AttentionStudy) -> Iterator[str]:
     groups, most = study.main.groups, study.settings.clusters.most
     apart = [
         group.layer
         for group, control in zip(groups, study.controls, strict=True)
-        if _stands_out(group.clusters.chosen.scores.silhouette, control.blob)
+        if not group.clusters.chosen.scores.silhouette <= control.blob_high
     ]
-    said = (
-        f"The clusters are told apart better than parts of one Gaussian cloud in {_of(apart, study.depth)}: there the"
-        " silhouette is above 95 % of what the same algorithm finds in a single cloud of the same covariance."
+    yield (
+        f"The points are more than one Gaussian cloud in {_of(apart, study.depth)}: there the silhouette is above what"
+        " the same algorithm, its K chosen anew, finds in 95 % of single clouds of the same covariance. A bent or"
+        " striped cloud is enough for that."
     )
     full = [group.layer for group in groups if group.clusters.chosen.k == most]
-    if not full:
-        return said
-    return (
-        f"{said} In {_of(full, study.depth)} the scores ask for the largest number that was tried, {most}, as they do"
-        " where points lie along a thread without gaps: its parts are no groups."
-    )
-
-
-def _stands_out(silhouette: float, blob: np.ndarray) -> bool:
-    found = blob[np.isfinite(blob)]
-    return len(found) == 0 or silhouette > float(np.quantile(found, 0.95))
+    if full:
+        yield (
+            f"In {_of(full, study.depth)} the scores ask for the largest K that was tried, {most}, as they do where"
+            " points lie along a thread without gaps, whose parts are no groups."
+        )
+    bad = [group.layer for group in groups if group.clusters.chosen.algorithm in group.clusters.rejected]
+    if bad:
+        yield f"In {_of(bad, study.depth)} no clustering keeps to the rule, and the least bad one was taken."
 
 
 def _variable_words(study: AttentionStudy, variable: str) -> str:
     found, depth = survival(study, variable), study.depth
     said = [
         f"{variable.capitalize()}: the clusters differ in {_of(found.tested, depth)} (Kruskal-Wallis, Holm over the"
-        f" layers); permuted labels leave {_of(found.permuted, depth)}."
+        f" layers), by permutation in {_of(found.permuted, depth)}."
     ]
-    if found.given_length is not None:
-        said.append(f"Among pairs of like length {_of(found.given_length, depth)} remain.")
-    if found.random is not None:
-        mean, random = (_mean_effect(groups, variable) for groups in (study.main.groups, study.random_groups))
+    if found.given_length is not None and found.careful is not None:
         said.append(
-            f"Random attention of the same shapes, which knows the length alone, passes this test in"
-            f" {_of(found.random, depth)} (its eta^2 is {random:.3f} on average, beside {mean:.3f})."
+            f"With length held fixed: {_of(found.given_length, depth)} by permutation among pairs of like length,"
+            f" {_of(found.careful, depth)} by the rank test of what length leaves, which is more careful."
         )
+    if found.random is not None:
+        said.append(_random_words(study, found))
     if found.survives:
         sizes = [group.tests[variable].eta2 for group in study.main.groups if group.layer in found.survives]
-        size = f"eta^2 {min(sizes):.3f}" if len(sizes) == 1 else f"eta^2 {min(sizes):.3f} to {max(sizes):.3f}"
-        said.append(f"What survives every control: {_of(found.survives, depth)}, {size}.")
+        low, high = f"{min(sizes):.3f}", f"{max(sizes):.3f}"
+        size = low if low == high else f"{low} to {high}"
+        said.append(f"What survives: {_of(found.survives, depth)}, eta^2 {size}.")
     else:
-        said.append("Nothing of it survives every control.")
+        said.append("Nothing of it survives.")
     return " ".join(said)
 
 
-def _mean_effect(groups: Sequence[LayerGroups], variable: str) -> float:
-    return float(np.mean([group.tests[variable].eta2 for group in groups]))
+def _random_words(study: AttentionStudy, found: Survival) -> str:
+    name, beside = found.variable, [control.random for control in study.controls if control.random is not None]
+    own = float(np.mean([group.tests[name].eta2 for group in study.main.groups]))
+    random = float(np.mean([layer.same_k[name].eta2 for layer in beside]))
+    test = "differs as well" if found.given_length is None else "differs among pairs of like length"
+    return (
+        f"Random attention of the same shapes, which knows the length alone, {test} in"
+        f" {_of(found.random or (), study.depth)}; its eta^2 with as many clusters is {random:.3f} on average, beside"
+        f" {own:.3f}."
+    )
 
 
 def _sorted(layers: set[int] | None) -> Any:

@@ -72,7 +72,6 @@ def attention(
     and all figures and tables.
     """
     from likewise.attention import AttentionSettings, AutoencoderSettings, ClusterSettings, Highlight
-    from likewise.attention.document import study_document
     from likewise.drawing.axes import check_format
     from likewise.reports.attention import write_attention
     from likewise.studies.attention import study_attention
@@ -90,12 +89,17 @@ def attention(
         alpha=alpha, permutations=permutations, control_pairs=control_pairs, max_tokens=max_tokens, prompt=prompt,
         seed=seed, **more,
     )  # fmt: skip
+    if structure is False and grammar is not None:
+        raise UsageError("--grammar is for structure, which --no-structure leaves out; leave one of them out")
     began, parser = time.time(), None if structure is False else _grammar(grammar, structure is None)
+    if parser is None and any("structure" in each for each in highlight or ()):
+        raise UsageError("there is no structure to highlight; give a pipeline with --grammar")
     with progress_bar() as progress:
         source = how.pairs(file, limit)
         study = study_attention(source, lambda: run.load(model), parser, settings, out, progress)
-    notice(f"wrote {write_attention(study, run_facts(began), out)}")
-    show_json(study_document(study)) if as_json else _show(study)
+        written = write_attention(study, run_facts(began), out, progress)
+    notice(f"wrote {written}")
+    show_json(study.to_json()) if as_json else _show(study)
 
 
 def _grammar(name: str | None, may_be_missing: bool) -> Grammar | None:
@@ -143,9 +147,9 @@ def _show(study: AttentionStudy) -> None:
             rows.append(
                 (group.layer, name, p_text(test.kruskal_p), f"{test.epsilon2:.3f}", f"{test.pairs_significant:.0%}",
                  p_text(control.permutation[name].p), p_text(within.p) if within else "", f"{test.eta2:.3f}",
-                 f"{beside.tests[name].eta2:.3f}" if beside else "")
+                 f"{beside.same_k[name].eta2:.3f}" if beside else "")
             )  # fmt: skip
     header = ("layer", "variable", "p", "epsilon2", "pairs", "permuted p", "like length p", "eta2", "random eta2")
-    show_table(header, rows, "pairs: of clusters that differ; random: attention drawn at random")
+    show_table(header, rows, "pairs: of clusters that differ; random: attention drawn at random, as many clusters")
     for sentence in verdicts(study):
         typer.echo(sentence)

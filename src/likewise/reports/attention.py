@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from likewise.attention.cluster_choice import RULE
-from likewise.attention.document import study_document
 from likewise.attention.figures import named_highlights, study_figures
 from likewise.attention.head_measures import NOTES as MEASURES
 from likewise.attention.study import AttentionStudy
 from likewise.attention.tables import (
+    agreement_matrix,
     agreement_table,
     algorithm_table,
     cluster_table,
@@ -24,9 +24,12 @@ from likewise.attention.tables import (
     variable_table,
 )
 from likewise.attention.verdicts import verdicts
+from likewise.drawing.axes import save_figure
 from likewise.drawing.html import page, paragraph, section, table
 from likewise.drawing.inline_svg import inline_svg
 from likewise.drawing.text import printable, shortened
+from likewise.locks import only_writer
+from likewise.progress import Progress, tracked
 from likewise.reports.folder import Results, Table, finite, write_results
 
 STRUCTURE_LETTERS = 160
@@ -63,35 +66,47 @@ NOTES = {
 }
 
 
-def attention_page(study: AttentionStudy, run: Mapping[str, Any], path: Path) -> Path:
-    """Write the page of a study, in one file: what it found, how it chose, tables and figures; ``run`` made it."""
-    return _write_page(study, study_figures(study), run, path)
+def write_attention(
+    study: AttentionStudy, run: Mapping[str, Any], folder: Path, progress: Progress | None = None
+) -> Path:
+    """Write all that a study shows: its document, points, clusters, pairs and tables as csv, figures and the page.
 
-
-def write_attention(study: AttentionStudy, run: Mapping[str, Any], folder: Path) -> Path:
-    """Write all that a study shows: its document, points, clusters, pairs and tables as csv, figures and the page."""
+    Figures of an earlier run in the same folder that this one does not have are taken away.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    # A lone surrogate, as a file of JSON may bring it, cannot be written.
-    text = json.dumps(finite(study_document(study)), indent=2, ensure_ascii=False, default=str)
-    (folder / "results.json").write_text(text, encoding="utf-8", errors="replace")
-    figures = study_figures(study)
-    write_results(Results(run, _tables(study), figures), folder)
-    _write_page(study, figures, run, folder / "report.html")
+    with only_writer(folder / ".lock", folder):
+        # A lone surrogate, as a file of JSON may bring it, cannot be written.
+        text = json.dumps(finite(study.to_json()), indent=2, ensure_ascii=False, default=str)
+        (folder / "results.json").write_text(text, encoding="utf-8", errors="replace")
+        write_results(Results(run, _tables(study)), folder)
+        drawn = _draw(study, folder, progress)
+        (folder / "report.html").write_text(_page(study, drawn, run), encoding="utf-8")
     return folder
 
 
-def _write_page(study: AttentionStudy, figures: Mapping[str, Any], run: Mapping[str, Any], path: Path) -> Path:
+def _draw(study: AttentionStudy, folder: Path, progress: Progress | None) -> list[str]:
+    """Write every figure to the folder; each as a section of the page."""
+    for name in (*TITLES, "boxes-*", "highlight-*"):
+        for old in (*folder.glob(f"{name}.png"), *folder.glob(f"{name}.svg")):
+            old.unlink()
+    figures, sections = study_figures(study), []
+    for name, figure in tracked(figures.items(), progress, len(figures), "figures"):
+        for ending in ("png", "svg"):
+            save_figure(figure, folder / f"{name}.{ending}")
+        sections.append(_drawn(study, name, figure))
+    return sections
+
+
+def _page(study: AttentionStudy, drawn: Sequence[str], run: Mapping[str, Any]) -> str:
     parts = [
         section("What was found", map(paragraph, verdicts(study))),
         section("What was done", map(paragraph, _done(study))),
         paragraph(str(run.get("command", "")), note=True),
         section("How a clustering is chosen", [paragraph(RULE)]),
         *_page_tables(study),
-        *(_drawn(study, name, figure) for name, figure in figures.items()),
+        *drawn,
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(f"Attention of {study.model} on {study.data}", parts), encoding="utf-8")
-    return path
+    return page(f"Attention of {study.model} on {study.data}", parts)
 
 
 def _done(study: AttentionStudy) -> list[str]:
@@ -150,6 +165,14 @@ def _page_tables(study: AttentionStudy) -> list[str]:
             ],
         ),
         section("Algorithms", [_small(algorithm_table(study))]),
+        section(
+            "Agreement of the algorithms",
+            [
+                paragraph("The adjusted Rand index of any two algorithms' best clusterings: 1 where they agree, 0 where"
+                " they agree as chance would.", note=True),
+                _small(agreement_matrix(study)),
+            ],
+        ),
     ]  # fmt: skip
 
 
