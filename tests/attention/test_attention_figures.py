@@ -134,7 +134,7 @@ def test_effects_beside_their_controls() -> None:
     groups, controls = study().main.groups, study().controls
     clusters, random, given, zero = (line.get_ydata() for line in similarity.lines)
     assert list(clusters) == [group.tests["similarity"].eta2 for group in groups]
-    assert list(random) == [control.random.tests["similarity"].eta2 for control in controls if control.random]
+    assert list(random) == [control.random.same_k["similarity"].eta2 for control in controls if control.random]
     assert list(given) == [control.given_length["similarity"].eta2 for control in controls]
     assert list(zero) == [0, 0] and len(length.lines) == 3, "length is not given itself"
     without = replace(study(), controls=tuple(replace(control, random=None) for control in controls))

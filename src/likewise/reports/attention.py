@@ -57,9 +57,9 @@ NOTES = {
     " variable; strewn over all: they do not.",
     "heads": "Each cell is a head, bright where the mean over pairs is high; scales begin at 0. Beside the name stands"
     " what a head would have that looks at all tokens alike.",
-    "effects": "Eta squared of the chosen clusters, 0 being what chance gives, beside the same for random attention and"
-    " for what is left of the variable once length is known. A finding about the model stands well above both. Each"
-    " panel has a scale of its own.",
+    "effects": "Eta squared of the chosen clusters, 0 being what chance gives, beside that of random attention in as"
+    " many clusters and that of what is left of the variable once length is known. A finding about the model is not"
+    " random attention's, and is left once length is known. Each panel has a scale of its own.",
     "reducers": "The same pipeline on other points: what holds for one reducer only is a finding about that reducer.",
     "consensus": "The three scores of the chosen algorithm at each number of clusters, each from 0 at its worst to 1 at"
     " its best, Davies-Bouldin turned around; the dashed line is the choice.",
@@ -148,8 +148,9 @@ def _page_tables(study: AttentionStudy) -> list[str]:
         section(
             "Layers",
             [
-                paragraph("The chosen clustering of each layer. One Gaussian: the silhouette that the same algorithm"
-                " reaches on points without any clusters; empty where it finds none there.", note=True),
+                paragraph("The chosen clustering of each layer. One Gaussian: the silhouette that the same algorithm,"
+                " its K chosen anew, reaches on points without any clusters; empty where it finds none there.",
+                note=True),
                 _small(metric_table(study)),
             ],
         ),
