@@ -89,7 +89,9 @@ def _controls(
 ) -> LayerControls:
     place, chosen = group.layer - 1, group.clusters.chosen
     beside = random_layer(random.groups[place], random.points[:, place], chosen.k, variables, how)
-    return layer_controls(group, variables, how, blob_silhouettes(points, chosen, how.clusters, draws=3), beside)
+    return layer_controls(
+        group, points, variables, how, blob_silhouettes(points, chosen, how.clusters, draws=3), beside
+    )
 
 
 def crowded_study(n: int = 1379, depth: int = 12, k: int = 15) -> AttentionStudy:

@@ -43,7 +43,7 @@ def studied() -> list[tuple[LayerGroups, LayerControls, Array]]:
     for seed in range(DRAWS):
         points, variables, planted = drawn(seed)
         groups = layer_groups(1, clusterings_of(points, QUICK, seed), variables, SETTINGS.alpha)
-        found.append((groups, layer_controls(groups, variables, SETTINGS, np.array([]), None), planted))
+        found.append((groups, layer_controls(groups, points, variables, SETTINGS, np.array([]), None), planted))
     return found
 
 

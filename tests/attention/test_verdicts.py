@@ -10,6 +10,7 @@ import pytest
 
 from attention_studies import attention_study
 from likewise.attention.permutations import PermutationTest
+from likewise.attention.point_ties import PointTie
 from likewise.attention.settings import ClusterSettings
 from likewise.attention.significance import ClusterTest
 from likewise.attention.study import AttentionStudy, RandomLayer
@@ -45,10 +46,12 @@ def planted(
                 permutation=dict.fromkeys(names, permuted(permutation[place])),
                 within_length=dict.fromkeys(names[::2], permuted(within[place])),
                 given_length=dict.fromkeys(names[::2], kruskal(0.001 if place == 0 else 0.5, 0.1)),
+                points=dict.fromkeys(names[::2], PointTie(0.04 * place, 0.001 if place else 0.5)),
                 random=RandomLayer(
                     replace(control.random.groups, tests=dict.fromkeys(names, kruskal(random[place], 0.5))),
                     same_k=dict.fromkeys(names, kruskal(random[place], 0.05)),
                     within_length=dict.fromkeys(names[::2], permuted(random_within[place])),
+                    points=dict.fromkeys(names[::2], PointTie(0.01, 0.5)),
                 ),
             )
         )
@@ -94,17 +97,19 @@ def test_sentences_name_layers_and_numbers() -> None:
     loss, clusters, similarity, length, structure = verdicts(study)
     assert "0.0012" in loss and "0.0031" in loss and "61% less" in loss
     assert "more than one Gaussian cloud in" in clusters
-    assert similarity.startswith("Similarity: the clusters differ in 3 of 3 layers (1, 2, 3)")
+    assert similarity.startswith("Similarity: the clusters differ in all 3 layers")
     assert "2 of 3 layers (1, 2) by permutation among pairs of like length, 1 of 3 layers (1) by the rank" in similarity
+    assert "beyond length in 2 of 3 layers (2, 3), at most 8.0% of what length leaves, in layer 3" in similarity
+    assert "Random attention's points tell it in no layer." in similarity
     assert "in no layer; its eta^2 with as many clusters is 0.050 on average, beside 0.200" in similarity
-    assert similarity.endswith("What survives: 2 of 3 layers (1, 2), eta^2 0.200 to 0.300.")
-    assert "differs as well in 3 of 3 layers" in length
-    assert length.endswith("Nothing of it survives.")
+    assert similarity.endswith("What survives of the clusters: 2 of 3 layers (1, 2), eta^2 0.200 to 0.300.")
+    assert "differs as well in all 3 layers" in length
+    assert length.endswith("Of the clusters nothing survives.")
     assert structure.startswith("Structure: ")
 
 
 def test_several_layers_have_a_range_of_effects() -> None:
-    assert verdicts(planted(LOW, LOW, LOW, HIGH, HIGH))[2].endswith("3 of 3 layers (1, 2, 3), eta^2 0.100 to 0.300.")
+    assert verdicts(planted(LOW, LOW, LOW, HIGH, HIGH))[2].endswith("all 3 layers, eta^2 0.100 to 0.300.")
     assert verdicts(planted(LOW, LOW, [0.001, 0.9, 0.9], HIGH, HIGH))[2].endswith("1 of 3 layers (1), eta^2 0.300.")
 
 

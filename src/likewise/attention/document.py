@@ -59,6 +59,7 @@ def _controls(control: LayerControls) -> dict[str, Any]:
             name: _test(test) | {"permutation": control.within_length[name].to_json()}
             for name, test in control.given_length.items()
         },
+        "points": {name: tie.to_json() for name, tie in control.points.items()},
         "random_attention": None if control.random is None else _random_layer(control.random),
         "single_gaussian": {"silhouette": control.blob_mean, "high": control.blob_high},
     }
@@ -68,6 +69,7 @@ def _random_layer(layer: RandomLayer) -> dict[str, Any]:
     return _brief(layer.groups) | {
         "same_k": {name: _test(test) for name, test in layer.same_k.items()},
         "within_length": {name: test.to_json() for name, test in layer.within_length.items()},
+        "points": {name: tie.to_json() for name, tie in layer.points.items()},
     }
 
 

@@ -9,6 +9,7 @@ from likewise.attention.clustering import clusterings_of
 from likewise.attention.clusterings import LayerClusters
 from likewise.attention.partial import partial_test
 from likewise.attention.permutations import PermutationTest, partial_permutation_test, permutation_test
+from likewise.attention.point_ties import PointTie, point_tie
 from likewise.attention.settings import AttentionSettings, ClusterSettings
 from likewise.attention.significance import cluster_test
 from likewise.attention.study import LayerControls, LayerGroups, RandomLayer
@@ -34,14 +35,25 @@ def within_length_tests(
     }
 
 
+def point_ties(points: NDArray[np.float64], variables: Variables, settings: AttentionSettings) -> dict[str, PointTie]:
+    """By variable but length: what points (n, d) tell of it given length."""
+    return {
+        name: point_tie(points, variables[name], variables.length, settings.permutations, settings.seed)
+        for name in _but_length(variables)
+    }
+
+
 def layer_controls(
     groups: LayerGroups,
+    points: NDArray[np.float64],
     variables: Variables,
     settings: AttentionSettings,
     blob: NDArray[np.float64],
     random: RandomLayer | None = None,
 ) -> LayerControls:
-    """What a layer's tests are held against: permutations, length partialled out, one Gaussian, random attention."""
+    """What a layer's tests are held against: permutations, length partialled out, its points (n, d) themselves, one
+    Gaussian, random attention.
+    """
     labels, length = groups.clusters.chosen.labels, variables.length
     return LayerControls(
         given_length={
@@ -52,6 +64,7 @@ def layer_controls(
             name: permutation_test(variables[name], labels, draws=settings.permutations, seed=settings.seed)
             for name in variables.names
         },
+        points=point_ties(points, variables, settings),
         blob=blob,
         random=random,
     )
@@ -68,7 +81,8 @@ def random_layer(
     fixed = min(k, len(points) - 1)
     alike = clusterings_of(points, ClusterSettings(("kmeans",), fixed, fixed), settings.seed)
     same_k = layer_groups(groups.layer, alike, variables, settings.alpha).tests
-    return RandomLayer(groups, same_k, within_length_tests(groups, variables, settings))
+    within = within_length_tests(groups, variables, settings)
+    return RandomLayer(groups, same_k, within, point_ties(points, variables, settings))
 
 
 def _but_length(variables: Variables) -> list[str]:

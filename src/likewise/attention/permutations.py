@@ -62,7 +62,7 @@ def permutation_test(
     if len(np.unique(clusters)) < 2:
         return PermutationTest(np.nan, np.nan, np.nan, draws)
     observed = _epsilon2(ranks[None], clusters)[0]
-    null = np.concatenate([_epsilon2(rows, clusters) for rows in _shuffled(ranks, groups[kept], draws, seed)])
+    null = np.concatenate([_epsilon2(rows, clusters) for rows in shuffled(ranks, groups[kept], draws, seed)])
     above = int((null >= observed - SAME).sum())
     return PermutationTest((1 + above) / (1 + draws), float(null.mean()), float(np.quantile(null, 0.95)), draws)
 
@@ -126,7 +126,7 @@ def _epsilon2(rows: Array, clusters: Labels) -> Array:
     return between / total if total > 0 else between
 
 
-def _shuffled(ranks: Array, strata: Labels, draws: int, seed: int) -> Iterator[Array]:
+def shuffled(ranks: Array, strata: Labels, draws: int, seed: int) -> Iterator[Array]:
     """Rows of ranks (n,), shuffled within strata (n,): ``draws`` in all, some at a time."""
     rng = np.random.default_rng(seed)
     numbers = np.unique(strata, return_inverse=True)[1]

@@ -212,7 +212,7 @@ class _Pipeline:
             lambda: {"silhouettes": blob_silhouettes(points, chosen, clusters, BLOB_DRAWS, seed, self.progress)},
         )
         beside = None if random is None else random.layer(groups, self.settings)
-        return layer_controls(groups, variables, self.settings, kept["silhouettes"], beside)
+        return layer_controls(groups, points, variables, self.settings, kept["silhouettes"], beside)
 
 
 @dataclass(frozen=True, eq=False)

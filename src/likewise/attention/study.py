@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from likewise.attention.clusterings import LayerClusters
 from likewise.attention.head_measures import HeadMeasures
 from likewise.attention.permutations import PermutationTest
+from likewise.attention.point_ties import PointTie
 from likewise.attention.settings import AttentionSettings
 from likewise.attention.significance import ClusterTest
 from likewise.attention.training_curve import TrainingCurve
@@ -39,6 +40,8 @@ class RandomLayer:
     """By variable: cut by k-means into as many clusters as the model's layer has. With a tie eta^2 grows with K."""
     within_length: Mapping[str, PermutationTest]
     """By variable but length: the values permuted among pairs of like length."""
+    points: Mapping[str, PointTie]
+    """By variable but length: what its points tell of it given length."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,8 @@ class LayerControls:
     """By variable but length: the values permuted among pairs of like length."""
     permutation: Mapping[str, PermutationTest]
     """By variable: the values permuted among all pairs."""
+    points: Mapping[str, PointTie]
+    """By variable but length: what the points tell of it given length, whatever the clusters."""
     blob: NDArray[np.float64]
     """Silhouettes of the same algorithm on draws from one Gaussian; nan where it finds nothing to choose."""
     random: RandomLayer | None

@@ -62,7 +62,8 @@ def variable_table(study: AttentionStudy, exact: bool = False) -> Table:
     """
     header = (
         "layer", "variable", "Kruskal-Wallis p", "epsilon2", "eta2", "pairs significant", "largest rank-biserial",
-        "permutation p", "p within length", "p given length", "eta2 given length", "random attention: p",
+        "permutation p", "p within length", "p given length", "eta2 given length",
+        "R2 of the points given length", "its p", "random attention: p",
         "random attention: eta2 with as many clusters", "random attention: p within length",
     )  # fmt: skip
     rows: list[Row] = []
@@ -151,12 +152,14 @@ def _scores(scores: ClusterScores) -> Row:
 
 def _controls(control: LayerControls, variable: str, exact: bool) -> Row:
     given, within, random = control.given_length.get(variable), control.within_length.get(variable), control.random
-    random_within = random.within_length.get(variable) if random else None
+    tie, random_within = control.points.get(variable), random.within_length.get(variable) if random else None
     return (
         _p(control.permutation[variable].p, exact),
         _p(within.p, exact) if within else "",
         _p(given.kruskal_p, exact) if given else "",
         _known(given.eta2) if given else "",
+        _known(tie.r2) if tie else "",
+        _p(tie.p, exact) if tie else "",
         _p(random.groups.tests[variable].kruskal_p, exact) if random else "",
         _known(random.same_k[variable].eta2) if random else "",
         _p(random_within.p, exact) if random_within else "",

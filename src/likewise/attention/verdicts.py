@@ -112,16 +112,33 @@ def _variable_words(study: AttentionStudy, variable: str) -> str:
             f"With length held fixed: {_of(found.given_length, depth)} by permutation among pairs of like length,"
             f" {_of(found.careful, depth)} by the rank test of what length leaves, which is more careful."
         )
+        said.append(_point_words(study, variable))
     if found.random is not None:
         said.append(_random_words(study, found))
     if found.survives:
         sizes = [group.tests[variable].eta2 for group in study.main.groups if group.layer in found.survives]
         low, high = f"{min(sizes):.3f}", f"{max(sizes):.3f}"
         size = low if low == high else f"{low} to {high}"
-        said.append(f"What survives: {_of(found.survives, depth)}, eta^2 {size}.")
+        said.append(f"What survives of the clusters: {_of(found.survives, depth)}, eta^2 {size}.")
     else:
-        said.append("Nothing of it survives.")
+        said.append("Of the clusters nothing survives.")
     return " ".join(said)
+
+
+def _point_words(study: AttentionStudy, variable: str) -> str:
+    ties, alpha = [control.points[variable] for control in study.controls], study.settings.alpha
+    layers = sorted(_below([tie.p for tie in ties], alpha))
+    if not layers:
+        return "Before any clustering, the points tell nothing of it that length does not."
+    best = max(layers, key=lambda layer: ties[layer - 1].r2)
+    said = (
+        f"Before any clustering, the points tell some of it beyond length in {_of(layers, study.depth)}, at most"
+        f" {ties[best - 1].r2:.1%} of what length leaves, in layer {best}; clusters cut along length need not show it."
+    )
+    if not study.random_groups:
+        return said
+    random = _below([control.random.points[variable].p for control in study.controls if control.random], alpha)
+    return f"{said} Random attention's points tell it in {_of(sorted(random), study.depth)}."
 
 
 def _random_words(study: AttentionStudy, found: Survival) -> str:
@@ -148,7 +165,9 @@ def _below(ps: Sequence[float], alpha: float) -> set[int]:
 def _of(layers: Sequence[int], depth: int) -> str:
     """Layers in words.
 
-    >>> _of([1, 2, 5], 6), _of([], 6), _of([4], 6)
-    ('3 of 6 layers (1, 2, 5)', 'no layer', '1 of 6 layers (4)')
+    >>> _of([1, 2, 5], 6), _of([], 6), _of([1, 2], 2)
+    ('3 of 6 layers (1, 2, 5)', 'no layer', 'all 2 layers')
     """
+    if len(layers) == depth:
+        return "the one layer" if depth == 1 else f"all {depth} layers"
     return f"{len(layers)} of {depth} layers ({', '.join(map(str, layers))})" if layers else "no layer"
