@@ -130,13 +130,14 @@ def test_heads_have_a_cell_each_and_even_attention_beside() -> None:
 
 
 def test_effects_beside_their_controls() -> None:
-    similarity, length, _ = panels("effects")
+    similarity, length, _, points = panels("effects")
     groups, controls = study().main.groups, study().controls
     clusters, random, given, zero = (line.get_ydata() for line in similarity.lines)
     assert list(clusters) == [group.tests["similarity"].eta2 for group in groups]
     assert list(random) == [control.random.same_k["similarity"].eta2 for control in controls if control.random]
     assert list(given) == [control.given_length["similarity"].eta2 for control in controls]
     assert list(zero) == [0, 0] and len(length.lines) == 3, "length is not given itself"
+    assert list(points.lines[0].get_ydata()) == [control.points["similarity"].r2 for control in controls]
     without = replace(study(), controls=tuple(replace(control, random=None) for control in controls))
     assert len(panels("effects", study_figures(without))[0].lines) == 3
 

@@ -120,10 +120,12 @@ def _heads(study: AttentionStudy) -> Any:
 
 
 def effects_figure(study: AttentionStudy) -> Any:
-    """The effect of each variable over the layers, beside random attention's and what length leaves of it."""
+    """The effect of each variable over the layers, beside random attention's and what length leaves of it, and what
+    the points tell beyond length.
+    """
     names = study.variables.names
-    panels = grid_of_axes(len(names), CURVES, 2)
-    for ax, name in zip(panels, names, strict=True):
+    panels = grid_of_axes(len(names) + 1, CURVES, 2)
+    for ax, name in zip(panels, names, strict=False):
         lines = {"clusters": [group.tests[name].eta2 for group in study.main.groups]}
         random = [control.random for control in study.controls if control.random is not None]
         if random:
@@ -131,6 +133,8 @@ def effects_figure(study: AttentionStudy) -> Any:
         if all(name in control.given_length for control in study.controls):
             lines["given length"] = [control.given_length[name].eta2 for control in study.controls]
         _over_layers(ax, lines, f"{name}: eta squared")
+    beyond = {name: [control.points[name].r2 for control in study.controls] for name in study.controls[0].points}
+    _over_layers(panels[-1], beyond, "points beyond length: R squared")
     return panels[0]
 
 

@@ -59,7 +59,8 @@ NOTES = {
     " what a head would have that looks at all tokens alike.",
     "effects": "Eta squared of the chosen clusters, 0 being what chance gives, beside that of random attention in as"
     " many clusters and that of what is left of the variable once length is known. A finding about the model is not"
-    " random attention's, and is left once length is known. Each panel has a scale of its own.",
+    " random attention's, and is left once length is known. The last panel leaves the clusters aside: the share of what"
+    " length leaves of a variable that the points tell. Each panel has a scale of its own.",
     "reducers": "The same pipeline on other points: what holds for one reducer only is a finding about that reducer.",
     "consensus": "The three scores of the chosen algorithm at each number of clusters, each from 0 at its worst to 1 at"
     " its best, Davies-Bouldin turned around; the dashed line is the choice.",
