@@ -19,6 +19,7 @@ from likewise.attention.figures import study_figures
 from likewise.attention.settings import ALGORITHMS
 from likewise.attention.study import AttentionStudy
 from likewise.attention.variables import Variables
+from likewise.drawing.inline_svg import inline_svg
 from likewise.reports.attention import write_attention
 from likewise.reports.folder import finite
 
@@ -157,3 +158,14 @@ def test_figures_of_an_earlier_run_do_not_stay(folder: Path, tmp_path: Path) -> 
 def test_a_large_study_is_a_small_page(tmp_path: Path) -> None:
     folder = write_attention(crowded_study(1379, 12, 15), {}, tmp_path)
     assert (folder / "report.html").stat().st_size < 2_000_000
+
+
+def test_heavy_figures_are_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = dict(list(study_figures(study()).items())[:2])
+    heavy = 40_000
+    sizes = [len(inline_svg(figure, "x", dots=True)) for figure in figures.values()]
+    assert min(sizes) < heavy < max(sizes)
+    monkeypatch.setattr("likewise.reports.attention.study_figures", lambda study: figures)
+    monkeypatch.setattr("likewise.reports.attention.HEAVY", heavy)
+    text = (write_attention(study(), {}, tmp_path) / "report.html").read_text(encoding="utf-8")
+    assert (text.count("<img "), text.count("<svg ")) == (1, 1)

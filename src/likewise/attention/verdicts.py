@@ -59,7 +59,7 @@ def verdicts(study: AttentionStudy) -> list[str]:
     """A few sentences on a whole study: its loss, its clusters, and each variable.
 
     >>> verdicts(study)[-1]  # doctest: +SKIP
-    'Structure: the clusters differ in 2 of 6 layers (1, 2) ... Nothing of it survives every control.'
+    'Structure: the clusters differ in 2 of 6 layers (1, 2) ... Of the clusters nothing survives.'
     """
     return [
         *_loss_words(study),

@@ -1,4 +1,4 @@
-"""Inline SVG: a figure inside a page, in the page's own ink on its own paper."""
+"""Inline SVG: a figure inside a page, in the page's own ink on its own paper; or as a picture where it is too heavy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPARE = re.compile(r"<!--.*?-->|(?<=>)\s+(?=<)", re.DOTALL)
 LONG_NUMBERS = re.compile(r"\b[1-9]\d*\.\d{3,}")
 """Coordinates; what is below 1 may be a scale, which counts in full."""
 IMAGES = re.compile(r'(?<=data:image/png;base64,)[^"]+')
-PICTURE_COLOURS = 256
+PICTURE_COLOURS, PICTURE_DPI = 256, 80
 
 
 def inline_svg(ax: Any, label: str, dots: bool = False) -> str:
@@ -45,6 +45,20 @@ def inline_svg(ax: Any, label: str, dots: bool = False) -> str:
     return f'<svg {said} fill="currentColor" style="max-width: 100%; height: auto"{inked}'
 
 
+def inline_png(ax: Any, label: str) -> str:
+    """The same as an ``img`` on white paper, for figures of so many panels that their outlines are heavier than dots.
+
+    >>> from likewise.drawing.curves import curves
+    >>> drawn = inline_png(curves([0, 1], {"a": ([0, 1], None, None)}, ("x", "y")), "a < b")
+    >>> drawn.startswith('<img alt="a &lt; b"')
+    True
+    """
+    drawn = io.BytesIO()
+    ax.figure.savefig(drawn, format="png", dpi=PICTURE_DPI)
+    said = f'alt="{escape(printable(label))}" style="max-width: 100%; height: auto"'
+    return f'<img {said} src="data:image/png;base64,{_palette_png(drawn.getvalue())}">'
+
+
 def _short(svg: str) -> str:
     """The same drawing in fewer letters, without the names of parts that nothing refers to: figures share them."""
     short = LONG_NUMBERS.sub(lambda number: f"{float(number[0]):.2f}", SPARE.sub("", svg))
@@ -53,9 +67,15 @@ def _short(svg: str) -> str:
 
 
 def _fewer_colours(image: re.Match[str]) -> str:
+    return _palette_png(base64.b64decode(image[0]))
+
+
+def _palette_png(png: bytes) -> str:
+    """A picture in few colours, as letters."""
     from PIL import Image
 
-    picture, small = Image.open(io.BytesIO(base64.b64decode(image[0]))), io.BytesIO()
+    small = io.BytesIO()
     # The one method that keeps what is transparent.
-    picture.quantize(PICTURE_COLOURS, Image.Quantize.FASTOCTREE).save(small, "png", optimize=True)
+    picture = Image.open(io.BytesIO(png)).quantize(PICTURE_COLOURS, Image.Quantize.FASTOCTREE)
+    picture.save(small, "png", optimize=True)
     return base64.b64encode(small.getvalue()).decode("ascii")

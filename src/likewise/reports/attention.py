@@ -26,12 +26,14 @@ from likewise.attention.tables import (
 from likewise.attention.verdicts import verdicts
 from likewise.drawing.axes import save_figure
 from likewise.drawing.html import page, paragraph, section, table
-from likewise.drawing.inline_svg import inline_svg
+from likewise.drawing.inline_svg import inline_png, inline_svg
 from likewise.drawing.text import printable, shortened
 from likewise.locks import only_writer
 from likewise.progress import Progress, tracked
 from likewise.reports.folder import Results, Table, finite, write_results
 
+HEAVY = 320_000
+"""Letters of a figure from which on it is shown as a picture, so that the page of a deep model stays small."""
 STRUCTURE_LETTERS = 160
 """How much of the most frequent structure is told."""
 
@@ -194,6 +196,8 @@ def _drawn(study: AttentionStudy, name: str, figure: Any) -> str:
         note += f" {'; '.join(f'{measure}: {MEASURES[measure]}' for measure in study.heads.values)}."
     # Colours of a heat map are its numbers.
     drawn = inline_svg(figure, title, dots=name != "heads")
+    if len(drawn) > HEAVY:
+        drawn = inline_png(figure, title)
     return section(title, [paragraph(note, note=True), f"<p>{drawn}</p>\n"])
 
 
