@@ -155,3 +155,16 @@ def test_maps_open_again_from_their_folder(tiny: Encoder, tmp_path: Path) -> Non
     maps = write_maps(tiny, PAIRS, tmp_path)
     again = AttentionMaps(tmp_path, maps.lengths, maps.layers, maps.heads)
     assert torch.equal(again.sequence(3), maps.sequence(3))
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "albert", "gpt_neo", "modernbert", "qwen3"])
+def test_every_family_has_maps_and_measures(family: str, tmp_path: Path) -> None:
+    encoder = tiny_encoder(family)
+    maps = write_maps(encoder, [("ab cd", "ef"), ("g", "hi jk l")], tmp_path)
+    for place, n in enumerate(maps.lengths.tolist()):
+        rows = maps.sequence(place).reshape(maps.layers, n, n, maps.heads).sum(2)
+        assert torch.allclose(rows, torch.ones_like(rows), atol=2e-3)
+    values = maps.head_measures().values
+    assert all(np.isfinite(found).all() and (found >= 0).all() for found in values.values())
+    if family in ("gpt_neo", "qwen3"):  # a token sees none after it
+        assert values["next"].max() == 0

@@ -57,10 +57,10 @@ def attention_study(
     require_reducers(settings.reducers)
     _check_draws(settings, encoder.anatomy.layers)
     tokens = encoder.tokenize([(pair.left, pair.right) for pair in pairs], settings.prompt)
-    short = [place for place, text in enumerate(tokens) if len(text) <= settings.max_tokens]
+    short = [place for place, text in enumerate(tokens) if 0 < len(text) <= settings.max_tokens]
     _check_count(len(short), settings)
     if len(short) < len(pairs):
-        log.warning("left out %d pairs of more than %d tokens", len(pairs) - len(short), settings.max_tokens)
+        log.warning("left out %d pairs of no or more than %d tokens", len(pairs) - len(short), settings.max_tokens)
     facts = {"left_out": len(pairs) - len(short), "truncated": sum(tokens[place].truncated for place in short)}
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder):
