@@ -169,7 +169,8 @@ def test_the_document_has_one_entry_for_each_layer(study: AttentionStudy) -> Non
         assert {"kruskal_p", "epsilon2", "pairs_significant"} <= set(layer["tests"]["similarity"])
         names = [layer["algorithm"], *(other["algorithm"] for other in layer["alternatives"])]
         assert sorted(names) == ["agglomerative", "kmeans"]
-        assert {"random_attention", "given_length", "permutation", "single_gaussian"} == set(layer["controls"])
+        expected = {"random_attention", "given_length", "permutation", "points", "single_gaussian"}
+        assert set(layer["controls"]) == expected
 
 
 def test_long_pairs_are_left_out_and_told(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -143,11 +144,11 @@ class _Training:
         epoch = len(self.curve.train)
         order = np.random.default_rng((seed, epoch)).permutation(np.asarray(seen))
         train = np.mean([self._learnt(maps.sequence(int(place)), ticker) for place in order])
-        if not np.isfinite(train):
-            raise DataError("the autoencoder's loss is no number; lower --learning-rate")
         with torch.inference_mode():
             held_losses = [float(self.model.loss(maps.sequence(place))) for place in held]
         held_out = float(np.mean(held_losses)) if held_losses else float(train)
+        if not np.isfinite([train, held_out]).all():
+            raise DataError("the autoencoder's loss is no number; lower --learning-rate")
         curve = TrainingCurve((*self.curve.train, float(train)), (*self.curve.held_out, held_out))
         better = curve.best == epoch
         best = {name: weight.clone() for name, weight in self.model.state_dict().items()} if better else self.best
@@ -169,8 +170,11 @@ class _Training:
 
     def resumed(self, path: Path, settings: AutoencoderSettings) -> _Training:
         """The kept state, where this training would come by it; else the beginning."""
-        state = torch.load(path, weights_only=True)
-        curve = TrainingCurve(tuple(state["curve"]["train"]), tuple(state["curve"]["held_out"]))
+        try:
+            state = torch.load(path, weights_only=True)
+            curve = TrainingCurve(tuple(state["curve"]["train"]), tuple(state["curve"]["held_out"]))
+        except (UnpicklingError, EOFError, RuntimeError, KeyError, TypeError, ValueError, OSError):
+            return self  # a damaged file: what it held is learnt again
         if not curve.is_on_the_way(settings.epochs, settings.patience):
             return self
         self.model.load_state_dict(state["model"])

@@ -158,23 +158,43 @@ class _Writer:
 
     def __init__(self, maps: AttentionMaps) -> None:
         self.maps, self.note = maps, maps.folder / "progress.json"
-        said = json.loads(self.note.read_text()) if self.note.exists() else {}
-        self.done: int = said.get("batches", 0)
-        self.sequences_done: int = said.get("sequences", 0)
         self.starts = map_starts(maps.lengths, maps.layers, maps.heads)
+        self.done, self.sequences_done = self._noted() if self._whole() else (0, 0)
+
+    def _noted(self) -> tuple[int, int]:
+        """The batches and sequences that are done; none where the note is missing or says nothing of the kind."""
+        try:
+            said = json.loads(self.note.read_text(encoding="utf-8"))
+            batches, sequences = int(said["batches"]), int(said["sequences"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0, 0
+        return (batches, sequences) if 0 < batches <= sequences <= len(self.maps.lengths) else (0, 0)
+
+    def _whole(self) -> bool:
+        """Whether the files are there in their full size."""
+        folder, even = self.maps.folder, self.maps.folder / "even.npy"
+        try:
+            sizes = {name: (folder / name).stat().st_size for name in self.sizes}
+            return sizes == self.sizes and len(np.load(even)) == len(self.maps.lengths)
+        except (OSError, ValueError, EOFError):
+            return False
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each file."""
+        return {"maps.f16": int(self.starts[-1]) * 2, "heads.f32": len(self.maps.lengths) * self._row_bytes}
 
     def begin(self) -> None:
         """Files of their full size, on a disk that has the room."""
         folder = self.maps.folder
         folder.mkdir(parents=True, exist_ok=True)
-        needed, free = int(self.starts[-1]) * 2, shutil.disk_usage(folder).free
+        needed, free = self.sizes["maps.f16"], shutil.disk_usage(folder).free
         if needed > free:
             raise DataError(
                 f"the maps need {needed / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB; make room, or take fewer"
                 " pairs with --limit"
             )
-        sizes = {"maps.f16": needed, "heads.f32": len(self.maps.lengths) * self._row_bytes}
-        for name, size in sizes.items():
+        for name, size in self.sizes.items():
             with (folder / name).open("wb") as file:
                 file.truncate(size)
 

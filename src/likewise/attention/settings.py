@@ -10,6 +10,9 @@ from likewise.errors import UsageError
 
 FEWEST_PAIRS, MOST_PAIRS = 10, 10_000
 """Fewer make no clusters, and more are too many for the distances of all to all."""
+LARGEST_SEED = 2**32 - 1
+"""What scikit-learn takes."""
+SMALLEST_ALPHA = 1e-6
 REDUCERS = ("lstm", "pca", "umap")
 ALGORITHMS = ("kmeans", "dbscan", "agglomerative", "spectral", "gaussian-mixture")
 LINKAGES = ("ward", "complete", "average", "single")
@@ -125,8 +128,10 @@ class AttentionSettings:
         _at_least(self, {"permutations": 1, "control_pairs": 0, "max_tokens": 4, "seed": 0})
         if 0 < self.control_pairs < FEWEST_PAIRS:
             raise UsageError(f"control-pairs must be 0 or at least {FEWEST_PAIRS}, got {self.control_pairs}")
-        if not 0 < self.alpha < 1:
-            raise UsageError(f"alpha lies between 0 and 1, got {self.alpha}")
+        if self.seed > LARGEST_SEED:
+            raise UsageError(f"seed must be at most {LARGEST_SEED}, got {self.seed}")
+        if not SMALLEST_ALPHA <= self.alpha < 1:
+            raise UsageError(f"alpha lies between {SMALLEST_ALPHA:g} and 1, got {self.alpha}")
 
     @property
     def reducers(self) -> tuple[str, ...]:

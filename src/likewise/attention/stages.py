@@ -10,15 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likewise.errors import UsageError
 
-FORMAT = 1
+FORMAT = 2
 """Raised where a stage of before cannot be read, or would be made otherwise now."""
 MARK = "about.txt"
+DAMAGED = (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile)
+"""What reading a missing or a damaged file raises."""
 
 
 def key_of(*parts: Any) -> str:
@@ -40,7 +43,7 @@ class Stages:
         """A stage's own folder; what another key left there is cleared away."""
         self._owned()
         folder, note = self.folder / name, self.folder / name / "key.txt"
-        if not note.exists() or note.read_text() != key:
+        if not note.exists() or note.read_bytes() != key.encode():
             # The key goes first: a break in between must not leave it over half of its files.
             note.unlink(missing_ok=True)
             if folder.exists():
@@ -61,25 +64,35 @@ class Stages:
 
     def document(self, name: str, key: str, make: Callable[[], Any]) -> Any:
         """What ``make`` gives, as JSON has it, or what is there from before."""
-        path = self.place(name, key) / "result.json"
-        if not path.exists():
-            _written(path, lambda draft: draft.write_text(json.dumps(make()), encoding="utf-8"))
-        return json.loads(path.read_text(encoding="utf-8"))
+        # Wrapped, since half of a bare number would be a number as well.
+        return self._kept(
+            self.place(name, key) / "result.json",
+            lambda path: json.loads(path.read_text(encoding="utf-8"))["result"],
+            lambda path: path.write_text(json.dumps({"result": make()}), encoding="utf-8"),
+        )
 
     def arrays(self, name: str, key: str, make: Callable[[], dict[str, Any]]) -> dict[str, NDArray[Any]]:
         """The arrays that ``make`` gives, or those that are there from before."""
-        path = self.place(name, key) / "result.npz"
-        if not path.exists():
-            _written(path, lambda draft: _save_arrays(draft, make()))
-        with np.load(path) as kept:
-            return dict(kept)
+        found: dict[str, NDArray[Any]] = self._kept(
+            self.place(name, key) / "result.npz", _arrays, lambda path: _save_arrays(path, make())
+        )
+        return found
+
+    def _kept(self, path: Path, read: Callable[[Path], Any], write: Callable[[Path], Any]) -> Any:
+        """What a file holds; it is made where it is missing, and again where it is damaged."""
+        try:
+            return read(path)
+        except DAMAGED:
+            draft = path.with_suffix(".draft")
+            write(draft)
+            # Whole or not at all: a break while writing leaves no half a file under its name.
+            os.replace(draft, path)
+            return read(path)
 
 
-def _written(path: Path, write: Callable[[Path], Any]) -> None:
-    """Whole or not at all: a break while writing leaves no half a file under its name."""
-    draft = path.with_suffix(".draft")
-    write(draft)
-    os.replace(draft, path)
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path) as kept:
+        return dict(kept)
 
 
 def _save_arrays(path: Path, arrays: dict[str, Any]) -> None:

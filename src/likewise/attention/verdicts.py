@@ -146,11 +146,13 @@ def _random_words(study: AttentionStudy, found: Survival) -> str:
     own = float(np.mean([group.tests[name].eta2 for group in study.main.groups]))
     random = float(np.mean([layer.same_k[name].eta2 for layer in beside]))
     test = "differs as well" if found.given_length is None else "differs among pairs of like length"
-    return (
+    said = (
         f"Random attention of the same shapes, which knows the length alone, {test} in"
-        f" {_of(found.random or (), study.depth)}; its eta^2 with as many clusters is {random:.3f} on average, beside"
-        f" {own:.3f}."
+        f" {_of(found.random or (), study.depth)}"
     )
+    if not np.isfinite([own, random]).all():
+        return f"{said}."
+    return f"{said}; its eta^2 with as many clusters is {random:.3f} on average, beside {own:.3f}."
 
 
 def _sorted(layers: set[int] | None) -> Any:

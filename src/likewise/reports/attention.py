@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from likewise.attention.cluster_choice import RULE
 from likewise.attention.figures import named_highlights, study_figures
 from likewise.attention.head_measures import NOTES as MEASURES
+from likewise.attention.highlights import VARIABLES
 from likewise.attention.study import AttentionStudy
 from likewise.attention.tables import (
     agreement_matrix,
@@ -46,6 +48,10 @@ TITLES = {
     "reducers": "Other reducers",
     "consensus": "The number of clusters",
 }
+FIGURES = re.compile(
+    rf"({'|'.join(TITLES)}|boxes-({'|'.join(VARIABLES)})|highlight-({'|'.join(VARIABLES)})(-\d+)?)\.(png|svg)"
+)
+"""The files that figures are written to."""
 NOTES = {
     "distributions": "Half of the pairs lie in the box, the line in it is the median; whiskers reach to the last pair"
     " within 1.5 box lengths, dots are pairs beyond.",
@@ -89,8 +95,8 @@ def write_attention(
 
 def _draw(study: AttentionStudy, folder: Path, progress: Progress | None) -> list[str]:
     """Write every figure to the folder; each as a section of the page."""
-    for name in (*TITLES, "boxes-*", "highlight-*"):
-        for old in (*folder.glob(f"{name}.png"), *folder.glob(f"{name}.svg")):
+    for old in folder.iterdir():
+        if FIGURES.fullmatch(old.name):
             old.unlink()
     figures, sections = study_figures(study), []
     for name, figure in tracked(figures.items(), progress, len(figures), "figures"):

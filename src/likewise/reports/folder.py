@@ -35,7 +35,8 @@ def write_results(results: Results, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     document = {**results.run, "versions": versions()}
     text = json.dumps(finite(document), indent=2, ensure_ascii=False, default=str)
-    (folder / "run.json").write_text(text, encoding="utf-8")
+    # A path that is no UTF-8 stands in the command as something that cannot be written.
+    (folder / "run.json").write_text(text, encoding="utf-8", errors="replace")
     for name, (header, rows) in results.tables.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([header, *rows])
