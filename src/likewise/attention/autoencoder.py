@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -143,13 +144,13 @@ class _Training:
     ) -> _Training:
         epoch = len(self.curve.train)
         order = np.random.default_rng((seed, epoch)).permutation(np.asarray(seen))
-        train = np.mean([self._learnt(maps.sequence(int(place)), ticker) for place in order])
+        train = float(np.mean([self._learnt(maps.sequence(int(place)), ticker) for place in order]))
         with torch.inference_mode():
             held_losses = [float(self.model.loss(maps.sequence(place))) for place in held]
-        held_out = float(np.mean(held_losses)) if held_losses else float(train)
-        if not np.isfinite([train, held_out]).all():
+        held_out = float(np.mean(held_losses)) if held_losses else train
+        if not math.isfinite(train + held_out):
             raise DataError("the autoencoder's loss is no number; lower --learning-rate")
-        curve = TrainingCurve((*self.curve.train, float(train)), (*self.curve.held_out, held_out))
+        curve = TrainingCurve((*self.curve.train, train), (*self.curve.held_out, held_out))
         better = curve.best == epoch
         best = {name: weight.clone() for name, weight in self.model.state_dict().items()} if better else self.best
         return replace(self, best=best, curve=curve)
