@@ -254,7 +254,7 @@ def test_what_cannot_work_is_refused_at_once(tiny: Encoder, pairs: list[ScoredPa
         ({"control_pairs": 5}, "control-pairs must be 0 or at least 10"),
         ({"reducer": "tsne"}, "unknown reducer 'tsne'; choose from lstm, pca, umap"),
         ({"compare": ("tsne",)}, "unknown compare 'tsne'"),
-        ({"alpha": 0.0}, "alpha lies between 0 and 1"),
+        ({"alpha": 0.0}, "alpha lies between 1e-06 and 1"),
         ({"permutations": 0}, "permutations must be at least 1"),
         ({"control_pairs": -1}, "control-pairs must be at least 0"),
     ],
