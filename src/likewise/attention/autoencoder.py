@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from likewise.attention.maps import MapSource
 from likewise.attention.settings import AutoencoderSettings
+from likewise.attention.stages import write_whole
 from likewise.attention.training_curve import TrainingCurve
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
@@ -165,9 +165,8 @@ class _Training:
 
     def save(self, path: Path) -> None:
         state: dict[str, Any] = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        draft = path.with_suffix(".draft")
-        torch.save(state | {"best": self.best, "curve": asdict(self.curve)}, draft)
-        os.replace(draft, path)
+        state |= {"best": self.best, "curve": asdict(self.curve)}
+        write_whole(path, lambda draft: torch.save(state, draft))
 
     def resumed(self, path: Path, settings: AutoencoderSettings) -> _Training:
         """The kept state, where this training would come by it; else the beginning."""

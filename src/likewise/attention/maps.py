@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.attention.head_measures import MEASURES, HeadMeasures, averaged, even_measures, measures_of
+from likewise.attention.stages import write_whole
 from likewise.encoder import Encoder
 from likewise.encoder.states import StateBatch
 from likewise.errors import DataError
@@ -214,9 +214,8 @@ class _Writer:
                 heads.seek(place * self._row_bytes)
                 heads.write(measured[row].tobytes())
         self.done, self.sequences_done = self.done + 1, self.sequences_done + len(batch.places)
-        draft = self.note.with_suffix(".draft")
-        draft.write_text(json.dumps({"batches": self.done, "sequences": self.sequences_done}))
-        os.replace(draft, self.note)
+        said = json.dumps({"batches": self.done, "sequences": self.sequences_done})
+        write_whole(self.note, lambda draft: draft.write_text(said))
 
 
 def trivial_loss(maps: MapSource) -> float:

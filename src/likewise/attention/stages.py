@@ -33,6 +33,20 @@ def key_of(*parts: Any) -> str:
     return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True, default=str).encode()).hexdigest()
 
 
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Have a file written whole or not at all: a break in between leaves no half of it under its name.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
+    >>> write_whole(path, lambda draft: draft.write_text("done"))
+    >>> [each.name for each in path.parent.iterdir()]
+    ['note.txt']
+    """
+    draft = path.with_suffix(".draft")
+    write(draft)
+    os.replace(draft, path)
+
+
 @dataclass(frozen=True)
 class Stages:
     """The folder of a study's finished stages."""
@@ -83,10 +97,7 @@ class Stages:
         try:
             return read(path)
         except DAMAGED:
-            draft = path.with_suffix(".draft")
-            write(draft)
-            # Whole or not at all: a break while writing leaves no half a file under its name.
-            os.replace(draft, path)
+            write_whole(path, write)
             return read(path)
 
 

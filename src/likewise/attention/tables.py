@@ -134,7 +134,7 @@ def head_table(study: AttentionStudy) -> Table:
 
 
 def _algorithms(clusters: LayerClusters) -> Iterator[Row]:
-    for one in (clusters.chosen, *clusters.alternatives):
+    for one in clusters.best:
         chosen = "yes" if one is clusters.chosen else ""
         more = [f"{name} = {value}" for name, value in one.settings.items() if name not in CHOICES]
         how = (*(one.settings.get(name) or "" for name in CHOICES), ", ".join(more))

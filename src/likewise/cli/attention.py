@@ -72,13 +72,14 @@ def attention(
     and all figures and tables.
     """
     from likewise.attention import AttentionSettings, AutoencoderSettings, ClusterSettings, Highlight
+    from likewise.attention.highlights import STUDY_HIGHLIGHTS
     from likewise.drawing.axes import check_format
     from likewise.reports.attention import write_attention
     from likewise.studies.attention import study_attention
 
     check_format(out / "figure.png")
     least, most = _range(clusters)
-    more = {} if highlight is None else {"highlights": tuple(Highlight.parse(each) for each in highlight)}
+    lit = tuple(Highlight.parse(each) for each in highlight or ())
     settings = AttentionSettings(
         reducer=reducer, compare=() if compare == "none" else _names(compare),
         autoencoder=AutoencoderSettings(hidden, directions, latent, epochs, patience, learning_rate, held_out),
@@ -87,12 +88,12 @@ def attention(
             parse_numbers("--min-samples", min_samples), smallest, most_noise,
         ),
         alpha=alpha, permutations=permutations, control_pairs=control_pairs, max_tokens=max_tokens, prompt=prompt,
-        seed=seed, **more,
+        seed=seed, highlights=lit or STUDY_HIGHLIGHTS,
     )  # fmt: skip
     if structure is False and grammar is not None:
         raise UsageError("--grammar is for structure, which --no-structure leaves out; leave one of them out")
     began, parser = time.time(), None if structure is False else _grammar(grammar, structure is None)
-    if parser is None and any("structure" in each for each in highlight or ()):
+    if parser is None and any(each.variable == "structure" for each in lit):
         raise UsageError("there is no structure to highlight; give a pipeline with --grammar")
     with progress_bar() as progress:
         source = how.pairs(file, limit)
