@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import random
-import signal
-import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+import torch
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, stream
 from likewise.errors import DataError
 from likewise.retrieval import Index, IndexSettings
 from likewise.retrieval.folder import FolderStore
@@ -18,38 +21,68 @@ from likewise.retrieval.folder import FolderStore
 ROUNDS = 100
 LONGEST_WAIT = 0.25
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork server and kill -9")
 
 
-def child_adding(encoder: Encoder, folder: Path, first: int, batch: int, report: int) -> None:
-    """In a process of its own: add batches for ever, and report each one that is committed."""
-    index = Index.open(folder, encoder, verify=False)
+# Children come from a server that has loaded the package and has run nothing: a fork of the test run itself would
+# hang wherever an earlier test has started a library's threads.
+CHILDREN = multiprocessing.get_context("forkserver")
+LOADED = ("modeling_auto", "tokenization_auto")
+CHILDREN.set_forkserver_preload(
+    ["pytest", "faiss", "likewise.retrieval", "transformers.models.bert.modeling_bert"]
+    + [f"transformers.models.auto.{name}" for name in LOADED]
+)
+STARTS_WITHIN = 120.0
+
+
+def add_for_ever(report: Connection, model: Path, folder: Path, first: int, batch: int) -> None:
+    """In a process of its own: add batches, and report each one that is committed."""
+    index = Index.open(folder, ready(report, model), verify=False)
     for start in range(first, first + 100_000, batch):
         index.add([(str(number), f"text number {number}") for number in range(start, start + batch)])
-        os.write(report, f"{start + batch}\n".encode())
+        report.send(start + batch)
 
 
-def killed_while(work, wait: float) -> str:  # type: ignore[no-untyped-def]
-    """Run ``work(report)`` in a fork, kill it after a while, and return what it reported before."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(read)
-            work(write)
-        finally:
-            os._exit(1)  # never back into pytest
-    os.close(write)
-    time.sleep(wait)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    with os.fdopen(read) as stream:
-        return stream.read()
+def build_numbers(report: Connection, model: Path, folder: Path, count: int, replace: bool) -> None:
+    """In a process of its own: build an index of ``count`` texts, in small windows."""
+    stream.WINDOW_TEXTS = 16
+    Index.build(ready(report, model), numbers(count), folder, source="numbers", replace=replace)
+
+
+def ready(report: Connection, model: Path) -> Encoder:
+    """The child's encoder; the time to the kill runs from here."""
+    torch.set_num_threads(1)
+    encoder = Encoder.load(str(model))
+    report.send(0)
+    return encoder
+
+
+def numbers(count: int) -> list[tuple[str, str]]:
+    return [(str(number), f"text number {number}") for number in range(count)]
+
+
+def killed_while(work: Callable[..., None], wait: float, *given: object) -> int:
+    """Run ``work(report, *given)`` in a child, kill it a while after it is ready, and return its last report."""
+    receive, send = CHILDREN.Pipe(duplex=False)
+    child = CHILDREN.Process(target=work, args=(send, *given), daemon=True)
+    child.start()
+    send.close()
+    assert receive.poll(STARTS_WITHIN), "the child never got ready"
+    child.join(wait)
+    child.kill()
+    child.join()
+    last = 0
+    with contextlib.suppress(EOFError):  # a report may be cut short by the kill
+        while receive.poll(0):
+            last = receive.recv()
+    return last
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["exact", "hnsw"])
-def test_a_hundred_kills_while_adding_lose_nothing(tiny: Encoder, tmp_path: Path, engine: str) -> None:
+def test_a_hundred_kills_while_adding_lose_nothing(
+    tiny: Encoder, tiny_folder: Path, tmp_path: Path, engine: str
+) -> None:
     rng = random.Random(engine)
     folder = tmp_path / "index"
     Index.build(tiny, [("0", "text number 0")], folder, IndexSettings(engine))
@@ -57,12 +90,8 @@ def test_a_hundred_kills_while_adding_lose_nothing(tiny: Encoder, tmp_path: Path
     for _ in range(ROUNDS):
         batch = rng.choice([1, 3, 20, 64])
         first = next_id
-        told = killed_while(
-            lambda report, first=first, batch=batch: child_adding(tiny, folder, first, batch, report),
-            rng.uniform(0, LONGEST_WAIT),
-        )
-        done = [int(line) for line in told.split() if line]
-        last = max(done, default=first)
+        wait = rng.uniform(0, LONGEST_WAIT)
+        last = killed_while(add_for_ever, wait, tiny_folder, folder, first, batch) or first
         store = FolderStore.open(folder, verify=True)
         ids = [name for rows in store.windows() for name in rows.ids]
         # All that was reported is there; of what was under way, all of one batch or nothing.
@@ -78,22 +107,21 @@ def test_a_hundred_kills_while_adding_lose_nothing(tiny: Encoder, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_killed_build_goes_on_and_ends_the_same(
-    tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Encoder, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 16)
-    items = [(str(number), f"text number {number}") for number in range(400)]
-    whole = Index.build(tiny, items, tmp_path / "whole", source="numbers")
+    monkeypatch.setattr(stream, "WINDOW_TEXTS", 16)
+    whole = Index.build(tiny, numbers(400), tmp_path / "whole", source="numbers")
     folder, rng = tmp_path / "killed", random.Random(0)
     unfinished = 0
     for _ in range(40):
-        killed_while(lambda report: Index.build(tiny, items, folder, source="numbers"), rng.uniform(0.02, 0.12))
+        killed_while(build_numbers, rng.uniform(0.02, 0.12), tiny_folder, folder, 400, False)
         try:
             FolderStore.open(folder)
             break
         except DataError as error:
             unfinished += "unfinished" in str(error)
     else:
-        Index.build(tiny, items, folder, source="numbers")
+        Index.build(tiny, numbers(400), folder, source="numbers")
     assert unfinished > 0
     resumed = Index.open(folder, tiny)
     assert list(resumed.corpus().ids) == list(whole.corpus().ids)
@@ -101,13 +129,12 @@ def test_a_killed_build_goes_on_and_ends_the_same(
     assert [hit.id for hit in resumed.search(query)] == [hit.id for hit in whole.search(query)]
 
 
-def test_a_killed_replacement_leaves_the_old_index(tiny: Encoder, tmp_path: Path) -> None:
+def test_a_killed_replacement_leaves_the_old_index(tiny: Encoder, tiny_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "index"
     Index.build(tiny, [("old", "the cat sat")], folder)
-    items = [(str(number), f"text number {number}") for number in range(20_000)]
-    killed_while(lambda report: Index.build(tiny, items, folder, replace=True), 0.2)
+    killed_while(build_numbers, 0.2, tiny_folder, folder, 20_000, True)
     assert list(Index.open(folder, tiny).corpus().ids) == ["old"]
-    Index.build(tiny, items[:3], folder, replace=True)
+    Index.build(tiny, numbers(3), folder, replace=True)
     assert len(Index.open(folder, tiny)) == 3
     names = {path.name for path in folder.iterdir()}
     assert names == {".lock", "index.json", *FolderStore.open(folder).manifest.files}
