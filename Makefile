@@ -7,13 +7,16 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Here and not in an isolated build, where the constraints do not reach.
 BUILD := hatchling editables
 
+# Processes that share the test files out; each takes about 2 GB.
+WORKERS ?= 2
+
 .PHONY: demo test setup check lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/likewise demo --out out/demo.html
 
 test: $(VENV)/.setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 setup: $(VENV)/.setup
 

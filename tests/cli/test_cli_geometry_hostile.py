@@ -57,7 +57,8 @@ class TestGeometry:
         models = [save_tiny(tmp_path / name, seed) for seed, name in enumerate(("[red]$x^{$ <b>&", "--> $y_{$"))]
         options = ("--words", "the,old,bank", "--no-corrections", "--out", tmp_path / "out")
         answer = run("geometry", corpus, *QUICK, *options, "--model", models[0], "--model", models[1])
-        assert answer.code == 0 and "[red]$x^{$ <b>&" in answer.out
+        # A table's title turns its lines where the folder's name happens to end.
+        assert answer.code == 0 and "[red]$x^{$<b>&" in "".join(answer.out.split())
         page = (tmp_path / "out" / "geometry.html").read_text(encoding="utf-8")
         assert "<b>" not in page and "[red]$x^{$ &lt;b&gt;&amp;" in page
 

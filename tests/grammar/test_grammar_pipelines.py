@@ -25,6 +25,13 @@ def save(folder: Path, labels: dict[str, str]) -> Path:
 
 
 @pytest.fixture
+def tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Relative: messages shorten long names, and where tests lie is anybody's choice."""
+    monkeypatch.chdir(tmp_path)
+    return Path()
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return save(tmp_path / "constant", {"POS": "NOUN", "DEP": "dep"})
 
