@@ -27,16 +27,22 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork se
 # Children come from a server that has loaded the package and has run nothing: a fork of the test run itself would
 # hang wherever an earlier test has started a library's threads.
 CHILDREN = multiprocessing.get_context("forkserver")
-LOADED = ("modeling_auto", "tokenization_auto")
 CHILDREN.set_forkserver_preload(
-    ["pytest", "faiss", "likewise.retrieval", "transformers.models.bert.modeling_bert"]
-    + [f"transformers.models.auto.{name}" for name in LOADED]
+    [
+        "faiss",
+        "likewise.retrieval",
+        "pytest",
+        "transformers.models.auto.modeling_auto",
+        "transformers.models.auto.tokenization_auto",
+        "transformers.models.bert.modeling_bert",
+    ]
 )
 STARTS_WITHIN = 120.0
+"""Seconds after which a child that is not ready never will be; the first one waits for the server's imports."""
 
 
 def add_for_ever(report: Connection, model: Path, folder: Path, first: int, batch: int) -> None:
-    """In a process of its own: add batches, and report each one that is committed."""
+    """In a process of its own: add batches until the kill, and report each one that is committed."""
     index = Index.open(folder, ready(report, model), verify=False)
     for start in range(first, first + 100_000, batch):
         index.add([(str(number), f"text number {number}") for number in range(start, start + batch)])
@@ -72,7 +78,7 @@ def killed_while(work: Callable[..., None], wait: float, *given: object) -> int:
     child.kill()
     child.join()
     last = 0
-    with contextlib.suppress(EOFError):  # a report may be cut short by the kill
+    with contextlib.suppress(EOFError):  # after the last report
         while receive.poll(0):
             last = receive.recv()
     return last
