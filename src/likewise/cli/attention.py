@@ -126,7 +126,10 @@ def _range(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
     if found is None:
         raise UsageError(f"--clusters takes a number or a range as 2-15, not {text!r}")
-    return int(found[1]), int(found[2] or found[1])
+    least, most = int(found[1]), int(found[2] or found[1])
+    if most < least:
+        raise UsageError(f"--clusters {text.strip()}: most must be at least {least}; give the smaller number first")
+    return least, most
 
 
 def _show(study: AttentionStudy) -> None:
