@@ -63,7 +63,7 @@ def variable_table(study: AttentionStudy, exact: bool = False) -> Table:
     header = (
         "layer", "variable", "Kruskal-Wallis p", "epsilon2", "eta2", "pairs significant", "largest rank-biserial",
         "permutation p", "p within length", "p given length", "eta2 given length",
-        "R2 of the points given length", "its p", "random attention: p",
+        "R2 of the points given length", "points' p given length", "random attention: p",
         "random attention: eta2 with as many clusters", "random attention: p within length",
     )  # fmt: skip
     rows: list[Row] = []
