@@ -1,0 +1,1 @@
+"""Training: from an encoder, tasks and settings to a better encoder and a report."""
