@@ -161,8 +161,10 @@ def _checked(settings: Mapping[str, Any]) -> tuple[str, int, int | None]:
     kind, width, hidden = (settings.get(name) for name in ("kind", "width", "hidden"))
     if not isinstance(kind, str) or kind not in LEARNED:
         raise ModelError(f"unknown learned pooling {kind!r}; known are {', '.join(LEARNED)}")
-    sizes = {"width": width, **({"hidden": hidden} if kind == "bilstm" else {})}
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ModelError(f"the pooling's {name} must be a whole number from 1, not {size!r}; save the model again")
-    return kind, int(sizes["width"]), sizes.get("hidden")
+    return kind, _size("width", width), _size("hidden", hidden) if kind == "bilstm" else None
+
+
+def _size(name: str, size: object) -> int:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ModelError(f"the pooling's {name} must be a whole number from 1, not {size!r}; save the model again")
+    return size

@@ -10,11 +10,13 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from likewise.encoder.encoder import Encoder
@@ -31,14 +33,26 @@ from likewise.encoder.recipe import (
 )
 from likewise.encoder.tokens import VOCABULARIES
 from likewise.encoder.weights import CONFIG, SHARDS, WEIGHTS, quiet_transformers
-from likewise.errors import UsageError
+from likewise.errors import UsageError, first_line
 
 FORMER = (OWN_SETTINGS, OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors", *VOCABULARIES, "merges.txt",
           "added_tokens.json", "special_tokens_map.json")  # fmt: skip
 """Files of a model that was here before which would be read beside the new one's, though it has none such."""
 
 
-def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None) -> Path:
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What else goes into ``likewise.json``, by key, and into ``head.safetensors``, by name.
+
+    >>> Beside({"train": {"seed": 1}}).settings["train"]
+    {'seed': 1}
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+
+def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, beside: Beside | None = None) -> Path:
     """Write an encoder, as it reads now, into a folder; ``card`` becomes its README.md.
 
     A model that was there is replaced, other files stay. A break leaves no half model under the name. A learned
@@ -59,11 +73,13 @@ def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None) 
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         _write(encoder, draft)
+        _write_own(encoder, draft, beside or Beside())
         if card is not None:
             (draft / "README.md").write_text(card, encoding="utf-8")
         _move(draft, target)
-    except OSError as error:
-        raise UsageError(f"the model cannot be written to {folder} ({error.strerror}); give another folder") from error
+    except (OSError, SafetensorError) as error:
+        said = getattr(error, "strerror", None) or first_line(error)
+        raise UsageError(f"the model cannot be written to {folder} ({said}); give another folder") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
@@ -89,10 +105,10 @@ def _require_known_pooling(encoder: Encoder) -> None:
     parts = pooling_parts(encoder.reading.pooling)
     if len(parts) == 1 and parts[0] in LEARNED:
         width, heads = encoder.anatomy.hidden_size, encoder.recipe.heads
-        if heads and heads[0].weight.shape[1] != width:
+        if heads and (takes := heads[0].weight.shape[1]) != width:
             raise UsageError(
-                f"sentence-transformers would read the head of {heads[0].weight.shape[1]} dimensions with mean pooling's"
-                f" {width}; make the {parts[0]} pooling of that width"
+                f"sentence-transformers would give {width} dimensions to the dense head, which takes {takes};"
+                f" make a {parts[0]} pooling of {width}, or drop the head"
             )
         return
     for part in parts:
@@ -105,9 +121,7 @@ def _require_known_pooling(encoder: Encoder) -> None:
 
 
 def _write(encoder: Encoder, folder: Path) -> None:
-    with quiet_transformers(), _kept_config(encoder.model):
-        encoder.model.save_pretrained(str(folder))
-        encoder.tokenizer.hugging_face.save_pretrained(str(folder))
+    _write_transformer(encoder, folder)
     kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
     _write_pooling(encoder, folder / "1_Pooling")
     for head in encoder.recipe.heads:
@@ -115,8 +129,6 @@ def _write(encoder: Encoder, folder: Path) -> None:
         _write_dense(head, folder / kinds[-1][0])
     if _normalizes(encoder):
         kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
-        # Empty, but some versions of sentence-transformers look for it.
-        (folder / kinds[-1][0]).mkdir()
     modules = [
         {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for place, (path, kind) in enumerate(kinds)
@@ -125,6 +137,16 @@ def _write(encoder: Encoder, folder: Path) -> None:
     limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": encoder.recipe.lower}
     _write_json(folder / "sentence_bert_config.json", limits)
     _write_json(folder / "config_sentence_transformers.json", _pipeline(encoder))
+
+
+def _write_transformer(encoder: Encoder, folder: Path) -> None:
+    state = encoder.model.state_dict()
+    if encoder.anatomy.pooler is None:
+        # One that the loaded files lacked is random; written down it would look like the model's own.
+        state = {name: weight for name, weight in state.items() if not name.startswith("pooler")}
+    with quiet_transformers(), _kept_config(encoder.model):
+        encoder.model.save_pretrained(str(folder), state_dict=state)
+        encoder.tokenizer.hugging_face.save_pretrained(str(folder))
 
 
 @contextlib.contextmanager
@@ -157,10 +179,8 @@ def _pipeline(encoder: Encoder) -> dict[str, Any]:
 
 def _write_pooling(encoder: Encoder, folder: Path) -> None:
     parts = pooling_parts(encoder.reading.pooling)
-    if parts[0] in LEARNED:
-        _write_learned(encoder, folder.parent)
-        parts = ("mean",)
-    modes = [mode for part in parts for mode, name in POOLING_NAMES.items() if name == part]
+    known = ("mean",) if parts[0] in LEARNED else parts
+    modes = [mode for part in known for mode, name in POOLING_NAMES.items() if name == part]
     chosen: dict[str, Any] = {key: mode in modes for key, mode in CLASSIC_POOLING_KEYS.items()}
     if modes != [mode for mode in CLASSIC_POOLING_KEYS.values() if mode in modes]:
         # The classic keys have one order; another one is told to version 6 only.
@@ -170,12 +190,16 @@ def _write_pooling(encoder: Encoder, folder: Path) -> None:
     _write_json(folder / "config.json", sizes | chosen)
 
 
-def _write_learned(encoder: Encoder, folder: Path) -> None:
-    learned = encoder.recipe.learned
-    assert learned is not None
-    _write_json(folder / OWN_SETTINGS, {"format": OWN_FORMAT, "pooling": learned_settings(learned)})
-    state = learned.state_dict()
-    save_file({f"{POOLING_PREFIX}{name}": _plain(weight) for name, weight in state.items()}, folder / OWN_WEIGHTS)
+def _write_own(encoder: Encoder, folder: Path, beside: Beside) -> None:
+    """Write what sentence-transformers does not read, if there is any."""
+    settings, weights, learned = dict(beside.settings), dict(beside.weights), encoder.recipe.learned
+    if learned is not None and encoder.reading.pooling == learned.kind:
+        settings["pooling"] = learned_settings(learned)
+        weights |= {f"{POOLING_PREFIX}{name}": weight for name, weight in learned.state_dict().items()}
+    if settings:
+        _write_json(folder / OWN_SETTINGS, {"format": OWN_FORMAT, **settings})
+    if weights:
+        save_file({name: _plain(weight) for name, weight in weights.items()}, folder / OWN_WEIGHTS)
 
 
 def _write_dense(head: Dense, folder: Path) -> None:
@@ -193,7 +217,8 @@ def _write_dense(head: Dense, folder: Path) -> None:
 
 
 def _plain(weight: torch.Tensor) -> torch.Tensor:
-    return weight.detach().cpu().contiguous()
+    # A copy each: safetensors refuses weights that share memory.
+    return weight.detach().cpu().clone().contiguous()
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -6,7 +6,6 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from likewise.errors import UsageError
@@ -186,23 +185,14 @@ class TrainConfig:
             raise UsageError("shared_head needs head = \"feed-forward\" and the same features in both tasks")
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as plain JSON."""
-        plain = asdict(self)
-        return plain | {"tasks": [_plain_task(task) for task in self.tasks]}
+        """The settings as plain JSON, in the shape of a TOML file."""
+        plain = {name: value for name, value in asdict(self).items() if name != "tasks" and value is not None}
+        return plain | {"task": [_plain_task(task) for task in self.tasks]}
 
 
 def _plain_task(task: TaskConfig) -> dict[str, Any]:
     sources = {role: [source.to_json() for source in getattr(task, role)] for role in ("train", "dev", "test")}
     return asdict(task) | sources | {"features": list(task.features)}
-
-
-def read_config(path: Path) -> TrainConfig:
-    """The config of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read ({error}); give a TOML file, or a name of: likewise train --list") from error
-    return parse_config(text, str(path))
 
 
 def parse_config(text: str, where: str = "config") -> TrainConfig:
@@ -215,11 +205,20 @@ def parse_config(text: str, where: str = "config") -> TrainConfig:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where} is no TOML: {error}; mend that line") from error
-    tasks = table.pop("task", [])
-    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+    return config_from(table, where)
+
+
+def config_from(table: Mapping[str, Any], where: str = "config") -> TrainConfig:
+    """The config that a table of a TOML or JSON file holds.
+
+    >>> config_from({"task": [{"kind": "similarity", "train": "stsb/train"}]}).batch
+    32
+    """
+    tasks = table.get("task", [])
+    if not isinstance(tasks, list) or not all(isinstance(task, Mapping) for task in tasks):
         raise UsageError(f"{where}: write tasks as [[task]] tables, with two brackets")
     try:
-        given = _checked(TrainConfig, table, "config", skip=("tasks",))
+        given = _checked(TrainConfig, {name: each for name, each in table.items() if name != "task"}, "config")
         return TrainConfig(tasks=tuple(_task(task) for task in tasks), **given)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
@@ -236,9 +235,9 @@ def _task(table: Mapping[str, Any]) -> TaskConfig:
     return TaskConfig(**_checked(TaskConfig, dict(table) | sources, "task"))
 
 
-def _checked(kind: Any, table: Mapping[str, Any], what: str, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+def _checked(kind: Any, table: Mapping[str, Any], what: str) -> dict[str, Any]:
     """The values of a table, each of its field's type; unknown names are refused with the nearest known one."""
-    known = {each.name: each for each in fields(kind) if each.name not in skip}
+    known = {each.name: each for each in fields(kind) if each.name != "tasks"}
     given: dict[str, Any] = {}
     for name, value in table.items():
         if name not in known:

@@ -95,19 +95,19 @@ def new_trainee(
     depth = encoder.anatomy.layers
     frozen = frozen_layers(config.freeze, depth)
     torch.manual_seed(config.seed)
-    readings = _readings(encoder, config, [task.config for task in tasks])
+    made = readings(encoder, config)
     heads = nn.ModuleDict()
     for task in tasks:
         name = head_name(config, task.config)
         if name not in heads:
-            heads[name] = new_head(task.config, config, readings[task.name].dimension)
+            heads[name] = new_head(task.config, config, made[task.name].dimension)
     heads.to(encoder.device, encoder.anatomy.dtype)
     tokens = TokenTable(encoder.tokenizer, encoder.recipe.prompt_for(None))
     for task in tasks:
         tokens.add(text for part in (task.train, task.dev, task.test) for each in part for text in task.texts(each))
     start = frozen_depth(frozen, depth)
     states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
-    readers = {name: Reader(reading, tokens, processes, states, start or 0) for name, reading in readings.items()}
+    readers = {name: Reader(reading, tokens, processes, states, start or 0) for name, reading in made.items()}
     return Trainee(config, readers, heads, frozen)
 
 
@@ -122,17 +122,18 @@ def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
     return encoder
 
 
-def _readings(encoder: Encoder, config: TrainConfig, tasks: Sequence[TaskConfig]) -> dict[str, Encoder]:
+def readings(encoder: Encoder, config: TrainConfig) -> dict[str, Encoder]:
     """The encoder as each task reads it. Unit vectors are left to the cosine: heads want the lengths too."""
     made: dict[str, Encoder] = {}
-    for task in tasks:
+    for task in config.tasks:
         kind = task.aggregation or encoder.reading.pooling
         if kind not in made:
             learned = encoder.recipe.learned
             if kind in LEARNED and (learned is None or learned.kind != kind):
                 width = encoder.anatomy.hidden_size
-                module = new_learned_pooling(kind, width, config.lstm, config.seed)
+                hidden = config.lstm if kind == "bilstm" else None
+                module = new_learned_pooling(kind, width, hidden, config.seed)
                 made[kind] = encoder.with_learned_pooling(module).with_reading(normalize=False)
             else:
                 made[kind] = encoder.with_reading(pooling=kind, normalize=False)
-    return {task.name: made[task.aggregation or encoder.reading.pooling] for task in tasks}
+    return {task.name: made[task.aggregation or encoder.reading.pooling] for task in config.tasks}
