@@ -74,6 +74,21 @@ def share_within(predicted: ArrayLike, truth: ArrayLike, distance: float) -> flo
     return float((np.abs(a - b) <= distance).mean())
 
 
+def fitted_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float] | None:
+    """Slope and shift of the least-squares line of y (n,) over x (n,); None where x is constant.
+
+    >>> line = fitted_line([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
+    >>> line is not None and [round(part, 6) for part in line]
+    [2.0, 1.0]
+    """
+    a, b = (row[0] for row in _pair(x, y))
+    if np.ptp(a) == 0:
+        return None
+    apart = a - a.mean()
+    slope = float((apart * b).sum() / (apart**2).sum())
+    return slope, float(b.mean() - slope * a.mean())
+
+
 def confusion(truth: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
     """How often each true class (row) was called each class (column): (classes, classes).
 

@@ -14,6 +14,7 @@ from likewise.encoder import Encoder
 from likewise.errors import Cancelled, TrainingError, UsageError
 from likewise.train import Task, TrainConfig, parse_config, read_tasks, train
 from likewise.train import loop as loop_module
+from likewise.train import trainee as trainee_module
 from training_files import paraphrase_file, sentiment_file, similarity_file
 
 TASKS = """
@@ -34,7 +35,7 @@ kind = "sentiment"
 train = "{folder}/felt.csv"
 dev = "{folder}/felt-dev.csv"
 """
-ONE = 'seed = 3\nepochs = 2\nbatch = 8\nlearning_rate = 1e-3\n'
+ONE = "seed = 3\nepochs = 2\nbatch = 8\nlearning_rate = 1e-3\n"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def prepared(folder: Path, settings: str = ONE, kinds: int = 3, **tasks: str) ->
     lines = {"similarity": "", "paraphrase": "", "sentiment": ""} | tasks
     config = parse_config(settings + TASKS.format(folder=folder, **lines))
     config = replace(config, tasks=config.tasks[:kinds])
-    return config, read_tasks(config.tasks, limits=None)[0]
+    return config, read_tasks(config.tasks)[0]
 
 
 def fresh(tiny_folder: Path) -> Encoder:
@@ -169,7 +170,8 @@ def test_training_leaves_the_callers_random_numbers_alone(tiny_folder: Path, fol
 
 def test_frozen_layers_stay_and_their_cache_changes_nothing(tiny_folder: Path, folder: Path) -> None:
     config, data = prepared(folder, ONE + 'freeze = "lower"\ndropout = 0.0\n', 1)
-    cached, plain = fresh(tiny_folder), fresh(tiny_folder)
+    # In double precision: AdamW makes whole steps of the smallest gradients, roundings included.
+    cached, plain = (Encoder.load(str(tiny_folder), device="cpu", dtype="float64") for _ in range(2))
     before = weights(cached)
     train(cached, data, config)
     depth = cached.anatomy.layers
@@ -177,18 +179,17 @@ def test_frozen_layers_stay_and_their_cache_changes_nothing(tiny_folder: Path, f
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved and all(f"layer.{layer}." not in name for name in moved for layer in range(depth // 2))
     assert not any("embeddings" in name for name in moved)
-    # The same layers frozen without a cache: the embeddings' own number among them is what makes one.
-    import likewise.train.trainee as trainee_module
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainee_module, "frozen_depth", lambda frozen, depth: None)
         train(plain, data, config)
     uncached = weights(plain)
-    assert all(torch.allclose(after[name], uncached[name], atol=1e-4) for name in after)
+    assert all(torch.allclose(after[name], uncached[name], atol=1e-7) for name in after)
 
 
 def test_nan_names_the_batch(tiny_folder: Path, folder: Path) -> None:
-    config, data = prepared(folder, "seed = 3\nepochs = 4\nbatch = 8\nlearning_rate = 1.0\nclip = 1e9\nwarmup = 0.0\n", 1)
+    config, data = prepared(
+        folder, "seed = 3\nepochs = 4\nbatch = 8\nlearning_rate = 1.0\nclip = 1e9\nwarmup = 0.0\n", 1
+    )
     encoder = fresh(tiny_folder)
     with torch.no_grad():
         encoder.anatomy.embeddings.word.weight.fill_(float("nan"))
@@ -197,7 +198,9 @@ def test_nan_names_the_batch(tiny_folder: Path, folder: Path) -> None:
 
 
 def test_patience_ends_a_run(tiny_folder: Path, folder: Path) -> None:
-    config, data = prepared(folder, "epochs = 20\nbatch = 8\nlearning_rate = 0.0\nhead_learning_rate = 0.0\npatience = 2\n", 1)
+    config, data = prepared(
+        folder, "epochs = 20\nbatch = 8\nlearning_rate = 0.0\nhead_learning_rate = 0.0\npatience = 2\n", 1
+    )
     report = train(fresh(tiny_folder), data, config)
     assert len(report.epochs) == 3 and report.best_epoch == 1
 

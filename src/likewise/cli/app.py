@@ -33,6 +33,7 @@ from likewise.cli import (
     senses,
     similarity,
     train,
+    tune,
 )
 from likewise.cli.screen import notice
 from likewise.errors import Cancelled, LikewiseError
@@ -65,6 +66,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "senses": senses.senses,
     "similarity": similarity.similarity,
     "train": train.train,
+    "tune": tune.tune,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)

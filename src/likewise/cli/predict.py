@@ -17,7 +17,9 @@ def predict(
     file: Annotated[str, typer.Argument(help="A file of texts (sentiment) or pairs, or a name such as stsb/test.")],
     run: RunSettings,
     how: FileSettings,
-    task: Annotated[str, typer.Option(help="sentiment, paraphrase or similarity; needed where there are several.")] = "",
+    task: Annotated[
+        str, typer.Option(help="sentiment, paraphrase or similarity; needed where there are several.")
+    ] = "",
     limit: Annotated[int | None, typer.Option(help="Only the first rows.", min=1)] = None,
     as_json: Json = False,
 ) -> None:
@@ -34,8 +36,5 @@ def predict(
     if as_json:
         show_json(found.to_json())
         return
-    rows = [
-        (row["id"], row["predicted"], " | ".join(row["texts"]))
-        for row in found.to_json()["predictions"]
-    ]
+    rows = [(row["id"], row["predicted"], " | ".join(row["texts"])) for row in found.to_json()["predictions"]]
     show_table(("id", found.prediction.task, "texts"), rows)

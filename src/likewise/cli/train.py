@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,6 +36,7 @@ def train(
     allow_overlap: Annotated[
         bool, typer.Option("--allow-overlap", help="Train on rows that dev or test files hold too.")
     ] = False,
+    processes: Annotated[int, typer.Option(help="Processes that share each step's texts out.", min=1)] = 1,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the model of each row of a table.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where names such as stsb/train are looked up.")] = None,
     as_json: Json = False,
@@ -42,7 +44,7 @@ def train(
     """Fine-tune an encoder: similarity, sentiment and paraphrase, one task or several at once.
 
     The folder gets the model (which sentence-transformers opens), its heads, a card, results.json and report.html.
-    Several processes: accelerate launch --num_processes 2 --cpu -m likewise train CONFIG.
+    Processes that accelerate launch or torchrun has started work together in the same way as --processes.
     """
     if list_:
         _list(as_json)
@@ -56,9 +58,12 @@ def train(
         typer.echo(text, nl=False)
         return
     from likewise.studies.training import Workshop
+    from likewise.train.processes import launched, started_here
     from likewise.train.rows import parse_plan
     from likewise.train.tasks import Limits
 
+    if processes > 1 and started_here():
+        raise typer.Exit(launched(processes, sys.argv[1:]))
     plan = parse_plan(text, config, out=out, model=model, seed=seed, epochs=epochs, samples=samples)
     if not plan.out:
         raise UsageError('no folder to write to; give --out, or out = "runs/..." in the config')
@@ -136,5 +141,3 @@ def _show_rows(rows: list[TableRow]) -> None:
 
 def _measure(row: TableRow, task: str) -> str:
     return str(next(each["metric"] for each in row.report["config"]["task"] if each["name"] == task))
-
-

@@ -15,7 +15,7 @@ from likewise.progress import Progress
 from likewise.train import TrainConfig, TrainReport, train
 from likewise.train.loop import EpochDone
 from likewise.train.rows import Row
-from likewise.train.tasks import Limits, read_tasks
+from likewise.train.tasks import EVERYTHING, Limits, read_tasks
 
 RECORD = "row.json"
 """What a finished row of a table leaves."""
@@ -27,7 +27,7 @@ class Workshop:
 
     load: Callable[[str], Encoder]
     data_dir: Path | None = None
-    limits: Limits = Limits()
+    limits: Limits = EVERYTHING
     resume: bool = False
 
     def train(

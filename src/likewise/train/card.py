@@ -41,7 +41,11 @@ def _data(report: TrainReport) -> str:
 
 
 def _scores(report: TrainReport) -> str:
-    rows = [f"## Scores (epoch {report.best_epoch}, the best on dev)\n", "| part | task | n | measure | value |", "|---|---|---|---|---|"]
+    rows = [
+        f"## Scores (epoch {report.best_epoch}, the best on dev)\n",
+        "| part | task | n | measure | value |",
+        "|---|---|---|---|---|",
+    ]
     for part, outcomes in (("dev", report.dev), ("test", report.test)):
         for name, outcome in outcomes.items():
             rows += [

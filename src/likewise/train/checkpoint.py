@@ -60,8 +60,12 @@ def weights_state(weights: dict[str, nn.Parameter], heads: nn.Module) -> dict[st
 def restore_weights(tensors: dict[str, Tensor], weights: dict[str, nn.Parameter], heads: nn.Module) -> None:
     """Put back what ``weights_state`` gave."""
     state = weights_state(weights, heads)
-    if strangers := [name for name, value in state.items() if name not in tensors or tensors[name].shape != value.shape]:
-        raise DataError(f"the checkpoint does not fit this run: {strangers[0]} is missing or of another shape; begin anew")
+    if strangers := [
+        name for name, value in state.items() if name not in tensors or tensors[name].shape != value.shape
+    ]:
+        raise DataError(
+            f"the checkpoint does not fit this run: {strangers[0]} is missing or of another shape; begin anew"
+        )
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(tensors[name])

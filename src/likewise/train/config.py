@@ -80,13 +80,13 @@ class TaskConfig:
         for feature in self.features:
             _choice("feature", feature, FEATURES)
         if joint and self.head == "cosine":
-            raise UsageError("a joint pair is one vector and has no cosine; use head = \"linear\" or pairs = \"towers\"")
+            raise UsageError('a joint pair is one vector and has no cosine; use head = "linear" or pairs = "towers"')
         if not self.features or len(set(self.features)) < len(self.features):
             raise UsageError(f"features takes different names of {', '.join(FEATURES)}, got {list(self.features)}")
         if not 0 < self.weight < float("inf"):
             raise UsageError(f"weight is a number above 0, got {self.weight}")
         if not self.train:
-            raise UsageError(f"task {self.name}: no train file; give train = \"...\"")
+            raise UsageError(f'task {self.name}: no train file; give train = "..."')
 
     @property
     def joint(self) -> bool:
@@ -162,7 +162,7 @@ class TrainConfig:
             raise UsageError("no task; give at least one [[task]] with a kind and a train file")
         names = [task.name for task in self.tasks]
         if len(set(names)) < len(names):
-            raise UsageError(f"two tasks are called {max(names, key=names.count)}; give each its own name = \"...\"")
+            raise UsageError(f'two tasks are called {max(names, key=names.count)}; give each its own name = "..."')
         _at_least(self, {"epochs": 1, "batch": 2, "accumulate": 1, "hidden": 1, "depth": 1, "lstm": 1, "seed": 0})
         _at_least(self, {"samples": 1, "patience": 1, "selection": 2, "max_tokens": 4})
         _within(self, {"warmup": (0, 1), "head_dropout": (0, 0.9), "dropout": (0, 0.9), "layer_decay": (0.01, 1)})
@@ -182,7 +182,7 @@ class TrainConfig:
         if len({(task.head, task.pairs, task.features, task.aggregation) for task in shared}) > 1 or (
             shared[0].head != "feed-forward"
         ):
-            raise UsageError("shared_head needs head = \"feed-forward\" and the same features in both tasks")
+            raise UsageError('shared_head needs head = "feed-forward" and the same features in both tasks')
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain JSON, in the shape of a TOML file."""

@@ -19,9 +19,7 @@ ROWS = 1024
 """Examples whose heads run together."""
 
 
-def evaluate(
-    trainee: Trainee, task: Task, examples: Sequence[Example], progress: Progress | None = None
-) -> Outcome:
+def evaluate(trainee: Trainee, task: Task, examples: Sequence[Example], progress: Progress | None = None) -> Outcome:
     """What the trainee says of a task's examples, each text read once."""
     trainee.learning(False)
     texts = [task.texts(example) for example in examples]
@@ -54,7 +52,10 @@ def _loss(trainee: Trainee, task: Task, examples: Sequence[Example], output: Ten
     """The loss in batches as in training: one over pairs of examples depends on how many stand together."""
     targets, size = trainee.targets(task, examples, output), trainee.config.batch
     parts = [
-        (len(output[start : start + size]), LOSSES[task.config.loss](output[start : start + size], targets[start : start + size]))
+        (
+            len(output[start : start + size]),
+            LOSSES[task.config.loss](output[start : start + size], targets[start : start + size]),
+        )
         for start in range(0, len(examples), size)
     ]
     return sum(count * float(loss) for count, loss in parts) / max(1, len(examples))

@@ -54,9 +54,10 @@ class FrozenStates:
 
     def __init__(self, width: int, dtype: Any, lengths: Sequence[int]) -> None:
         self._starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._file = tempfile.TemporaryFile(prefix="likewise-frozen-")
         rows = max(1, int(self._starts[-1]))
-        self._states: NDArray[Any] = np.memmap(self._file, dtype=dtype, mode="w+", shape=(rows, width))
+        # The map keeps the file, which has no name, for as long as it lives.
+        with tempfile.TemporaryFile(prefix="likewise-frozen-") as file:
+            self._states: NDArray[Any] = np.memmap(file, dtype=dtype, mode="w+", shape=(rows, width))
 
     @classmethod
     def of(cls, encoder: Encoder, tokens: TokenTable, layer: int, progress: Progress | None = None) -> FrozenStates:

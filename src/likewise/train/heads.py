@@ -7,6 +7,7 @@ number per pair: a logit for paraphrase, a similarity from 0 to 1 for similarity
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -57,7 +58,7 @@ class FeedForward(nn.Module):
     def __init__(self, width: int, hidden: int, depth: int, dropout: float, outputs: int) -> None:
         super().__init__()
         widths = [width] + [hidden] * depth
-        self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in zip(widths, widths[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(widths))
         self.norms = nn.ModuleList(nn.BatchNorm1d(hidden) for _ in range(depth))
         # A skip over the first layer has another width on its other side.
         self.skip = nn.Linear(width, hidden, bias=False)

@@ -32,11 +32,11 @@ from likewise.train.optimizer import gradients, named_weights, new_optimizer, pa
 from likewise.train.outcome import Outcome
 from likewise.train.pcgrad import surgery
 from likewise.train.processes import Processes
-from likewise.train.sampling import epoch_order, epoch_size, fixed_sample
+from likewise.train.sampling import fixed_sample
 from likewise.train.smart import smoothness
 from likewise.train.sources import Example
 from likewise.train.tasks import Task
-from likewise.train.trainee import Trainee
+from likewise.train.trainee import Trainee, schedule
 
 CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
@@ -79,8 +79,8 @@ class Run:
         self.course = Course()
         self.kept: Checkpoint | None = None
         """the best weights of a run without a folder"""
-        size = epoch_size([len(task.train) for task in self.tasks], self.config.samples)
-        self.in_epoch = max(1, -(-size // (self.config.batch * self.config.accumulate)))
+        self.schedule = schedule(self.config, tasks)
+        self.in_epoch = self.schedule.steps
         self.steps = self.in_epoch * self.config.epochs
         self._saved = time.monotonic()
 
@@ -117,7 +117,7 @@ class Run:
         self.trainee.learning(True)
         parts: list[list[Tensor]] = []
         for number, task in enumerate(self.tasks):
-            loss = sum(self._backward(number, task, micro) for micro in range(config.accumulate))
+            loss = sum(self._backward(number, task, part) for part in range(config.accumulate))
             course.sums[task.name] = course.sums.get(task.name, 0.0) + loss
             course.recent[task.name] = course.recent.get(task.name, 0.0) + loss
             if config.pcgrad:
@@ -132,11 +132,11 @@ class Run:
         course.step += 1
         self._point()
 
-    def _backward(self, number: int, task: Task, micro: int) -> float:
+    def _backward(self, number: int, task: Task, part: int) -> float:
         """Add the gradients of one batch of a task; its loss as a share of the step's."""
         config, step = self.config, self.course.step
-        examples = self._examples(number, task, micro)
-        key = (config.seed, step, micro, number)
+        examples = self._examples(number, task, part)
+        key = (config.seed, step, part, number)
         torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1)))
         begun = self.trainee.begun(task, examples, [(*key, place) for place in range(len(examples))])
         said = self.trainee.output(task, examples, begun)
@@ -151,24 +151,9 @@ class Run:
         (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
         return value / config.accumulate
 
-    def _examples(self, number: int, task: Task, micro: int) -> list[Example]:
-        config = self.config
-        epoch, within = divmod(self.course.step, self.in_epoch)
-        wanted = self.in_epoch * config.accumulate * config.batch
-        size = epoch_size([len(each.train) for each in self.tasks], config.samples)
-        order = self._order(number, len(task.train), min(wanted, size), epoch)
-        start = (within * config.accumulate + micro) * config.batch
-        chosen = order[start : start + config.batch]
-        # The last batch of an epoch may be short or, when batches are gathered, empty: it begins anew then.
-        return [task.train[place] for place in (chosen if len(chosen) > 1 else order[: config.batch])]
-
-    def _order(self, number: int, count: int, wanted: int, epoch: int) -> list[int]:
-        if getattr(self, "_orders", None) is None or self._orders[0] != epoch:
-            self._orders: tuple[int, dict[int, list[int]]] = (epoch, {})
-        orders = self._orders[1]
-        if number not in orders:
-            orders[number] = epoch_order(count, wanted, [self.config.seed, epoch, number])
-        return orders[number]
+    def _examples(self, number: int, task: Task, part: int) -> list[Example]:
+        epoch, step = divmod(self.course.step, self.in_epoch)
+        return [task.train[place] for place in self.schedule.batch_of(number, epoch, step, part)]
 
     def _broken(self, task: Task, examples: Sequence[Example], value: float) -> str:
         rows = ", ".join(f"{each.file} {each.id}" for each in examples[:SHOWN_ROWS])
@@ -271,6 +256,7 @@ class Run:
         best = self.kept if self.folder is None else Checkpoint.load(self.folder / BEST)
         assert best is not None
         restore_weights(best.tensors, self.weights, self.trainee.heads)
+        self.processes.wait()
 
 
 def _losses(point: dict[str, float]) -> dict[str, float]:

@@ -101,7 +101,7 @@ def pace(config: TrainConfig, step: int, steps: int) -> float:
 FALLS: dict[str, Callable[[float], float]] = {
     "linear": lambda left: left,
     "cosine": lambda left: (1 - math.cos(math.pi * left)) / 2,
-    "constant": lambda left: 1.0,
+    "constant": lambda _: 1.0,
 }
 
 

@@ -7,7 +7,9 @@ batch everywhere, and the encoder's gradients are averaged.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,17 @@ import torch.distributed as dist
 from torch import Tensor
 
 from likewise.errors import MissingExtra
+
+
+def started_here() -> bool:
+    """Whether no launcher has started this process."""
+    return "WORLD_SIZE" not in os.environ
+
+
+def launched(count: int, arguments: Sequence[str]) -> int:
+    """Run the command line again in so many processes of this machine; their exit code."""
+    run = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]
+    return subprocess.call([sys.executable, *run, "-m", "likewise", *arguments])
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,7 @@ class Processes:
 
     @classmethod
     def joined(cls, cpu: bool) -> Processes:
-        """The processes that ``accelerate launch`` has started; one where it has not."""
+        """The processes that a launcher has started, joined by accelerate; this one alone where none has."""
         if int(os.environ.get("WORLD_SIZE", "1")) < 2:
             return cls()
         try:

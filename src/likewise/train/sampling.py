@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -21,9 +23,52 @@ def epoch_order(count: int, wanted: int, key: Sequence[int]) -> list[int]:
     return [int(number) for number in np.concatenate(rounds)[:wanted]]
 
 
-def epoch_size(counts: Sequence[int], samples: int | None) -> int:
-    """Examples of each task in an epoch: as many as are asked for, or as the largest task has."""
-    return max(counts) if samples is None else samples
+@dataclass(frozen=True)
+class Schedule:
+    """Which examples of each of several tasks make each step of each epoch.
+
+    >>> schedule = Schedule((4, 2), batch=2, accumulate=1, samples=None, seed=1)
+    >>> schedule.steps, len(schedule.batch_of(0, 1, 0, 0))
+    (2, 2)
+    """
+
+    counts: tuple[int, ...]
+    """examples of each task"""
+    batch: int
+    accumulate: int
+    samples: int | None
+    seed: int
+
+    @property
+    def size(self) -> int:
+        """Examples of each task in an epoch: as many as are asked for, or as the largest task has."""
+        return max(self.counts) if self.samples is None else self.samples
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return -(-self.size // (self.batch * self.accumulate))
+
+    def order(self, task: int, epoch: int) -> list[int]:
+        """The examples of a task in an epoch, in order."""
+        return _order(self.counts[task], self.size, (self.seed, epoch, task))
+
+    def batch_of(self, task: int, epoch: int, step: int, part: int) -> list[int]:
+        """The examples of one part of a step."""
+        order = self.order(task, epoch)
+        start = (step * self.accumulate + part) * self.batch
+        chosen = order[start : start + self.batch]
+        # The last batch of an epoch may be short or, where batches are gathered, empty: it begins anew then.
+        return chosen if len(chosen) > 1 else order[: self.batch]
+
+    def drawn(self, task: int, epochs: int) -> list[int]:
+        """All examples of a task that so many epochs will see."""
+        return sorted({place for epoch in range(epochs) for place in self.order(task, epoch)})
+
+
+@lru_cache(maxsize=16)
+def _order(count: int, wanted: int, key: tuple[int, ...]) -> list[int]:
+    return epoch_order(count, wanted, key)
 
 
 def fixed_sample(items: Sequence[Item], wanted: int | None, seed: int) -> list[Item]:

@@ -75,7 +75,9 @@ def _settings(folder: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))["train"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder} is no folder of a trained model with heads; give the out of: likewise train") from error
+        raise ModelError(
+            f"{folder} is no folder of a trained model with heads; give the out of: likewise train"
+        ) from error
     if not isinstance(found, dict):
         raise ModelError(f"{path} does not say how the model was trained; train again")
     return found

@@ -52,11 +52,13 @@ class Limits:
             raise UsageError(f"--limit takes a number of rows from 2 on, got {self.rows}")
 
 
+EVERYTHING = Limits()
+
+
 def read_tasks(
-    configs: Sequence[TaskConfig], data_dir: Path | None = None, limits: Limits | None = None
+    configs: Sequence[TaskConfig], data_dir: Path | None = None, limits: Limits = EVERYTHING
 ) -> tuple[list[Task], list[Overlap]]:
     """All tasks of a run with their examples, train rows that dev or test files hold left out."""
-    limits = limits or Limits()
     read = _Files(data_dir)
     trained = dict(read(config, each) for config in configs for each in config.train)
     held_out = dict(read(config, each) for config in configs for each in (*config.dev, *config.test))

@@ -17,6 +17,7 @@ from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
 from likewise.train.heads import bounded, features, features_of, new_head
 from likewise.train.processes import Processes
 from likewise.train.reader import Chunk, Key, Reader
+from likewise.train.sampling import Schedule
 from likewise.train.sources import Example
 from likewise.train.tasks import TOP, Task
 from likewise.train.tokens import TokenTable, jaccard
@@ -103,12 +104,20 @@ def new_trainee(
             heads[name] = new_head(task.config, config, made[task.name].dimension)
     heads.to(encoder.device, encoder.anatomy.dtype)
     tokens = TokenTable(encoder.tokenizer, encoder.recipe.prompt_for(None))
-    for task in tasks:
-        tokens.add(text for part in (task.train, task.dev, task.test) for each in part for text in task.texts(each))
+    plan = schedule(config, tasks)
+    for number, task in enumerate(tasks):
+        seen = [task.train[place] for place in plan.drawn(number, config.epochs)]
+        tokens.add(text for part in (seen, task.dev, task.test) for each in part for text in task.texts(each))
     start = frozen_depth(frozen, depth)
     states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
     readers = {name: Reader(reading, tokens, processes, states, start or 0) for name, reading in made.items()}
     return Trainee(config, readers, heads, frozen)
+
+
+def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
+    """Which examples make which step of a run."""
+    counts = tuple(len(task.train) for task in tasks)
+    return Schedule(counts, config.batch, config.accumulate, config.samples, config.seed)
 
 
 def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:

@@ -89,7 +89,10 @@ def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str
 
 
 def _report(
-    run: Run, model: tuple[str, str], overlaps: tuple[Overlap, ...], outcomes: tuple[dict[str, Outcome], dict[str, Outcome]]
+    run: Run,
+    model: tuple[str, str],
+    overlaps: tuple[Overlap, ...],
+    outcomes: tuple[dict[str, Outcome], dict[str, Outcome]],
 ) -> TrainReport:
     course, trainee = run.course, run.trainee
     return TrainReport(

@@ -37,4 +37,6 @@ def config_text(name: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         names = ", ".join(known)
-        raise UsageError(f"{name} is no TOML file that can be read; give one, or a ready-made one of {names}") from error
+        raise UsageError(
+            f"{name} is no TOML file that can be read; give one, or a ready-made one of {names}"
+        ) from error
