@@ -31,7 +31,7 @@ def made_outcome(kind: str, n: int = 60, seed: int = 0, name: str = "") -> Outco
         distance = np.abs(np.arange(5)[None] - truth[:, None] + rng.normal(0, 0.8, (n, 1)))
         scores = np.exp(-1.5 * distance)
         scores /= scores.sum(1, keepdims=True)
-    words = "the plot is thin but the cast carries a story that stays with you for days".split()
+    words = ["the", "plot", "is", "thin", "but", "cast", "carries", "a", "story", "that", "stays", "for", "days"]
     texts = [" ".join(rng.choice(words, 40 if place % 9 == 3 else 7)) for place in range(2 * n)]
     texts[:2] = [f"{ATTACK} first", f"{ATTACK} second"]
     examples = tuple(

@@ -78,6 +78,8 @@ def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "",
     ax.imshow(shares, cmap=rising_map(), vmin=0.0, vmax=1.0, interpolation="nearest", aspect="equal")
     _frame(ax, classes, classes, title)
     _upright(ax)
+    # A frame: most cells are nearly as white as the paper.
+    ax.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.8)
     for (row, column), share in np.ndenumerate(shares):
         count = f"{int(cells[row, column])}"
         ink = "white" if strength(float(share), 1.0) > WHITE_INK_FROM else "#222222"

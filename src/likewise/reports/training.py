@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,13 @@ OWN_FIGURES = re.compile(r"(loss|score|(confusion|scatter)-(dev|test)-[a-z0-9_-]
 OWN_TABLES = re.compile(r"predictions-(dev|test)-[a-z0-9_-]+\.csv")
 NOTES = {
     "loss": "Solid: the loss in training, each point the mean of the steps since the last one; dashed, with open"
-    " squares: on dev, after each epoch. Dropout is on in training and off on dev, so dev may lie lower at first. Each task has"
-    " a scale of its own.",
+    " squares: on dev, after each epoch. Dropout is on in training and off on dev, so dev may lie lower at first."
+    " Each task has a scale of its own.",
     "score": "What the best epoch was chosen by, after each epoch.",
     "sentiment": "Classes run from 0, the most negative, to 4, the most positive. A row is a true class: how many of it"
     " were called what, and which share of the row that is.",
-    "paraphrase": "A row is what pairs are: how many of them were called what, and which share of the row that is.",
+    "paraphrase": "Pairs are paraphrases or other ones. A row is what they are: how many of them were called what, and"
+    " which share of the row that is.",
     "similarity": "A point is a pair, on the scale from 0 to 5; the darker, the more pairs lie there.",
 }
 ERRORS = {
@@ -120,14 +121,15 @@ def _done(report: TrainReport) -> Iterator[str]:
         yield _small(settings)
     else:
         yield paragraph("All settings are the default ones.")
-    yield paragraph(overlap_words(report))
+    if any(task.dev or task.test for task in report.config.tasks):
+        yield paragraph(overlap_words(report))
     if report.overlaps:
         yield _small(overlap_table(report))
 
 
 def _small(found: Table) -> str:
     """A table in small letters, with all columns in sight."""
-    return f"<div style='font-size: .85rem; overflow-wrap: anywhere'>{table(*found)}</div>\n"
+    return f"<div style='font-size: .85rem'>{table(*found)}</div>\n"
 
 
 def _task(report: TrainReport, task: str, drawn: Mapping[str, str]) -> Iterator[str]:
@@ -140,11 +142,16 @@ def _task(report: TrainReport, task: str, drawn: Mapping[str, str]) -> Iterator[
     for part, outcome in found.items():
         yield paragraph(outcome_words(outcome, part))
     file = file_names(report.examples)[task]
-    figures = (f"<div>{drawn[figure_name(outcome, part, file)]}</div>" for part, outcome in found.items())
-    yield f"<div style='display: flex; flex-wrap: wrap; gap: 1.5rem'>{''.join(figures)}</div>\n"
+    yield _side_by_side(drawn[figure_name(outcome, part, file)] for part, outcome in found.items())
     for what, places in zip(("Best", "Worst"), found[first].extremes(), strict=True):
         yield paragraph(f"{what} predictions on {first}, by {ERRORS[found[first].kind]}:")
         yield _small(_examples(found[first], places))
+
+
+def _side_by_side(figures: Iterable[str]) -> str:
+    """Figures in one line where the page is wide enough."""
+    cells = "".join(f"<div style='flex: 1 1 20rem'>{figure}</div>" for figure in figures)
+    return f"<div style='display: flex; flex-wrap: wrap; gap: 1.5rem'>{cells}</div>\n"
 
 
 def _examples(outcome: Outcome, places: Sequence[int]) -> Table:

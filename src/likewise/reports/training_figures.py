@@ -19,7 +19,7 @@ from likewise.train.outcome import Outcome
 
 LOSS_PANEL, COLUMNS = (5.4, 3.2), 2
 """The size of a task's losses, and how many stand beside one another."""
-CLASS_NAMES = {"sentiment": [str(label) for label in range(CLASSES)], "paraphrase": ["no paraphrase", "paraphrase"]}
+CLASS_NAMES = {"sentiment": [str(label) for label in range(CLASSES)], "paraphrase": ["other", "paraphrase"]}
 
 
 def parts(report: TrainReport) -> dict[str, dict[str, Outcome]]:
@@ -93,7 +93,8 @@ def _scores(report: TrainReport) -> Any:
         for task, metric in metrics.items()
     }
     if len(lines) > 1:
-        lines = {"score": (_numbers(epoch["score"] for epoch in report.epochs), None, None)} | lines
+        # The last line is drawn above the others.
+        lines["score"] = (_numbers(epoch["score"] for epoch in report.epochs), None, None)
     across = f"epoch (dotted: {report.best_epoch}, the one kept)"
     epochs = [epoch["epoch"] for epoch in report.epochs]
     ax = curves(epochs, lines, (across, "on dev"), "dev, epoch by epoch", whole=True)

@@ -16,7 +16,11 @@ from likewise.studies.training_table import SECONDS, Column, TableLine, Training
 NONE = "–"
 MARKS = re.compile(r"([\\`*_\[\]|<])")
 """What markdown would not show as it is."""
-ABOUT = "Mean ± standard deviation (n - 1) over seeds; bold: the best of a column."
+WIDE = (
+    "font-size: .8rem; width: max-content; min-width: 100%; max-width: 96vw;"
+    " position: relative; left: 50%; transform: translateX(-50%)"
+)
+"""A table may be wider than the page's text."""
 PUBLISHED = (
     "Published: each task's measure, then their mean, as somebody else reports it; difference: our score on dev less"
     " that mean."
@@ -80,7 +84,7 @@ def _page(found: TrainingTable, facts: Mapping[str, Any]) -> str:
 
 
 def _small(found: Table) -> str:
-    return f"<div style='font-size: .8rem'>{table(*found)}</div>\n"
+    return f"<div style='{WIDE}'>{table(*found)}</div>\n"
 
 
 def _about(found: TrainingTable) -> list[str]:
@@ -90,13 +94,17 @@ def _about(found: TrainingTable) -> list[str]:
         f"Score on dev = {formula}." if len(formulas) == 1 else f"Score on dev of {', '.join(names)} = {formula}."
         for formula, names in formulas.items()
     ]
-    return [*told, ABOUT, *([PUBLISHED] if any(line.published for line in found.lines) else [])]
+    counts = {len(line.seeds) for line in found.lines}
+    over = "means ± standard deviations (n - 1) over seeds" if max(counts, default=1) > 1 else "one seed"
+    number = f", {max(counts)} of each row" if len(counts) == 1 and max(counts) > 1 else ""
+    told.append(f"Numbers: {over}{number}. Bold: the best of a measure.")
+    return [*told, *([PUBLISHED] if any(line.published for line in found.lines) else [])]
 
 
 def _shown(found: TrainingTable, columns: Sequence[Column]) -> Table:
     """The table as it is read: a line for each name."""
     published = any(line.published for line in found.lines)
-    seeds = len({len(line.seeds) for line in found.lines}) > 1 or any(len(line.seeds) > 1 for line in found.lines)
+    seeds = len({len(line.seeds) for line in found.lines}) > 1
     header = ["run", *(["seeds"] if seeds else []), *(column.name for column in columns)]
     rows: list[Sequence[object]] = []
     for line in found.lines:
@@ -119,9 +127,9 @@ def _cell(found: TrainingTable, line: TableLine, column: Column) -> Number:
     decimals = 0 if column == SECONDS else 3
     text = f"{spread.mean:.{decimals}f}"
     if spread.deviation is not None:
-        text += f" ± {spread.deviation:.{decimals}f}"
+        text += f"\n± {spread.deviation:.{decimals}f}"
     if spread.n < len(line.seeds):
-        text += f" ({spread.n} of {len(line.seeds)})"
+        text += f"\n({spread.n} of {len(line.seeds)})"
     return Number(text, round(spread.mean, decimals) == found.best(column, decimals))
 
 
@@ -131,14 +139,15 @@ def _published(line: TableLine) -> list[Number]:
     *tasks, last = (f"{each:.3f}" for each in line.published)
     apart = line.difference
     return [
-        Number(f"{', '.join(tasks)}; {last}" if tasks else last),
+        Number(f"{', '.join(tasks)};\n{last}" if tasks else last),
         Number(NONE if apart is None else f"{apart:+.3f}"),
     ]
 
 
 def _marked(cell: object) -> str:
     if isinstance(cell, Number):
-        return f"**{cell.text}**" if cell.marked else cell.text
+        text = cell.text.replace("\n", " ")
+        return f"**{text}**" if cell.marked else text
     return _plain(str(cell))
 
 

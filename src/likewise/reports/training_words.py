@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -153,17 +153,17 @@ def measure_table(report: TrainReport) -> Table:
         found = {part: outcomes[task] for part, outcomes in measured.items() if task in outcomes}
         names = list(dict.fromkeys(name for outcome in found.values() for name in outcome.metrics))
         for name in names:
-            cells = [
-                Number(shown(found[part].metrics.get(name)), name == found[part].metric) if part in found else Number(NONE)
-                for part in measured
-            ]
-            rows.append((task, measure_name(name), *cells))
+            cells = {part: Number(shown(one.metrics.get(name)), name == one.metric) for part, one in found.items()}
+            rows.append((task if name == names[0] else "", measure_name(name), *_columns(cells, measured)))
         if found:
-            losses = {part: shown(outcome.loss) for part, outcome in found.items()}
-            counts = {part: f"{len(outcome.examples):,}" for part, outcome in found.items()}
-            for name, values in (("loss", losses), ("examples", counts)):
-                rows.append((task, name, *(Number(values.get(part, NONE)) for part in measured)))
+            losses = {part: Number(shown(one.loss)) for part, one in found.items()}
+            counts = {part: Number(f"{len(one.examples):,}") for part, one in found.items()}
+            rows += [("", "loss", *_columns(losses, measured)), ("", "examples", *_columns(counts, measured))]
     return ("task", "measure", *measured), rows
+
+
+def _columns(cells: Mapping[str, Number], measured: Iterable[str]) -> list[Number]:
+    return [cells.get(part, Number(NONE)) for part in measured]
 
 
 def outcome_words(outcome: Outcome, part: str) -> str:
@@ -200,10 +200,10 @@ def _felt(outcome: Outcome, part: str) -> str:
     counts = outcome.confusion
     assert counts is not None
     told = [
-        f"{name} {_share(counts[label, label], counts[label].sum())} of {counts[label].sum()}"
+        f"{_share(counts[label, label], counts[label].sum())} of {counts[label].sum()} in class {name}"
         for label, name in enumerate(CLASS_NAMES["sentiment"])
     ]
-    return f"On {part}: accuracy {shown(outcome.metrics['accuracy'])}. Right in class {', '.join(told)}."
+    return f"On {part}: accuracy {shown(outcome.metrics['accuracy'])}. Right: {', '.join(told)}."
 
 
 def _share(count: Any, of: Any) -> str:

@@ -111,9 +111,9 @@ class TrainingTable:
         return found
 
     def best(self, column: Column, decimals: int = 3) -> float | None:
-        """The best mean of a column as it is shown; None where there is nothing to compare."""
+        """The best mean of a column as it is shown; None where there is nothing to tell apart."""
         means = [round(line.cells[column].mean, decimals) for line in self.lines if column in line.cells]
-        if len(means) < 2:
+        if len(set(means)) < 2:
             return None
         return min(means) if column.low_is_better else max(means)
 
