@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-WORDS = "cat dog sun sea red blue one two run sat tree house".split()
+WORDS = ("cat", "dog", "sun", "sea", "red", "blue", "one", "two", "run", "sat", "tree", "house")
 
 
 def pairs(path: Path, count: int, seed: int) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,28 @@ from likewise.studies.training import Workshop
 from likewise.studies.tuning import TuneReport, TuneSettings, toml, tune
 from likewise.train import TrainConfig, parse_config
 from likewise.train.presets import presets
-from likewise.train.tasks import Limits
+from likewise.train.rows import parse_plan
 from tuning_files import config_text, pairs
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: train)")
 QUICK = TuneSettings(trials=3, train_rows=24, epochs=(1, 2))
 
 
-@cache
-def _load(name: str) -> Encoder:
-    return Encoder.load(name, device="cpu")
-
-
 def workshop() -> Workshop:
     return Workshop(lambda name: Encoder.load(name, device="cpu"))
+
+
+@pytest.fixture(autouse=True)
+def _quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies that need not outlive a power cut."""
+
+    def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        made = known(*arguments, **options)
+        made.execute("PRAGMA synchronous = OFF")
+        return made
+
+    known = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
 
 
 @pytest.fixture
@@ -79,7 +87,7 @@ def test_trials_are_real_trainings(config: TrainConfig, tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "study").iterdir()} <= {"study.db", ".lock"}
     json.dumps(report.to_json(), allow_nan=False)
     # The first trial is what the config's own training gives.
-    direct = Workshop(_load, limits=Limits()).train(replace(config, out=""))
+    direct = workshop().train(replace(config, out=""))
     again = tune(workshop(), config, replace(QUICK, trials=1, train_rows=99), tmp_path / "whole")
     assert again.trials[0].value == direct.score
 
@@ -264,8 +272,8 @@ def test_dev_files_and_optuna_are_needed(
 
 @pytest.mark.parametrize("name", presets())
 def test_ready_made_configs_are_written_and_read_back(name: str) -> None:
-    config = parse_config(presets()[name])
-    assert parse_config(toml(config, "a comment\nof two lines")) == config
+    for row in parse_plan(presets()[name]).rows:
+        assert parse_config(toml(row.config, "a comment\nof two lines")) == row.config
 
 
 def test_strange_config_is_written_and_read_back() -> None:

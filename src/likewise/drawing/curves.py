@@ -109,7 +109,7 @@ def loss_curves(
 ) -> Any:
     """Each task's losses (x, loss), both (n,): solid with dots in training, dashed with open squares on dev.
 
-    A task has one colour. A dotted line stands at ``best``.
+    A task has one colour; one without any number is left out. A dotted line stands at ``best``.
 
     >>> axes = loss_curves({"a": ([1, 2], [0.5, 0.4])}, {"a": ([2], [0.6])}, ("epoch", "loss"), best=2)
     >>> [text.get_text() for text in axes.texts], len(axes.lines)
@@ -121,6 +121,8 @@ def loss_curves(
     names = []
     for part, losses in (("train", train), ("dev", dev)):
         for task, (across, up) in losses.items():
+            if not np.isfinite(np.asarray(up, dtype=float)).any():
+                continue
             few = len(np.asarray(across)) <= MOST_DOTS
             look = {"linestyle": "-", "marker": "o" if few else None, "markersize": 2.5, "linewidth": 1.2}
             if part == "dev":

@@ -17,6 +17,8 @@ from likewise.drawing.text import brief
 MOST_LABELS, MOST_NUMBERS, SHORT = 60, 12, 2
 CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6
 """The side of a cell, and the bounds of the whole matrix, in inches."""
+WHITE_COUNT_FROM = 0.8
+"""From this share on white letters read better than black ones; a map from white to blue stays bright for longer."""
 COUNT_CELL, LETTER = 0.72, 0.1
 """The side of a cell with a count and a share in it, and the width of a letter of its label, in inches."""
 
@@ -82,7 +84,7 @@ def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "",
     ax.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.8)
     for (row, column), share in np.ndenumerate(shares):
         count = f"{int(cells[row, column])}"
-        ink = "white" if strength(float(share), 1.0) > WHITE_INK_FROM else "#222222"
+        ink = "white" if share > WHITE_COUNT_FROM else "#222222"
         shown = count if np.isnan(share) else f"{count}\n{share:.0%}"
         ax.text(column, row, shown, ha="center", va="center", color=ink, fontsize=9)
     ax.set_ylabel("true")

@@ -86,14 +86,16 @@ def fitted_scatter(
         slope, shift = line
         [drawn] = ax.plot(ends, slope * ends + shift, color=LINE, linewidth=1.6)
         shown[f"fitted: {line_text(slope, shift, 'x')}"] = drawn
-    ax.legend(list(shown.values()), list(shown), loc="best", fontsize=8, frameon=False)
+    ax.legend(list(shown.values()), list(shown), loc="lower right", fontsize=8, frameon=False)
     return ax
 
 
 def line_text(slope: float, shift: float, name: str) -> str:
     """A line as it is read: ``0.60 x + 1.00``.
 
-    >>> line_text(0.6, -1.0, "true")
-    '0.60 true - 1.00'
+    >>> line_text(0.6, -1.0, "true"), line_text(-1e-9, -1e-9, "x")
+    ('0.60 true - 1.00', '0.00 x + 0.00')
     """
-    return f"{slope:.2f} {name} {'-' if shift < 0 else '+'} {abs(shift):.2f}"
+    # Rounded first: what is nearly nothing has no sign.
+    steep, above = round(slope, 2) + 0.0, round(shift, 2) + 0.0
+    return f"{steep:.2f} {name} {'-' if above < 0 else '+'} {abs(above):.2f}"

@@ -44,7 +44,7 @@ NOTES = {
     " were called what, and which share of the row that is.",
     "paraphrase": "Pairs are paraphrases or other ones. A row is what they are: how many of them were called what, and"
     " which share of the row that is.",
-    "similarity": "A point is a pair, on the scale from 0 to 5; the darker, the more pairs lie there.",
+    "similarity": "A point is a pair, on the scale from 0 to 5; the denser its colour, the more pairs lie there.",
 }
 ERRORS = {
     "sentiment": "1 - probability of the true class",

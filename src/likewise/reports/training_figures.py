@@ -65,6 +65,7 @@ def _losses(report: TrainReport) -> Any:
     panels = grid_of_axes(len(tasks), LOSS_PANEL, COLUMNS)
     across = (f"epoch (dotted: {report.best_epoch}, the one kept)", "loss")
     for ax, task in zip(panels, tasks, strict=True):
+        ax.set_xlim(0, len(report.epochs) * 1.02)
         dev = _dev_losses(report, task)
         named = {task: dev} if np.size(dev[0]) else {}
         loss_curves({task: _train_losses(report, task)}, named, across, task, report.best_epoch, ax)
@@ -92,12 +93,15 @@ def _scores(report: TrainReport) -> Any:
         f"{task} {metric}": (_numbers(epoch["dev"][task].get(metric) for epoch in report.epochs), None, None)
         for task, metric in metrics.items()
     }
-    if len(lines) > 1:
+    lines = {name: line for name, line in lines.items() if np.isfinite(line[0]).any()}
+    if len(metrics) > 1:
         # The last line is drawn above the others.
         lines["score"] = (_numbers(epoch["score"] for epoch in report.epochs), None, None)
     across = f"epoch (dotted: {report.best_epoch}, the one kept)"
     epochs = [epoch["epoch"] for epoch in report.epochs]
     ax = curves(epochs, lines, (across, "on dev"), "dev, epoch by epoch", whole=True)
+    if len(epochs) == 1:
+        ax.set_xticks(epochs)
     best_line(ax, report.best_epoch)
     return ax
 
