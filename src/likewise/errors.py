@@ -32,6 +32,10 @@ class DamagedIndex(DataError):
     """An index whose files are not what was written; it can be built again."""
 
 
+class TrainingError(LikewiseError):
+    """A run that cannot go on."""
+
+
 class MissingExtra(LikewiseError):
     """An optional dependency that is not installed.
 

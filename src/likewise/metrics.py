@@ -54,6 +54,62 @@ def scaled_mse(scores: ArrayLike, truth: ArrayLike) -> float:
     return float(_scaled_mse_rows(*_pair(scores, truth))[0])
 
 
+def mean_squared_error(predicted: ArrayLike, truth: ArrayLike) -> float:
+    """Mean squared error of (n,) and (n,), on the truth's own scale.
+
+    >>> mean_squared_error([1.0, 2.0], [1.0, 4.0])
+    2.0
+    """
+    a, b = _pair(predicted, truth)
+    return float(((a - b) ** 2).mean())
+
+
+def share_within(predicted: ArrayLike, truth: ArrayLike, distance: float) -> float:
+    """The share of (n,) that lies within a distance of (n,).
+
+    >>> share_within([1.0, 2.0], [1.01, 2.5], 0.05)
+    0.5
+    """
+    a, b = _pair(predicted, truth)
+    return float((np.abs(a - b) <= distance).mean())
+
+
+def fitted_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float] | None:
+    """Slope and shift of the least-squares line of y (n,) over x (n,); None where x is constant.
+
+    >>> line = fitted_line([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
+    >>> line is not None and [round(part, 6) for part in line]
+    [2.0, 1.0]
+    """
+    a, b = (row[0] for row in _pair(x, y))
+    if np.ptp(a) == 0:
+        return None
+    apart = a - a.mean()
+    slope = float((apart * b).sum() / (apart**2).sum())
+    return slope, float(b.mean() - slope * a.mean())
+
+
+def confusion(truth: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
+    """How often each true class (row) was called each class (column): (classes, classes).
+
+    >>> confusion([0, 1, 1], [0, 0, 1], 2).tolist()
+    [[1, 0], [1, 1]]
+    """
+    true, said = np.asarray(truth, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
+    counts: NDArray[np.int64] = np.bincount(true * classes + said, minlength=classes**2).reshape(classes, classes)
+    return counts
+
+
+def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
+    """The share of (n,) and (n,) that agrees; nan of nothing.
+
+    >>> accuracy([0, 1, 1], [0, 0, 1])
+    0.6666666666666666
+    """
+    same = np.asarray(truth) == np.asarray(predicted)
+    return float(same.mean()) if len(same) else float("nan")
+
+
 def bootstrap(metric: str, left: ArrayLike, right: ArrayLike, draws: int = DRAWS, seed: int = 0) -> Interval:
     """A metric of (n,) and (n,) by name, with its percentile bootstrap interval over resampled rows.
 

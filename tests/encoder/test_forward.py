@@ -10,6 +10,7 @@ import torch
 import transformers
 
 from likewise.encoder import Encoder
+from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.families import FAMILIES, anatomy
 from likewise.encoder.forward import Batch, Step, embed, layers
 from tiny_models import CONFIGS, SIZES, NoDowncast, make_model
@@ -27,10 +28,10 @@ def make_batch(model: Any, seed: int) -> Batch:
     return Batch(ids, None, mask)
 
 
-def run_ours(model: Any, batch: Batch, maps: bool = True, training: bool = False) -> list[Step]:
+def run_ours(model: Any, batch: Batch, maps: bool = True, dropout: Dropout = no_dropout) -> list[Step]:
     views = anatomy(model)
     with torch.no_grad():
-        return list(layers(views, embed(views, batch, training), batch.mask, maps=maps, training=training))
+        return list(layers(views, embed(views, batch, dropout), batch.mask, maps=maps, dropout=dropout))
 
 
 def run_theirs(model: Any, batch: Batch) -> Any:
@@ -78,7 +79,7 @@ def test_dropout_stands_where_hugging_face_has_it(name: str) -> None:
     torch.manual_seed(5)
     theirs = run_theirs(model, batch)
     torch.manual_seed(5)
-    ours = run_ours(model, batch, training=True)
+    ours = run_ours(model, batch, dropout=torch.nn.functional.dropout)
     model.eval()
     assert largest_gap(ours[-1].states, theirs.hidden_states[-1], batch.mask) < 1e-10
     plain = run_ours(model, batch)

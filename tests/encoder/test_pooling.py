@@ -109,5 +109,5 @@ def test_unknown_pooling_names_the_known(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         pooling_parts(name)
     unknown = name.split("+")[-1]
-    names = "cls, last, max, mean, mean-sqrt-len, pooler, weighted"
+    names = "cls, last, max, mean, mean-sqrt-len, pooler, weighted, qkv, bilstm"
     assert str(raised.value) == f"unknown pooling {unknown!r}; choose from {names}, or join several with +"

@@ -61,11 +61,12 @@ def test_rows_are_pooled_as_texts_are(pooling: str) -> None:
     states, counted = states_and_counts()
     recorder = Recorder()
     with torch.no_grad():
-        plain = readout.pool(encoder.anatomy, encoder.reading, states, counted)
-        recorded = readout.pool(encoder.anatomy, encoder.reading, states, counted, recorder)
+        plain = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, states, counted)
+        recorded = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, states, counted, recorder)
         assert torch.allclose(plain, recorded, atol=1e-12)
         rows = torch.stack([states * 0.25, states * 0.75, torch.zeros_like(states)], 1)
-        found = readout.pool(encoder.anatomy, encoder.reading, rows, counted, ReplayWithBiasRow(recorder))
+        replayed = ReplayWithBiasRow(recorder)
+        found = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, rows, counted, replayed)
     assert found.shape == (3, 3, plain.shape[-1])
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     assert torch.allclose(found[:, 1], 3 * found[:, 0], atol=1e-12)
@@ -75,10 +76,10 @@ def test_max_pooling_replays_its_winners() -> None:
     encoder = tiny_encoder("bert", pooling="max")
     states, counted = states_and_counts()
     recorder = Recorder()
-    readout.pool(encoder.anatomy, encoder.reading, states, counted, recorder)
+    readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, states, counted, recorder)
     torch.manual_seed(5)
     other = torch.randn(3, 1, 5, 32, dtype=torch.float64)
-    found = readout.pool(encoder.anatomy, encoder.reading, other, counted, Replay(recorder))
+    found = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, other, counted, Replay(recorder))
     for text in range(2):
         real = counted[text].nonzero()[:, 0]
         winners = real[states[text, real].argmax(0)]

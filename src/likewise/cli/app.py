@@ -28,9 +28,12 @@ from likewise.cli import (
     lint,
     models,
     patterns,
+    predict,
     search,
     senses,
     similarity,
+    train,
+    tune,
 )
 from likewise.cli.screen import notice
 from likewise.errors import Cancelled, LikewiseError
@@ -58,9 +61,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "lint": lint.lint,
     "models": models.models,
     "patterns": patterns.patterns,
+    "predict": predict.predict,
     "search": search.search,
     "senses": senses.senses,
     "similarity": similarity.similarity,
+    "train": train.train,
+    "tune": tune.tune,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 MODEL_HELP = "A folder, minilm (bundled), a short name (see: likewise models), or a Hugging Face hub id."
-POOLING_HELP = "cls, last, max, mean, mean-sqrt-len, weighted or pooler; join several with +. Default: the model's own."
+POOLING_HELP = (
+    "cls, last, max, mean, mean-sqrt-len, weighted, pooler, or what the model learned (qkv, bilstm);"
+    " join several with +. Default: the model's own."
+)
 
 
 @dataclass(frozen=True)

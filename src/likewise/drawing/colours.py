@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 BLUE, RED = (33, 102, 172), (178, 24, 43)  # below and above zero, as in ColorBrewer's RdBu
+WHITE = (255, 255, 255)
 WHITE_INK_FROM = 0.6
 """From this strength on, white letters read better than black ones."""
 
@@ -48,7 +50,16 @@ def mixed(value: float, scale: float) -> tuple[int, int, int]:
 
 def diverging_map() -> Any:
     """The same colours as a matplotlib colour map: blue, white, red; grey for what is no number."""
+    return _map((BLUE, WHITE, RED))
+
+
+def rising_map() -> Any:
+    """A colour map for shares, from white to blue; grey for what is no number."""
+    return _map((WHITE, BLUE))
+
+
+def _map(ends: Sequence[tuple[int, int, int]]) -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
-    ends = [tuple(part / 255 for part in end) for end in (BLUE, (255, 255, 255), RED)]
-    return LinearSegmentedColormap.from_list("likewise", ends, N=511).with_extremes(bad="#cccccc")
+    parts = [tuple(part / 255 for part in end) for end in ends]
+    return LinearSegmentedColormap.from_list("likewise", parts, N=511).with_extremes(bad="#cccccc")

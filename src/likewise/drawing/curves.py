@@ -15,10 +15,14 @@ from likewise.drawing.fonts import drawable, literal
 Series = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
 Panel = tuple[ArrayLike, Mapping[str, Series]]
 """What runs along the axis, and the lines over it."""
+Points = tuple[ArrayLike, ArrayLike]
+"""Along the axis and up it, both (n,)."""
 STYLES = ("-", "--", ":")
 MARKERS = ("o", "s", "^")
 LINE_INCHES = 0.155
 """How far apart two names must stand."""
+MOST_DOTS = 60
+"""The most points of a line that are dots."""
 TICKS = 20
 """The most names on an axis of odds."""
 
@@ -93,6 +97,46 @@ def _notes_below(figure: Any, notes: Sequence[str]) -> None:
     figure.set_size_inches(width, height + LINE_INCHES * (len(notes) + 1))
     lines = [drawable(note, int(width / LETTER_INCHES)) for note in notes]
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=NOTE_SIZE, **literal())
+
+
+def loss_curves(
+    train: Mapping[str, Points],
+    dev: Mapping[str, Points],
+    labels: tuple[str, str],
+    title: str = "",
+    best: float | None = None,
+    ax: Any = None,
+) -> Any:
+    """Each task's losses (x, loss), both (n,): solid with dots in training, dashed with open squares on dev.
+
+    A task has one colour; one without any number is left out. A dotted line stands at ``best``.
+
+    >>> axes = loss_curves({"a": ([1, 2], [0.5, 0.4])}, {"a": ([2], [0.6])}, ("epoch", "loss"), best=2)
+    >>> [text.get_text() for text in axes.texts], len(axes.lines)
+    (['train', 'dev'], 3)
+    """
+    ax, tasks = _begun(ax, len(train) + len(dev)), list(dict.fromkeys([*train, *dev]))
+    if best is not None:
+        best_line(ax, best)
+    names = []
+    for part, losses in (("train", train), ("dev", dev)):
+        for task, (across, up) in losses.items():
+            if not np.isfinite(np.asarray(up, dtype=float)).any():
+                continue
+            few = len(np.asarray(across)) <= MOST_DOTS
+            look = {"linestyle": "-", "marker": "o" if few else None, "markersize": 2.5, "linewidth": 1.2}
+            if part == "dev":
+                look = {"linestyle": "--", "marker": "s", "markersize": 5, "markerfacecolor": "none", "linewidth": 1.8}
+            ax.plot(across, up, color=_colour(tasks.index(task)), **look)
+            names.append(part if len(tasks) == 1 else f"{task}, {part}")
+    _names(ax, names, labels, title)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    return ax
+
+
+def best_line(ax: Any, place: float) -> Any:
+    """A dotted line up the Axes, behind all others, that marks the best place along them."""
+    return ax.axvline(place, color="#999999", linewidth=1.2, linestyle=":", zorder=0)
 
 
 def share_curves(
@@ -203,17 +247,18 @@ def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
     aside = any(abs(one - other) > gap / 2 for one, other in zip(placed, heights, strict=True))
     end = (min if at_start else max)((point[0] for point in points), default=0.0)
     for place, name in enumerate(names):
-        _name(ax, drawable(name, 40), (end, points[place][1]), placed[place], place, (aside, at_start))
+        how = (lines[place].get_color(), aside, at_start)
+        _name(ax, drawable(name, 40), (end, points[place][1]), placed[place], how)
 
 
-def _name(ax: Any, name: str, point: tuple[float, float], height: float, place: int, how: tuple[bool, bool]) -> None:
-    """A name beside the end of its line, ``height`` up the axis; aside there is room for thin leaders to them."""
+def _name(ax: Any, name: str, point: tuple[float, float], height: float, how: tuple[str, bool, bool]) -> None:
+    """A name in its line's colour beside its end, ``height`` up the axis; aside there is room for thin leaders."""
     from matplotlib.transforms import blended_transform_factory, offset_copy
 
-    aside, at_start = how
+    colour, aside, at_start = how
     side = -1 if at_start else 1
     beside = blended_transform_factory(ax.transData, ax.transAxes)
-    leader = {"arrowstyle": "-", "color": _colour(place), "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3}
+    leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3}
     ax.annotate(
         name,
         point,
@@ -222,7 +267,7 @@ def _name(ax: Any, name: str, point: tuple[float, float], height: float, place: 
         ha="right" if at_start else "left",
         va="center",
         fontsize=9,
-        color=_colour(place),
+        color=colour,
         annotation_clip=False,
         arrowprops=leader | {"relpos": (1 if at_start else 0, 0.5)} if aside else None,
         **literal(),

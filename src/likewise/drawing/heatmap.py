@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likewise.drawing.axes import axes_or_new
-from likewise.drawing.colours import WHITE_INK_FROM, diverging_map, strength, strongest
+from likewise.drawing.colours import WHITE_INK_FROM, diverging_map, rising_map, strength, strongest
 from likewise.drawing.fonts import drawable, literal
 from likewise.drawing.text import brief
 
 MOST_LABELS, MOST_NUMBERS, SHORT = 60, 12, 2
 CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6
 """The side of a cell, and the bounds of the whole matrix, in inches."""
+WHITE_COUNT_FROM = 0.8
+"""From this share on white letters read better than black ones; a map from white to blue stays bright for longer."""
+COUNT_CELL, LETTER = 0.72, 0.1
+"""The side of a cell with a count and a share in it, and the width of a letter of its label, in inches."""
 
 
 def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None) -> Any:
@@ -54,10 +58,38 @@ def intensity_map(
     image = ax.imshow(cells, cmap=bright, vmin=0.0, vmax=strongest(cells), interpolation="nearest", aspect="equal")
     _frame(ax, rows, columns, title)
     if max(map(len, columns)) <= SHORT:
-        ax.tick_params("x", labelrotation=0)
-        for label in ax.get_xticklabels():
-            label.set(ha="center", va="bottom")
+        _upright(ax)
     _bar(ax, image)
+    return ax
+
+
+def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "", ax: Any = None) -> Any:
+    """How often each true class (row) was called each class (column), (k, k): counts, and shares of the row.
+
+    A cell is the darker the larger its share; rows of a class that nothing is of are grey.
+
+    >>> axes = confusion_matrix([[3, 1], [0, 0]], ["no", "yes"])
+    >>> [text.get_text() for text in axes.texts]
+    ['3\\n75%', '1\\n25%', '0', '0']
+    """
+    cells = np.asarray(counts, dtype=float).reshape(len(classes), len(classes))
+    of = cells.sum(1, keepdims=True)
+    shares = np.divide(cells, of, out=np.full_like(cells, np.nan), where=of > 0)
+    longest = max(len(drawable(name)) for name in classes)
+    ax = axes_or_new(ax, _size(classes, classes, cell=max(COUNT_CELL, LETTER * longest)))
+    ax.imshow(shares, cmap=rising_map(), vmin=0.0, vmax=1.0, interpolation="nearest", aspect="equal")
+    _frame(ax, classes, classes, title)
+    _upright(ax)
+    # A frame: most cells are nearly as white as the paper.
+    ax.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.8)
+    for (row, column), share in np.ndenumerate(shares):
+        count = f"{int(cells[row, column])}"
+        ink = "white" if share > WHITE_COUNT_FROM else "#222222"
+        shown = count if np.isnan(share) else f"{count}\n{share:.0%}"
+        ax.text(column, row, shown, ha="center", va="center", color=ink, fontsize=9)
+    ax.set_ylabel("true")
+    ax.set_xlabel("predicted")
+    ax.xaxis.set_label_position("top")
     return ax
 
 
@@ -116,6 +148,13 @@ def _frame(ax: Any, rows: Sequence[str], columns: Sequence[str], title: str) -> 
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.spines[:].set_visible(False)
     ax.set_title(drawable(title, 90), fontsize=10, **literal())
+
+
+def _upright(ax: Any) -> None:
+    """Labels of columns that are short enough not to be slanted."""
+    ax.tick_params("x", labelrotation=0)
+    for label in ax.get_xticklabels():
+        label.set(ha="center", va="bottom")
 
 
 def _bar(ax: Any, coloured: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from likewise.drawing.text import printable
@@ -15,9 +16,17 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; } .wide { overflow-x: auto; margin-bottom: 1.2rem; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: pre; }
 p.note { color: var(--soft); } code { font-size: .9em; }
 """
+
+
+@dataclass(frozen=True)
+class Number:
+    """A cell of a table with a number that is already text, in its own lines; bold where it is marked."""
+
+    text: str
+    marked: bool = False
 
 
 def page(title: str, parts: Iterable[str]) -> str:
@@ -56,6 +65,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, Number):
+        shown = _safe(value.text)
+        return f"<td class=number>{f'<b>{shown}</b>' if value.marked else shown}</td>"
     if isinstance(value, float):
         return f"<td class=number>{value:.3f}</td>"
     if isinstance(value, int):

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from likewise.drawing.axes import axes_or_new
 from likewise.drawing.fonts import drawable, literal
 
+DENSITY = 8.0
+"""How much ink the points of a dense scatter share."""
 INK, LINE = "#4477aa", "#cc3311"  # safe for colour-blind readers
 
 
@@ -57,3 +59,43 @@ def identity_scatter(
     ax.set_title(drawable(title, 90), fontsize=10, **literal())
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def fitted_scatter(
+    x: ArrayLike,
+    y: ArrayLike,
+    labels: tuple[str, str],
+    line: tuple[float, float] | None,
+    title: str = "",
+    ax: Any = None,
+) -> Any:
+    """Points x (n,) against y (n,), the line where both are equal, and the given line of (slope, shift).
+
+    The more points there are, the more transparent they are.
+
+    >>> axes = fitted_scatter([0.0, 5.0], [1.0, 4.0], ("true", "predicted"), (0.6, 1.0))
+    >>> [text.get_text() for text in axes.get_legend().get_texts()]
+    ['equal', 'fitted: 0.60 x + 1.00']
+    """
+    ax = identity_scatter(x, y, labels, title, ax=ax)
+    shown = {"equal": ax.lines[-1]}
+    across = np.asarray(x, dtype=float)
+    ax.collections[-1].set_alpha(min(0.5, max(0.06, DENSITY / max(1, len(across)) ** 0.5)))
+    if line is not None:
+        ends = np.array([across.min(), across.max()])
+        slope, shift = line
+        [drawn] = ax.plot(ends, slope * ends + shift, color=LINE, linewidth=1.6)
+        shown[f"fitted: {line_text(slope, shift, 'x')}"] = drawn
+    ax.legend(list(shown.values()), list(shown), loc="lower right", fontsize=8, frameon=False)
+    return ax
+
+
+def line_text(slope: float, shift: float, name: str) -> str:
+    """A line as it is read: ``0.60 x + 1.00``.
+
+    >>> line_text(0.6, -1.0, "true"), line_text(-1e-9, -1e-9, "x")
+    ('0.60 true - 1.00', '0.00 x + 0.00')
+    """
+    # Rounded first: what is nearly nothing has no sign.
+    steep, above = round(slope, 2) + 0.0, round(shift, 2) + 0.0
+    return f"{steep:.2f} {name} {'-' if above < 0 else '+'} {abs(above):.2f}"

@@ -6,7 +6,7 @@ another device and a change of dtype are seen at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -164,3 +164,13 @@ class Anatomy:
     def dtype(self) -> torch.dtype:
         """What the weights are stored as."""
         return self.embeddings.word.weight.dtype
+
+    def with_dropout(self, rate: float) -> Anatomy:
+        """The same views, in training with this rate wherever the model has dropout."""
+        blocks = tuple(_block_with_dropout(block, rate) for block in self.blocks)
+        return replace(self, embeddings=replace(self.embeddings, dropout=rate), blocks=blocks)
+
+
+def _block_with_dropout(block: Block, rate: float) -> Block:
+    attention = replace(block.attention, map_dropout=rate, output_dropout=rate)
+    return replace(block, attention=attention, feed_forward=replace(block.feed_forward, output_dropout=rate))

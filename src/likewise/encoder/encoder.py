@@ -21,8 +21,10 @@ from likewise.encoder import catalogue, forward, readout, similarity
 from likewise.encoder.anatomy import Anatomy
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.device import choose_device, set_threads
+from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.families import anatomy, require_family
 from likewise.encoder.forward import Batch, Step
+from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.modes import LIVE, Mode
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
@@ -80,6 +82,14 @@ class Encoder:
     backend: OnnxBackend | None = None
     """what runs the layers of ``encode`` in place of torch"""
 
+    def __post_init__(self) -> None:
+        learned, width = self.recipe.learned, self.anatomy.hidden_size
+        if learned is not None and learned.width != width:
+            raise ModelError(
+                f"the {learned.kind} pooling reads states of {learned.width} dimensions, those of {self.name} have"
+                f" {width}; make one of that width"
+            )
+
     # Making one
 
     @classmethod
@@ -126,17 +136,30 @@ class Encoder:
 
     @classmethod
     def _assembled(cls, name: str, model: Any, views: Anatomy, tokenizer: Tokenizer, recipe: Recipe) -> Encoder:
-        heads = tuple(head.to(views.device, views.dtype) for head in recipe.heads)
         reading = Reading(pooling=recipe.pooling, truncate_dim=recipe.truncate_dim)
-        return cls(name, model, views, tokenizer, replace(recipe, heads=heads), reading)
+        return cls(name, model, views, tokenizer, recipe.to(views.device, views.dtype), reading)
 
     def with_reading(self, **reading: Unpack[ReadingOptions]) -> Encoder:
         """The same weights, read in another way: ``encoder.with_reading(pooling="cls", layer=3)``."""
         changed = replace(self.reading, **reading)
         changed.layers_of(self.anatomy.layers)
-        if MODEL_POOLER in pooling_parts(changed.pooling) and self.anatomy.pooler is None:
-            raise ModelError(f"{self.name} has no pooler of its own; choose from {', '.join(POOLERS)}")
+        for part in pooling_parts(changed.pooling):
+            if part == MODEL_POOLER and self.anatomy.pooler is None:
+                raise ModelError(f"{self.name} has no pooler of its own; choose from {', '.join(POOLERS)}")
+            if part in LEARNED and (self.recipe.learned is None or self.recipe.learned.kind != part):
+                raise ModelError(f"{self.name} has learned no {part} pooling; choose from {', '.join(POOLERS)}")
         return self._rebuilt(reading=changed)
+
+    def with_learned_pooling(self, module: LearnedPooling) -> Encoder:
+        """The same weights, read with a pooling of its own; the module moves to the model, and is shared, not copied.
+
+        >>> from likewise.encoder.learned_pooling import new_learned_pooling
+        >>> encoder = Encoder.load("minilm", device="cpu").with_learned_pooling(new_learned_pooling("qkv", 384))
+        >>> encoder.reading.pooling
+        'qkv'
+        """
+        recipe = replace(self.recipe, learned=module.to(self.device, self.anatomy.dtype))
+        return self._rebuilt(recipe=recipe, reading=replace(self.reading, pooling=module.kind))
 
     def with_postprocessing(self, postprocessing: PostProcessing | None) -> Encoder:
         """The same encoder with a fitted post-processing as its last step."""
@@ -151,8 +174,7 @@ class Encoder:
         """The same encoder on another device (the weights move)."""
         place = choose_device(device)
         self.model.to(place)
-        heads = tuple(head.to(place, self.anatomy.dtype) for head in self.recipe.heads)
-        return replace(self, recipe=replace(self.recipe, heads=heads))
+        return replace(self, recipe=self.recipe.to(place, self.anatomy.dtype))
 
     # What it is
 
@@ -185,11 +207,15 @@ class Encoder:
 
     @property
     def heads_hash(self) -> str:
-        """The sha256 of the dense heads."""
+        """The sha256 of the dense heads and of a learned pooling."""
         heads = {f"{place}.{head.activation}": head for place, head in enumerate(self.recipe.heads)}
         weights = {f"{name}.weight": head.weight for name, head in heads.items()}
         shifts = {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
-        return tensors_hash(weights | shifts)
+        learned = {}
+        if self.recipe.learned is not None:
+            kind, state = self.recipe.learned.kind, self.recipe.learned.state_dict()
+            learned = {f"pooling.{kind}.{name}": weight for name, weight in state.items()}
+        return tensors_hash(weights | shifts | learned)
 
     # Texts -> vectors
 
@@ -277,12 +303,13 @@ class Encoder:
 
     # Tensors -> tensors, with autograd or without
 
-    def layer_states(self, batch: Batch, training: bool = False) -> Tensor:
+    def layer_states(self, batch: Batch, dropout: Dropout = no_dropout) -> Tensor:
         """The states (B, T, D) that pooling reads: one layer's, or several layers' average."""
-        x = forward.embed(self.anatomy, batch, training)
-        return self._averaged(forward.layers(self.anatomy, x, batch.mask, training=training))
+        x = forward.embed(self.anatomy, batch, dropout)
+        return self.averaged(forward.layers(self.anatomy, x, batch.mask, dropout=dropout))
 
-    def _averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
+    def averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
+        """Of steps that begin at a layer, the states (B, T, D) that pooling reads."""
         wanted = self.reading.layers_of(self.anatomy.layers)
         total: Tensor | None = None
         for layer, step in enumerate(steps, start=start):
@@ -295,7 +322,7 @@ class Encoder:
 
     def pool(self, states: Tensor, counted: Tensor) -> Tensor:
         """States (B, T, D) and counting tokens (B, T) -> pooled (B, P)."""
-        return readout.pool(self.anatomy, self.reading, states, counted)
+        return readout.pool(self.anatomy, self.recipe, self.reading, states, counted)
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense heads, the model's own Normalize and the dimension cut: (B, P) -> (B, d)."""
@@ -313,8 +340,8 @@ class Encoder:
 
         ``counted`` (B, T) are the tokens that count in pooling. With ``start`` x holds the states of that layer.
         """
-        states = self._averaged(forward.layers(self.anatomy, x, mode=mode, start=start), start)
-        pooled = readout.pool(self.anatomy, self.reading, states, counted, mode)
+        states = self.averaged(forward.layers(self.anatomy, x, mode=mode, start=start), start)
+        pooled = readout.pool(self.anatomy, self.recipe, self.reading, states, counted, mode)
         vectors = readout.finish(self.recipe, self.reading, pooled, mode)
         if self.postprocessing is not None:
             vectors = readout.post_processed(self.postprocessing, vectors, mode)

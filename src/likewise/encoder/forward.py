@@ -16,6 +16,7 @@ from torch import Tensor
 
 from likewise.encoder.activations import ACTIVATIONS, Activation
 from likewise.encoder.anatomy import Affine, Anatomy, Attention, Block, FeedForward, Norm, RelativeBias
+from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay
 
 
@@ -36,14 +37,14 @@ class Step:
     maps: Tensor | None
 
 
-def embed(anatomy: Anatomy, batch: Batch, training: bool = False) -> Tensor:
+def embed(anatomy: Anatomy, batch: Batch, dropout: Dropout = no_dropout) -> Tensor:
     """Sum word, position and type vectors and norm them: -> (B, T, E), before any projection."""
     view = anatomy.embeddings
     first, *others = _embedding_terms(anatomy, batch).values()
     x = sum(others, first)
     if view.norm is not None:
         x = norm(view.norm, x)
-    return F.dropout(x, view.dropout, training)
+    return dropout(x, view.dropout)
 
 
 def _embedding_terms(anatomy: Anatomy, batch: Batch) -> dict[str, Tensor]:
@@ -78,7 +79,7 @@ def layers(
     mask: Tensor | None = None,
     *,
     maps: bool = False,
-    training: bool = False,
+    dropout: Dropout = no_dropout,
     mode: Mode = LIVE,
     start: int = 0,
 ) -> Iterator[Step]:
@@ -90,44 +91,45 @@ def layers(
     h = x if anatomy.projection is None or start > 0 else linear(anatomy.projection, x, mode)
     yield Step(h, None)
     for index, block in enumerate(anatomy.blocks[start:], start=start + 1):
-        h, attention_maps = run_block(block, h, mask, maps, training, mode)
+        h, attention_maps = run_block(block, h, mask, maps, dropout, mode)
         if index == anatomy.layers and anatomy.final_norm is not None:
             h = norm(anatomy.final_norm, h, mode)
         yield Step(h, attention_maps)
 
 
 def run_block(
-    block: Block, h: Tensor, mask: Tensor | None, maps: bool, training: bool, mode: Mode = LIVE
+    block: Block, h: Tensor, mask: Tensor | None, maps: bool, dropout: Dropout, mode: Mode = LIVE
 ) -> tuple[Tensor, Tensor | None]:
     """One layer: states (B, T, D) -> states (B, T, D) and maps (B, H, T, T) or None."""
     inner = norm(block.attention_norm, h, mode) if block.pre_norm else h
-    mixed, attention_maps = attend(block.attention, inner, mask, maps, training, mode)
+    mixed, attention_maps = attend(block.attention, inner, mask, maps, dropout, mode)
     h = h + mixed
     if not block.pre_norm:
         h = norm(block.attention_norm, h, mode)
     inner = norm(block.feed_forward_norm, h, mode) if block.pre_norm else h
-    h = h + feed_forward(block.feed_forward, inner, training, mode)
+    h = h + feed_forward(block.feed_forward, inner, dropout, mode)
     if not block.pre_norm:
         h = norm(block.feed_forward_norm, h, mode)
     return h, attention_maps
 
 
 def attend(
-    view: Attention, x: Tensor, mask: Tensor | None, maps: bool, training: bool, mode: Mode = LIVE
+    view: Attention, x: Tensor, mask: Tensor | None, maps: bool, dropout: Dropout, mode: Mode = LIVE
 ) -> tuple[Tensor, Tensor | None]:
     """Self-attention: x (B, T, D) -> mixed (B, T, D) and maps (B, H, T, T) or None where fused."""
     value = heads_of(linear(view.value, x, mode), view.key_heads)
-    dropout = view.map_dropout if training else 0.0
     attention_maps = None
-    if maps or not mode.fused:
+    # Fused attention would draw its own zeros.
+    drops = dropout is not no_dropout and view.map_dropout > 0
+    if maps or drops or not mode.fused:
         attention_maps = mode.hold("attention", lambda inner: attention_map(view, x, mask, inner))
-        mixed = mix(F.dropout(attention_maps, dropout, training), value)
+        mixed = mix(dropout(attention_maps, view.map_dropout), value)
     else:
         query, key = queries_and_keys(view, x)
         bias, value = attention_bias(view, x, mask), spread(value, view.heads)
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=dropout, scale=view.scale)
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=view.scale)
     merged = mixed.transpose(-3, -2).flatten(-2)
-    return F.dropout(linear(view.output, merged, mode), view.output_dropout, training), attention_maps
+    return dropout(linear(view.output, merged, mode), view.output_dropout), attention_maps
 
 
 def mix(maps: Tensor, value: Tensor) -> Tensor:
@@ -164,7 +166,7 @@ def attention_map(view: Attention, x: Tensor, mask: Tensor | None, mode: Mode = 
     return torch.softmax(scores if bias is None else scores + bias, dim=-1)
 
 
-def feed_forward(view: FeedForward, x: Tensor, training: bool, mode: Mode = LIVE) -> Tensor:
+def feed_forward(view: FeedForward, x: Tensor, dropout: Dropout = no_dropout, mode: Mode = LIVE) -> Tensor:
     """(B, T, D) -> (B, T, D)."""
     activation = ACTIVATIONS[view.activation]
     if view.gate is None:
@@ -173,8 +175,8 @@ def feed_forward(view: FeedForward, x: Tensor, training: bool, mode: Mode = LIVE
         # The activated factor is held whole, the other one stays live.
         held = mode.hold("activation", lambda within: activation(linear(view.up, x, within)))
         inner = held * linear(view.gate, x, mode)
-    inner = F.dropout(inner, view.inner_dropout, training)
-    return F.dropout(linear(view.down, inner, mode), view.output_dropout, training)
+    inner = dropout(inner, view.inner_dropout)
+    return dropout(linear(view.down, inner, mode), view.output_dropout)
 
 
 def activate(activation: Activation, h: Tensor, mode: Mode = LIVE) -> Tensor:

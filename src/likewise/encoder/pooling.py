@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from likewise.encoder.learned_pooling import LEARNED
 from likewise.errors import UsageError
 
 Pooler = Callable[[Tensor, Tensor], Tensor]
@@ -84,8 +85,8 @@ def pooling_parts(pooling: str) -> tuple[str, ...]:
     ('cls', 'mean')
     """
     parts = tuple(pooling.split("+"))
+    known = [*sorted([*POOLERS, MODEL_POOLER]), *LEARNED]
     for part in parts:
-        if part not in POOLERS and part != MODEL_POOLER:
-            names = ", ".join(sorted([*POOLERS, MODEL_POOLER]))
-            raise UsageError(f"unknown pooling {part!r}; choose from {names}, or join several with +")
+        if part not in known:
+            raise UsageError(f"unknown pooling {part!r}; choose from {', '.join(known)}, or join several with +")
     return parts

@@ -17,7 +17,8 @@ class Reading:
     """The settings of ``encode`` that shape a vector."""
 
     pooling: str = "mean"
-    """cls, last, max, mean, mean-sqrt-len, weighted or pooler; several joined by + are concatenated"""
+    """cls, last, max, mean, mean-sqrt-len, weighted, pooler, or what the model learned (qkv, bilstm); several joined by
+    + are concatenated"""
     layer: Layer = -1
     """a layer (0 is the embedding output, -1 the last), several to average, or first-last"""
     normalize: bool | None = None

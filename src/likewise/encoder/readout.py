@@ -8,6 +8,7 @@ from torch import Tensor
 from likewise.encoder.activations import TANH
 from likewise.encoder.anatomy import Anatomy
 from likewise.encoder.forward import activate, linear
+from likewise.encoder.learned_pooling import LEARNED
 from likewise.encoder.modes import LIVE, Mode
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
@@ -19,16 +20,22 @@ SMALLEST_LENGTH = 1e-12
 """What a vector is at least divided by when it is made a unit vector, as in torch."""
 
 
-def pool(anatomy: Anatomy, reading: Reading, states: Tensor, counted: Tensor, mode: Mode = LIVE) -> Tensor:
+def pool(
+    anatomy: Anatomy, recipe: Recipe, reading: Reading, states: Tensor, counted: Tensor, mode: Mode = LIVE
+) -> Tensor:
     """States (B, T, D), or rows (B, R, T, D), and counting tokens (B, T) -> (B, P) or (B, R, P)."""
-    parts = [_pooled(anatomy, part, states, counted, mode) for part in pooling_parts(reading.pooling)]
+    parts = [_pooled(anatomy, recipe, part, states, counted, mode) for part in pooling_parts(reading.pooling)]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-def _pooled(anatomy: Anatomy, part: str, states: Tensor, counted: Tensor, mode: Mode) -> Tensor:
+def _pooled(anatomy: Anatomy, recipe: Recipe, part: str, states: Tensor, counted: Tensor, mode: Mode) -> Tensor:
     if part == MODEL_POOLER:
         assert anatomy.pooler is not None
         return activate(TANH, linear(anatomy.pooler, states[..., 0, :], mode), mode)
+    if part in LEARNED:
+        assert recipe.learned is not None and recipe.learned.kind == part
+        pooled: Tensor = recipe.learned(states, counted, mode)
+        return pooled
     if part == "max" and not mode.fused:
         return _winners(states, counted, mode)
     if states.ndim == 3:

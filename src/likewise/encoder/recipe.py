@@ -1,20 +1,23 @@
 """The recipe of an embedding model: what a sentence-transformers folder says beyond the transformer itself.
 
 Two layouts are read: the classic one and the one that sentence-transformers 6 saves. A plain transformer
-folder gets mean pooling.
+folder gets mean pooling. What such a folder cannot say, a learned pooling, stands in ``likewise.json`` beside it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from likewise.encoder.activations import HEAD_ACTIVATIONS
 from likewise.encoder.heads import Dense
-from likewise.errors import ModelError
+from likewise.encoder.learned_pooling import LearnedPooling, learned_from
+from likewise.errors import ModelError, first_line
 
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 
@@ -36,6 +39,11 @@ CLASSIC_POOLING_KEYS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 
+OWN_SETTINGS, OWN_WEIGHTS, OWN_FORMAT = "likewise.json", "head.safetensors", 1
+"""What a folder holds beyond a sentence-transformers one; other modules may write keys and tensors of their own."""
+POOLING_PREFIX = "pooling."
+"""How the names of a learned pooling's weights begin."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -56,6 +64,8 @@ class Recipe:
     """the subfolder of the transformer"""
     note: str = ""
     """something the user should know about how the folder was read"""
+    learned: LearnedPooling | None = None
+    """a pooling with weights of its own"""
 
     def __post_init__(self) -> None:
         for name, number in (("max_seq_length", self.max_length), ("truncate_dim", self.truncate_dim)):
@@ -64,6 +74,11 @@ class Recipe:
         texts = self.prompts.items() if isinstance(self.prompts, Mapping) else [(None, None)]
         if not all(isinstance(part, str) for item in texts for part in item):
             raise ModelError("prompts must map names to texts; mend config_sentence_transformers.json")
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Recipe:
+        """The same recipe with its weights elsewhere; a learned pooling's move."""
+        heads = tuple(head.to(device, dtype) for head in self.heads)
+        return replace(self, heads=heads, learned=None if self.learned is None else self.learned.to(device, dtype))
 
     def prompt_for(self, role: str | None) -> str:
         """The prompt text for ``query``, ``document`` or None, the default.
@@ -78,6 +93,11 @@ class Recipe:
 
 def read_recipe(folder: Path) -> Recipe:
     """Read what a folder says about pooling, heads, prompts and limits."""
+    recipe, learned = _listed_recipe(folder), _learned(folder)
+    return recipe if learned is None else replace(recipe, pooling=learned.kind, learned=learned, note="")
+
+
+def _listed_recipe(folder: Path) -> Recipe:
     listing = folder / "modules.json"
     if not listing.exists():
         return Recipe(note=f"{folder.resolve().name} names no pooling; mean pooling is used")
@@ -158,6 +178,37 @@ def _pooling_from(config: Mapping[str, Any]) -> dict[str, Any]:
     modes = [modes] if isinstance(modes, str) else modes
     names = "+".join(POOLING_NAMES[mode] for mode in modes)
     return {"pooling": names, "include_prompt": config.get("include_prompt", True)}
+
+
+def _learned(folder: Path) -> LearnedPooling | None:
+    """The pooling that ``likewise.json`` tells of, if it does."""
+    path = folder / OWN_SETTINGS
+    if not path.exists():
+        return None
+    settings = _json(path)
+    if settings.get("format") != OWN_FORMAT:
+        found = settings.get("format")
+        raise ModelError(
+            f"{path} has format {found!r}, known is {OWN_FORMAT}; save the model again, or update likewise"
+        )
+    if "pooling" not in settings:
+        return None
+    try:
+        return learned_from(settings["pooling"], _own_weights(folder / OWN_WEIGHTS, POOLING_PREFIX))
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _own_weights(path: Path, prefix: str) -> dict[str, torch.Tensor]:
+    """The tensors of a file whose names begin so, without that beginning."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+            return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path.name} cannot be read ({first_line(error)}); save the model again") from error
 
 
 def _pipeline_settings(path: Path) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Any, frozens
     from transformers import AutoConfig, AutoModel
 
     weight_files(folder)
-    with _quiet_transformers():
+    with quiet_transformers():
         try:
             config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
             model, info = AutoModel.from_pretrained(
@@ -102,8 +102,8 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Any, frozens
 
 
 @contextlib.contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Silence the loader's bar and report: what matters of them is checked and said in our own words."""
+def quiet_transformers() -> Iterator[None]:
+    """Silence the library's bars and reports: what matters of them is checked and said in our own words."""
     from transformers.utils import logging as library_log
 
     logging: Any = library_log

@@ -15,6 +15,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
 from likewise.encoder.encoder import report_truncation
 from likewise.encoder.forward import Batch, embed, embedding_parts
+from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
 from likewise.explain.contributions import Contributions
@@ -103,6 +104,11 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
         raise UsageError("bias='drawn' is chosen for one pair at a time; give separate or shared here")
     if method == "jacobian":
         start_layer(encoder, settings)
+    # Baselines look at the embeddings alone.
+    if "bilstm" in pooling_parts(encoder.reading.pooling) and not method_named(method).own_length:
+        raise UsageError(
+            "bilstm pooling cannot be explained, since an LSTM is no sum over tokens; explain with --pooling mean"
+        )
     if encoder.backend is not None:
         raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
 

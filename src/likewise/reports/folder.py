@@ -33,17 +33,27 @@ class Results:
 def write_results(results: Results, folder: Path) -> Path:
     """Write ``run.json``, each table as csv and each figure as png and svg; the folder is made where it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    document = {**results.run, "versions": versions()}
-    text = json.dumps(finite(document), indent=2, ensure_ascii=False, default=str)
-    # A path that is no UTF-8 stands in the command as something that cannot be written.
-    (folder / "run.json").write_text(text, encoding="utf-8", errors="replace")
-    for name, (header, rows) in results.tables.items():
-        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([header, *rows])
+    write_document({**results.run, "versions": versions()}, folder / "run.json")
+    for name, table in results.tables.items():
+        write_csv(table, folder / f"{name}.csv")
     for name, axes in results.figures.items():
         save_figure(axes, folder / f"{name}.png")
         save_figure(axes, folder / f"{name}.svg")
     return folder
+
+
+def write_document(document: dict[str, Any], path: Path) -> None:
+    """Write a document as JSON, null where it holds what is no number."""
+    text = json.dumps(finite(document), indent=2, ensure_ascii=False, default=str)
+    # A path that is no UTF-8 stands in the command as something that cannot be written.
+    path.write_text(text, encoding="utf-8", errors="replace")
+
+
+def write_csv(table: Table, path: Path) -> None:
+    """Write a table as csv."""
+    header, rows = table
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
 
 
 def flat(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:

@@ -1,0 +1,243 @@
+"""Saving: an encoder -> a folder that both sentence-transformers and ``Encoder.load`` open.
+
+The layout is sentence-transformers' classic one. A learned pooling, which it does not know, stands beside it in
+``likewise.json`` and ``head.safetensors``; sentence-transformers reads such a folder with mean pooling.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from likewise.encoder.encoder import Encoder
+from likewise.encoder.heads import Dense
+from likewise.encoder.learned_pooling import LEARNED, learned_settings
+from likewise.encoder.pooling import pooling_parts
+from likewise.encoder.recipe import (
+    CLASSIC_POOLING_KEYS,
+    OWN_FORMAT,
+    OWN_SETTINGS,
+    OWN_WEIGHTS,
+    POOLING_NAMES,
+    POOLING_PREFIX,
+)
+from likewise.encoder.tokens import VOCABULARIES
+from likewise.encoder.weights import CONFIG, SHARDS, WEIGHTS, quiet_transformers
+from likewise.errors import UsageError, first_line
+
+FORMER = (OWN_SETTINGS, OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors", *VOCABULARIES, "merges.txt",
+          "added_tokens.json", "special_tokens_map.json")  # fmt: skip
+"""Files of a model that was here before which would be read beside the new one's, though it has none such."""
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What else goes into ``likewise.json``, by key, and into ``head.safetensors``, by name.
+
+    >>> Beside({"train": {"seed": 1}}).settings["train"]
+    {'seed': 1}
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+
+def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, beside: Beside | None = None) -> Path:
+    """Write an encoder, as it reads now, into a folder; ``card`` becomes its README.md.
+
+    A model that was there is replaced, other files stay. A break leaves no half model under the name. A learned
+    pooling that the encoder does not read with is left out.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "saved"
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> Encoder.load(save_encoder(encoder, folder), device="cpu").encode("A cat sat.").shape
+    (384,)
+    """
+    require_savable(encoder)
+    target = Path(folder).expanduser().resolve()
+    draft = target.with_name(f".{target.name}.draft-{os.getpid()}")
+    try:
+        if target.exists() and not target.is_dir():
+            raise UsageError(f"{folder} is a file; give the name of a folder")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        _write(encoder, draft)
+        _write_own(encoder, draft, beside or Beside())
+        if card is not None:
+            (draft / "README.md").write_text(card, encoding="utf-8")
+        _move(draft, target)
+    except (OSError, SafetensorError) as error:
+        said = getattr(error, "strerror", None) or first_line(error)
+        raise UsageError(f"the model cannot be written to {folder} ({said}); give another folder") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+def require_savable(encoder: Encoder) -> None:
+    """Refuse a reading that a sentence-transformers folder cannot express."""
+    reading, recipe = encoder.reading, encoder.recipe
+    if set(reading.layers_of(encoder.anatomy.layers)) != {encoder.anatomy.layers}:
+        raise UsageError(f"a saved model reads its last layer, not {reading.layer!r}; save it with layer=-1")
+    if not reading.special_tokens:
+        raise UsageError("in a saved model special tokens count; save it with special_tokens=True")
+    if recipe.heads and not reading.heads:
+        raise UsageError("a saved model uses its dense heads; save it with heads=True")
+    if encoder.postprocessing is not None:
+        raise UsageError("post-processing is not part of a saved model; save it apart, and the encoder without it")
+    if reading.normalize and reading.truncate_dim is not None:
+        raise UsageError("a saved model does not make cut vectors unit vectors; leave out truncate_dim or normalize")
+    _require_known_pooling(encoder)
+
+
+def _require_known_pooling(encoder: Encoder) -> None:
+    parts = pooling_parts(encoder.reading.pooling)
+    if len(parts) == 1 and parts[0] in LEARNED:
+        width, heads = encoder.anatomy.hidden_size, encoder.recipe.heads
+        if heads and (takes := heads[0].weight.shape[1]) != width:
+            raise UsageError(
+                f"sentence-transformers would give {width} dimensions to the dense head, which takes {takes};"
+                f" make a {parts[0]} pooling of {width}, or drop the head"
+            )
+        return
+    for part in parts:
+        if part not in POOLING_NAMES.values():
+            known = ", ".join(POOLING_NAMES.values())
+            alone = f", or {part} alone" if part in LEARNED else ""
+            raise UsageError(
+                f"sentence-transformers has no pooling {encoder.reading.pooling!r}; save it with one of {known}{alone}"
+            )
+
+
+def _write(encoder: Encoder, folder: Path) -> None:
+    _write_transformer(encoder, folder)
+    kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    _write_pooling(encoder, folder / "1_Pooling")
+    for head in encoder.recipe.heads:
+        kinds.append((f"{len(kinds)}_Dense", "Dense"))
+        _write_dense(head, folder / kinds[-1][0])
+    if _normalizes(encoder):
+        kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
+    modules = [
+        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for place, (path, kind) in enumerate(kinds)
+    ]
+    _write_json(folder / "modules.json", modules)
+    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": encoder.recipe.lower}
+    _write_json(folder / "sentence_bert_config.json", limits)
+    _write_json(folder / "config_sentence_transformers.json", _pipeline(encoder))
+
+
+def _write_transformer(encoder: Encoder, folder: Path) -> None:
+    state = encoder.model.state_dict()
+    if encoder.anatomy.pooler is None:
+        # One that the loaded files lacked is random; written down it would look like the model's own.
+        state = {name: weight for name, weight in state.items() if not name.startswith("pooler")}
+    with quiet_transformers(), _kept_config(encoder.model):
+        encoder.model.save_pretrained(str(folder), state_dict=state)
+        encoder.tokenizer.hugging_face.save_pretrained(str(folder))
+
+
+@contextlib.contextmanager
+def _kept_config(model: Any) -> Iterator[None]:
+    """Saving writes into the model's own config, and so into its hash."""
+    before = {name: getattr(model.config, name, None) for name in ("architectures", "dtype")}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(model.config, name, value)
+
+
+def _normalizes(encoder: Encoder) -> bool:
+    wanted = encoder.reading.normalize
+    return encoder.recipe.normalizes if wanted is None else wanted
+
+
+def _pipeline(encoder: Encoder) -> dict[str, Any]:
+    prompts, default = dict(encoder.recipe.prompts), encoder.recipe.default_prompt
+    cut = encoder.reading.truncate_dim
+    return {
+        "prompts": prompts,
+        # A name without a text is refused there.
+        "default_prompt_name": default if default in prompts else None,
+        "similarity_fn_name": "cosine",
+        **({} if cut is None else {"truncate_dim": cut}),
+    }
+
+
+def _write_pooling(encoder: Encoder, folder: Path) -> None:
+    parts = pooling_parts(encoder.reading.pooling)
+    known = ("mean",) if parts[0] in LEARNED else parts
+    modes = [mode for part in known for mode, name in POOLING_NAMES.items() if name == part]
+    chosen: dict[str, Any] = {key: mode in modes for key, mode in CLASSIC_POOLING_KEYS.items()}
+    if modes != [mode for mode in CLASSIC_POOLING_KEYS.values() if mode in modes]:
+        # The classic keys have one order; another one is told to version 6 only.
+        chosen = {"pooling_mode": modes}
+    folder.mkdir()
+    sizes = {"word_embedding_dimension": encoder.anatomy.hidden_size, "include_prompt": encoder.recipe.include_prompt}
+    _write_json(folder / "config.json", sizes | chosen)
+
+
+def _write_own(encoder: Encoder, folder: Path, beside: Beside) -> None:
+    """Write what sentence-transformers does not read, if there is any."""
+    settings, weights, learned = dict(beside.settings), dict(beside.weights), encoder.recipe.learned
+    if learned is not None and encoder.reading.pooling == learned.kind:
+        settings["pooling"] = learned_settings(learned)
+        weights |= {f"{POOLING_PREFIX}{name}": weight for name, weight in learned.state_dict().items()}
+    if settings:
+        _write_json(folder / OWN_SETTINGS, {"format": OWN_FORMAT, **settings})
+    if weights:
+        save_file({name: _plain(weight) for name, weight in weights.items()}, folder / OWN_WEIGHTS)
+
+
+def _write_dense(head: Dense, folder: Path) -> None:
+    activation = getattr(torch.nn, head.activation)
+    folder.mkdir()
+    settings = {
+        "in_features": head.weight.shape[1],
+        "out_features": head.weight.shape[0],
+        "bias": head.bias is not None,
+        "activation_function": f"{activation.__module__}.{activation.__qualname__}",
+    }
+    _write_json(folder / "config.json", settings)
+    weights = {"linear.weight": head.weight} | ({} if head.bias is None else {"linear.bias": head.bias})
+    save_file({name: _plain(weight) for name, weight in weights.items()}, folder / WEIGHTS)
+
+
+def _plain(weight: torch.Tensor) -> torch.Tensor:
+    # A copy each: safetensors refuses weights that share memory.
+    return weight.detach().cpu().clone().contiguous()
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _move(draft: Path, target: Path) -> None:
+    """Give the draft its name; into a folder that is there it moves file by file."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    # The config goes first and comes last: a folder without one is no model, neither whole nor half.
+    (target / CONFIG).unlink(missing_ok=True)
+    for former in [path for pattern in FORMER for path in target.glob(pattern)]:
+        former.unlink()
+    made = sorted((path for path in draft.rglob("*") if path != draft / CONFIG), key=lambda path: len(path.parts))
+    for path in [*made, draft / CONFIG]:
+        place = target / path.relative_to(draft)
+        if path.is_dir():
+            place.mkdir(exist_ok=True)
+        else:
+            path.replace(place)

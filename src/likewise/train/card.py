@@ -1,0 +1,62 @@
+"""The model card: what a trained model is, in words and numbers, for whoever finds its folder."""
+
+from __future__ import annotations
+
+import json
+
+from likewise.encoder import Encoder
+from likewise.encoder.learned_pooling import LEARNED
+from likewise.train.report import TrainReport
+
+
+def model_card(report: TrainReport, encoder: Encoder) -> str:
+    """The README.md of a saved run."""
+    pooling = encoder.reading.pooling
+    parts = [
+        "---\nlibrary_name: sentence-transformers\ntags: [sentence-similarity, likewise]\n---\n",
+        f"# {report.model}, fine-tuned\n",
+        f"Trained with Likewise from `{report.model}` (weights sha256 `{report.model_sha256}`); {pooling} pooling.\n",
+    ]
+    if pooling in LEARNED:
+        parts.append(
+            f"The {pooling} pooling has weights of its own, in `head.safetensors`. sentence-transformers does not know "
+            "it and opens this folder with mean pooling, which gives other vectors; `likewise.Encoder.load` gives "
+            "the real ones.\n"
+        )
+    parts += [_data(report), _scores(report), _settings(report)]
+    return "\n".join(parts)
+
+
+def _data(report: TrainReport) -> str:
+    rows = ["## Data\n", "| task | train | examples | dev | test |", "|---|---|---|---|---|"]
+    for task in report.config.tasks:
+        files = [", ".join(source.file for source in part) or "none" for part in (task.train, task.dev, task.test)]
+        rows.append(f"| {task.name} | {files[0]} | {report.examples[task.name]['train']} | {files[1]} | {files[2]} |")
+    for overlap in report.overlaps:
+        rows.append(
+            f"\n{overlap.rows} of the {overlap.of} rows of {overlap.held_out} are in {overlap.train};"
+            f" {overlap.dropped} train rows were dropped for it."
+        )
+    return "\n".join(rows) + "\n"
+
+
+def _scores(report: TrainReport) -> str:
+    rows = [
+        f"## Scores (epoch {report.best_epoch}, the best on dev)\n",
+        "| part | task | n | measure | value |",
+        "|---|---|---|---|---|",
+    ]
+    for part, outcomes in (("dev", report.dev), ("test", report.test)):
+        for name, outcome in outcomes.items():
+            rows += [
+                f"| {part} | {name} | {len(outcome.examples)} | {measure} | {value:.4f} |"
+                for measure, value in outcome.metrics.items()
+            ]
+    if report.score is not None and len(report.dev) > 1:
+        rows.append(f"\nScore on dev: {report.score:.4f} = {report.formula}.")
+    return "\n".join(rows) + "\n"
+
+
+def _settings(report: TrainReport) -> str:
+    shown = {name: value for name, value in report.config.to_json().items() if name not in ("out", "task")}
+    return f"## Settings\n\n```json\n{json.dumps(shown, indent=2)}\n```\n"

@@ -1,0 +1,282 @@
+"""Configs: what is trained, on what and how, as frozen dataclasses that a TOML file fills."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from likewise.errors import UsageError
+from likewise.train.sources import Kind, Source
+
+KINDS = ("similarity", "sentiment", "paraphrase")
+AGGREGATIONS = ("cls", "mean", "max", "bilstm", "qkv")
+PAIRS = ("towers", "joint")
+LOSSES = {"similarity": ("mse", "cosent"), "sentiment": ("cross-entropy",), "paraphrase": ("bce",)}
+HEADS = {
+    "similarity": ("cosine", "linear", "feed-forward"),
+    "sentiment": ("linear", "feed-forward"),
+    "paraphrase": ("linear", "feed-forward"),
+}
+METRICS = {"similarity": ("spearman", "pearson"), "sentiment": ("accuracy",), "paraphrase": ("accuracy",)}
+FEATURES = ("difference", "absolute", "product", "cosine", "jaccard")
+SCHEDULES = ("linear", "cosine", "constant")
+FROZEN = ("none", "lower", "upper", "last", "all")
+LARGEST_SEED = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """One task: its data, how a text becomes a vector, and what is made of the vectors.
+
+    >>> TaskConfig(kind="similarity", train=(Source("stsb/train"),)).head
+    'cosine'
+    """
+
+    kind: Kind
+    """similarity, sentiment or paraphrase"""
+    train: tuple[Source, ...]
+    """files to learn from; several are joined"""
+    dev: tuple[Source, ...] = ()
+    """files on which the best epoch is chosen"""
+    test: tuple[Source, ...] = ()
+    """files on which the best epoch is measured once, in the end"""
+    name: str = ""
+    """what reports call it; the kind by default"""
+    aggregation: str = ""
+    """how the last layer becomes a vector: cls, mean, max, bilstm or qkv; the model's own by default"""
+    pairs: str = "towers"
+    """two texts as two vectors (towers), or as one sequence (joint)"""
+    head: str = ""
+    """cosine, linear or feed-forward; the simplest that the task allows by default"""
+    loss: str = ""
+    """similarity: mse or cosent; sentiment: cross-entropy; paraphrase: bce"""
+    metric: str = ""
+    """what the best epoch is chosen by: similarity: spearman or pearson; else accuracy"""
+    weight: float = 1.0
+    """of its loss in the sum"""
+    features: tuple[str, ...] = ("difference", "jaccard")
+    """what a feed-forward head sees of a pair: difference, absolute, product, cosine, jaccard"""
+
+    def __post_init__(self) -> None:
+        _choice("kind", self.kind, KINDS)
+        _choice("pairs", self.pairs, PAIRS)
+        if self.aggregation:
+            _choice("aggregation", self.aggregation, AGGREGATIONS)
+        joint = self.pairs == "joint" or self.kind == "sentiment"
+        usual = {
+            "name": self.kind,
+            "head": next(head for head in HEADS[self.kind] if not (joint and head == "cosine")),
+            "loss": LOSSES[self.kind][0],
+            "metric": METRICS[self.kind][0],
+        }
+        for name, value in usual.items():
+            object.__setattr__(self, name, getattr(self, name) or value)
+        _choice(f"head of {self.kind}", self.head, HEADS[self.kind])
+        _choice(f"loss of {self.kind}", self.loss, LOSSES[self.kind])
+        _choice(f"metric of {self.kind}", self.metric, METRICS[self.kind])
+        for feature in self.features:
+            _choice("feature", feature, FEATURES)
+        if joint and self.head == "cosine":
+            raise UsageError('a joint pair is one vector and has no cosine; use head = "linear" or pairs = "towers"')
+        if not self.features or len(set(self.features)) < len(self.features):
+            raise UsageError(f"features takes different names of {', '.join(FEATURES)}, got {list(self.features)}")
+        if not 0 < self.weight < float("inf"):
+            raise UsageError(f"weight is a number above 0, got {self.weight}")
+        if not self.train:
+            raise UsageError(f'task {self.name}: no train file; give train = "..."')
+
+    @property
+    def joint(self) -> bool:
+        """Whether a pair is read as one sequence."""
+        return self.kind != "sentiment" and self.pairs == "joint"
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A whole run.
+
+    >>> TrainConfig(tasks=(TaskConfig("similarity", (Source("stsb/train"),)),)).epochs
+    4
+    """
+
+    tasks: tuple[TaskConfig, ...]
+    """the [[task]] tables"""
+    model: str = "minilm"
+    """a folder, minilm (bundled), a short name or a hub id"""
+    out: str = ""
+    """the folder of the run: in the end the model, its heads and the report"""
+    seed: int = 1
+    """of all that is drawn at random"""
+    epochs: int = 4
+    """times through the data, or through the samples"""
+    batch: int = 32
+    """examples of each task in a step"""
+    samples: int | None = None
+    """examples of each task in an epoch, drawn at random; all by default"""
+    learning_rate: float = 2e-5
+    """of the encoder"""
+    head_learning_rate: float = 1e-3
+    """of heads and learned aggregations"""
+    layer_decay: float = 1.0
+    """the learning rate of each layer is this times the one above it"""
+    weight_decay: float = 0.01
+    """of AdamW, on matrices"""
+    warmup: float = 0.1
+    """share of the steps in which the learning rate grows"""
+    schedule: str = "linear"
+    """how it falls afterwards: linear, cosine or constant"""
+    clip: float = 1.0
+    """the largest norm of the gradient"""
+    accumulate: int = 1
+    """batches whose gradients are averaged before a step"""
+    dropout: float | None = None
+    """of the encoder in training; the model's own by default"""
+    freeze: str | tuple[int, ...] = "none"
+    """none, lower, upper, last, all, or layers by number; 0 is the embeddings"""
+    patience: int | None = None
+    """epochs without a better dev score before it stops; never by default"""
+    selection: int | None = None
+    """dev examples, fixed at random, on which an epoch is judged; all by default"""
+    shared_head: bool = False
+    """one feed-forward head for paraphrase and similarity"""
+    hidden: int = 256
+    """width of feed-forward heads"""
+    depth: int = 2
+    """layers of feed-forward heads, each with a skip connection"""
+    head_dropout: float = 0.3
+    """of feed-forward heads"""
+    lstm: int = 128
+    """width of the BiLSTM aggregation, in each direction"""
+    smart: float = 0.0
+    """weight of SMART's adversarial regularisation; 0 is none"""
+    pcgrad: bool = False
+    """project conflicting gradients of tasks"""
+    max_tokens: int | None = None
+    """longer texts are cut; the model's own limit by default"""
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise UsageError("no task; give at least one [[task]] with a kind and a train file")
+        names = [task.name for task in self.tasks]
+        if len(set(names)) < len(names):
+            raise UsageError(f'two tasks are called {max(names, key=names.count)}; give each its own name = "..."')
+        _at_least(self, {"epochs": 1, "batch": 2, "accumulate": 1, "hidden": 1, "depth": 1, "lstm": 1, "seed": 0})
+        _at_least(self, {"samples": 1, "patience": 1, "selection": 2, "max_tokens": 4})
+        _within(self, {"warmup": (0, 1), "head_dropout": (0, 0.9), "dropout": (0, 0.9), "layer_decay": (0.01, 1)})
+        _within(self, {"learning_rate": (0, 1), "head_learning_rate": (0, 1), "weight_decay": (0, 10)})
+        _within(self, {"clip": (1e-9, 1e9), "smart": (0, 1e6), "seed": (0, LARGEST_SEED)})
+        _choice("schedule", self.schedule, SCHEDULES)
+        if isinstance(self.freeze, str):
+            _choice("freeze", self.freeze, FROZEN)
+        self._check_sharing()
+
+    def _check_sharing(self) -> None:
+        shared = [task for task in self.tasks if task.kind != "sentiment"]
+        if not self.shared_head:
+            return
+        if {task.kind for task in shared} != {"paraphrase", "similarity"}:
+            raise UsageError("shared_head needs a paraphrase and a similarity task; add the missing one")
+        if len({(task.head, task.pairs, task.features, task.aggregation) for task in shared}) > 1 or (
+            shared[0].head != "feed-forward"
+        ):
+            raise UsageError('shared_head needs head = "feed-forward" and the same features in both tasks')
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as plain JSON, in the shape of a TOML file."""
+        plain = {name: value for name, value in asdict(self).items() if name != "tasks" and value is not None}
+        return plain | {"task": [_plain_task(task) for task in self.tasks]}
+
+
+def _plain_task(task: TaskConfig) -> dict[str, Any]:
+    sources = {role: [source.to_json() for source in getattr(task, role)] for role in ("train", "dev", "test")}
+    return asdict(task) | sources | {"features": list(task.features)}
+
+
+def parse_config(text: str, where: str = "config") -> TrainConfig:
+    """The config that a TOML text holds.
+
+    >>> parse_config('[[task]]\\nkind = "similarity"\\ntrain = "stsb/train"').tasks[0].kind
+    'similarity'
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{where} is no TOML: {error}; mend that line") from error
+    return config_from(table, where)
+
+
+def config_from(table: Mapping[str, Any], where: str = "config") -> TrainConfig:
+    """The config that a table of a TOML or JSON file holds.
+
+    >>> config_from({"task": [{"kind": "similarity", "train": "stsb/train"}]}).batch
+    32
+    """
+    tasks = table.get("task", [])
+    if not isinstance(tasks, list) or not all(isinstance(task, Mapping) for task in tasks):
+        raise UsageError(f"{where}: write tasks as [[task]] tables, with two brackets")
+    try:
+        given = _checked(TrainConfig, {name: each for name, each in table.items() if name != "task"}, "config")
+        return TrainConfig(tasks=tuple(_task(task) for task in tasks), **given)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _task(table: Mapping[str, Any]) -> TaskConfig:
+    if missing := [name for name in ("kind", "train") if name not in table]:
+        raise UsageError(f"a [[task]] needs {' and '.join(missing)}")
+    sources = {
+        role: tuple(Source.parse(each) for each in (table[role] if isinstance(table[role], list) else [table[role]]))
+        for role in ("train", "dev", "test")
+        if role in table
+    }
+    return TaskConfig(**_checked(TaskConfig, dict(table) | sources, "task"))
+
+
+def _checked(kind: Any, table: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The values of a table, each of its field's type; unknown names are refused with the nearest known one."""
+    known = {each.name: each for each in fields(kind) if each.name != "tasks"}
+    given: dict[str, Any] = {}
+    for name, value in table.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            cure = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise UsageError(f"unknown setting {name} of a {what}; {cure}")
+        given[name] = _typed(name, value, str(known[name].type))
+    return given
+
+
+def _typed(name: str, value: Any, wanted: str) -> Any:
+    """A TOML value as its field wants it."""
+    kinds = {part.strip() for part in wanted.split("|")}
+    if "float" in kinds and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if any(part.startswith("tuple") for part in kinds) and isinstance(value, (list, tuple)):
+        inner = int if "tuple[int, ...]" in kinds else object
+        if all(isinstance(each, inner) and not isinstance(each, bool) for each in value):
+            return tuple(value)
+    plain = {"int": int, "float": float, "str": str, "bool": bool, "Kind": str}
+    if any(type(value) is plain.get(part) for part in kinds):
+        return value
+    raise UsageError(f"{name} takes {wanted.replace(' | None', '')}, got {value!r}")
+
+
+def _choice(what: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"unknown {what} {value!r}; choose from {', '.join(known)}")
+
+
+def _at_least(config: Any, least: Mapping[str, int]) -> None:
+    for name, low in least.items():
+        value = getattr(config, name)
+        if value is not None and (not isinstance(value, int) or value < low):
+            raise UsageError(f"{name} is a whole number from {low} on, got {value!r}")
+
+
+def _within(config: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        if value is not None and not low <= value <= high:
+            raise UsageError(f"{name} lies between {low:g} and {high:g}, got {value!r}")

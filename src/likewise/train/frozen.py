@@ -1,0 +1,91 @@
+"""Frozen layers: which ones do not learn, and what the lowest of them give, computed once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from likewise.encoder import Encoder, forward
+from likewise.encoder.batches import exact_length_batches
+from likewise.encoder.forward import Batch
+from likewise.errors import UsageError
+from likewise.progress import Progress, Ticker
+from likewise.train.tokens import TokenTable
+
+
+def frozen_layers(freeze: str | tuple[int, ...], depth: int) -> frozenset[int]:
+    """The layers that do not learn, 0 for the embeddings, of a model of ``depth`` blocks.
+
+    >>> sorted(frozen_layers("lower", 6)), sorted(frozen_layers("last", 6))
+    ([0, 1, 2, 3], [6])
+    """
+    named = {
+        "none": range(0),
+        "lower": range(depth // 2 + 1),
+        "upper": range(depth // 2 + 1, depth + 1),
+        "last": range(depth, depth + 1),
+        "all": range(depth + 1),
+    }
+    if isinstance(freeze, str):
+        return frozenset(named[freeze])
+    if strangers := [layer for layer in freeze if not -depth - 1 <= layer <= depth]:
+        raise UsageError(f"no layer {strangers[0]} to freeze; this model has layers 0 to {depth}")
+    return frozenset(layer % (depth + 1) for layer in freeze)
+
+
+def frozen_depth(frozen: frozenset[int], depth: int) -> int | None:
+    """The highest layer below which nothing learns; None where the embeddings learn."""
+    found = None
+    for layer in range(depth + 1):
+        if layer not in frozen:
+            break
+        found = layer
+    return found
+
+
+class FrozenStates:
+    """The states of texts at one layer, kept in a file of their own that ends with the process."""
+
+    def __init__(self, width: int, dtype: Any, lengths: Sequence[int]) -> None:
+        self._starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows = max(1, int(self._starts[-1]))
+        # The map keeps the file, which has no name, for as long as it lives.
+        with tempfile.TemporaryFile(prefix="likewise-frozen-") as file:
+            self._states: NDArray[Any] = np.memmap(file, dtype=dtype, mode="w+", shape=(rows, width))
+
+    @classmethod
+    def of(cls, encoder: Encoder, tokens: TokenTable, layer: int, progress: Progress | None = None) -> FrozenStates:
+        """Run all texts of a table up to a layer, in batches that do not depend on when they are needed."""
+        lengths = [len(ids) for ids in tokens.ids]
+        dtype = torch.empty(0, dtype=encoder.anatomy.dtype).numpy().dtype
+        kept = cls(encoder.anatomy.hidden_size, dtype, lengths)
+        ticker = Ticker(progress, len(lengths), "texts through the frozen layers")
+        for places in exact_length_batches(lengths):
+            with torch.inference_mode():
+                kept._keep(places, _states_at(encoder, tokens.batch(places, encoder.device), layer))
+            ticker.add(len(places))
+        ticker.close()
+        return kept
+
+    def _keep(self, places: Sequence[int], states: Tensor) -> None:
+        for place, rows in zip(places, states.cpu().numpy(), strict=True):
+            self._states[self._starts[place] : self._starts[place + 1]] = rows
+
+    def padded(self, places: Sequence[int], longest: int, device: torch.device) -> Tensor:
+        """States (B, T, D) of texts, zeros beyond their ends."""
+        states = np.zeros((len(places), longest, self._states.shape[1]), dtype=self._states.dtype)
+        for row, place in zip(states, places, strict=True):
+            start, end = self._starts[place], self._starts[place + 1]
+            row[: end - start] = self._states[start:end]
+        return torch.from_numpy(states).to(device)
+
+
+def _states_at(encoder: Encoder, batch: Batch, layer: int) -> Tensor:
+    steps = forward.layers(encoder.anatomy, forward.embed(encoder.anatomy, batch), batch.mask)
+    return next(step.states for number, step in enumerate(steps) if number == layer)

@@ -1,0 +1,139 @@
+"""Heads: what a task makes of the vectors of its texts.
+
+A pair head sees features of two vectors (towers) or one vector (joint). What comes out is one logit per class, or one
+number per pair: a logit for paraphrase, a similarity from 0 to 1 for similarity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from likewise.train.config import TaskConfig, TrainConfig
+
+CLASSES = 5
+"""Of sentiment."""
+
+
+def difference(left: Tensor, right: Tensor) -> Tensor:
+    """(B, D) and (B, D) -> (B, D)."""
+    return left - right
+
+
+def absolute(left: Tensor, right: Tensor) -> Tensor:
+    """The size of the difference, the same in both orders: -> (B, D)."""
+    return (left - right).abs()
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """The terms of the dot product: -> (B, D)."""
+    return left * right
+
+
+def cosine(left: Tensor, right: Tensor) -> Tensor:
+    """-> (B, 1)."""
+    return F.cosine_similarity(left, right)[:, None]
+
+
+VECTOR_FEATURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "difference": difference,
+    "absolute": absolute,
+    "product": product,
+    "cosine": cosine,
+}
+
+
+class FeedForward(nn.Module):
+    """Layers of ReLU(norm(W x)) with dropout and skip connections, then one linear map: (B, F) -> (B, outputs).
+
+    >>> FeedForward(4, 8, 2, 0.1, 5)(torch.zeros(3, 4)).shape
+    torch.Size([3, 5])
+    """
+
+    def __init__(self, width: int, hidden: int, depth: int, dropout: float, outputs: int) -> None:
+        super().__init__()
+        widths = [width] + [hidden] * depth
+        self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(widths))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(hidden) for _ in range(depth))
+        # A skip over the first layer has another width on its other side.
+        self.skip = nn.Linear(width, hidden, bias=False)
+        self.out = nn.Linear(hidden, outputs)
+        self.rate = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, F) -> (B, outputs)."""
+        skipped = self.skip(x)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = skipped + F.dropout(F.relu(norm(layer(x))), self.rate, self.training)
+            skipped = x
+        out: Tensor = self.out(x)
+        return out
+
+
+class CosineMap(nn.Module):
+    """A linear map of the cosine, at first the cosine itself: (B, 1) -> (B, 1)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(1, 1)
+        nn.init.ones_(self.line.weight)
+        nn.init.zeros_(self.line.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, 1) -> (B, 1)."""
+        out: Tensor = self.line(x)
+        return out
+
+
+class Plain(nn.Module):
+    """The features themselves: a cosine is its own score."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, 1) -> (B, 1)."""
+        return x
+
+
+def features_of(task: TaskConfig) -> tuple[str, ...]:
+    """What the task's head sees: names of features, or ``vector`` for one vector as it is."""
+    if task.kind == "sentiment":
+        return ("vector",)
+    if task.joint:
+        return ("vector", "jaccard") if task.head == "feed-forward" and "jaccard" in task.features else ("vector",)
+    if task.head == "feed-forward":
+        return task.features
+    return ("cosine",) if task.kind == "similarity" else ("difference",)
+
+
+def feature_width(names: Sequence[str], width: int) -> int:
+    """How wide features are that are made of vectors of this width."""
+    return sum(1 if name in ("cosine", "jaccard") else width for name in names)
+
+
+def new_head(task: TaskConfig, config: TrainConfig, width: int) -> nn.Module:
+    """A fresh head for a task over vectors of this width, drawn from torch's generator."""
+    outputs = CLASSES if task.kind == "sentiment" else 1
+    seen = feature_width(features_of(task), width)
+    if task.head == "feed-forward":
+        return FeedForward(seen, config.hidden, config.depth, config.head_dropout, outputs)
+    if task.kind == "similarity" and not task.joint:
+        return Plain() if task.head == "cosine" else CosineMap()
+    return nn.Linear(seen, outputs)
+
+
+def features(names: Sequence[str], vectors: Sequence[Tensor], jaccard: Tensor) -> Tensor:
+    """One vector per example, or two, and the overlap (B, 1) of their token sets -> (B, F)."""
+    made: list[Tensor] = []
+    for name in names:
+        special: dict[str, Any] = {"vector": vectors[0], "jaccard": jaccard}
+        made.append(special[name] if name in special else VECTOR_FEATURES[name](vectors[0], vectors[1]))
+    return made[0] if len(made) == 1 else torch.cat(made, dim=1)
+
+
+def bounded(task: TaskConfig) -> bool:
+    """Whether a similarity head gives a logit that is squeezed into 0 to 1."""
+    return task.kind == "similarity" and task.head == "feed-forward"

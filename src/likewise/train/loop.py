@@ -1,0 +1,263 @@
+"""The training loop: one for every task, the same from start to end however often it is interrupted.
+
+All that is drawn at random in a step is drawn from the seed and the step's number, so a run that goes on from a
+checkpoint does what it would have done.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from likewise.errors import Cancelled, TrainingError
+from likewise.progress import Progress, Ticker
+from likewise.train.checkpoint import (
+    Checkpoint,
+    moments_state,
+    restore_moments,
+    restore_weights,
+    weights_state,
+)
+from likewise.train.evaluation import evaluate
+from likewise.train.losses import LOSSES
+from likewise.train.optimizer import gradients, named_weights, new_optimizer, pace, set_pace
+from likewise.train.outcome import Outcome
+from likewise.train.pcgrad import surgery
+from likewise.train.processes import Processes
+from likewise.train.sampling import fixed_sample
+from likewise.train.smart import smoothness
+from likewise.train.sources import Example
+from likewise.train.tasks import Task
+from likewise.train.trainee import Trainee, schedule
+
+CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
+SECONDS_BETWEEN_CHECKPOINTS = 120.0
+POINTS = 20
+"""Points of an epoch in the curve of the training loss."""
+SHOWN_ROWS = 8
+
+EpochDone = Callable[[int, float], None]
+"""Called with an epoch's number and dev score; it may raise to end the run."""
+
+
+@dataclass
+class Course:
+    """How far a run has come; it is written into checkpoints."""
+
+    step: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    """each task's loss, summed over the steps of this epoch"""
+    recent: dict[str, float] = field(default_factory=dict)
+    """the same since the curve's last point"""
+    curve: list[dict[str, float]] = field(default_factory=list)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    best_epoch: int = 0
+    best_score: float | None = None
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON, which gives every number back exactly."""
+        return dict(vars(self))
+
+
+class Run:
+    """One run of the loop over a trainee."""
+
+    def __init__(self, trainee: Trainee, tasks: Sequence[Task], processes: Processes, folder: Path | None) -> None:
+        self.trainee, self.tasks, self.processes, self.folder = trainee, list(tasks), processes, folder
+        self.config = trainee.config
+        self.weights = named_weights(trainee)
+        self.optimizer = new_optimizer(trainee, self.weights)
+        self.course = Course()
+        self.kept: Checkpoint | None = None
+        """the best weights of a run without a folder"""
+        self.schedule = schedule(self.config, tasks)
+        self.in_epoch = self.schedule.steps
+        self.steps = self.in_epoch * self.config.epochs
+        self._saved = time.monotonic()
+
+    # Steps
+
+    def run(self, key: str, progress: Progress | None = None, on_epoch: EpochDone | None = None) -> None:
+        """Go on to the end, or until patience does; ``key`` names what the run depends on."""
+        ticker = Ticker(progress, self.steps, "")
+        ticker.done = self.course.step
+        began, before = time.monotonic(), self.course.seconds
+        try:
+            while self.course.step < self.steps and not self._stale():
+                self._step()
+                self.course.seconds = before + time.monotonic() - began
+                if self.course.step % self.in_epoch == 0:
+                    self._end_epoch(progress, on_epoch)
+                    self._save(key)
+                ticker.add(1, self._note())
+                if time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
+                    self._save(key)
+        except Cancelled:
+            self._save(key)
+            raise
+        ticker.close()
+
+    def _note(self) -> str:
+        epoch = min(self.course.step // self.in_epoch + 1, self.config.epochs)
+        shown = f"steps, epoch {epoch}/{self.config.epochs}"
+        return shown if not self.course.curve else f"{shown}, loss {sum(_losses(self.course.curve[-1]).values()):.4f}"
+
+    def _step(self) -> None:
+        """One step of the optimizer over every task."""
+        config, course = self.config, self.course
+        self.trainee.learning(True)
+        parts: list[list[Tensor]] = []
+        for number, task in enumerate(self.tasks):
+            loss = sum(self._backward(number, task, part) for part in range(config.accumulate))
+            course.sums[task.name] = course.sums.get(task.name, 0.0) + loss
+            course.recent[task.name] = course.recent.get(task.name, 0.0) + loss
+            if config.pcgrad:
+                parts.append(self._taken())
+        if config.pcgrad:
+            self._put_back(parts)
+        self.processes.average(gradients(self.weights))
+        torch.nn.utils.clip_grad_norm_(list(self.weights.values()), config.clip)
+        set_pace(self.optimizer, pace(config, course.step, self.steps))
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        course.step += 1
+        self._point()
+
+    def _backward(self, number: int, task: Task, part: int) -> float:
+        """Add the gradients of one batch of a task; its loss as a share of the step's."""
+        config, step = self.config, self.course.step
+        examples = self._examples(number, task, part)
+        key = (config.seed, step, part, number)
+        torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+        begun = self.trainee.begun(task, examples, [(*key, place) for place in range(len(examples))])
+        said = self.trainee.output(task, examples, begun)
+        loss = LOSSES[task.config.loss](said, self.trainee.targets(task, examples, said))
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            raise TrainingError(self._broken(task, examples, value))
+        if config.smart:
+            loss = loss + config.smart * smoothness(
+                task.config.kind, lambda chunks: self.trainee.output(task, examples, chunks), begun, said, (*key, 2)
+            )
+        (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
+        return value / config.accumulate
+
+    def _examples(self, number: int, task: Task, part: int) -> list[Example]:
+        epoch, step = divmod(self.course.step, self.in_epoch)
+        return [task.train[place] for place in self.schedule.batch_of(number, epoch, step, part)]
+
+    def _broken(self, task: Task, examples: Sequence[Example], value: float) -> str:
+        rows = ", ".join(f"{each.file} {each.id}" for each in examples[:SHOWN_ROWS])
+        more = "" if len(examples) <= SHOWN_ROWS else f" and {len(examples) - SHOWN_ROWS} more"
+        epoch = self.course.step // self.in_epoch + 1
+        return (
+            f"the loss of {task.name} is {value} at step {self.course.step + 1} (epoch {epoch}), in the batch of rows"
+            f" {rows}{more}; lower learning_rate or head_learning_rate, or look at these rows"
+        )
+
+    # Gradients of tasks that pull against each other
+
+    def _encoder_weights(self) -> list[nn.Parameter]:
+        return [weight for name, weight in self.weights.items() if name.startswith("encoder.")]
+
+    def _taken(self) -> list[Tensor]:
+        """The encoder's gradients of one task, taken away from it."""
+        taken = []
+        for weight in self._encoder_weights():
+            taken.append(torch.zeros_like(weight) if weight.grad is None else weight.grad)
+            weight.grad = None
+        self.processes.average(taken)
+        return taken
+
+    def _put_back(self, parts: Sequence[Sequence[Tensor]]) -> None:
+        rng = random.Random(self.config.seed * 1_000_003 + self.course.step)
+        flat = surgery([torch.cat([each.flatten() for each in part]) for part in parts], rng)
+        start = 0
+        for weight in self._encoder_weights():
+            weight.grad = flat[start : start + weight.numel()].view_as(weight)
+            start += weight.numel()
+
+    # Epochs
+
+    def _point(self) -> None:
+        """A point of the loss curve, the mean of the steps since the last one."""
+        course, every = self.course, max(1, self.in_epoch // POINTS)
+        within = (course.step - 1) % self.in_epoch + 1
+        if within % every and within < self.in_epoch:
+            return
+        steps = within % every or every
+        course.curve.append({"step": course.step, **{name: value / steps for name, value in course.recent.items()}})
+        course.recent = {}
+
+    def _end_epoch(self, progress: Progress | None, on_epoch: EpochDone | None) -> None:
+        course = self.course
+        epoch = course.step // self.in_epoch
+        judged = {task.name: self._judged(task, progress) for task in self.tasks if task.dev}
+        score = float(np.mean([outcome.score for outcome in judged.values()])) if judged else None
+        course.epochs.append({
+            "epoch": epoch, "step": course.step, "score": score,
+            "train": {name: total / self.in_epoch for name, total in course.sums.items()},
+            "dev": {name: {"loss": outcome.loss, **outcome.metrics} for name, outcome in judged.items()},
+        })  # fmt: skip
+        course.sums = {}
+        if score is None or course.best_score is None or score > course.best_score:
+            course.best_epoch, course.best_score = epoch, score
+            self._keep_best()
+        if on_epoch is not None and score is not None:
+            on_epoch(epoch, score)
+
+    def _judged(self, task: Task, progress: Progress | None) -> Outcome:
+        return evaluate(self.trainee, task, fixed_sample(task.dev, self.config.selection, 0), progress)
+
+    def _stale(self) -> bool:
+        patience = self.config.patience
+        return patience is not None and len(self.course.epochs) - self.course.best_epoch >= patience
+
+    # Files
+
+    def _keep_best(self) -> None:
+        tensors = weights_state(self.weights, self.trainee.heads)
+        if self.folder is None:
+            self.kept = Checkpoint({name: tensor.detach().clone() for name, tensor in tensors.items()}, {})
+        elif self.processes.first:
+            Checkpoint(tensors, {"epoch": self.course.best_epoch}).save(self.folder / BEST)
+
+    def _save(self, key: str) -> None:
+        self._saved = time.monotonic()
+        if self.folder is None or not self.processes.first:
+            return
+        tensors = weights_state(self.weights, self.trainee.heads) | moments_state(self.optimizer, self.weights)
+        Checkpoint(tensors, {"key": key, "course": self.course.to_json()}).save(self.folder / CHECKPOINT)
+
+    def go_on(self, key: str) -> None:
+        """Take up the run where its checkpoint left it."""
+        assert self.folder is not None
+        found = Checkpoint.load(self.folder / CHECKPOINT)
+        if found.facts["key"] != key:
+            raise TrainingError(
+                f"{self.folder} was begun with other settings, data or weights; give it what it had, or another out"
+            )
+        restore_weights(found.tensors, self.weights, self.trainee.heads)
+        restore_moments(found.tensors, self.optimizer, self.weights)
+        self.course = Course(**found.facts["course"])
+
+    def take_best(self) -> None:
+        """Put the best epoch's weights back."""
+        self.processes.wait()
+        best = self.kept if self.folder is None else Checkpoint.load(self.folder / BEST)
+        assert best is not None
+        restore_weights(best.tensors, self.weights, self.trainee.heads)
+        self.processes.wait()
+
+
+def _losses(point: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in point.items() if name != "step"}

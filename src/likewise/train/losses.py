@@ -1,0 +1,57 @@
+"""Losses: what a task's head gives and the targets -> one number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+COSENT_SCALE = 20.0
+"""One over the temperature of CoSENT, as sentence-transformers has it."""
+
+
+def mse(scores: Tensor, targets: Tensor) -> Tensor:
+    """Mean squared error of similarities (B,) on a scale from 0 to 1."""
+    return F.mse_loss(scores, targets)
+
+
+def cosent(scores: Tensor, targets: Tensor) -> Tensor:
+    """CoSENT: log(1 + sum over pairs of examples of exp(scale * (s_i - s_j)) wherever i is less similar than j).
+
+    >>> float(cosent(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 1.0]))) < 1e-6
+    True
+    """
+    gaps = (scores[:, None] - scores[None, :]) * COSENT_SCALE  # (B, B): entry i, j
+    wrong = gaps[targets[:, None] < targets[None, :]]
+    return torch.logsumexp(torch.cat([wrong.new_zeros(1), wrong]), dim=0)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Logits (B, C) and classes (B,)."""
+    return F.cross_entropy(logits, targets.long())
+
+
+def bce(logits: Tensor, targets: Tensor) -> Tensor:
+    """Binary cross-entropy of logits (B,) and targets (B,) of 0 or 1."""
+    return F.binary_cross_entropy_with_logits(logits, targets)
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mse": mse,
+    "cosent": cosent,
+    "cross-entropy": cross_entropy,
+    "bce": bce,
+}
+
+
+def divergence(kind: str, one: Tensor, other: Tensor) -> Tensor:
+    """How far two outputs of a head are apart: symmetric Kullback-Leibler of classes, squares of similarities."""
+    if kind == "similarity":
+        return F.mse_loss(one, other)
+    if kind == "paraphrase":
+        one, other = torch.stack([one, -one], 1) / 2, torch.stack([other, -other], 1) / 2
+    left, right = F.log_softmax(one, -1), F.log_softmax(other, -1)
+    forward = F.kl_div(left, right, reduction="batchmean", log_target=True)
+    return forward + F.kl_div(right, left, reduction="batchmean", log_target=True)

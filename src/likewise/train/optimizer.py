@@ -1,0 +1,116 @@
+"""The optimizer: AdamW with a learning rate per layer, which grows, then falls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from likewise.encoder import Encoder
+from likewise.train.config import TrainConfig
+from likewise.train.trainee import Trainee
+
+
+def layer_weights(encoder: Encoder) -> list[list[nn.Parameter]]:
+    """The weights of each layer, 0 for the embeddings; one that several layers share belongs to the first of them."""
+    views = encoder.anatomy
+    parts: list[list[Any]] = [[views.embeddings, views.projection], *([block] for block in views.blocks)]
+    parts[-1].append(views.final_norm)
+    seen: set[int] = set()
+    layers = []
+    for part in parts:
+        weights = [weight for module in _modules(part) for weight in module.parameters()]
+        layers.append([weight for weight in dict.fromkeys(weights) if id(weight) not in seen])
+        seen.update(id(weight) for weight in weights)
+    return layers
+
+
+def _modules(view: Any) -> Iterator[nn.Module]:
+    """All modules that a view, or a list of views, looks at."""
+    if isinstance(view, nn.Module):
+        yield view
+    elif isinstance(view, (list, tuple)):
+        for each in view:
+            yield from _modules(each)
+    elif is_dataclass(view):
+        for each in fields(view):
+            yield from _modules(getattr(view, each.name))
+
+
+def named_weights(trainee: Trainee) -> dict[str, nn.Parameter]:
+    """Everything that learns, by a name that stays the same from run to run."""
+    encoder = next(iter(trainee.readers.values())).encoder
+    for layer, weights in enumerate(layer_weights(encoder)):
+        for weight in weights:
+            weight.requires_grad_(layer not in trainee.frozen)
+    in_layers = {id(weight) for weights in layer_weights(encoder) for weight in weights}
+    named = {
+        f"encoder.{name}": weight
+        for name, weight in encoder.model.named_parameters()
+        if id(weight) in in_layers and weight.requires_grad
+    }
+    named |= {f"heads.{name}": weight for name, weight in trainee.heads.named_parameters()}
+    for reader in trainee.readers.values():
+        learned = reader.encoder.recipe.learned
+        if learned is not None and learned.kind == reader.encoder.reading.pooling:
+            named |= {f"{learned.kind}.{name}": weight for name, weight in learned.named_parameters()}
+    return named
+
+
+def new_optimizer(trainee: Trainee, weights: dict[str, nn.Parameter]) -> torch.optim.AdamW:
+    """AdamW with a group per learning rate and decay; each group's ``peak`` is its highest learning rate."""
+    config = trainee.config
+    encoder = next(iter(trainee.readers.values())).encoder
+    layers = layer_weights(encoder)
+    rates = {
+        id(weight): config.learning_rate * config.layer_decay ** (len(layers) - 1 - layer)
+        for layer, each in enumerate(layers)
+        for weight in each
+    }
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for weight in weights.values():
+        rate = rates.get(id(weight), config.head_learning_rate)
+        # Shifts and gains of norms are not drawn to zero.
+        decay = config.weight_decay if weight.ndim > 1 else 0.0
+        groups.setdefault((rate, decay), []).append(weight)
+    made = [
+        {"params": group, "lr": rate, "peak": rate, "weight_decay": decay} for (rate, decay), group in groups.items()
+    ]
+    return torch.optim.AdamW(made, fused=encoder.device.type in ("cpu", "cuda"))
+
+
+def pace(config: TrainConfig, step: int, steps: int) -> float:
+    """The share of the highest learning rate at a step of so many, the first being 0.
+
+    >>> from likewise.train.config import parse_config
+    >>> config = parse_config('warmup = 0.5\\n[[task]]\\nkind = "similarity"\\ntrain = "a"')
+    >>> [pace(config, step, 4) for step in range(4)]
+    [0.5, 1.0, 1.0, 0.5]
+    """
+    warm = round(config.warmup * steps)
+    if step < warm:
+        return (step + 1) / warm
+    left = (steps - step) / max(1, steps - warm)
+    return FALLS[config.schedule](left)
+
+
+FALLS: dict[str, Callable[[float], float]] = {
+    "linear": lambda left: left,
+    "cosine": lambda left: (1 - math.cos(math.pi * left)) / 2,
+    "constant": lambda _: 1.0,
+}
+
+
+def set_pace(optimizer: torch.optim.Optimizer, share: float) -> None:
+    """Set every group's learning rate to a share of its highest."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * share
+
+
+def gradients(weights: dict[str, nn.Parameter]) -> list[Tensor]:
+    """The gradients of all weights that have one."""
+    return [weight.grad for weight in weights.values() if weight.grad is not None]

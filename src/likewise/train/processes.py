@@ -1,0 +1,103 @@
+"""Processes: the texts of a step shared out between several, with the same answer as one.
+
+Every process reads its share of the texts; the vectors are gathered, so that heads, batch norm and losses see the whole
+batch everywhere, and the encoder's gradients are averaged.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from likewise.errors import MissingExtra
+
+
+def started_here() -> bool:
+    """Whether no launcher has started this process."""
+    return "WORLD_SIZE" not in os.environ
+
+
+def launched(count: int, arguments: Sequence[str]) -> int:
+    """Run the command line again in so many processes of this machine; their exit code."""
+    run = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]
+    return subprocess.call([sys.executable, *run, "-m", "likewise", *arguments])
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process's number and how many there are.
+
+    >>> Processes().first
+    True
+    """
+
+    rank: int = 0
+    count: int = 1
+
+    @classmethod
+    def joined(cls, cpu: bool) -> Processes:
+        """The processes that a launcher has started, joined by accelerate; this one alone where none has."""
+        if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+            return cls()
+        try:
+            from accelerate import PartialState
+        except ImportError as error:
+            raise MissingExtra("accelerate", "train") from error
+        state = PartialState(cpu=cpu)
+        return cls(state.process_index, state.num_processes)
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the one that writes."""
+        return self.rank == 0
+
+    def share(self, count: int) -> list[int]:
+        """Which of so many texts are this process's."""
+        return list(range(self.rank, count, self.count))
+
+    def gathered(self, mine: Tensor, count: int) -> Tensor:
+        """This process's rows (n, D) -> the rows (count, D) of all, in order; gradients find their way back."""
+        if self.count == 1:
+            return mine
+        most = -(-count // self.count)
+        padded = torch.cat([mine, mine.new_zeros(most - len(mine), *mine.shape[1:])])
+        rows: Tensor = _Gather.apply(padded, self.rank, self.count)  # (count, most, D)
+        return rows.transpose(0, 1).flatten(0, 1)[:count]
+
+    def average(self, gradients: Iterable[Tensor]) -> None:
+        """Average gradients over the processes, in place."""
+        if self.count == 1:
+            return
+        for gradient in gradients:
+            dist.all_reduce(gradient)
+            gradient /= self.count
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.count > 1:
+            dist.barrier()
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of every process; each gets the sum of all gradients of its own rows."""
+
+    @staticmethod
+    def forward(ctx: Any, mine: Tensor, rank: int, count: int) -> Tensor:
+        ctx.rank = rank
+        parts = [torch.empty_like(mine) for _ in range(count)]
+        dist.all_gather(parts, mine.contiguous())
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        whole = gradients[0].contiguous()
+        dist.all_reduce(whole)
+        return whole[ctx.rank], None, None

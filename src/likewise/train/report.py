@@ -1,0 +1,74 @@
+"""The report of a run: what was trained on what, how it went, and how well it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from likewise.drawing.html import table
+from likewise.train.config import TrainConfig
+from likewise.train.outcome import Outcome
+from likewise.train.overlap import Overlap
+
+
+@dataclass(frozen=True, eq=False)
+class TrainReport:
+    """A finished run.
+
+    >>> TrainReport.__name__
+    'TrainReport'
+    """
+
+    config: TrainConfig
+    model: str
+    model_sha256: str
+    weights: int
+    """numbers that learnt"""
+    examples: dict[str, dict[str, int]]
+    """how many of each task in train, dev and test"""
+    overlaps: tuple[Overlap, ...]
+    truncated: int
+    """texts that were cut at the limit of tokens"""
+    epochs: tuple[dict[str, Any], ...]
+    """each epoch's losses and dev measures"""
+    curve: tuple[dict[str, float], ...]
+    """the training loss of each task, point by point"""
+    best_epoch: int
+    steps: int
+    seconds: float
+    dev: dict[str, Outcome]
+    """the best epoch on all dev examples, by task"""
+    test: dict[str, Outcome]
+
+    @property
+    def score(self) -> float | None:
+        """The mean of the tasks' measures on all dev examples; None without any."""
+        return sum(each.score for each in self.dev.values()) / len(self.dev) if self.dev else None
+
+    @property
+    def formula(self) -> str:
+        """What the score is the mean of."""
+        parts = [f"{outcome.task} {outcome.metric}" for outcome in self.dev.values()]
+        return parts[0] if len(parts) == 1 else f"({' + '.join(parts)}) / {len(parts)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the single predictions."""
+        return {
+            "model": self.model, "model_sha256": self.model_sha256, "config": self.config.to_json(),
+            "weights": self.weights, "examples": self.examples,
+            "overlaps": [overlap.to_json() for overlap in self.overlaps], "truncated": self.truncated,
+            "best_epoch": self.best_epoch, "steps": self.steps, "seconds": self.seconds,
+            "score": self.score, "formula": self.formula if self.dev else None,
+            "dev": {name: outcome.to_json() for name, outcome in self.dev.items()},
+            "test": {name: outcome.to_json() for name, outcome in self.test.items()},
+            "epochs": list(self.epochs), "curve": list(self.curve),
+        }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (part, name, len(outcome.examples), measure, value)
+            for part, outcomes in (("dev", self.dev), ("test", self.test))
+            for name, outcome in outcomes.items()
+            for measure, value in outcome.metrics.items()
+        ]
+        return table(("part", "task", "n", "measure", "value"), rows)

@@ -1,0 +1,103 @@
+"""Rows: a config with [[row]] tables is a table of runs, each the config with some settings changed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from likewise.errors import UsageError
+from likewise.train.config import TrainConfig, config_from
+
+OWN = ("name", "published", "every_task", "task")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of a table."""
+
+    name: str
+    config: TrainConfig
+    published: tuple[float, ...] = ()
+    """what somebody else reports for it: each task's measure, then their mean"""
+
+    @property
+    def slug(self) -> str:
+        """Its name as that of a folder.
+
+        >>> from likewise.train.config import parse_config
+        >>> Row("mean, SW+WL", parse_config('[[task]]\\nkind = "similarity"\\ntrain = "a"')).slug
+        'mean-sw-wl-1'
+        """
+        return f"{re.sub(r'[^a-z0-9]+', '-', self.name.lower()).strip('-')}-{self.config.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a config file asks for: one run, or the rows of a table, each with every seed."""
+
+    rows: tuple[Row, ...]
+    table: bool
+    out: str
+
+    @property
+    def single(self) -> TrainConfig:
+        """The config of a plan that is one run."""
+        return self.rows[0].config
+
+
+def parse_plan(text: str, where: str = "config", **changes: Any) -> Plan:
+    """The plan that a TOML text holds, with some settings changed in all of its rows.
+
+    >>> plan = parse_plan('[[task]]\\nkind = "similarity"\\ntrain = "a"\\n[[row]]\\nname = "b"\\nepochs = 2')
+    >>> plan.table, plan.rows[0].config.epochs
+    (True, 2)
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{where} is no TOML: {error}; mend that line") from error
+    rows, seeds = table.pop("row", []), table.pop("seeds", None)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UsageError(f"{where}: write rows as [[row]] tables, with two brackets")
+    given = {name: value for name, value in changes.items() if value is not None}
+    base = {**table, **given}
+    if not rows:
+        return Plan((Row("", config_from(base, where)),), False, str(base.get("out", "")))
+    numbers = [given["seed"]] if "seed" in given else _seeds(seeds, table, where)
+    made = tuple(_row(base, row, given | {"seed": seed}, where) for row in rows for seed in numbers)
+    slugs = [row.slug for row in made]
+    if len(set(slugs)) < len(slugs):
+        raise UsageError(f"{where}: two rows are called {max(slugs, key=slugs.count)}; give each its own name")
+    return Plan(made, True, str(base.get("out", "")))
+
+
+def _seeds(seeds: Any, table: Mapping[str, Any], where: str) -> list[int]:
+    if seeds is None:
+        return [table.get("seed", 1)]
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
+        raise UsageError(f"{where}: seeds takes whole numbers as [1, 2, 3], got {seeds!r}")
+    return seeds
+
+
+def _row(base: Mapping[str, Any], row: Mapping[str, Any], given: Mapping[str, Any], where: str) -> Row:
+    name = row.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise UsageError(f"{where}: a [[row]] needs a name")
+    changed = deepcopy(dict(base))
+    changed |= {key: value for key, value in row.items() if key not in OWN} | dict(given)
+    known = {task.get("name", task.get("kind")): task for task in changed.get("task", [])}
+    for key, changes in {**dict.fromkeys(known, row.get("every_task", {}))}.items():
+        known[key].update(changes)
+    for key, changes in row.get("task", {}).items():
+        if key not in known:
+            raise UsageError(f"{where}, row {name}: no task {key!r}; choose from {', '.join(map(str, known))}")
+        known[key].update(changes)
+    config = config_from(changed, f"{where}, row {name}")
+    published = row.get("published", [])
+    if not all(isinstance(each, (int, float)) for each in published):
+        raise UsageError(f"{where}, row {name}: published takes numbers, got {published!r}")
+    return Row(name, replace(config, out=""), tuple(float(each) for each in published))

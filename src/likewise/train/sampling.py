@@ -1,0 +1,79 @@
+"""Sampling: which examples of which task make a step, by seed, epoch and step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+Item = TypeVar("Item")
+
+
+def epoch_order(count: int, wanted: int, key: Sequence[int]) -> list[int]:
+    """``wanted`` numbers below ``count`` in random order, none twice before all were there once.
+
+    >>> sorted(epoch_order(3, 3, [1])), len(epoch_order(3, 7, [1]))
+    ([0, 1, 2], 7)
+    """
+    rng = np.random.default_rng(list(key))
+    rounds = [rng.permutation(count) for _ in range(-(-wanted // count))]
+    return [int(number) for number in np.concatenate(rounds)[:wanted]]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Which examples of each of several tasks make each step of each epoch.
+
+    >>> schedule = Schedule((4, 2), batch=2, accumulate=1, samples=None, seed=1)
+    >>> schedule.steps, len(schedule.batch_of(0, 1, 0, 0))
+    (2, 2)
+    """
+
+    counts: tuple[int, ...]
+    """examples of each task"""
+    batch: int
+    accumulate: int
+    samples: int | None
+    seed: int
+
+    @property
+    def size(self) -> int:
+        """Examples of each task in an epoch: as many as are asked for, or as the largest task has."""
+        return max(self.counts) if self.samples is None else self.samples
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return -(-self.size // (self.batch * self.accumulate))
+
+    def order(self, task: int, epoch: int) -> list[int]:
+        """The examples of a task in an epoch, in order."""
+        return _order(self.counts[task], self.size, (self.seed, epoch, task))
+
+    def batch_of(self, task: int, epoch: int, step: int, part: int) -> list[int]:
+        """The examples of one part of a step."""
+        order = self.order(task, epoch)
+        start = (step * self.accumulate + part) * self.batch
+        chosen = order[start : start + self.batch]
+        # The last batch of an epoch may be short; of one example or, where batches are gathered, of none it is filled up.
+        return chosen if len(chosen) > 1 else chosen + order[: self.batch - len(chosen)]
+
+    def drawn(self, task: int, epochs: int) -> list[int]:
+        """All examples of a task that so many epochs will see."""
+        return sorted({place for epoch in range(epochs) for place in self.order(task, epoch)})
+
+
+@lru_cache(maxsize=16)
+def _order(count: int, wanted: int, key: tuple[int, ...]) -> list[int]:
+    return epoch_order(count, wanted, key)
+
+
+def fixed_sample(items: Sequence[Item], wanted: int | None, seed: int) -> list[Item]:
+    """The same ``wanted`` items every time, in their order; all where there are no more."""
+    if wanted is None or wanted >= len(items):
+        return list(items)
+    chosen = np.random.default_rng([seed]).choice(len(items), wanted, replace=False)
+    return [items[place] for place in sorted(chosen)]

@@ -1,0 +1,95 @@
+"""Tasks: what a run learns from and is measured on, read and checked before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from likewise.encoder.tokens import TextOrPair
+from likewise.errors import DataError, UsageError
+from likewise.train.config import TaskConfig
+from likewise.train.overlap import Overlap, without_overlap
+from likewise.train.sources import Example, Source, read_examples
+
+TOP = {"similarity": 5.0, "sentiment": 1.0, "paraphrase": 1.0}
+"""What a target is divided by for its loss."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task with its examples."""
+
+    config: TaskConfig
+    train: tuple[Example, ...]
+    dev: tuple[Example, ...] = ()
+    test: tuple[Example, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return self.config.name
+
+    def texts(self, example: Example) -> tuple[TextOrPair, ...]:
+        """What of an example is read: its texts, or a joint pair as one."""
+        if self.config.joint:
+            left, right = example.texts
+            return ((left, right),)
+        return example.texts
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of the files is used."""
+
+    rows: int | None = None
+    """of each file, its first ones"""
+    allow_overlap: bool = False
+    """train on rows that dev or test files hold too"""
+
+    def __post_init__(self) -> None:
+        if self.rows is not None and self.rows < 2:
+            raise UsageError(f"--limit takes a number of rows from 2 on, got {self.rows}")
+
+
+EVERYTHING = Limits()
+
+
+def read_tasks(
+    configs: Sequence[TaskConfig], data_dir: Path | None = None, limits: Limits = EVERYTHING
+) -> tuple[list[Task], list[Overlap]]:
+    """All tasks of a run with their examples, train rows that dev or test files hold left out."""
+    read = _Files(data_dir)
+    trained = dict(read(config, each) for config in configs for each in config.train)
+    held_out = dict(read(config, each) for config in configs for each in (*config.dev, *config.test))
+    kept, overlaps = without_overlap(trained, held_out, limits.allow_overlap)
+    tasks = []
+    for config in configs:
+        train = _joined([kept[read(config, each)[0]][: limits.rows] for each in config.train])
+        dev, test = (
+            _joined([held_out[read(config, each)[0]][: limits.rows] for each in part])
+            for part in (config.dev, config.test)
+        )
+        if len(train) < 2:
+            raise DataError(f"task {config.name}: {len(train)} examples to train on; give at least 2")
+        tasks.append(Task(config, train, dev, test))
+    return tasks, overlaps
+
+
+class _Files:
+    """Files as tasks read them, each once, under a name of its own: two tasks may read one file in two ways."""
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self._data_dir = data_dir
+        self._read: dict[tuple[str, Source], tuple[str, list[Example]]] = {}
+
+    def __call__(self, config: TaskConfig, source: Source) -> tuple[str, list[Example]]:
+        if (config.kind, source) not in self._read:
+            names = {name for name, _ in self._read.values()}
+            name = source.file if source.file not in names else f"{source.file} as {config.name}"
+            self._read[config.kind, source] = name, read_examples(source, config.kind, self._data_dir)
+        return self._read[config.kind, source]
+
+
+def _joined(parts: Sequence[Sequence[Example]]) -> tuple[Example, ...]:
+    return tuple(example for part in parts for example in part)

@@ -1,0 +1,64 @@
+"""Tokens of a run: each text is cut into tokens once and has a number from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from likewise.encoder.forward import Batch
+from likewise.encoder.tokens import TextOrPair, Tokenizer
+
+
+class TokenTable:
+    """Token ids, types and sets of texts and of pairs that are one sequence, by number."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: str = "") -> None:
+        self._tokenizer, self._prompt = tokenizer, prompt
+        self._places: dict[TextOrPair, int] = {}
+        self.ids: list[tuple[int, ...]] = []
+        self.types: list[tuple[int, ...]] = []
+        self.words: list[frozenset[int]] = []
+        """the ids of a text without special tokens, and without the prompt"""
+        self.truncated = 0
+
+    def add(self, texts: Iterable[TextOrPair]) -> None:
+        """Cut texts that are not known yet."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._places]
+        for text in self._tokenizer.tokenize(new, self._prompt):
+            self._places[text.text] = len(self.ids)
+            self.ids.append(text.ids)
+            self.types.append(text.types)
+            own = zip(text.ids, text.special, text.prompt, strict=True)
+            self.words.append(frozenset(each for each, special, prompt in own if not special and not prompt))
+            self.truncated += text.truncated
+
+    def places(self, texts: Sequence[TextOrPair]) -> list[int]:
+        """The numbers of texts; those that are new are added."""
+        self.add(texts)
+        return [self._places[text] for text in texts]
+
+    def batch(self, places: Sequence[int], device: torch.device) -> Batch:
+        """Texts by number as a padded batch; without a mask where all are of one length."""
+        lengths = [len(self.ids[place]) for place in places]
+        longest = max(lengths)
+        rows = [_padded(self.ids[place], longest) for place in places]
+        types = [_padded(self.types[place], longest) for place in places]
+        mask = None
+        if min(lengths) < longest:
+            mask = torch.tensor([[1] * length + [0] * (longest - length) for length in lengths], device=device)
+        return Batch(torch.tensor(rows, device=device), torch.tensor(types, device=device), mask)
+
+
+def _padded(row: Sequence[int], longest: int) -> list[int]:
+    # Any known id will do: nobody looks at padding.
+    return [*row, *[0] * (longest - len(row))]
+
+
+def jaccard(left: frozenset[int], right: frozenset[int]) -> float:
+    """The share of two sets that both have; 0 where both are empty.
+
+    >>> jaccard(frozenset({1, 2}), frozenset({2, 3}))
+    0.3333333333333333
+    """
+    return len(left & right) / max(1, len(left | right))

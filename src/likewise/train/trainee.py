@@ -1,0 +1,148 @@
+"""The trainee: one encoder, read as each task wants it, with a head per task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from likewise.encoder import Encoder
+from likewise.encoder.learned_pooling import LEARNED, new_learned_pooling
+from likewise.encoder.tokens import Tokenizer
+from likewise.progress import Progress
+from likewise.train.config import TaskConfig, TrainConfig
+from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
+from likewise.train.heads import bounded, features, features_of, new_head
+from likewise.train.processes import Processes
+from likewise.train.reader import Chunk, Key, Reader
+from likewise.train.sampling import Schedule
+from likewise.train.sources import Example
+from likewise.train.tasks import TOP, Task
+from likewise.train.tokens import TokenTable, jaccard
+
+SHARED = "shared"
+"""The name of the head that paraphrase and similarity share."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trainee:
+    """All that learns, and all that is needed to run it."""
+
+    config: TrainConfig
+    readers: dict[str, Reader]
+    """by task"""
+    heads: nn.ModuleDict
+    """by task, or shared"""
+    frozen: frozenset[int]
+
+    def head(self, task: TaskConfig) -> nn.Module:
+        """The head of a task."""
+        return self.heads[head_name(self.config, task)]
+
+    def encoder(self, task: TaskConfig) -> Encoder:
+        """The encoder, read as the task reads it."""
+        return self.readers[task.name].encoder
+
+    def begun(self, task: Task, examples: Sequence[Example], keys: Sequence[Key] | None) -> list[Chunk]:
+        """The texts of examples at the layer they start from; ``keys`` has one key per example."""
+        texts = [text for example in examples for text in task.texts(example)]
+        per = len(task.texts(examples[0]))
+        spread = None if keys is None else [(*key, side) for key in keys for side in range(per)]
+        return self.readers[task.name].begun(texts, spread)
+
+    def output(self, task: Task, examples: Sequence[Example], begun: Sequence[Chunk]) -> Tensor:
+        """What the head says of examples: logits (B, C) of classes, a logit (B,), or a similarity (B,) from 0 to 1."""
+        per = len(task.texts(examples[0]))
+        vectors = self.readers[task.name].finished(begun, len(examples) * per)
+        return self.judged(task, examples, [vectors[side::per] for side in range(per)])
+
+    def judged(self, task: Task, examples: Sequence[Example], vectors: Sequence[Tensor]) -> Tensor:
+        """``output`` from the vectors of the examples' texts."""
+        seen = features(features_of(task.config), vectors, self._overlap(task, examples, vectors[0]))
+        said: Tensor = self.head(task.config)(seen)
+        said = said if task.config.kind == "sentiment" else said[:, 0]
+        return torch.sigmoid(said) if bounded(task.config) else said
+
+    def _overlap(self, task: Task, examples: Sequence[Example], like: Tensor) -> Tensor:
+        if task.config.kind == "sentiment" or "jaccard" not in features_of(task.config):
+            return like.new_zeros(len(examples), 1)
+        tokens = self.readers[task.name].tokens
+        sides = [tokens.places([example.texts[side] for example in examples]) for side in (0, 1)]
+        shares = [jaccard(tokens.words[left], tokens.words[right]) for left, right in zip(*sides, strict=True)]
+        return torch.tensor(shares, dtype=like.dtype, device=like.device)[:, None]
+
+    def targets(self, task: Task, examples: Sequence[Example], like: Tensor) -> Tensor:
+        """What the loss wants: classes, or numbers from 0 to 1."""
+        values = [example.target / TOP[task.config.kind] for example in examples]
+        return torch.tensor(values, dtype=like.dtype, device=like.device)
+
+    def learning(self, on: bool) -> None:
+        """Turn the heads' dropout and batch norm to training, or to use."""
+        self.heads.train(on)
+
+
+def head_name(config: TrainConfig, task: TaskConfig) -> str:
+    """Under which name a task's head is kept."""
+    return SHARED if config.shared_head and task.kind != "sentiment" else task.name
+
+
+def new_trainee(
+    encoder: Encoder, tasks: Sequence[Task], config: TrainConfig, processes: Processes, progress: Progress | None = None
+) -> Trainee:
+    """Fresh heads over an encoder; what frozen layers give is computed here, once."""
+    encoder = _limited(encoder, config)
+    depth = encoder.anatomy.layers
+    frozen = frozen_layers(config.freeze, depth)
+    torch.manual_seed(config.seed)
+    made = readings(encoder, config)
+    heads = nn.ModuleDict()
+    for task in tasks:
+        name = head_name(config, task.config)
+        if name not in heads:
+            heads[name] = new_head(task.config, config, made[task.name].dimension)
+    heads.to(encoder.device, encoder.anatomy.dtype)
+    tokens = TokenTable(encoder.tokenizer, encoder.recipe.prompt_for(None))
+    plan = schedule(config, tasks)
+    for number, task in enumerate(tasks):
+        seen = [task.train[place] for place in plan.drawn(number, config.epochs)]
+        tokens.add(text for part in (seen, task.dev, task.test) for each in part for text in task.texts(each))
+    start = frozen_depth(frozen, depth)
+    states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
+    readers = {name: Reader(reading, tokens, processes, states, start or 0) for name, reading in made.items()}
+    return Trainee(config, readers, heads, frozen)
+
+
+def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
+    """Which examples make which step of a run."""
+    counts = tuple(len(task.train) for task in tasks)
+    return Schedule(counts, config.batch, config.accumulate, config.samples, config.seed)
+
+
+def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
+    """The encoder with the run's own dropout and length."""
+    if config.dropout is not None:
+        encoder = replace(encoder, anatomy=encoder.anatomy.with_dropout(config.dropout))
+    if config.max_tokens is not None:
+        known = encoder.tokenizer
+        limit = min(known.limit, config.max_tokens)
+        encoder = replace(encoder, tokenizer=Tokenizer(known.hugging_face, limit, encoder.recipe.lower))
+    return encoder
+
+
+def readings(encoder: Encoder, config: TrainConfig) -> dict[str, Encoder]:
+    """The encoder as each task reads it. Unit vectors are left to the cosine: heads want the lengths too."""
+    made: dict[str, Encoder] = {}
+    for task in config.tasks:
+        kind = task.aggregation or encoder.reading.pooling
+        if kind not in made:
+            learned = encoder.recipe.learned
+            if kind in LEARNED and (learned is None or learned.kind != kind):
+                width = encoder.anatomy.hidden_size
+                hidden = config.lstm if kind == "bilstm" else None
+                module = new_learned_pooling(kind, width, hidden, config.seed)
+                made[kind] = encoder.with_learned_pooling(module).with_reading(normalize=False)
+            else:
+                made[kind] = encoder.with_reading(pooling=kind, normalize=False)
+    return {task.name: made[task.aggregation or encoder.reading.pooling] for task in config.tasks}

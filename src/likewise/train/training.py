@@ -1,0 +1,112 @@
+"""Training: encoder + tasks + config -> a better encoder and a report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from likewise.encoder import Encoder
+from likewise.errors import UsageError
+from likewise.progress import Progress
+from likewise.train.config import TrainConfig
+from likewise.train.evaluation import evaluate
+from likewise.train.loop import BEST, CHECKPOINT, EpochDone, Run
+from likewise.train.outcome import Outcome
+from likewise.train.overlap import Overlap
+from likewise.train.processes import Processes
+from likewise.train.report import TrainReport
+from likewise.train.tasks import Task
+from likewise.train.trainee import Trainee, new_trainee
+
+
+def train(
+    encoder: Encoder,
+    tasks: Sequence[Task],
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    overlaps: Sequence[Overlap] = (),
+    progress: Progress | None = None,
+    on_epoch: EpochDone | None = None,
+) -> TrainReport:
+    """Train an encoder, whose weights change, on tasks; the best epoch's weights stay in it.
+
+    With ``config.out`` the run leaves checkpoints there, from which ``resume`` goes on, and in the end the model.
+    """
+    processes = Processes.joined(encoder.device.type == "cpu")
+    folder = Path(config.out) if config.out else None
+    key = run_key(encoder, tasks, config)
+    name, origin = encoder.name, encoder.hash
+    if folder is not None:
+        prepare(folder, resume)
+    with torch.random.fork_rng(devices=[]):
+        trainee = new_trainee(encoder, tasks, config, processes, progress)
+        run = Run(trainee, tasks, processes, folder)
+        if folder is not None and resume and (folder / CHECKPOINT).exists():
+            run.go_on(key)
+        run.run(key, progress, on_epoch)
+        run.take_best()
+        dev = {task.name: evaluate(trainee, task, task.dev, progress) for task in tasks if task.dev}
+        test = {task.name: evaluate(trainee, task, task.test, progress) for task in tasks if task.test}
+    report = _report(run, (name, origin), tuple(overlaps), (dev, test))
+    if folder is not None and processes.first:
+        from likewise.train.saving import save_run
+
+        save_run(trainee, tasks, report, folder)
+        for left in (CHECKPOINT, BEST):
+            (folder / left).unlink(missing_ok=True)
+    processes.wait()
+    return report
+
+
+def prepare(folder: Path, resume: bool) -> None:
+    """See that a run may write into a folder: a new one, an empty one, or its own."""
+    if (folder / CHECKPOINT).exists():
+        if not resume:
+            raise UsageError(f"{folder} holds a run that was interrupted; add --resume, or choose another out")
+    elif (folder / "likewise.json").exists():
+        raise UsageError(f"{folder} holds a finished run; choose another out, or delete it first")
+    elif folder.is_dir() and any(each.suffix != ".draft" for each in folder.iterdir()):
+        if not resume:
+            raise UsageError(f"{folder} holds files that are not of this command; choose another out")
+    elif folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; choose another out")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str:
+    """A name for everything that a run's weights depend on."""
+    settings = {name: value for name, value in config.to_json().items() if name != "out"}
+    digest = hashlib.sha256(json.dumps([settings, encoder.hash, encoder.config_hash], sort_keys=True).encode())
+    for task in tasks:
+        for part in (task.train, task.dev):
+            digest.update(repr([(each.texts, each.target) for each in part]).encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
+def _report(
+    run: Run,
+    model: tuple[str, str],
+    overlaps: tuple[Overlap, ...],
+    outcomes: tuple[dict[str, Outcome], dict[str, Outcome]],
+) -> TrainReport:
+    course, trainee = run.course, run.trainee
+    return TrainReport(
+        config=run.config, model=model[0], model_sha256=model[1],
+        weights=sum(weight.numel() for weight in run.weights.values()),
+        examples={task.name: _counts(task) for task in run.tasks}, overlaps=overlaps,
+        truncated=_truncated(trainee), epochs=tuple(course.epochs), curve=tuple(course.curve),
+        best_epoch=course.best_epoch, steps=course.step, seconds=course.seconds, dev=outcomes[0], test=outcomes[1],
+    )  # fmt: skip
+
+
+def _counts(task: Task) -> dict[str, int]:
+    return {"train": len(task.train), "dev": len(task.dev), "test": len(task.test)}
+
+
+def _truncated(trainee: Trainee) -> int:
+    return next(iter(trainee.readers.values())).tokens.truncated
