@@ -259,9 +259,7 @@ def test_wrong_settings_are_refused(changes: dict[str, Any], said: str) -> None:
         TuneSettings(**changes)
 
 
-def test_dev_files_and_optuna_are_needed(
-    config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dev_files_and_optuna_are_needed(config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="tuning needs dev examples"):
         tune(workshop(), _with_task(config, dev=()), QUICK, tmp_path / "study")
     monkeypatch.setitem(sys.modules, "optuna", None)

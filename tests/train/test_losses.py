@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 import torch
@@ -143,7 +143,7 @@ def test_the_pace_grows_then_falls(schedule: str) -> None:
     config = config_of(f'warmup = 0.2\nschedule = "{schedule}"')
     shares = [pace(config, step, 50) for step in range(50)]  # type: ignore[arg-type]
     assert shares[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
-    assert all(later <= earlier for earlier, later in zip(shares[10:], shares[11:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(shares[10:]))
     assert max(shares) == 1.0 and min(shares) > 0
 
 

@@ -31,6 +31,10 @@ class Outcome:
     """Predictions of one task on one set of examples.
 
     ``scores`` is (n,) similarities from 0 to 5, (n,) probabilities of a paraphrase, or (n, C) of classes.
+
+    >>> said = Example(("A plane.", "A jet."), 1, "1", "mine"), Example(("A plane.", "A cake."), 0, "2", "mine")
+    >>> Outcome("paraphrase", "paraphrase", "accuracy", said, np.array([0.9, 0.6]), loss=0.5).metrics["accuracy"]
+    0.5
     """
 
     task: str
@@ -52,7 +56,8 @@ class Outcome:
             return self.scores
         if self.kind == "paraphrase":
             return (self.scores >= 0.5).astype(np.float64)
-        return self.scores.argmax(1).astype(np.float64)
+        classes: NDArray[np.float64] = self.scores.argmax(1).astype(np.float64)
+        return classes
 
     @property
     def confusion(self) -> NDArray[np.int64] | None:

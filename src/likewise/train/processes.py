@@ -69,7 +69,7 @@ class Processes:
             return mine
         most = -(-count // self.count)
         padded = torch.cat([mine, mine.new_zeros(most - len(mine), *mine.shape[1:])])
-        rows: Tensor = _Gather.apply(padded, self.rank, self.count)  # (count, most, D)
+        rows: Tensor = _Gather.apply(padded, self.rank, self.count)  # type: ignore[no-untyped-call]  # (count, most, D)
         return rows.transpose(0, 1).flatten(0, 1)[:count]
 
     def average(self, gradients: Iterable[Tensor]) -> None:

@@ -58,7 +58,8 @@ class Schedule:
         order = self.order(task, epoch)
         start = (step * self.accumulate + part) * self.batch
         chosen = order[start : start + self.batch]
-        # The last batch of an epoch may be short; of one example or, where batches are gathered, of none it is filled up.
+        # The last batch of an epoch may be short. One example is too few for batch norm, and none can be left where
+        # batches are gathered: such a batch is filled up.
         return chosen if len(chosen) > 1 else chosen + order[: self.batch - len(chosen)]
 
     def drawn(self, task: int, epochs: int) -> list[int]:

@@ -14,11 +14,18 @@ from likewise.train.sources import Example, Source, read_examples
 
 TOP = {"similarity": 5.0, "sentiment": 1.0, "paraphrase": 1.0}
 """What a target is divided by for its loss."""
+LEAST = 2
+"""Examples of a part: of fewer there is no agreement, nor a batch."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task with its examples."""
+    """A task with its examples.
+
+    >>> pair = Example(("A plane.", "A jet."), 4.2, id="1", file="mine")
+    >>> Task(TaskConfig("similarity", (Source("mine"),), pairs="joint"), (pair,)).texts(pair)
+    (('A plane.', 'A jet.'),)
+    """
 
     config: TaskConfig
     train: tuple[Example, ...]
@@ -40,7 +47,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of the files is used."""
+    """How much of the files is used.
+
+    >>> Limits(rows=200).allow_overlap
+    False
+    """
 
     rows: int | None = None
     """of each file, its first ones"""
@@ -58,7 +69,14 @@ EVERYTHING = Limits()
 def read_tasks(
     configs: Sequence[TaskConfig], data_dir: Path | None = None, limits: Limits = EVERYTHING
 ) -> tuple[list[Task], list[Overlap]]:
-    """All tasks of a run with their examples, train rows that dev or test files hold left out."""
+    """All tasks of a run with their examples, train rows that dev or test files hold left out.
+
+    >>> rows = "left,right,score\\nA plane.,A jet.,4.2\\nA plane.,A cake.,0.1\\nA dog.,A cat.,2.0\\n"
+    >>> _ = Path("mine.csv").write_text(rows)
+    >>> tasks, overlaps = read_tasks([TaskConfig("similarity", (Source("mine.csv"),))])
+    >>> len(tasks[0].train), overlaps
+    (3, [])
+    """
     read = _Files(data_dir)
     trained = dict(read(config, each) for config in configs for each in config.train)
     held_out = dict(read(config, each) for config in configs for each in (*config.dev, *config.test))
@@ -70,8 +88,9 @@ def read_tasks(
             _joined([held_out[read(config, each)[0]][: limits.rows] for each in part])
             for part in (config.dev, config.test)
         )
-        if len(train) < 2:
-            raise DataError(f"task {config.name}: {len(train)} examples to train on; give at least 2")
+        for part, examples in {"train": train, "dev": dev, "test": test}.items():
+            if len(examples) < LEAST and getattr(config, part):
+                raise DataError(f"task {config.name}, {part}: {len(examples)} examples; give at least {LEAST}")
         tasks.append(Task(config, train, dev, test))
     return tasks, overlaps
 

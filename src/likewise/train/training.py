@@ -36,6 +36,14 @@ def train(
     """Train an encoder, whose weights change, on tasks; the best epoch's weights stay in it.
 
     With ``config.out`` the run leaves checkpoints there, from which ``resume`` goes on, and in the end the model.
+
+    >>> from likewise.train import Example, Source, TaskConfig
+    >>> near = Example(("A plane.", "A jet."), 4.2, "1", "mine")
+    >>> far = Example(("A plane.", "A cake."), 0.1, "2", "mine")
+    >>> task = Task(TaskConfig("similarity", (Source("mine"),)), train=(near, far), dev=(near, far))
+    >>> report = train(Encoder.load("minilm"), [task], TrainConfig((task.config,), epochs=1))
+    >>> report.steps, report.formula
+    (1, 'similarity spearman')
     """
     processes = Processes.joined(encoder.device.type == "cpu")
     folder = Path(config.out) if config.out else None
