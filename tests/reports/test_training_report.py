@@ -60,6 +60,7 @@ class TestFiles:
     def test_results(self, folder: Path) -> None:
         found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         run = found.pop("run")
+        assert found.pop("changes") == []
         assert found == json.loads(json.dumps(finite(made_report(selection=40).to_json())))
         assert run["command"] == "likewise train" and "torch" in run["versions"]
         assert found["score"] == made_report().score and found["dev"]["similarity"]["n"] == 60

@@ -86,21 +86,25 @@ def _list(as_json: bool) -> None:
 
 def _run(workshop: Workshop, plan: Plan, as_json: bool) -> None:
     from likewise.reports.training import write_training
+    from likewise.studies.training_changes import training_changes
     from likewise.train.processes import Processes
 
     began = time.time()
     with progress_bar() as progress:
         report = workshop.train(plan.single, progress)
-    if not Processes.joined(cpu=True).first:
-        return
+        if not Processes.joined(cpu=True).first:
+            return
+        changes = training_changes(workshop, report, progress)
     for overlap in report.overlaps:
         notice(
             f"{overlap.train}: {overlap.dropped} rows left out, for {overlap.rows} of the {overlap.of} rows of"
             f" {overlap.held_out} are in it"
         )
-    written = write_training(report, run_facts(began), Path(plan.out))
-    notice(f"wrote {written}")
-    show_json(report.to_json()) if as_json else _show(report)
+    notice(f"wrote {write_training(report, run_facts(began), Path(plan.out), changes)}")
+    if as_json:
+        show_json(report.to_json() | {"changes": [change.to_json() for change in changes]})
+    else:
+        _show(report)
 
 
 def _show(report: TrainReport) -> None:

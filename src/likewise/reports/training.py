@@ -26,6 +26,7 @@ from likewise.reports.training_words import (
     shown,
     task_table,
 )
+from likewise.studies.training_changes import PairChange
 from likewise.train import TrainReport
 from likewise.train.outcome import Outcome
 
@@ -45,6 +46,8 @@ NOTES = {
     "paraphrase": "Pairs are paraphrases or other ones. A row is what they are: how many of them were called what, and"
     " which share of the row that is.",
     "similarity": "A point is a pair, on the scale from 0 to 5; the denser its colour, the more pairs lie there.",
+    "changes": "The held-out pairs whose cosine moved the most, and the word pairs that moved it: what each adds to the"
+    " cosine of the vectors before and after training. All word pairs and the bias sum to the cosine.",
 }
 ERRORS = {
     "sentiment": "1 - probability of the true class",
@@ -53,19 +56,22 @@ ERRORS = {
 }
 
 
-def write_training(report: TrainReport, facts: Mapping[str, Any], folder: Path) -> Path:
+def write_training(
+    report: TrainReport, facts: Mapping[str, Any], folder: Path, changes: Sequence[PairChange] = ()
+) -> Path:
     """Write all that a run shows into its folder: results.json, report.html, tables as csv, and figures.
 
     Figures and predictions of an earlier run that this one does not have are taken away; other files stay.
     """
     folder.mkdir(parents=True, exist_ok=True)
     run = {**facts, "versions": versions()}
-    write_document({**report.to_json(), "run": run}, folder / "results.json")
+    changed = [change.to_json() for change in changes]
+    write_document({**report.to_json(), "changes": changed, "run": run}, folder / "results.json")
     _clear(folder, OWN_TABLES)
     for name, found in _tables(report):
         write_csv(found, folder / f"{name}.csv")
     drawn = dict(_drawn(report, folder / "figures"))
-    (folder / "report.html").write_text(_page(report, facts, drawn), encoding="utf-8")
+    (folder / "report.html").write_text(_page(report, changes, facts, drawn), encoding="utf-8")
     return folder
 
 
@@ -90,7 +96,9 @@ def _drawn(report: TrainReport, folder: Path) -> Iterator[tuple[str, str]]:
 # The page
 
 
-def _page(report: TrainReport, facts: Mapping[str, Any], drawn: Mapping[str, str]) -> str:
+def _page(
+    report: TrainReport, changes: Sequence[PairChange], facts: Mapping[str, Any], drawn: Mapping[str, str]
+) -> str:
     told = [
         paragraph(str(facts.get("command", "")), note=True),
         section("How well it does", _scores(report)),
@@ -101,6 +109,7 @@ def _page(report: TrainReport, facts: Mapping[str, Any], drawn: Mapping[str, str
             if name in drawn
         ),
         *(section(f"Task: {task.name}", _task(report, task.name, drawn)) for task in report.config.tasks),
+        *([section("What changed", _changes(changes))] if changes else []),
     ]
     return page(f"Training of {report.model}", told)
 
@@ -146,6 +155,19 @@ def _task(report: TrainReport, task: str, drawn: Mapping[str, str]) -> Iterator[
     for what, places in zip(("Best", "Worst"), found[first].extremes(), strict=True):
         yield paragraph(f"{what} predictions on {first}, by {ERRORS[found[first].kind]}:")
         yield _small(_examples(found[first], places))
+
+
+def _changes(changes: Sequence[PairChange]) -> Iterator[str]:
+    yield paragraph(NOTES["changes"], note=True)
+    for change in changes:
+        left, right = (shortened(text, LETTERS) for text in change.example.texts)
+        cosines = (change.comparison.first.similarity, change.comparison.second.similarity)
+        yield paragraph(f"{left} | {right}: {cosines[0]:.3f} before, {cosines[1]:.3f} after")
+        rows = [
+            (row[0], row[1], *(Number(f"{each:+.3f}") for each in (row[2], row[3], row[3] - row[2])))
+            for row in change.strongest()
+        ]
+        yield _small((("left word", "right word", "before", "after", "change"), rows))
 
 
 def _side_by_side(figures: Iterable[str]) -> str:
