@@ -87,6 +87,8 @@ def _tensors(folder: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    if not (folder / OWN_WEIGHTS).exists():
+        return {}  # a cosine has no weights
     try:
         found = load_file(str(folder / OWN_WEIGHTS))
     except (OSError, SafetensorError) as error:
