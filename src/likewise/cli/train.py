@@ -62,11 +62,11 @@ def train(
     from likewise.train.rows import parse_plan
     from likewise.train.tasks import Limits
 
-    if processes > 1 and started_here():
-        raise typer.Exit(launched(processes, sys.argv[1:]))
     plan = parse_plan(text, config, out=out, model=model, seed=seed, epochs=epochs, samples=samples)
     if not plan.out:
         raise UsageError('no folder to write to; give --out, or out = "runs/..." in the config')
+    if processes > 1 and started_here():
+        raise typer.Exit(launched(processes, sys.argv[1:]))
     workshop = Workshop(run.load, data_dir, Limits(limit, allow_overlap), resume)
     if plan.table:
         _run_table(workshop, plan, keep_models, as_json)
@@ -96,11 +96,9 @@ def _run(workshop: Workshop, plan: Plan, as_json: bool) -> None:
             return
         changes = training_changes(workshop, report, progress)
     for overlap in report.overlaps:
-        notice(
-            f"{overlap.train}: {overlap.dropped} rows left out, for {overlap.rows} of the {overlap.of} rows of"
-            f" {overlap.held_out} are in it"
-        )
+        notice(overlap.words)
     notice(f"wrote {write_training(report, run_facts(began), Path(plan.out), changes)}")
+    workshop.finish(plan.single)
     if as_json:
         show_json(report.to_json() | {"changes": [change.to_json() for change in changes]})
     else:
@@ -108,13 +106,9 @@ def _run(workshop: Workshop, plan: Plan, as_json: bool) -> None:
 
 
 def _show(report: TrainReport) -> None:
-    rows: list[tuple[object, ...]] = [
-        (part, name, len(outcome.examples), measure, value)
-        for part, outcomes in (("dev", report.dev), ("test", report.test))
-        for name, outcome in outcomes.items()
-        for measure, value in outcome.metrics.items()
-    ]
-    show_table(("part", "task", "n", "measure", "value"), rows, f"{report.model}, epoch {report.best_epoch}")
+    from likewise.train.report import MEASURE_COLUMNS
+
+    show_table(MEASURE_COLUMNS, report.measures, f"{report.model}, epoch {report.best_epoch}")
     if report.score is not None and len(report.dev) > 1:
         typer.echo(f"dev score {report.score:.4f} = {report.formula}")
 
@@ -122,10 +116,13 @@ def _show(report: TrainReport) -> None:
 def _run_table(workshop: Workshop, plan: Plan, keep_models: bool, as_json: bool) -> None:
     from likewise.reports.training import write_table
     from likewise.studies.training import train_table
+    from likewise.train.processes import Processes
 
     began = time.time()
     with progress_bar() as progress:
         rows = train_table(workshop, plan.rows, Path(plan.out), keep_models, progress)
+    if not Processes.joined(cpu=True).first:
+        return
     notice(f"wrote {write_table(rows, run_facts(began), Path(plan.out))}")
     show_json({"rows": [_plain(row) for row in rows]}) if as_json else _show_rows(rows)
 

@@ -57,10 +57,7 @@ def tune(
     with progress_bar() as progress:
         report = search(workshop, wanted, settings, out, progress)
     for overlap in report.overlaps:
-        notice(
-            f"{overlap.train}: {overlap.dropped} rows left out, for {overlap.rows} of the {overlap.of} rows of"
-            f" {overlap.held_out} are in it"
-        )
+        notice(overlap.words)
     for name, (own, used) in report.moved.items():
         notice(f"{name} {own:g} of the config is outside of what is searched; the first trial has {used:g}")
     notice(f"wrote {write_tuning(report, run_facts(began), out)}")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from likewise.data import locate
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.progress import Progress
 from likewise.train import TrainConfig, TrainReport, train
-from likewise.train.loop import EpochDone
+from likewise.train.loop import CHECKPOINT, EpochDone
+from likewise.train.processes import Processes
 from likewise.train.rows import Row
 from likewise.train.tasks import EVERYTHING, Limits, read_tasks
+from likewise.train.training import remove_checkpoint
 
 RECORD = "row.json"
 """What a finished row of a table leaves."""
@@ -33,12 +37,16 @@ class Workshop:
     def train(
         self, config: TrainConfig, progress: Progress | None = None, on_epoch: EpochDone | None = None
     ) -> TrainReport:
-        """Read, check, load and train."""
+        """Read, check, load and train; the run counts as finished once ``finish`` says so."""
         tasks, overlaps = read_tasks(config.tasks, self.data_dir, self.limits)
-        encoder = self.load(config.model)
         return train(
-            encoder, tasks, config, resume=self.resume, overlaps=overlaps, progress=progress, on_epoch=on_epoch
-        )
+            self.load(config.model), tasks, config, resume=self.resume, keep_checkpoint=True, overlaps=overlaps,
+            progress=progress, on_epoch=on_epoch,
+        )  # fmt: skip
+
+    def finish(self, config: TrainConfig) -> None:
+        """Take away what a run would go on from, now that all of it is written."""
+        remove_checkpoint(Path(config.out))
 
 
 @dataclass(frozen=True)
@@ -55,37 +63,82 @@ def train_table(
     workshop: Workshop, rows: Sequence[Row], folder: Path, keep_models: bool = False, progress: Progress | None = None
 ) -> list[TableRow]:
     """Every row's run, one after the other; rows that are finished are read back, an interrupted one goes on."""
-    done = []
+    done, files = [], _Files(workshop)
+    processes = Processes.joined(cpu=True)
     for place, row in enumerate(rows, start=1):
-        note = f"row {place}/{len(rows)}, {row.name}"
         record = folder / row.slug / RECORD
+        facts = {"config": _settings(row.config), **files.facts(row.config)}
         if not record.exists():
-            _train_row(workshop, row, record, keep_models, _named(progress, note))
-        done.append(TableRow(row.name, row.config.seed, row.published, _record(record, row)))
+            config = replace(row.config, out=str(record.parent))
+            noted = _named(progress, f"row {place}/{len(rows)}, {row.name}")
+            report = replace(workshop, resume=True).train(config, noted)
+            if processes.first:
+                _write(record, {"facts": facts, "report": report.to_json()})
+        if processes.first and (record.parent / CHECKPOINT).exists():
+            _tidy(record, keep_models)
+        processes.wait()
+        done.append(TableRow(row.name, row.config.seed, row.published, _record(record, row, facts)))
     return done
 
 
-def _train_row(workshop: Workshop, row: Row, record: Path, keep: bool, progress: Progress | None) -> None:
-    config = replace(row.config, out=str(record.parent))
-    report = replace(workshop, resume=True).train(config, progress)
-    if not keep:
-        shutil.rmtree(record.parent)
-        record.parent.mkdir()
+class _Files:
+    """What rows depend on beside their settings: how much of which files, and which weights."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+        self._sums: dict[str, str] = {}
+
+    def facts(self, config: TrainConfig) -> dict[str, Any]:
+        """The limits, and a checksum of each file and of the model."""
+        sources = [source.file for task in config.tasks for source in (*task.train, *task.dev, *task.test)]
+        return {
+            "limits": asdict(self._workshop.limits),
+            "files": {name: self._sum(name, self._file) for name in sorted(set(sources))},
+            "model": self._sum(config.model, lambda name: self._workshop.load(name).hash),
+        }
+
+    def _sum(self, name: str, compute: Callable[[str], str]) -> str:
+        if name not in self._sums:
+            self._sums[name] = compute(name)
+        return self._sums[name]
+
+    def _file(self, name: str) -> str:
+        with locate(name, self._workshop.data_dir).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _settings(config: TrainConfig) -> Any:
+    """A row's settings as JSON gives them back."""
+    return json.loads(json.dumps(replace(config, out="").to_json()))
+
+
+def _write(record: Path, found: Mapping[str, Any]) -> None:
     draft = record.with_suffix(".draft")
-    draft.write_text(json.dumps(report.to_json()), encoding="utf-8")
+    draft.write_text(json.dumps(found), encoding="utf-8")
     draft.replace(record)
 
 
-def _record(path: Path, row: Row) -> dict[str, Any]:
+def _tidy(record: Path, keep_models: bool) -> None:
+    """Leave the record of a finished row, and its model if that is wanted; the checkpoint goes last."""
+    for left in [] if keep_models else list(record.parent.iterdir()):
+        if left.is_dir():
+            shutil.rmtree(left)
+        elif left.name not in (RECORD, CHECKPOINT):
+            left.unlink()
+    remove_checkpoint(record.parent)
+
+
+def _record(path: Path, row: Row, facts: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        settings = {name: value for name, value in found["config"].items() if name != "out"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        known, report = found["facts"], dict(found["report"])
+        changed = [name for name in facts if known[name] != facts[name]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} cannot be read; delete it, and the row is trained again") from error
-    wanted = {name: value for name, value in row.config.to_json().items() if name != "out"}
-    if settings != json.loads(json.dumps(wanted)):
-        raise UsageError(f"{path} is of other settings than row {row.name!r} has; choose another out, or delete it")
-    return found
+    if changed:
+        what = ", ".join(changed).replace("config", "settings")
+        raise UsageError(f"{path} is of other {what} than row {row.name!r} has; choose another out, or delete it")
+    return report
 
 
 def _named(progress: Progress | None, name: str) -> Progress | None:

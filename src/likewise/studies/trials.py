@@ -11,6 +11,7 @@ from likewise.errors import TrainingError
 from likewise.studies.tune_settings import TuneSettings
 from likewise.train import TrainConfig
 from likewise.train.overlap import Overlap
+from likewise.train.report import mean_of
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -80,8 +81,7 @@ class TuneReport:
     @property
     def measure(self) -> str:
         """What the dev score is."""
-        parts = [f"{task.name} {task.metric}" for task in self.config.tasks if task.dev]
-        return parts[0] if len(parts) == 1 else f"({' + '.join(parts)}) / {len(parts)}"
+        return mean_of([(task.name, task.metric) for task in self.config.tasks if task.dev])
 
     def best_config(self) -> TrainConfig:
         """The config with the best trial's values."""

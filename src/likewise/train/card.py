@@ -6,7 +6,7 @@ import json
 
 from likewise.encoder import Encoder
 from likewise.encoder.learned_pooling import LEARNED
-from likewise.train.report import TrainReport
+from likewise.train.report import MEASURE_COLUMNS, TrainReport
 
 
 def model_card(report: TrainReport, encoder: Encoder) -> str:
@@ -32,26 +32,17 @@ def _data(report: TrainReport) -> str:
     for task in report.config.tasks:
         files = [", ".join(source.file for source in part) or "none" for part in (task.train, task.dev, task.test)]
         rows.append(f"| {task.name} | {files[0]} | {report.examples[task.name]['train']} | {files[1]} | {files[2]} |")
-    for overlap in report.overlaps:
-        rows.append(
-            f"\n{overlap.rows} of the {overlap.of} rows of {overlap.held_out} are in {overlap.train};"
-            f" {overlap.dropped} train rows were dropped for it."
-        )
+    rows += [f"\n{overlap.words}." for overlap in report.overlaps]
     return "\n".join(rows) + "\n"
 
 
 def _scores(report: TrainReport) -> str:
     rows = [
         f"## Scores (epoch {report.best_epoch}, the best on dev)\n",
-        "| part | task | n | measure | value |",
+        f"| {' | '.join(MEASURE_COLUMNS)} |",
         "|---|---|---|---|---|",
+        *(f"| {part} | {task} | {n} | {measure} | {value:.4f} |" for part, task, n, measure, value in report.measures),
     ]
-    for part, outcomes in (("dev", report.dev), ("test", report.test)):
-        for name, outcome in outcomes.items():
-            rows += [
-                f"| {part} | {name} | {len(outcome.examples)} | {measure} | {value:.4f} |"
-                for measure, value in outcome.metrics.items()
-            ]
     if report.score is not None and len(report.dev) > 1:
         rows.append(f"\nScore on dev: {report.score:.4f} = {report.formula}.")
     return "\n".join(rows) + "\n"

@@ -15,15 +15,18 @@ def chunks(lengths: Sequence[int], cost: int = CHUNK_COST) -> list[list[int]]:
     [[0, 2], [3, 1]]
     """
     order = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
-    best, begins = [0], [0]  # of the first n texts in order: the least cost, and where its last batch begins
-    for end in range(1, len(order) + 1):
-        longest = lengths[order[end - 1]]
-        found = min((best[start] + cost + (end - start) * longest, start) for start in range(end))
+    # Cuts are made only between different lengths: one within a length costs a batch and saves nothing.
+    sizes = [lengths[place] for place in order]
+    cuts = [place for place in range(len(order)) if place == 0 or sizes[place] > sizes[place - 1]] + [len(order)]
+    best, begins = [0], [0]  # up to each cut: the least cost, and the cut at which its last batch begins
+    for number, end in enumerate(cuts[1:], start=1):
+        tries = ((best[early] + cost + (end - cuts[early]) * sizes[end - 1], early) for early in range(number))
+        found = min(tries)
         best.append(found[0])
         begins.append(found[1])
     made: list[list[int]] = []
-    end = len(order)
-    while end:
-        made.append(order[begins[end] : end])
-        end = begins[end]
+    number = len(cuts) - 1
+    while number:
+        made.append(order[cuts[begins[number]] : cuts[number]])
+        number = begins[number]
     return made[::-1]

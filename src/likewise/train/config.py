@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -14,7 +15,7 @@ from likewise.train.sources import Kind, Source
 KINDS = ("similarity", "sentiment", "paraphrase")
 AGGREGATIONS = ("cls", "mean", "max", "bilstm", "qkv")
 PAIRS = ("towers", "joint")
-LOSSES = {"similarity": ("mse", "cosent"), "sentiment": ("cross-entropy",), "paraphrase": ("bce",)}
+LOSS_NAMES = {"similarity": ("mse", "cosent"), "sentiment": ("cross-entropy",), "paraphrase": ("bce",)}
 HEADS = {
     "similarity": ("cosine", "linear", "feed-forward"),
     "sentiment": ("linear", "feed-forward"),
@@ -25,6 +26,9 @@ FEATURES = ("difference", "absolute", "product", "cosine", "jaccard")
 SCHEDULES = ("linear", "cosine", "constant")
 FROZEN = ("none", "lower", "upper", "last", "all")
 LARGEST_SEED = 2**32 - 1
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+TAKEN = ("shared", "step", "score")
+"""Names that stand for something else where tasks are named."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +73,13 @@ class TaskConfig:
         usual = {
             "name": self.kind,
             "head": next(head for head in HEADS[self.kind] if not (joint and head == "cosine")),
-            "loss": LOSSES[self.kind][0],
+            "loss": LOSS_NAMES[self.kind][0],
             "metric": METRICS[self.kind][0],
         }
         for name, value in usual.items():
             object.__setattr__(self, name, getattr(self, name) or value)
         _choice(f"head of {self.kind}", self.head, HEADS[self.kind])
-        _choice(f"loss of {self.kind}", self.loss, LOSSES[self.kind])
+        _choice(f"loss of {self.kind}", self.loss, LOSS_NAMES[self.kind])
         _choice(f"metric of {self.kind}", self.metric, METRICS[self.kind])
         for feature in self.features:
             _choice("feature", feature, FEATURES)
@@ -85,6 +89,8 @@ class TaskConfig:
             raise UsageError(f"features takes different names of {', '.join(FEATURES)}, got {list(self.features)}")
         if not 0 < self.weight < float("inf"):
             raise UsageError(f"weight is a number above 0, got {self.weight}")
+        if not re.fullmatch(NAME, self.name) or self.name in TAKEN:
+            raise UsageError(f"a task's name is made of letters, digits, - and _, and not {TAKEN}; got {self.name!r}")
         if not self.train:
             raise UsageError(f'task {self.name}: no train file; give train = "..."')
 
@@ -201,11 +207,19 @@ def parse_config(text: str, where: str = "config") -> TrainConfig:
     >>> parse_config('[[task]]\\nkind = "similarity"\\ntrain = "stsb/train"').tasks[0].kind
     'similarity'
     """
+    return config_from(toml_table(text, where), where)
+
+
+def toml_table(text: str, where: str) -> dict[str, Any]:
+    """The table that a TOML text holds.
+
+    >>> toml_table("epochs = 2", "config")
+    {'epochs': 2}
+    """
     try:
-        table = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where} is no TOML: {error}; mend that line") from error
-    return config_from(table, where)
 
 
 def config_from(table: Mapping[str, Any], where: str = "config") -> TrainConfig:

@@ -30,7 +30,7 @@ def evaluate(trainee: Trainee, task: Task, examples: Sequence[Example], progress
         for start in range(0, len(examples), ROWS):
             rows = texts[start : start + ROWS]
             sides = [vectors[[known[each[side]] for each in rows]] for side in range(len(rows[0]))]
-            said.append(trainee.judged(task, examples[start : start + ROWS], sides))
+            said.append(trainee.output_of(task, examples[start : start + ROWS], sides))
     output = torch.cat(said)
     config = task.config
     loss = _loss(trainee, task, examples, output)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from itertools import islice
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -57,6 +59,7 @@ class FrozenStates:
         rows = max(1, int(self._starts[-1]))
         # The map keeps the file, which has no name, for as long as it lives.
         with tempfile.TemporaryFile(prefix="likewise-frozen-") as file:
+            _reserve(file, rows * width * np.dtype(dtype).itemsize)
             self._states: NDArray[Any] = np.memmap(file, dtype=dtype, mode="w+", shape=(rows, width))
 
     @classmethod
@@ -64,7 +67,9 @@ class FrozenStates:
         """Run all texts of a table up to a layer, in batches that do not depend on when they are needed."""
         lengths = [len(ids) for ids in tokens.ids]
         dtype = torch.empty(0, dtype=encoder.anatomy.dtype).numpy().dtype
-        kept = cls(encoder.anatomy.hidden_size, dtype, lengths)
+        with torch.inference_mode():
+            width = _states_at(encoder, tokens.batch([0], encoder.device), layer).shape[-1]
+        kept = cls(width, dtype, lengths)
         ticker = Ticker(progress, len(lengths), "texts through the frozen layers")
         for places in exact_length_batches(lengths):
             with torch.inference_mode():
@@ -86,6 +91,21 @@ class FrozenStates:
         return torch.from_numpy(states).to(device)
 
 
+def _reserve(file: IO[bytes], size: int) -> None:
+    """Take the disk space now: a mapped file that cannot grow would kill the process without a word."""
+    try:
+        os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        raise UsageError(
+            f"the output of the frozen layers takes {size / 1e9:.1f} GB, which {tempfile.gettempdir()} does not have;"
+            " set TMPDIR to a larger place, or train on fewer rows"
+        ) from error
+    except AttributeError:
+        pass  # not every system has the call
+
+
 def _states_at(encoder: Encoder, batch: Batch, layer: int) -> Tensor:
-    steps = forward.layers(encoder.anatomy, forward.embed(encoder.anatomy, batch), batch.mask)
-    return next(step.states for number, step in enumerate(steps) if number == layer)
+    """What a reader that starts at this layer starts from; at 0 that is before a projection to the layers' width."""
+    embedded = forward.embed(encoder.anatomy, batch)
+    steps = forward.layers(encoder.anatomy, embedded, batch.mask)
+    return embedded if layer == 0 else next(islice((step.states for step in steps), layer, None))

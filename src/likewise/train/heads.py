@@ -6,7 +6,8 @@ number per pair: a logit for paraphrase, a similarity from 0 to 1 for similarity
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -73,6 +74,19 @@ class FeedForward(nn.Module):
             skipped = x
         out: Tensor = self.out(x)
         return out
+
+
+@contextmanager
+def still_norms(heads: nn.Module) -> Iterator[None]:
+    """While this lasts, batch norms do not take what they see into their running averages."""
+    norms = [module for module in heads.modules() if isinstance(module, nn.BatchNorm1d)]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
 
 
 class CosineMap(nn.Module):

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from likewise.errors import Cancelled, TrainingError
+from likewise.errors import Cancelled, TrainingError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.train.checkpoint import (
     Checkpoint,
@@ -27,11 +27,13 @@ from likewise.train.checkpoint import (
     weights_state,
 )
 from likewise.train.evaluation import evaluate
+from likewise.train.heads import still_norms
 from likewise.train.losses import LOSSES
-from likewise.train.optimizer import gradients, named_weights, new_optimizer, pace, set_pace
+from likewise.train.optimizer import common_weights, gradients, named_weights, new_optimizer, pace, set_pace
 from likewise.train.outcome import Outcome
 from likewise.train.pcgrad import surgery
 from likewise.train.processes import Processes
+from likewise.train.reader import Chunk
 from likewise.train.sampling import fixed_sample
 from likewise.train.smart import smoothness
 from likewise.train.sources import Example
@@ -75,6 +77,9 @@ class Run:
         self.trainee, self.tasks, self.processes, self.folder = trainee, list(tasks), processes, folder
         self.config = trainee.config
         self.weights = named_weights(trainee)
+        if not self.weights:
+            raise UsageError("nothing learns: all layers are frozen, and a cosine has no weights; freeze fewer layers")
+        self.common = common_weights(trainee, self.weights) if self.config.pcgrad else []
         self.optimizer = new_optimizer(trainee, self.weights)
         self.course = Course()
         self.kept: Checkpoint | None = None
@@ -92,12 +97,14 @@ class Run:
         ticker.done = self.course.step
         began, before = time.monotonic(), self.course.seconds
         try:
-            while self.course.step < self.steps and not self._stale():
-                self._step()
-                self.course.seconds = before + time.monotonic() - began
-                if self.course.step % self.in_epoch == 0:
+            while True:
+                if self._unjudged():
                     self._end_epoch(progress, on_epoch)
                     self._save(key)
+                if self.course.step == self.steps or self._stale():
+                    break
+                self._step()
+                self.course.seconds = before + time.monotonic() - began
                 ticker.add(1, self._note())
                 if time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
                     self._save(key)
@@ -105,6 +112,10 @@ class Run:
             self._save(key)
             raise
         ticker.close()
+
+    def _unjudged(self) -> bool:
+        """Whether an epoch has ended and was not measured yet; a run may have been stopped in between."""
+        return len(self.course.epochs) < self.course.step // self.in_epoch
 
     def _note(self) -> str:
         epoch = min(self.course.step // self.in_epoch + 1, self.config.epochs)
@@ -120,12 +131,14 @@ class Run:
             loss = sum(self._backward(number, task, part) for part in range(config.accumulate))
             course.sums[task.name] = course.sums.get(task.name, 0.0) + loss
             course.recent[task.name] = course.recent.get(task.name, 0.0) + loss
-            if config.pcgrad:
+            if self.common:
                 parts.append(self._taken())
-        if config.pcgrad:
+        if self.common:
             self._put_back(parts)
         self.processes.average(gradients(self.weights))
-        torch.nn.utils.clip_grad_norm_(list(self.weights.values()), config.clip)
+        norm = float(torch.nn.utils.clip_grad_norm_(list(self.weights.values()), config.clip))
+        if not np.isfinite(norm):
+            raise TrainingError(self._broken("the gradient", self.tasks, norm))
         set_pace(self.optimizer, pace(config, course.step, self.steps))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -137,17 +150,21 @@ class Run:
         config, step = self.config, self.course.step
         examples = self._examples(number, task, part)
         key = (config.seed, step, part, number)
-        torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1)))
-        begun = self.trainee.begun(task, examples, [(*key, place) for place in range(len(examples))])
-        said = self.trainee.output(task, examples, begun)
+
+        def output(chunks: Sequence[Chunk]) -> Tensor:
+            # Seeded for each pass: SMART's passes drop the same units in the heads, too.
+            torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+            return self.trainee.output(task, examples, chunks)
+
+        embedded = self.trainee.embedded(task, examples, [(*key, place) for place in range(len(examples))])
+        said = output(embedded)
         loss = LOSSES[task.config.loss](said, self.trainee.targets(task, examples, said))
         value = float(loss.detach())
-        if not np.isfinite(value):
-            raise TrainingError(self._broken(task, examples, value))
         if config.smart:
-            loss = loss + config.smart * smoothness(
-                task.config.kind, lambda chunks: self.trainee.output(task, examples, chunks), begun, said, (*key, 2)
-            )
+            with still_norms(self.trainee.heads):
+                loss = loss + config.smart * smoothness(task.config.kind, output, embedded, said, (*key, 2))
+        if not np.isfinite(float(loss.detach())):
+            raise TrainingError(self._broken(f"the loss of {task.name}", [task], float(loss.detach())))
         (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
         return value / config.accumulate
 
@@ -155,24 +172,27 @@ class Run:
         epoch, step = divmod(self.course.step, self.in_epoch)
         return [task.train[place] for place in self.schedule.batch_of(number, epoch, step, part)]
 
-    def _broken(self, task: Task, examples: Sequence[Example], value: float) -> str:
+    def _broken(self, what: str, tasks: Sequence[Task], value: float) -> str:
+        """One line that names the rows of the step."""
+        parts = range(self.config.accumulate)
+        numbers = [number for number, task in enumerate(self.tasks) if task in tasks]
+        examples = [
+            each for number in numbers for part in parts for each in self._examples(number, self.tasks[number], part)
+        ]
         rows = ", ".join(f"{each.file} {each.id}" for each in examples[:SHOWN_ROWS])
         more = "" if len(examples) <= SHOWN_ROWS else f" and {len(examples) - SHOWN_ROWS} more"
         epoch = self.course.step // self.in_epoch + 1
         return (
-            f"the loss of {task.name} is {value} at step {self.course.step + 1} (epoch {epoch}), in the batch of rows"
-            f" {rows}{more}; lower learning_rate or head_learning_rate, or look at these rows"
+            f"{what} is {value} at step {self.course.step + 1} (epoch {epoch}), in the batch of rows {rows}{more};"
+            " lower learning_rate or head_learning_rate, or look at these rows"
         )
 
     # Gradients of tasks that pull against each other
 
-    def _encoder_weights(self) -> list[nn.Parameter]:
-        return [weight for name, weight in self.weights.items() if name.startswith("encoder.")]
-
     def _taken(self) -> list[Tensor]:
-        """The encoder's gradients of one task, taken away from it."""
+        """One task's gradients of the weights that several tasks have in common, taken away from them."""
         taken = []
-        for weight in self._encoder_weights():
+        for weight in self.common:
             taken.append(torch.zeros_like(weight) if weight.grad is None else weight.grad)
             weight.grad = None
         self.processes.average(taken)
@@ -182,7 +202,7 @@ class Run:
         rng = random.Random(self.config.seed * 1_000_003 + self.course.step)
         flat = surgery([torch.cat([each.flatten() for each in part]) for part in parts], rng)
         start = 0
-        for weight in self._encoder_weights():
+        for weight in self.common:
             weight.grad = flat[start : start + weight.numel()].view_as(weight)
             start += weight.numel()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from likewise.encoder import Encoder
 from likewise.train.config import TrainConfig
-from likewise.train.trainee import Trainee
+from likewise.train.trainee import Trainee, head_name
 
 
 def layer_weights(encoder: Encoder) -> list[list[nn.Parameter]]:
@@ -59,6 +60,16 @@ def named_weights(trainee: Trainee) -> dict[str, nn.Parameter]:
         if learned is not None and learned.kind == reader.encoder.reading.pooling:
             named |= {f"{learned.kind}.{name}": weight for name, weight in learned.named_parameters()}
     return named
+
+
+def common_weights(trainee: Trainee, weights: dict[str, nn.Parameter]) -> list[nn.Parameter]:
+    """The weights that more than one task learns: the encoder, a shared head, an aggregation of several tasks."""
+    tasks = trainee.config.tasks
+    users = Counter(f"heads.{head_name(trainee.config, task)}." for task in tasks)
+    users += Counter(f"{trainee.encoder(task).reading.pooling}." for task in tasks)
+    users["encoder."] = len(tasks)
+    shared = tuple(prefix for prefix, count in users.items() if count > 1)
+    return [weight for name, weight in weights.items() if name.startswith(shared)]
 
 
 def new_optimizer(trainee: Trainee, weights: dict[str, nn.Parameter]) -> torch.optim.AdamW:

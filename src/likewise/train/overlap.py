@@ -52,6 +52,12 @@ class Overlap:
         """The part of the dev or test file that is in the train file."""
         return self.rows / self.of
 
+    @property
+    def words(self) -> str:
+        """What was found, and what was done about it."""
+        done = f"{self.dropped} rows left out" if self.dropped else "nothing left out"
+        return f"{self.train}: {done}, for {self.rows} of the {self.of} rows of {self.held_out} are in it"
+
     def to_json(self) -> dict[str, Any]:
         """All fields, and the share."""
         return asdict(self) | {"examples": list(self.examples), "share": self.share}
@@ -94,7 +100,7 @@ def without_overlap(
     found = _overlaps(keys, held_keys, held_out)
     if allow:
         return {file: list(rows) for file, rows in train.items()}, [replace(one, dropped=0) for one in found]
-    refused = [one for one in found if one.share > MAX_SHARE]
+    refused = [one for one in (*found, *_joined(keys, held_keys, held_out, found)) if one.share > MAX_SHARE]
     if refused:
         raise DataError(_refusal(refused))
     held = {key for rows in held_keys.values() for key in rows}
@@ -131,6 +137,21 @@ def _overlaps(train: Mapping[str, list[Key]], held_out: Mapping[str, list[Key]],
                 examples = _examples(rows[other][place] for place in common)
                 found.append(Overlap(file, other, len(common), len(other_keys), dropped, examples))
     return found
+
+
+def _joined(
+    train: Mapping[str, list[Key]], held_out: Mapping[str, list[Key]], rows: Files, found: Sequence[Overlap]
+) -> list[Overlap]:
+    """What several train files together have in common with one dev or test file."""
+    files: dict[str, list[str]] = {}
+    for one in found:
+        files.setdefault(one.held_out, []).append(one.train)
+    made = []
+    for other, several in files.items():
+        if len(several) > 1:
+            every = {" and ".join(several): [key for file in several for key in train[file]]}
+            made += _overlaps(every, {other: held_out[other]}, rows)
+    return made
 
 
 def _examples(rows: Iterable[Example]) -> tuple[str, ...]:

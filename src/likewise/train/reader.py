@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -58,16 +58,15 @@ class Reader:
         self.encoder, self.tokens, self.processes = encoder, tokens, processes
         self.frozen, self.start = frozen, start
 
-    def begun(self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None) -> list[Chunk]:
+    def embedded(self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None) -> list[Chunk]:
         """This process's share of texts, each with a key for its dropout (None: none), at the layer they start from."""
         numbers = self.tokens.places(texts)
-        mine = self.processes.share(len(texts))
+        # A process without a text of its own reads one for nothing, since all must go the same way back.
+        mine = self.processes.share(len(texts)) or [0]
         lengths = [len(self.tokens.ids[numbers[place]]) for place in mine]
-        return [
-            self._begun([mine[index] for index in chunk], numbers, keys) for chunk in (chunks(lengths) if mine else [])
-        ]
+        return [self._embedded([mine[index] for index in chunk], numbers, keys) for chunk in chunks(lengths)]
 
-    def _begun(self, places: Sequence[int], numbers: Sequence[int], keys: Sequence[Key] | None) -> Chunk:
+    def _embedded(self, places: Sequence[int], numbers: Sequence[int], keys: Sequence[Key] | None) -> Chunk:
         chosen = [numbers[place] for place in places]
         lengths = tuple(len(self.tokens.ids[number]) for number in chosen)
         own = None if keys is None else tuple(keys[place] for place in places)
@@ -79,17 +78,12 @@ class Reader:
             states = self.frozen.padded(chosen, max(lengths), self.encoder.device)
         return Chunk(tuple(places), batch, states, layer_dropout(own, lengths), lengths, own)
 
-    def finished(self, begun: Sequence[Chunk], count: int) -> Tensor:
+    def pooled(self, embedded: Sequence[Chunk], count: int) -> Tensor:
         """Chunks at the layer they start from -> the vectors (count, P) of all texts of all processes, in order."""
-        rows = [self._vectors(chunk) for chunk in begun]
-        order = [place for chunk in begun for place in chunk.places]
-        if not rows:
-            return self.processes.gathered(self._nothing(), count)
+        rows = [self._vectors(chunk) for chunk in embedded]
+        order = [place for chunk in embedded for place in chunk.places]
         back = torch.tensor(sorted(range(len(order)), key=order.__getitem__), device=self.encoder.device)
         return self.processes.gathered(torch.cat(rows)[back], count)
-
-    def _nothing(self) -> Tensor:
-        return torch.zeros(0, self.encoder.dimension, dtype=self.encoder.anatomy.dtype, device=self.encoder.device)
 
     def _vectors(self, chunk: Chunk) -> Tensor:
         batch, encoder = chunk.batch, self.encoder
@@ -98,23 +92,16 @@ class Reader:
         counted = encoder.counted_tokens(batch.ids, encoder.recipe.prompt_for(None))
         return encoder.finish(encoder.pool(states, counted if batch.mask is None else counted * batch.mask))
 
-    def read(self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None = None) -> Tensor:
-        """Vectors (n, P) of a step's texts."""
-        return self.finished(self.begun(texts, keys), len(texts))
-
     def vectors(self, texts: Sequence[TextOrPair], progress: Progress | None = None) -> Tensor:
         """Vectors (n, P) of any number of texts, without gradients and without dropout."""
-        numbers = self.tokens.places(texts)
-        mine = self.processes.share(len(texts))
-        rows = self._nothing().new_zeros(len(mine), self.encoder.dimension)
+        places = self.tokens.places(texts)
+        mine = [places[place] for place in self.processes.share(len(texts))]
+        rows = torch.zeros(len(mine), self.encoder.dimension, dtype=self.encoder.anatomy.dtype)
+        rows = rows.to(self.encoder.device)
         ticker = Ticker(progress, len(mine), "texts")
         with torch.no_grad():
-            for places in self._batches([numbers[place] for place in mine]):
-                chunk = self._begun(places, [numbers[place] for place in mine], None)
-                rows[list(places)] = self._vectors(chunk)
-                ticker.add(len(places))
+            for batch in exact_length_batches([len(self.tokens.ids[number]) for number in mine]):
+                rows[batch] = self._vectors(self._embedded(batch, mine, None))
+                ticker.add(len(batch))
             ticker.close()
             return self.processes.gathered(rows, len(texts))
-
-    def _batches(self, numbers: Sequence[int]) -> Iterator[list[int]]:
-        return exact_length_batches([len(self.tokens.ids[number]) for number in numbers])

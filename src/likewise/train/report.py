@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ from likewise.drawing.html import table
 from likewise.train.config import TrainConfig
 from likewise.train.outcome import Outcome
 from likewise.train.overlap import Overlap
+
+MEASURE_COLUMNS = ("part", "task", "n", "measure", "value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +51,17 @@ class TrainReport:
     @property
     def formula(self) -> str:
         """What the score is the mean of."""
-        parts = [f"{outcome.task} {outcome.metric}" for outcome in self.dev.values()]
-        return parts[0] if len(parts) == 1 else f"({' + '.join(parts)}) / {len(parts)}"
+        return mean_of([(outcome.task, outcome.metric) for outcome in self.dev.values()])
+
+    @property
+    def measures(self) -> list[tuple[str, str, int, str, float]]:
+        """Every measure of every task: part, task, number of examples, measure and value."""
+        return [
+            (part, name, len(outcome.examples), measure, value)
+            for part, outcomes in (("dev", self.dev), ("test", self.test))
+            for name, outcome in outcomes.items()
+            for measure, value in outcome.metrics.items()
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the single predictions."""
@@ -65,10 +77,14 @@ class TrainReport:
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
-        rows = [
-            (part, name, len(outcome.examples), measure, value)
-            for part, outcomes in (("dev", self.dev), ("test", self.test))
-            for name, outcome in outcomes.items()
-            for measure, value in outcome.metrics.items()
-        ]
-        return table(("part", "task", "n", "measure", "value"), rows)
+        return table(MEASURE_COLUMNS, self.measures)
+
+
+def mean_of(measures: Sequence[tuple[str, str]]) -> str:
+    """The formula of the mean of tasks' measures.
+
+    >>> mean_of([("sentiment", "accuracy"), ("similarity", "pearson")])
+    '(sentiment accuracy + similarity pearson) / 2'
+    """
+    parts = [" ".join(each) for each in measures]
+    return parts[0] if len(parts) == 1 else f"({' + '.join(parts)}) / {len(parts)}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
 from likewise.errors import UsageError
-from likewise.train.config import TrainConfig, config_from
+from likewise.train.config import TrainConfig, config_from, toml_table
 
 OWN = ("name", "published", "every_task", "task")
 
@@ -56,15 +55,14 @@ def parse_plan(text: str, where: str = "config", **changes: Any) -> Plan:
     >>> plan.table, plan.rows[0].config.epochs
     (True, 2)
     """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where} is no TOML: {error}; mend that line") from error
+    table = toml_table(text, where)
     rows, seeds = table.pop("row", []), table.pop("seeds", None)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UsageError(f"{where}: write rows as [[row]] tables, with two brackets")
     given = {name: value for name, value in changes.items() if value is not None}
     base = {**table, **given}
+    if seeds is not None and not rows:
+        raise UsageError(f"{where}: seeds needs [[row]] tables; one run takes seed = 1")
     if not rows:
         return Plan((Row("", config_from(base, where)),), False, str(base.get("out", "")))
     numbers = [given["seed"]] if "seed" in given else _seeds(seeds, table, where)
@@ -87,17 +85,33 @@ def _row(base: Mapping[str, Any], row: Mapping[str, Any], given: Mapping[str, An
     name = row.get("name")
     if not isinstance(name, str) or not name.strip():
         raise UsageError(f"{where}: a [[row]] needs a name")
+    if "seed" in row:
+        raise UsageError(f"{where}, row {name}: a row has no seed of its own; give seeds = [1, 2, 3] above the rows")
     changed = deepcopy(dict(base))
     changed |= {key: value for key, value in row.items() if key not in OWN} | dict(given)
-    known = {task.get("name", task.get("kind")): task for task in changed.get("task", [])}
-    for key, changes in {**dict.fromkeys(known, row.get("every_task", {}))}.items():
-        known[key].update(changes)
-    for key, changes in row.get("task", {}).items():
-        if key not in known:
-            raise UsageError(f"{where}, row {name}: no task {key!r}; choose from {', '.join(map(str, known))}")
-        known[key].update(changes)
+    _change_tasks(changed, row, f"{where}, row {name}")
     config = config_from(changed, f"{where}, row {name}")
     published = row.get("published", [])
-    if not all(isinstance(each, (int, float)) for each in published):
-        raise UsageError(f"{where}, row {name}: published takes numbers, got {published!r}")
+    if not isinstance(published, list) or not all(type(each) in (int, float) for each in published):
+        raise UsageError(f"{where}, row {name}: published takes numbers as [0.5, 0.7], got {published!r}")
     return Row(name, replace(config, out=""), tuple(float(each) for each in published))
+
+
+def _change_tasks(config: Mapping[str, Any], row: Mapping[str, Any], where: str) -> None:
+    tasks = config.get("task", [])
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise UsageError(f"{where}: write tasks as [[task]] tables, with two brackets")
+    known = {task.get("name", task.get("kind")): task for task in tasks}
+    single = row.get("task", {})
+    changes = {"every_task": row.get("every_task", {}), "task": single}
+    if isinstance(single, dict):
+        changes |= {f"task.{key}": table for key, table in single.items()}
+    for key, table in changes.items():
+        if not isinstance(table, dict):
+            raise UsageError(f"{where}: {key} takes a table as {{ head = 'linear' }}, got {table!r}")
+    for task in tasks:
+        task.update(row.get("every_task", {}))
+    for key, table in single.items():
+        if key not in known:
+            raise UsageError(f"{where}: no task {key!r}; choose from {', '.join(map(str, known))}")
+        known[key].update(table)

@@ -41,8 +41,8 @@ class Schedule:
 
     @property
     def size(self) -> int:
-        """Examples of each task in an epoch: as many as are asked for, or as the largest task has."""
-        return max(self.counts) if self.samples is None else self.samples
+        """Examples of each task in an epoch: as many as are asked for, but no more than the largest task has."""
+        return max(self.counts) if self.samples is None else min(self.samples, max(self.counts))
 
     @property
     def steps(self) -> int:
@@ -58,16 +58,19 @@ class Schedule:
         order = self.order(task, epoch)
         start = (step * self.accumulate + part) * self.batch
         chosen = order[start : start + self.batch]
-        # The last batch of an epoch may be short. One example is too few for batch norm, and none can be left where
-        # batches are gathered: such a batch is filled up.
-        return chosen if len(chosen) > 1 else chosen + order[: self.batch - len(chosen)]
+        # The last batches of an epoch may be short. One example is too few for batch norm, and a step has as many
+        # batches as any other: what is missing comes from the epoch's beginning, other examples for each batch.
+        wrapped = max(0, start - len(order))
+        return chosen if len(chosen) > 1 else (chosen + order[wrapped:] + order)[: self.batch]
 
     def drawn(self, task: int, epochs: int) -> list[int]:
         """All examples of a task that so many epochs will see."""
+        if self.size >= self.counts[task]:
+            return list(range(self.counts[task]))
         return sorted({place for epoch in range(epochs) for place in self.order(task, epoch)})
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _order(count: int, wanted: int, key: tuple[int, ...]) -> list[int]:
     return epoch_order(count, wanted, key)
 

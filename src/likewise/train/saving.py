@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from likewise.encoder import Encoder
+from likewise.encoder.learned_pooling import learned_from, learned_settings
 from likewise.encoder.recipe import OWN_SETTINGS, OWN_WEIGHTS
 from likewise.encoder.saving import Beside, save_encoder
 from likewise.errors import ModelError
@@ -20,27 +21,32 @@ from likewise.train.heads import new_head
 from likewise.train.processes import Processes
 from likewise.train.reader import Reader
 from likewise.train.report import TrainReport
-from likewise.train.tasks import Task
 from likewise.train.tokens import TokenTable
-from likewise.train.trainee import Trainee, head_name, readings
+from likewise.train.trainee import Trainee, head_name, main_task, readings
 
-HEADS_PREFIX = "heads."
-
-
-def main_task(tasks: Sequence[Task]) -> Task:
-    """The task whose reading of the encoder is saved: the first about pairs that are two vectors, else the first."""
-    towers = [task for task in tasks if task.config.kind != "sentiment" and not task.config.joint]
-    return (towers or list(tasks))[0]
+HEADS_PREFIX, OTHERS_PREFIX = "heads.", "poolings."
+"""Of the names of weights: heads, and learned poolings of tasks other than the main one."""
 
 
-def save_run(trainee: Trainee, tasks: Sequence[Task], report: TrainReport, folder: Path) -> None:
+def save_run(trainee: Trainee, report: TrainReport, folder: Path) -> None:
     """Write the trained encoder, its heads and its card."""
-    task = main_task(tasks)
     # The model's own Normalize stays: it was off for the heads alone.
-    encoder = trainee.encoder(task.config).with_reading(normalize=None)
-    heads = {f"{HEADS_PREFIX}{name}": tensor for name, tensor in trainee.heads.state_dict().items()}
-    settings = {"train": trainee.config.to_json()}
-    save_encoder(encoder, folder, model_card(report, encoder), Beside(settings, heads))
+    encoder = trainee.encoder(main_task(trainee.config)).with_reading(normalize=None)
+    weights = {f"{HEADS_PREFIX}{name}": tensor for name, tensor in trainee.heads.state_dict().items()}
+    others = {
+        learned.kind: learned
+        for reader in trainee.readers.values()
+        if (learned := reader.encoder.recipe.learned) is not None
+        and encoder.reading.pooling != learned.kind == reader.encoder.reading.pooling
+    }
+    for kind, learned in others.items():
+        weights |= {f"{OTHERS_PREFIX}{kind}.{name}": tensor for name, tensor in learned.state_dict().items()}
+    settings = {
+        "train": trainee.config.to_json(),
+        "poolings": {name: reader.encoder.reading.pooling for name, reader in trainee.readers.items()},
+        "other_poolings": {kind: learned_settings(learned) for kind, learned in others.items()},
+    }
+    save_encoder(encoder, folder, model_card(report, encoder), Beside(settings, weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +59,21 @@ class SavedRun:
 
 def load_run(folder: Path, **options: Any) -> SavedRun:
     """A saved run; ``options`` are those of ``Encoder.load``."""
-    settings = _settings(folder)
+    settings, weights = _settings(folder), _weights(folder)
     encoder = Encoder.load(str(folder), **options)
-    config = config_from(settings, str(folder / OWN_SETTINGS))
-    made = readings(encoder, config)
+    config = config_from(settings["train"], str(folder / OWN_SETTINGS))
+    learned = {
+        kind: learned_from(own, _under(f"{OTHERS_PREFIX}{kind}.", weights))
+        for kind, own in settings["other_poolings"].items()
+    }
+    if encoder.recipe.learned is not None:
+        learned[encoder.recipe.learned.kind] = encoder.recipe.learned
+    made = readings(encoder, settings["poolings"], learned)
     heads = nn.ModuleDict()
     for task in config.tasks:
         heads[head_name(config, task)] = new_head(task, config, made[task.name].dimension)
     try:
-        heads.load_state_dict(_tensors(folder))
+        heads.load_state_dict(_under(HEADS_PREFIX, weights))
     except RuntimeError as error:
         raise ModelError(f"{folder / OWN_WEIGHTS} does not hold this run's heads; train again") from error
     heads.to(encoder.device, encoder.anatomy.dtype)
@@ -70,27 +82,31 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
     return SavedRun(Trainee(config, readers, heads, frozenset()), config)
 
 
-def _settings(folder: Path) -> Mapping[str, Any]:
+def _settings(folder: Path) -> dict[str, Any]:
     path = folder / OWN_SETTINGS
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["train"]
+        found = json.loads(path.read_text(encoding="utf-8"))
+        settings: dict[str, Any] = {name: found[name] for name in ("train", "poolings", "other_poolings")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(
             f"{folder} is no folder of a trained model with heads; give the out of: likewise train"
         ) from error
-    if not isinstance(found, dict):
+    if not all(isinstance(part, dict) for part in settings.values()):
         raise ModelError(f"{path} does not say how the model was trained; train again")
-    return found
+    return settings
 
 
-def _tensors(folder: Path) -> dict[str, Tensor]:
+def _weights(folder: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     if not (folder / OWN_WEIGHTS).exists():
         return {}  # a cosine has no weights
     try:
-        found = load_file(str(folder / OWN_WEIGHTS))
+        return load_file(str(folder / OWN_WEIGHTS))
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder / OWN_WEIGHTS} cannot be read; train again") from error
-    return {name.removeprefix(HEADS_PREFIX): each for name, each in found.items() if name.startswith(HEADS_PREFIX)}
+
+
+def _under(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): each for name, each in weights.items() if name.startswith(prefix)}

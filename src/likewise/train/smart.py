@@ -20,21 +20,21 @@ STEP = 1e-3
 Output = Callable[[Sequence[Chunk]], Tensor]
 
 
-def smoothness(kind: str, output: Output, begun: Sequence[Chunk], plain: Tensor, key: Key) -> Tensor:
+def smoothness(kind: str, output: Output, embedded: Sequence[Chunk], plain: Tensor, key: Key) -> Tensor:
     """The divergence between the plain output and that of the worst small move of the embeddings."""
-    moves = [_noise(chunk, key).requires_grad_() for chunk in begun]
-    still = [replace(chunk, states=chunk.states.detach()) for chunk in begun]
+    moves = [_noise(chunk, key).requires_grad_() for chunk in embedded]
+    still = [replace(chunk, states=chunk.states.detach()) for chunk in embedded]
     risen = divergence(kind, output(_moved(still, moves)), plain.detach())
     slopes = torch.autograd.grad(risen, moves, allow_unused=True)
     worst = [_uphill(move, slope) for move, slope in zip(moves, slopes, strict=True)]
-    return divergence(kind, output(_moved(begun, worst)), plain)
+    return divergence(kind, output(_moved(embedded, worst)), plain)
 
 
-def _moved(begun: Sequence[Chunk], moves: Sequence[Tensor]) -> list[Chunk]:
+def _moved(embedded: Sequence[Chunk], moves: Sequence[Tensor]) -> list[Chunk]:
     # Dropout begins anew with each pass, so that the passes differ by the move alone.
     return [
         replace(chunk, states=chunk.states + move, dropout=chunk.again())
-        for chunk, move in zip(begun, moves, strict=True)
+        for chunk, move in zip(embedded, moves, strict=True)
     ]
 
 

@@ -104,8 +104,8 @@ class _Files:
 
     def __call__(self, config: TaskConfig, source: Source) -> tuple[str, list[Example]]:
         if (config.kind, source) not in self._read:
-            names = {name for name, _ in self._read.values()}
-            name = source.file if source.file not in names else f"{source.file} as {config.name}"
+            earlier = sum(known.file == source.file for _, known in self._read)
+            name = source.file if not earlier else f"{source.file} ({earlier + 1})"
             self._read[config.kind, source] = name, read_examples(source, config.kind, self._data_dir)
         return self._read[config.kind, source]
 

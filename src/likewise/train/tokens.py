@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from likewise.encoder.forward import Batch
-from likewise.encoder.tokens import TextOrPair, Tokenizer
+from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
+
+WINDOW = 10_000
+"""Texts that are cut at once: what the tokenizer says beside the ids is large."""
 
 
 class TokenTable:
@@ -25,13 +28,17 @@ class TokenTable:
     def add(self, texts: Iterable[TextOrPair]) -> None:
         """Cut texts that are not known yet."""
         new = [text for text in dict.fromkeys(texts) if text not in self._places]
-        for text in self._tokenizer.tokenize(new, self._prompt):
-            self._places[text.text] = len(self.ids)
-            self.ids.append(text.ids)
-            self.types.append(text.types)
-            own = zip(text.ids, text.special, text.prompt, strict=True)
-            self.words.append(frozenset(each for each, special, prompt in own if not special and not prompt))
-            self.truncated += text.truncated
+        for start in range(0, len(new), WINDOW):
+            for text in self._tokenizer.tokenize(new[start : start + WINDOW], self._prompt):
+                self._keep(text)
+
+    def _keep(self, text: TokenizedText) -> None:
+        self._places[text.text] = len(self.ids)
+        self.ids.append(text.ids)
+        self.types.append(text.types)
+        own = zip(text.ids, text.special, text.prompt, strict=True)
+        self.words.append(frozenset(each for each, special, prompt in own if not special and not prompt))
+        self.truncated += text.truncated
 
     def places(self, texts: Sequence[TextOrPair]) -> list[int]:
         """The numbers of texts; those that are new are added."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from likewise.encoder import Encoder
-from likewise.encoder.learned_pooling import LEARNED, new_learned_pooling
+from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, new_learned_pooling
 from likewise.encoder.tokens import Tokenizer
 from likewise.progress import Progress
 from likewise.train.config import TaskConfig, TrainConfig
@@ -45,20 +45,20 @@ class Trainee:
         """The encoder, read as the task reads it."""
         return self.readers[task.name].encoder
 
-    def begun(self, task: Task, examples: Sequence[Example], keys: Sequence[Key] | None) -> list[Chunk]:
+    def embedded(self, task: Task, examples: Sequence[Example], keys: Sequence[Key] | None) -> list[Chunk]:
         """The texts of examples at the layer they start from; ``keys`` has one key per example."""
         texts = [text for example in examples for text in task.texts(example)]
         per = len(task.texts(examples[0]))
         spread = None if keys is None else [(*key, side) for key in keys for side in range(per)]
-        return self.readers[task.name].begun(texts, spread)
+        return self.readers[task.name].embedded(texts, spread)
 
-    def output(self, task: Task, examples: Sequence[Example], begun: Sequence[Chunk]) -> Tensor:
+    def output(self, task: Task, examples: Sequence[Example], embedded: Sequence[Chunk]) -> Tensor:
         """What the head says of examples: logits (B, C) of classes, a logit (B,), or a similarity (B,) from 0 to 1."""
         per = len(task.texts(examples[0]))
-        vectors = self.readers[task.name].finished(begun, len(examples) * per)
-        return self.judged(task, examples, [vectors[side::per] for side in range(per)])
+        vectors = self.readers[task.name].pooled(embedded, len(examples) * per)
+        return self.output_of(task, examples, [vectors[side::per] for side in range(per)])
 
-    def judged(self, task: Task, examples: Sequence[Example], vectors: Sequence[Tensor]) -> Tensor:
+    def output_of(self, task: Task, examples: Sequence[Example], vectors: Sequence[Tensor]) -> Tensor:
         """``output`` from the vectors of the examples' texts."""
         seen = features(features_of(task.config), vectors, self._overlap(task, examples, vectors[0]))
         said: Tensor = self.head(task.config)(seen)
@@ -88,6 +88,12 @@ def head_name(config: TrainConfig, task: TaskConfig) -> str:
     return SHARED if config.shared_head and task.kind != "sentiment" else task.name
 
 
+def main_task(config: TrainConfig) -> TaskConfig:
+    """The task whose reading of the encoder is saved: the first about pairs that are two vectors, else the first."""
+    towers = [task for task in config.tasks if task.kind != "sentiment" and not task.joint]
+    return (towers or list(config.tasks))[0]
+
+
 def new_trainee(
     encoder: Encoder, tasks: Sequence[Task], config: TrainConfig, processes: Processes, progress: Progress | None = None
 ) -> Trainee:
@@ -96,7 +102,8 @@ def new_trainee(
     depth = encoder.anatomy.layers
     frozen = frozen_layers(config.freeze, depth)
     torch.manual_seed(config.seed)
-    made = readings(encoder, config)
+    poolings = poolings_of(encoder, config)
+    made = readings(encoder, poolings, new_poolings(encoder, poolings.values(), config))
     heads = nn.ModuleDict()
     for task in tasks:
         name = head_name(config, task.config)
@@ -131,18 +138,27 @@ def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
     return encoder
 
 
-def readings(encoder: Encoder, config: TrainConfig) -> dict[str, Encoder]:
+def poolings_of(encoder: Encoder, config: TrainConfig) -> dict[str, str]:
+    """How each task reads the encoder: its aggregation, or the encoder's own pooling."""
+    return {task.name: task.aggregation or encoder.reading.pooling for task in config.tasks}
+
+
+def new_poolings(encoder: Encoder, kinds: Iterable[str], config: TrainConfig) -> dict[str, LearnedPooling]:
+    """Those of several poolings that have weights, by kind: the encoder's own, else fresh ones."""
+    own, width = encoder.recipe.learned, encoder.anatomy.hidden_size
+    made: dict[str, LearnedPooling] = {}
+    for kind in LEARNED.keys() & set(kinds):
+        hidden = config.lstm if kind == "bilstm" else None
+        made[kind] = own if own and own.kind == kind else new_learned_pooling(kind, width, hidden, config.seed)
+    return made
+
+
+def readings(
+    encoder: Encoder, poolings: Mapping[str, str], learned: Mapping[str, LearnedPooling]
+) -> dict[str, Encoder]:
     """The encoder as each task reads it. Unit vectors are left to the cosine: heads want the lengths too."""
-    made: dict[str, Encoder] = {}
-    for task in config.tasks:
-        kind = task.aggregation or encoder.reading.pooling
-        if kind not in made:
-            learned = encoder.recipe.learned
-            if kind in LEARNED and (learned is None or learned.kind != kind):
-                width = encoder.anatomy.hidden_size
-                hidden = config.lstm if kind == "bilstm" else None
-                module = new_learned_pooling(kind, width, hidden, config.seed)
-                made[kind] = encoder.with_learned_pooling(module).with_reading(normalize=False)
-            else:
-                made[kind] = encoder.with_reading(pooling=kind, normalize=False)
-    return {task.name: made[task.aggregation or encoder.reading.pooling] for task in config.tasks}
+    made = {
+        kind: encoder.with_learned_pooling(learned[kind]) if kind in learned else encoder.with_reading(pooling=kind)
+        for kind in dict.fromkeys(poolings.values())
+    }
+    return {name: made[kind].with_reading(normalize=False) for name, kind in poolings.items()}

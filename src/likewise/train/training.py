@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 import torch
 
 from likewise.encoder import Encoder
+from likewise.encoder.saving import require_savable
 from likewise.errors import UsageError
+from likewise.locks import only_writer
 from likewise.progress import Progress
 from likewise.train.config import TrainConfig
 from likewise.train.evaluation import evaluate
@@ -19,8 +24,13 @@ from likewise.train.outcome import Outcome
 from likewise.train.overlap import Overlap
 from likewise.train.processes import Processes
 from likewise.train.report import TrainReport
+from likewise.train.saving import save_run
 from likewise.train.tasks import Task
-from likewise.train.trainee import Trainee, new_trainee
+from likewise.train.trainee import Trainee, main_task, new_poolings, new_trainee, poolings_of, readings
+
+LOCK = ".lock"
+LEFT = {LOCK, BEST, *(str(Path(name).with_suffix(".draft")) for name in (BEST, CHECKPOINT))}
+"""What a run that was killed in its first epoch may have left."""
 
 
 def train(
@@ -29,6 +39,7 @@ def train(
     config: TrainConfig,
     *,
     resume: bool = False,
+    keep_checkpoint: bool = False,
     overlaps: Sequence[Overlap] = (),
     progress: Progress | None = None,
     on_epoch: EpochDone | None = None,
@@ -36,6 +47,7 @@ def train(
     """Train an encoder, whose weights change, on tasks; the best epoch's weights stay in it.
 
     With ``config.out`` the run leaves checkpoints there, from which ``resume`` goes on, and in the end the model.
+    ``keep_checkpoint`` leaves the last one, for a caller who writes more before the run counts as finished.
 
     >>> from likewise.train import Example, Source, TaskConfig
     >>> near = Example(("A plane.", "A jet."), 4.2, "1", "mine")
@@ -47,28 +59,58 @@ def train(
     """
     processes = Processes.joined(encoder.device.type == "cpu")
     folder = Path(config.out) if config.out else None
+    _check(encoder, config)
     key = run_key(encoder, tasks, config)
-    name, origin = encoder.name, encoder.hash
-    if folder is not None:
-        prepare(folder, resume)
-    with torch.random.fork_rng(devices=[]):
+    model = encoder.name, encoder.hash
+    with _claimed(folder, resume, processes), torch.random.fork_rng(devices=[]):
         trainee = new_trainee(encoder, tasks, config, processes, progress)
         run = Run(trainee, tasks, processes, folder)
-        if folder is not None and resume and (folder / CHECKPOINT).exists():
+        if folder is not None and (folder / CHECKPOINT).exists():
             run.go_on(key)
         run.run(key, progress, on_epoch)
         run.take_best()
         dev = {task.name: evaluate(trainee, task, task.dev, progress) for task in tasks if task.dev}
         test = {task.name: evaluate(trainee, task, task.test, progress) for task in tasks if task.test}
-    report = _report(run, (name, origin), tuple(overlaps), (dev, test))
-    if folder is not None and processes.first:
-        from likewise.train.saving import save_run
-
-        save_run(trainee, tasks, report, folder)
-        for left in (CHECKPOINT, BEST):
-            (folder / left).unlink(missing_ok=True)
-    processes.wait()
+        report = _report(run, model, tuple(overlaps), (dev, test))
+        if folder is not None and processes.first:
+            save_run(trainee, report, folder)
+            if not keep_checkpoint:
+                remove_checkpoint(folder)
     return report
+
+
+@contextmanager
+def _claimed(folder: Path | None, resume: bool, processes: Processes) -> Iterator[None]:
+    """Hold a run's folder, as the only one that writes there; the other processes follow the first."""
+    if folder is None or not processes.first:
+        processes.wait()
+        yield
+        processes.wait()
+        return
+    prepare(folder, resume)
+    with only_writer(folder / LOCK, folder):
+        for left in folder.parent.glob(f".{escape(folder.name)}.draft-*"):
+            shutil.rmtree(left)  # a model that was being written when the run was killed
+        processes.wait()
+        yield
+        processes.wait()
+        (folder / LOCK).unlink()
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """Take away what a run went on from; from then on it counts as finished."""
+    for left in (BEST, CHECKPOINT):
+        (folder / left).unlink(missing_ok=True)
+
+
+def _check(encoder: Encoder, config: TrainConfig) -> None:
+    """Refuse at once what would fail in the end."""
+    if encoder.anatomy.dtype not in (torch.float32, torch.float64):
+        raise UsageError("training in half precision loses small steps; load the model with dtype float32")
+    poolings = poolings_of(encoder, config)
+    made = readings(encoder, poolings, new_poolings(encoder, poolings.values(), config))
+    if config.out:
+        require_savable(made[main_task(config).name])
 
 
 def prepare(folder: Path, resume: bool) -> None:
@@ -78,9 +120,8 @@ def prepare(folder: Path, resume: bool) -> None:
             raise UsageError(f"{folder} holds a run that was interrupted; add --resume, or choose another out")
     elif (folder / "likewise.json").exists():
         raise UsageError(f"{folder} holds a finished run; choose another out, or delete it first")
-    elif folder.is_dir() and any(each.suffix != ".draft" for each in folder.iterdir()):
-        if not resume:
-            raise UsageError(f"{folder} holds files that are not of this command; choose another out")
+    elif folder.is_dir() and any(each.name not in LEFT for each in folder.iterdir()):
+        raise UsageError(f"{folder} holds files that are not of this command; choose another out")
     elif folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; choose another out")
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +130,8 @@ def prepare(folder: Path, resume: bool) -> None:
 def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str:
     """A name for everything that a run's weights depend on."""
     settings = {name: value for name, value in config.to_json().items() if name != "out"}
-    digest = hashlib.sha256(json.dumps([settings, encoder.hash, encoder.config_hash], sort_keys=True).encode())
+    model = [encoder.hash, encoder.config_hash, encoder.heads_hash, repr(encoder.reading)]
+    digest = hashlib.sha256(json.dumps([settings, model], sort_keys=True).encode())
     for task in tasks:
         for part in (task.train, task.dev):
             digest.update(repr([(each.texts, each.target) for each in part]).encode("utf-8", "replace"))
