@@ -50,3 +50,24 @@ def sentiment_file(path: Path, count: int, seed: int = 0) -> Path:
         text = sentence(rng)
         rows.append([text, min(4, DOINGS.index(text.split()[2]))])
     return write_rows(path, ["sentence", "label"], rows)
+
+
+def numbered_file(path: Path, numbers: range) -> Path:
+    """Pairs that no two numbers share, so that files overlap by exactly the numbers they have in common."""
+    rows: list[list[object]] = [[f"the cat sits {n}", f"a dog runs {n}", n % 6] for n in numbers]
+    return write_rows(path, ["sentence1", "sentence2", "score"], rows)
+
+
+def three_kinds(folder: Path) -> Path:
+    """Train, dev and test files of every kind."""
+    for number, (part, count) in enumerate((("train", 40), ("dev", 24), ("test", 24))):
+        similarity_file(folder / f"similarity-{part}.csv", count, number)
+        paraphrase_file(folder / f"paraphrase-{part}.csv", count, number + 10)
+        sentiment_file(folder / f"sentiment-{part}.csv", count, number + 20)
+    return folder
+
+
+def task_text(folder: Path, kind: str = "similarity", more: str = "") -> str:
+    """A [[task]] over the files of ``three_kinds``."""
+    files = "".join(f"{part} = '{folder / f'{kind}-{part}.csv'}'\n" for part in ("train", "dev", "test"))
+    return f"[[task]]\nkind = '{kind}'\n{files}{more}\n"

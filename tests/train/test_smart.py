@@ -27,6 +27,8 @@ from tiny_models import tiny_encoder
 
 PAIRS = (("a b c", "b c d e f"), ("e f", "e f"), ("g h i j", "k l"), ("m n", "n o p q r"), ("s", "t u v"))
 KEY = (3, 1, 4, 2)
+ROUNDING = 1e-9
+"""Measured: 7e-11, of divergences that are differences of nearly equal numbers."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "similarity": {"kind": "similarity"},
     "similarity, feed-forward": {"kind": "similarity", "head": "feed-forward"},
@@ -55,17 +57,17 @@ def trainee_of(encoder: Encoder, *tasks: Task, **settings: Any) -> Trainee:
 
 def smooth(trainee: Trainee, task: Task) -> Tensor:
     keys = [(*KEY, place) for place in range(len(task.train))]
-    begun = trainee.begun(task, task.train, keys)
-    plain = trainee.output(task, task.train, begun)
+    embedded = trainee.embedded(task, task.train, keys)
+    plain = trainee.output(task, task.train, embedded)
     return smoothness(
-        task.config.kind, lambda chunks: trainee.output(task, task.train, chunks), begun, plain, (*KEY, 2)
+        task.config.kind, lambda chunks: trainee.output(task, task.train, chunks), embedded, plain, (*KEY, 2)
     )
 
 
 # The twin: text by text, without padding, through Hugging Face's own modules
 
 
-def embedded(encoder: Encoder, task: Task) -> list[Tensor]:
+def embeddings(encoder: Encoder, task: Task) -> list[Tensor]:
     """The embeddings (1, T, D) of every text, in the order in which they are read."""
     found = []
     for example in task.train:
@@ -109,7 +111,7 @@ def divergence_twin(kind: str, one: Tensor, other: Tensor) -> Tensor:
 
 
 def smoothness_twin(trainee: Trainee, task: Task) -> Tensor:
-    rows = embedded(trainee.encoder(task.config), task)
+    rows = embeddings(trainee.encoder(task.config), task)
     plain = output_twin(trainee, task, rows)
     noise = [
         torch.tensor(np.random.default_rng([*KEY, 2, place]).standard_normal(row.shape[1:]) * FIRST_NOISE)[None]
@@ -145,13 +147,15 @@ def test_smoothness_is_the_papers(encoder: Encoder, name: str) -> None:
     task = task_of(**SETTINGS[name])
     trainee = trainee_of(encoder, task)
     found, expected = smooth(trainee, task), smoothness_twin(trainee, task)
-    assert float(found.detach()) == pytest.approx(float(expected.detach()), rel=1e-7) and float(expected.detach()) > 0
+    assert (
+        float(found.detach()) == pytest.approx(float(expected.detach()), rel=ROUNDING) and float(expected.detach()) > 0
+    )
     # The gradient too: it runs through the plain pass as well as through the moved one.
     ours, theirs = slopes(trainee, found), slopes(trainee, expected)
     assert ours.keys() == theirs.keys() and any(name.startswith("encoder.layer.0") for name in ours)
+    largest = max(float(each.abs().max()) for each in theirs.values())
     for weight, slope in theirs.items():
-        largest = max(float(each.abs().max()) for each in theirs.values())
-        assert float((ours[weight] - slope).abs().max()) < 1e-7 * largest, weight
+        assert float((ours[weight] - slope).abs().max()) < ROUNDING * largest, weight
 
 
 def test_the_move_goes_uphill(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +182,7 @@ def test_a_token_without_a_slope_stays_where_it_is() -> None:
 def test_padding_is_not_moved(encoder: Encoder) -> None:
     task = task_of("similarity")
     trainee = trainee_of(encoder, task)
-    for chunk in trainee.begun(task, task.train, [(*KEY, place) for place in range(5)]):
+    for chunk in trainee.embedded(task, task.train, [(*KEY, place) for place in range(5)]):
         noise = smart_module._noise(chunk, KEY)
         for row, length in zip(noise, chunk.lengths, strict=True):
             assert (row[:length] != 0).all() and not row[length:].any()
@@ -215,7 +219,6 @@ def test_dropout_of_the_encoder_is_the_same_in_every_pass(unmoved: list[float]) 
     assert len(unmoved) == 6 and set(unmoved) == {0.0}
 
 
-@pytest.mark.xfail(strict=True, reason="each pass draws a feed-forward head's dropout anew")
 def test_dropout_of_a_head_is_the_same_in_every_pass(unmoved: list[float]) -> None:
     tasks = [task_of(kind, head="feed-forward") for kind in ("similarity", "paraphrase", "sentiment")]
     encoder = tiny_encoder("bert", seed=3)
@@ -226,7 +229,7 @@ def test_dropout_of_a_head_is_the_same_in_every_pass(unmoved: list[float]) -> No
 def test_a_smart_run_that_breaks_ends_the_same_and_learns(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all that could disturb it: frozen layers, dropout, and batch norm that every pass updates."""
+    """With all that could disturb it: frozen layers, dropout and batch norm."""
     tasks = [task_of(kind, head="feed-forward") for kind in ("similarity", "paraphrase", "sentiment")]
     settings = {"smart": 5.0, "freeze": "lower", "epochs": 12, "learning_rate": 1e-3, "head_learning_rate": 1e-2}
     whole, other = (Encoder.load(str(tiny_folder), device="cpu") for _ in range(2))
@@ -249,6 +252,18 @@ def stopping_at(step: int) -> Callable[[int, int | None, str], None]:
             raise KeyboardInterrupt
 
     return progress
+
+
+def test_batch_norm_counts_the_plain_pass_alone() -> None:
+    task = task_of("sentiment", head="feed-forward")
+    found = []
+    for weight in (0.0, 1.0):
+        run = new_run(task, smart=weight)
+        run.trainee.learning(True)
+        run._backward(0, task, 0)
+        found.append(dict(run.trainee.heads.named_buffers()))
+    assert found[0]["sentiment.norms.0.num_batches_tracked"] == 1
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 
 def test_the_weight_of_smart_scales_its_gradient() -> None:
@@ -330,7 +345,7 @@ def test_a_gradient_of_zeros_does_no_harm() -> None:
 
 def test_a_step_projects_the_encoders_gradients_and_adds_those_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [task_of("similarity", head="linear"), task_of("paraphrase", weight=0.5), task_of("sentiment")]
-    apart = new_run(*tasks, pcgrad=True)
+    apart = new_run(*tasks, pcgrad=True, seed=7)
     parts, expected = [], {}
     for number, task in enumerate(tasks):
         apart._backward(number, task, 0)
@@ -339,14 +354,13 @@ def test_a_step_projects_the_encoders_gradients_and_adds_those_of_heads(monkeypa
         expected |= {name: named[name].clone() for name in named if name.startswith("heads.")}
         apart.optimizer.zero_grad()
     flat = [torch.cat([part[name].flatten() for name in parts[0]]) for part in parts]
-    conflicts = [torch.dot(flat[one], flat[two]) < 0 for one, two in ((0, 1), (0, 2), (1, 2))]
-    assert any(conflicts)
-    total = surgery(flat, random.Random(2 * 1_000_003))
+    assert torch.dot(flat[0], flat[1]) < 0 and torch.dot(flat[0], flat[2]) < 0
+    total = surgery(flat, random.Random(7 * 1_000_003))
     start = 0
     for name, part in parts[0].items():
         expected[name] = total[start : start + part.numel()].view_as(part)
         start += part.numel()
-    whole, seen = new_run(*tasks, pcgrad=True), {}
+    whole, seen = new_run(*tasks, pcgrad=True, seed=7), {}
     monkeypatch.setattr(whole.optimizer, "step", lambda: seen.update({n: w.grad for n, w in whole.weights.items()}))
     whole._step()
     assert seen.keys() == expected.keys()

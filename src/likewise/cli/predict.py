@@ -28,7 +28,7 @@ def predict(
     from likewise.train.saving import load_run
 
     source = Unjudged(file, how.columns(), how.data_dir, how.skip_bad, limit)
-    saved = load_run(folder, device=run.device, threads=run.threads, dtype=run.dtype)
+    saved = load_run(folder, device=run.device, threads=run.threads, dtype=run.dtype, backend=run.backend)
     with progress_bar() as progress:
         found = predict_file(saved, source, task, progress)
     if found.skipped.count:

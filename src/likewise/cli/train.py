@@ -123,6 +123,8 @@ def _run_table(workshop: Workshop, plan: Plan, keep_models: bool, as_json: bool)
         rows = train_table(workshop, plan.rows, Path(plan.out), keep_models, progress)
     if not Processes.joined(cpu=True).first:
         return
+    for words in dict.fromkeys(overlap["words"] for row in rows for overlap in row.report["overlaps"]):
+        notice(words)
     notice(f"wrote {write_table(rows, run_facts(began), Path(plan.out))}")
     show_json({"rows": [_plain(row) for row in rows]}) if as_json else _show_rows(rows)
 

@@ -90,7 +90,9 @@ class TaskConfig:
         if not 0 < self.weight < float("inf"):
             raise UsageError(f"weight is a number above 0, got {self.weight}")
         if not re.fullmatch(NAME, self.name) or self.name in TAKEN:
-            raise UsageError(f"a task's name is made of letters, digits, - and _, and not {TAKEN}; got {self.name!r}")
+            raise UsageError(
+                f"a task's name is made of letters, digits, - and _, and none of {', '.join(TAKEN)}; got {self.name!r}"
+            )
         if not self.train:
             raise UsageError(f'task {self.name}: no train file; give train = "..."')
 
@@ -274,7 +276,8 @@ def _typed(name: str, value: Any, wanted: str) -> Any:
     plain = {"int": int, "float": float, "str": str, "bool": bool, "Kind": str}
     if any(type(value) is plain.get(part) for part in kinds):
         return value
-    raise UsageError(f"{name} takes {wanted.replace(' | None', '')}, got {value!r}")
+    words = wanted.replace(" | None", "").replace("Kind", "str")
+    raise UsageError(f"{name} takes {words}, got {value!r}")
 
 
 def _choice(what: str, value: object, known: tuple[str, ...]) -> None:
@@ -293,4 +296,5 @@ def _within(config: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
     for name, (low, high) in ranges.items():
         value = getattr(config, name)
         if value is not None and not low <= value <= high:
-            raise UsageError(f"{name} lies between {low:g} and {high:g}, got {value!r}")
+            shown = [f"{each:g}" if isinstance(each, float) else str(each) for each in (low, high)]
+            raise UsageError(f"{name} lies between {' and '.join(shown)}, got {value!r}")

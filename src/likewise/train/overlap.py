@@ -59,8 +59,8 @@ class Overlap:
         return f"{self.train}: {done}, for {self.rows} of the {self.of} rows of {self.held_out} are in it"
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, and the share."""
-        return asdict(self) | {"examples": list(self.examples), "share": self.share}
+        """All fields, the share, and all of it in words."""
+        return asdict(self) | {"examples": list(self.examples), "share": self.share, "words": self.words}
 
 
 def normalised(text: str) -> str:

@@ -22,7 +22,7 @@ from likewise.train.processes import Processes
 from likewise.train.reader import Reader
 from likewise.train.report import TrainReport
 from likewise.train.tokens import TokenTable
-from likewise.train.trainee import Trainee, head_name, main_task, readings
+from likewise.train.trainee import Trainee, head_name, main_task, readings, require_torch
 
 HEADS_PREFIX, OTHERS_PREFIX = "heads.", "poolings."
 """Of the names of weights: heads, and learned poolings of tasks other than the main one."""
@@ -61,7 +61,10 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
     """A saved run; ``options`` are those of ``Encoder.load``."""
     settings, weights = _settings(folder), _weights(folder)
     encoder = Encoder.load(str(folder), **options)
+    require_torch(encoder)
     config = config_from(settings["train"], str(folder / OWN_SETTINGS))
+    if missing := [task.name for task in config.tasks if task.name not in settings["poolings"]]:
+        raise ModelError(f"{folder / OWN_SETTINGS} has no pooling of task {missing[0]}; train again")
     learned = {
         kind: learned_from(own, _under(f"{OTHERS_PREFIX}{kind}.", weights))
         for kind, own in settings["other_poolings"].items()

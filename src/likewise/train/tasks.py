@@ -90,7 +90,7 @@ def read_tasks(
         )
         for part, examples in {"train": train, "dev": dev, "test": test}.items():
             if len(examples) < LEAST and getattr(config, part):
-                raise DataError(f"task {config.name}, {part}: {len(examples)} examples; give at least {LEAST}")
+                raise DataError(f"task {config.name}, {part}: {len(examples)} example(s); give at least {LEAST}")
         tasks.append(Task(config, train, dev, test))
     return tasks, overlaps
 

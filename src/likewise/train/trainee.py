@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from likewise.encoder import Encoder
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, new_learned_pooling
 from likewise.encoder.tokens import Tokenizer
+from likewise.errors import UsageError
 from likewise.progress import Progress
 from likewise.train.config import TaskConfig, TrainConfig
 from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
@@ -85,7 +86,8 @@ class Trainee:
 
 def head_name(config: TrainConfig, task: TaskConfig) -> str:
     """Under which name a task's head is kept."""
-    return SHARED if config.shared_head and task.kind != "sentiment" else task.name
+    # Not the bare name: a dictionary of modules has no room for one called "keys".
+    return f"{SHARED if config.shared_head and task.kind != 'sentiment' else task.name}_head"
 
 
 def main_task(config: TrainConfig) -> TaskConfig:
@@ -136,6 +138,12 @@ def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
         limit = min(known.limit, config.max_tokens)
         encoder = replace(encoder, tokenizer=Tokenizer(known.hugging_face, limit, encoder.recipe.lower))
     return encoder
+
+
+def require_torch(encoder: Encoder) -> None:
+    """Refuse an encoder that runs elsewhere: heads and gradients want its layers."""
+    if encoder.backend is not None:
+        raise UsageError("training and its heads need the backend torch; load the model with that")
 
 
 def poolings_of(encoder: Encoder, config: TrainConfig) -> dict[str, str]:

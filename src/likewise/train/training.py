@@ -26,7 +26,7 @@ from likewise.train.processes import Processes
 from likewise.train.report import TrainReport
 from likewise.train.saving import save_run
 from likewise.train.tasks import Task
-from likewise.train.trainee import Trainee, main_task, new_poolings, new_trainee, poolings_of, readings
+from likewise.train.trainee import Trainee, main_task, new_poolings, new_trainee, poolings_of, readings, require_torch
 
 LOCK = ".lock"
 LEFT = {LOCK, BEST, *(str(Path(name).with_suffix(".draft")) for name in (BEST, CHECKPOINT))}
@@ -105,6 +105,7 @@ def remove_checkpoint(folder: Path) -> None:
 
 def _check(encoder: Encoder, config: TrainConfig) -> None:
     """Refuse at once what would fail in the end."""
+    require_torch(encoder)
     if encoder.anatomy.dtype not in (torch.float32, torch.float64):
         raise UsageError("training in half precision loses small steps; load the model with dtype float32")
     poolings = poolings_of(encoder, config)
