@@ -4,6 +4,7 @@ import json
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,7 +111,16 @@ def test_examples_are_few_and_short() -> None:
 
 def test_an_overlap_becomes_json() -> None:
     found = Overlap("a", "b", 1, 4, 2, ("x",))
-    written = {"train": "a", "held_out": "b", "rows": 1, "of": 4, "dropped": 2, "examples": ["x"], "share": 0.25}
+    written: dict[str, Any] = {
+        "train": "a",
+        "held_out": "b",
+        "rows": 1,
+        "of": 4,
+        "dropped": 2,
+        "examples": ["x"],
+        "share": 0.25,
+    }
+    written["words"] = "a: 2 rows left out, for 1 of the 4 rows of b are in it"
     assert json.loads(json.dumps(found.to_json())) == found.to_json() == written
 
 

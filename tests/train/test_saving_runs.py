@@ -210,7 +210,6 @@ def test_weights_are_safetensors_and_nothing_is_left_over(trained: Callable[[str
     assert beside == [folder.name]
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="heads are loaded in float32 and made double afterwards")
 def test_a_run_in_double_precision_is_loaded_in_it(files: Path, tiny_folder: Path, tmp_path: Path) -> None:
     config, tasks, _ = prepared(files, "mean")
     encoder = Encoder.load(str(tiny_folder), device="cpu", dtype="float64")

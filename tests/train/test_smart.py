@@ -262,7 +262,7 @@ def test_batch_norm_counts_the_plain_pass_alone() -> None:
         run.trainee.learning(True)
         run._backward(0, task, 0)
         found.append(dict(run.trainee.heads.named_buffers()))
-    assert found[0]["sentiment.norms.0.num_batches_tracked"] == 1
+    assert found[0]["sentiment_head.norms.0.num_batches_tracked"] == 1
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 

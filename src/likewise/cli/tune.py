@@ -28,6 +28,7 @@ def tune(
     dev_rows: Annotated[
         int | None, typer.Option(help="Dev examples of each task that judge a trial. Default: all.")
     ] = None,
+    max_epochs: Annotated[int, typer.Option(min=1, help="Most epochs of a trial.")] = 4,
     pruner: Annotated[str, typer.Option(help="What ends hopeless trials early: median, hyperband, none.")] = "median",
     seed: Annotated[int, typer.Option(help="Of the search; a training's own is the config's.")] = 1,
     model: Annotated[str | None, typer.Option("--model", "-m", help="The model, in place of the config's.")] = None,
@@ -51,7 +52,9 @@ def tune(
 
     check_optuna()
     check_format(out / "figure.png")
-    settings = TuneSettings(trials=trials, train_rows=train_rows, dev_rows=dev_rows, seed=seed, pruner=pruner)
+    settings = TuneSettings(
+        trials=trials, train_rows=train_rows, dev_rows=dev_rows, seed=seed, pruner=pruner, epochs=(1, max_epochs)
+    )
     workshop = Workshop(run.load, data_dir, Limits(allow_overlap=allow_overlap))
     began, wanted = time.time(), _config(config, model)
     with progress_bar() as progress:

@@ -7,7 +7,7 @@ another device and a change of dtype are seen at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -93,8 +93,9 @@ class Attention:
     relative: RelativeBias | None = None
     query_norm: Norm | None = None
     key_norm: Norm | None = None
-    map_dropout: float = 0.0
-    output_dropout: float = 0.0
+    map_dropout: float | None = None
+    """its rate in training; None where the architecture drops nothing here, as with all such rates"""
+    output_dropout: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,8 @@ class FeedForward:
     down: Affine
     activation: str
     gate: Affine | None = None
-    inner_dropout: float = 0.0
-    output_dropout: float = 0.0
+    inner_dropout: float | None = None
+    output_dropout: float | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Embeddings:
     type: nn.Embedding | None = None
     norm: Norm | None = None
     first_position: int = 0
-    dropout: float = 0.0
+    dropout: float | None = None
 
 
 @dataclass(frozen=True)
@@ -167,10 +168,21 @@ class Anatomy:
 
     def with_dropout(self, rate: float) -> Anatomy:
         """The same views, in training with this rate wherever the model has dropout."""
-        blocks = tuple(_block_with_dropout(block, rate) for block in self.blocks)
-        return replace(self, embeddings=replace(self.embeddings, dropout=rate), blocks=blocks)
+        blocks = tuple(
+            replace(
+                block,
+                attention=_dropping(block.attention, rate),
+                feed_forward=_dropping(block.feed_forward, rate),
+            )
+            for block in self.blocks
+        )
+        return replace(self, embeddings=_dropping(self.embeddings, rate), blocks=blocks)
 
 
-def _block_with_dropout(block: Block, rate: float) -> Block:
-    attention = replace(block.attention, map_dropout=rate, output_dropout=rate)
-    return replace(block, attention=attention, feed_forward=replace(block.feed_forward, output_dropout=rate))
+View = TypeVar("View", Attention, FeedForward, Embeddings)
+
+
+def _dropping(view: View, rate: float) -> View:
+    places = [name for name, value in vars(view).items() if name.endswith("dropout") and value is not None]
+    changes: dict[str, Any] = dict.fromkeys(places, rate)
+    return replace(view, **changes)

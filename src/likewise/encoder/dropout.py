@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Dropout = Callable[[Tensor, float], Tensor]
-"""``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up."""
+Dropout = Callable[[Tensor, float | None], Tensor]
+"""``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up; None is a share of 0."""
 
 STEPS = 2**16
 """A rate is a whole number of so many parts."""
@@ -22,7 +22,7 @@ DRAWN = 4
 """Numbers of 16 bits in one draw of 64."""
 
 
-def no_dropout(x: Tensor, rate: float) -> Tensor:
+def no_dropout(x: Tensor, rate: float | None) -> Tensor:
     """Outside training nothing is dropped.
 
     >>> no_dropout(torch.ones(2), 0.5)
@@ -45,9 +45,9 @@ class TextDropout:
         self._streams = [np.random.SFC64(list(key)) for key in keys]
         self._lengths = list(lengths)
 
-    def __call__(self, x: Tensor, rate: float) -> Tensor:
+    def __call__(self, x: Tensor, rate: float | None) -> Tensor:
         """Drop from states (B, T, D) or maps (B, H, T, T)."""
-        if rate == 0:
+        if not rate:
             return x
         kept = np.zeros(x.shape, dtype=np.bool_)
         for row, length, stream in zip(kept, self._lengths, self._streams, strict=True):

@@ -120,7 +120,7 @@ def attend(
     value = heads_of(linear(view.value, x, mode), view.key_heads)
     attention_maps = None
     # Fused attention would draw its own zeros.
-    drops = dropout is not no_dropout and view.map_dropout > 0
+    drops = dropout is not no_dropout and bool(view.map_dropout)
     if maps or drops or not mode.fused:
         attention_maps = mode.hold("attention", lambda inner: attention_map(view, x, mask, inner))
         mixed = mix(dropout(attention_maps, view.map_dropout), value)

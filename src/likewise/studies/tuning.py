@@ -181,7 +181,7 @@ def _searched(config: TrainConfig, encoder: Encoder) -> list[str]:
 
 def _own(name: str, config: TrainConfig, encoder: Encoder) -> Any:
     value = getattr(config, name)
-    return encoder.anatomy.embeddings.dropout if value is None else value
+    return encoder.anatomy.embeddings.dropout or 0.0 if value is None else value
 
 
 def _distribution(name: str, values: Any) -> BaseDistribution:

@@ -177,6 +177,8 @@ class TrainConfig:
         _within(self, {"learning_rate": (0, 1), "head_learning_rate": (0, 1), "weight_decay": (0, 10)})
         _within(self, {"clip": (1e-9, 1e9), "smart": (0, 1e6), "seed": (0, LARGEST_SEED)})
         _choice("schedule", self.schedule, SCHEDULES)
+        if "\0" in self.out:
+            raise UsageError(f"no folder can be called {self.out!r}; choose another out")
         if isinstance(self.freeze, str):
             _choice("freeze", self.freeze, FROZEN)
         self._check_sharing()

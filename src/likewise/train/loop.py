@@ -29,7 +29,7 @@ from likewise.train.checkpoint import (
 from likewise.train.evaluation import evaluate
 from likewise.train.heads import still_norms
 from likewise.train.losses import LOSSES
-from likewise.train.optimizer import common_weights, gradients, named_weights, new_optimizer, pace, set_pace
+from likewise.train.optimizer import common_weights, gradients, learns, named_weights, new_optimizer, pace, set_pace
 from likewise.train.outcome import Outcome
 from likewise.train.pcgrad import surgery
 from likewise.train.processes import Processes
@@ -77,8 +77,12 @@ class Run:
         self.trainee, self.tasks, self.processes, self.folder = trainee, list(tasks), processes, folder
         self.config = trainee.config
         self.weights = named_weights(trainee)
-        if not self.weights:
-            raise UsageError("nothing learns: all layers are frozen, and a cosine has no weights; freeze fewer layers")
+        for task in tasks:
+            if not learns(trainee, task.config, self.weights):
+                raise UsageError(
+                    f"nothing of task {task.name} learns: all layers are frozen, and a cosine has no weights;"
+                    " freeze fewer layers"
+                )
         self.common = common_weights(trainee, self.weights) if self.config.pcgrad else []
         self.optimizer = new_optimizer(trainee, self.weights)
         self.course = Course()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from likewise.encoder import Encoder
-from likewise.train.config import TrainConfig
+from likewise.train.config import TaskConfig, TrainConfig
 from likewise.train.trainee import Trainee, head_name
 
 
@@ -62,12 +62,19 @@ def named_weights(trainee: Trainee) -> dict[str, nn.Parameter]:
     return named
 
 
+def _prefixes(trainee: Trainee, task: TaskConfig) -> tuple[str, ...]:
+    """How the names of the weights begin that a task uses."""
+    return "encoder.", f"heads.{head_name(trainee.config, task)}.", f"{trainee.encoder(task).reading.pooling}."
+
+
+def learns(trainee: Trainee, task: TaskConfig, weights: dict[str, nn.Parameter]) -> bool:
+    """Whether any of these weights is one that a task uses."""
+    return any(name.startswith(_prefixes(trainee, task)) for name in weights)
+
+
 def common_weights(trainee: Trainee, weights: dict[str, nn.Parameter]) -> list[nn.Parameter]:
     """The weights that more than one task learns: the encoder, a shared head, an aggregation of several tasks."""
-    tasks = trainee.config.tasks
-    users = Counter(f"heads.{head_name(trainee.config, task)}." for task in tasks)
-    users += Counter(f"{trainee.encoder(task).reading.pooling}." for task in tasks)
-    users["encoder."] = len(tasks)
+    users = Counter(prefix for task in trainee.config.tasks for prefix in _prefixes(trainee, task))
     shared = tuple(prefix for prefix, count in users.items() if count > 1)
     return [weight for name, weight in weights.items() if name.startswith(shared)]
 

@@ -75,11 +75,11 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
     heads = nn.ModuleDict()
     for task in config.tasks:
         heads[head_name(config, task)] = new_head(task, config, made[task.name].dimension)
+    heads.to(encoder.device, encoder.anatomy.dtype)
     try:
         heads.load_state_dict(_under(HEADS_PREFIX, weights))
     except RuntimeError as error:
         raise ModelError(f"{folder / OWN_WEIGHTS} does not hold this run's heads; train again") from error
-    heads.to(encoder.device, encoder.anatomy.dtype)
     tokens = TokenTable(encoder.tokenizer, encoder.recipe.prompt_for(None))
     readers = {name: Reader(reading, tokens, Processes()) for name, reading in made.items()}
     return SavedRun(Trainee(config, readers, heads, frozenset()), config)
