@@ -204,7 +204,7 @@ def test_kept_states_give_the_same_run_in_every_family(
     ]
 
 
-def test_kept_states_are_those_of_the_layer_and_zeros_beyond() -> None:
+def test_kept_states_are_those_of_the_layer() -> None:
     encoder = tiny_encoder("bert")
     texts = [text for pair in PAIRS for text in pair]
     table = TokenTable(encoder.tokenizer)
@@ -212,14 +212,12 @@ def test_kept_states_are_those_of_the_layer_and_zeros_beyond() -> None:
     for layer in range(DEPTH + 1):
         kept = FrozenStates.of(encoder, table, layer)
         chosen = [places[5], places[0], places[9]]
-        found = kept.padded(chosen, 9, encoder.device)
-        assert found.shape == (3, 9, 32)
-        for row, place in zip(found, chosen, strict=True):
+        found = kept.packed(chosen, encoder.device)
+        parts = found.split([len(table.ids[place]) for place in chosen])
+        for part, place in zip(parts, chosen, strict=True):
             batch = table.batch([place], encoder.device)
-            length = batch.ids.shape[1]
             steps = list(forward.layers(encoder.anatomy, forward.embed(encoder.anatomy, batch)))
-            assert torch.allclose(row[:length], steps[layer].states[0].detach(), rtol=0, atol=1e-12)
-            assert not row[length:].any()
+            assert torch.allclose(part, steps[layer].states[0].detach(), rtol=0, atol=1e-12)
 
 
 def test_kept_states_do_not_depend_on_who_asks() -> None:
@@ -227,9 +225,9 @@ def test_kept_states_do_not_depend_on_who_asks() -> None:
     table = TokenTable(encoder.tokenizer)
     places = table.places([text for pair in PAIRS for text in pair])
     kept = FrozenStates.of(encoder, table, 1)
-    alone = kept.padded([places[2]], len(table.ids[places[2]]), encoder.device)
-    among = kept.padded(places, 12, encoder.device)
-    assert torch.equal(alone[0], among[2, : alone.shape[1]])
+    alone = kept.packed([places[2]], encoder.device)
+    among = kept.packed(places, encoder.device)
+    assert torch.equal(alone, among.split([len(table.ids[place]) for place in places])[2])
 
 
 def test_texts_that_training_never_drew_can_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:

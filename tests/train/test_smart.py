@@ -60,7 +60,7 @@ def smooth(trainee: Trainee, task: Task) -> Tensor:
     embedded = trainee.embedded(task, task.train, keys)
     plain = trainee.output(task, task.train, embedded)
     return smoothness(
-        task.config.kind, lambda chunks: trainee.output(task, task.train, chunks), embedded, plain, (*KEY, 2)
+        task.config.kind, lambda packed: trainee.output(task, task.train, packed), embedded, plain, (*KEY, 2)
     )
 
 
@@ -179,13 +179,15 @@ def test_a_token_without_a_slope_stays_where_it_is() -> None:
     assert torch.equal(smart_module._uphill(move, None), move)
 
 
-def test_padding_is_not_moved(encoder: Encoder) -> None:
+def test_noise_is_a_texts_own_in_whatever_order_texts_lie(encoder: Encoder) -> None:
     task = task_of("similarity")
-    trainee = trainee_of(encoder, task)
-    for chunk in trainee.embedded(task, task.train, [(*KEY, place) for place in range(5)]):
-        noise = smart_module._noise(chunk, KEY)
-        for row, length in zip(noise, chunk.lengths, strict=True):
-            assert (row[:length] != 0).all() and not row[length:].any()
+    packed = trainee_of(encoder, task).embedded(task, task.train, [(*KEY, place) for place in range(5)])
+    lengths = [length for group in packed.lengths for length in group]
+    noise = smart_module._noise(packed, KEY)
+    assert sorted(packed.order) == list(range(10)) and packed.order != tuple(range(10))
+    for part, place, length in zip(noise.split(lengths), packed.order, lengths, strict=True):
+        expected = np.random.default_rng([*KEY, place]).standard_normal((length, noise.shape[1])) * FIRST_NOISE
+        assert np.allclose(part.numpy(), expected, rtol=1e-12, atol=0)
 
 
 # The loop

@@ -45,12 +45,19 @@ class TextDropout:
         self._streams = [np.random.SFC64(list(key)) for key in keys]
         self._lengths = list(lengths)
 
+    def of(self, texts: slice) -> TextDropout:
+        """The dropout of some of the texts, from where it stands; the streams are shared."""
+        part = TextDropout((), ())
+        part._streams, part._lengths = self._streams[texts], self._lengths[texts]
+        return part
+
     def __call__(self, x: Tensor, rate: float | None) -> Tensor:
-        """Drop from states (B, T, D) or maps (B, H, T, T)."""
+        """Drop from states (B, T, D) or (N, D), all texts laid end to end, or from maps (B, H, T, T)."""
         if not rate:
             return x
         kept = np.zeros(x.shape, dtype=np.bool_)
-        for row, length, stream in zip(kept, self._lengths, self._streams, strict=True):
+        rows = np.split(kept, np.cumsum(self._lengths[:-1])) if x.ndim == 2 else kept
+        for row, length, stream in zip(rows, self._lengths, self._streams, strict=True):
             part = row[:length] if row.ndim == 2 else row[:, :length, :length]
             part[...] = _drawn(stream, part.shape) >= round(rate * STEPS)
         return x * torch.from_numpy(kept).to(x.device, x.dtype).mul_(1 / (1 - rate))

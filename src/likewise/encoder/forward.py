@@ -7,7 +7,7 @@ text, each a part of its input: where a docstring says (B, T, D) it takes (B, R,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,7 @@ from likewise.encoder.activations import ACTIVATIONS, Activation
 from likewise.encoder.anatomy import Affine, Anatomy, Attention, Block, FeedForward, Norm, RelativeBias
 from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay
+from likewise.encoder.packing import Group, Packing
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def embedding_parts(anatomy: Anatomy, batch: Batch) -> dict[str, Tensor]:
 def layers(
     anatomy: Anatomy,
     x: Tensor,
-    mask: Tensor | None = None,
+    mask: Tensor | Packing | None = None,
     *,
     maps: bool = False,
     dropout: Dropout = no_dropout,
@@ -86,7 +87,8 @@ def layers(
     """Run the blocks on embeddings x (B, T, E), yielding L + 1 steps; the last one has passed the final norm.
 
     ``maps`` uses plain attention and hands the maps out; without, attention is fused where the mode allows it.
-    With ``start`` x holds the states of that layer, and the steps begin there.
+    With ``start`` x holds the states of that layer, and the steps begin there. With a packing in place of a mask x
+    holds texts laid end to end, (N, E), and so do the steps.
     """
     h = x if anatomy.projection is None or start > 0 else linear(anatomy.projection, x, mode)
     yield Step(h, None)
@@ -98,11 +100,14 @@ def layers(
 
 
 def run_block(
-    block: Block, h: Tensor, mask: Tensor | None, maps: bool, dropout: Dropout, mode: Mode = LIVE
+    block: Block, h: Tensor, mask: Tensor | Packing | None, maps: bool, dropout: Dropout, mode: Mode = LIVE
 ) -> tuple[Tensor, Tensor | None]:
     """One layer: states (B, T, D) -> states (B, T, D) and maps (B, H, T, T) or None."""
     inner = norm(block.attention_norm, h, mode) if block.pre_norm else h
-    mixed, attention_maps = attend(block.attention, inner, mask, maps, dropout, mode)
+    if isinstance(mask, Packing):
+        mixed, attention_maps = attend_apart(block.attention, inner, mask, dropout), None
+    else:
+        mixed, attention_maps = attend(block.attention, inner, mask, maps, dropout, mode)
     h = h + mixed
     if not block.pre_norm:
         h = norm(block.attention_norm, h, mode)
@@ -125,11 +130,37 @@ def attend(
         attention_maps = mode.hold("attention", lambda inner: attention_map(view, x, mask, inner))
         mixed = mix(dropout(attention_maps, view.map_dropout), value)
     else:
-        query, key = queries_and_keys(view, x)
-        bias, value = attention_bias(view, x, mask), spread(value, view.heads)
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=view.scale)
+        mixed = mix_fused(view, *queries_and_keys(view, x), value, mask)
     merged = mixed.transpose(-3, -2).flatten(-2)
     return dropout(linear(view.output, merged, mode), view.output_dropout), attention_maps
+
+
+def attend_apart(view: Attention, x: Tensor, packing: Packing, dropout: Dropout) -> Tensor:
+    """Self-attention within each of several texts laid end to end: x (N, D) -> mixed (N, D)."""
+    projected = [linear(part, x) for part in (view.query, view.key, view.value)]
+    mixed = [_mix_group(view, projected, group) for group in packing.groups]
+    return dropout(linear(view.output, torch.cat(mixed).index_select(0, packing.back)), view.output_dropout)
+
+
+def _mix_group(view: Attention, projected: Sequence[Tensor], group: Group) -> Tensor:
+    """Queries, keys and values (N, D) of all texts -> what a group's tokens see, (B * T, D)."""
+    # Not by an index: index_select has the faster way back.
+    query, key, value = (
+        part.index_select(0, group.places.flatten()).view(*group.places.shape, -1) for part in projected
+    )
+    query, key = turned(view, query, key)
+    value = heads_of(value, view.key_heads)
+    if group.dropout is not no_dropout and view.map_dropout:
+        mixed = mix(group.dropout(attention_weights(view, query, key, group.mask), view.map_dropout), value)
+    else:
+        mixed = mix_fused(view, query, key, value, group.mask)
+    return mixed.transpose(-3, -2).flatten(-2).flatten(0, 1)
+
+
+def mix_fused(view: Attention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """``mix`` without maps: queries and keys (B, H, T, W), values (B, K, T, W) -> (B, H, T, W)."""
+    bias, value = attention_bias(view, query, mask), spread(value, view.heads)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=view.scale)
 
 
 def mix(maps: Tensor, value: Tensor) -> Tensor:
@@ -145,24 +176,32 @@ def mix(maps: Tensor, value: Tensor) -> Tensor:
 
 
 def queries_and_keys(view: Attention, x: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
-    """x (B, T, D) -> queries and keys (B, H, T, W), normed and rotated where the family does so."""
-    query = heads_of(linear(view.query, x, mode), view.heads)
-    key = heads_of(linear(view.key, x, mode), view.key_heads)
+    """x (B, T, D) -> queries and keys (B, H, T, W)."""
+    return turned(view, linear(view.query, x, mode), linear(view.key, x, mode), mode)
+
+
+def turned(view: Attention, query: Tensor, key: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
+    """Projected queries and keys (B, T, D) as heads (B, H, T, W), normed and rotated where the family does so."""
+    query, key = heads_of(query, view.heads), heads_of(key, view.key_heads)
     if view.query_norm is not None:
         query = norm(view.query_norm, query, mode)
     if view.key_norm is not None:
         key = norm(view.key_norm, key, mode)
     if view.rotary is not None:
-        cos, sin = rotation(view.rotary.frequencies, x, view.rotary.scaling)
+        cos, sin = rotation(view.rotary.frequencies, query, view.rotary.scaling)
         query, key = rotate(query, cos, sin), rotate(key, cos, sin)
     return query, spread(key, view.heads)
 
 
 def attention_map(view: Attention, x: Tensor, mask: Tensor | None, mode: Mode = LIVE) -> Tensor:
     """Attention probabilities (B, H, T, T) of states x (B, T, D)."""
-    query, key = queries_and_keys(view, x, mode)
+    return attention_weights(view, *queries_and_keys(view, x, mode), mask)
+
+
+def attention_weights(view: Attention, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+    """Queries and keys (B, H, T, W) -> how much each token takes of each other, (B, H, T, T)."""
     scores = query @ key.transpose(-1, -2) * view.scale
-    bias = attention_bias(view, x, mask)
+    bias = attention_bias(view, query, mask)
     return torch.softmax(scores if bias is None else scores + bias, dim=-1)
 
 
@@ -223,7 +262,7 @@ def spread(x: Tensor, heads: int) -> Tensor:
 
 
 def rotation(frequencies: Tensor, x: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines (T, W) of the rotary angles at the positions of x (B, T, D)."""
+    """Cosines and sines (T, W) of the rotary angles at the positions of x (..., T, W)."""
     # Angles in at least float32: positions beyond 2048 are not exact in half precision.
     dtype = torch.promote_types(x.dtype, torch.float32)
     places = torch.arange(x.shape[-2], device=x.device, dtype=dtype)

@@ -134,7 +134,7 @@ def learned_settings(module: LearnedPooling) -> dict[str, Any]:
 
 
 def learned_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LearnedPooling:
-    """The pooling that ``learned_settings`` and ``state_dict`` describe; the tensors are used, not copied.
+    """The pooling that ``learned_settings`` and ``state_dict`` describe.
 
     >>> module = new_learned_pooling("qkv", 4)
     >>> learned_from(learned_settings(module), module.state_dict()).kind
@@ -147,7 +147,8 @@ def learned_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> 
             module = _built(kind, width, hidden)
         if not all(tensor.is_floating_point() for tensor in tensors.values()):
             raise TypeError("weights must be floating-point numbers")
-        module.load_state_dict(dict(tensors), assign=True)
+        # Copies, since tensors of a file may lie anywhere in memory, and products of crooked rows round differently.
+        module.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, assign=True)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         sizes = f"width {width}" if hidden is None else f"width {width} and hidden {hidden}"
         raise ModelError(f"these are not the weights of a {kind} pooling of {sizes}; save the model again") from error

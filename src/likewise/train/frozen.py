@@ -82,13 +82,10 @@ class FrozenStates:
         for place, rows in zip(places, states.cpu().numpy(), strict=True):
             self._states[self._starts[place] : self._starts[place + 1]] = rows
 
-    def padded(self, places: Sequence[int], longest: int, device: torch.device) -> Tensor:
-        """States (B, T, D) of texts, zeros beyond their ends."""
-        states = np.zeros((len(places), longest, self._states.shape[1]), dtype=self._states.dtype)
-        for row, place in zip(states, places, strict=True):
-            start, end = self._starts[place], self._starts[place + 1]
-            row[: end - start] = self._states[start:end]
-        return torch.from_numpy(states).to(device)
+    def packed(self, places: Sequence[int], device: torch.device) -> Tensor:
+        """States (N, D) of texts, laid end to end."""
+        parts = [self._states[self._starts[place] : self._starts[place + 1]] for place in places]
+        return torch.from_numpy(np.concatenate(parts)).to(device)
 
 
 def _reserve(file: IO[bytes], size: int) -> None:

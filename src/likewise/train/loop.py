@@ -33,7 +33,7 @@ from likewise.train.optimizer import common_weights, gradients, learns, named_we
 from likewise.train.outcome import Outcome
 from likewise.train.pcgrad import surgery
 from likewise.train.processes import Processes
-from likewise.train.reader import Chunk
+from likewise.train.reader import Packed
 from likewise.train.sampling import fixed_sample
 from likewise.train.smart import smoothness
 from likewise.train.sources import Example
@@ -155,10 +155,10 @@ class Run:
         examples = self._examples(number, task, part)
         key = (config.seed, step, part, number)
 
-        def output(chunks: Sequence[Chunk]) -> Tensor:
+        def output(packed: Packed) -> Tensor:
             # Seeded for each pass: SMART's passes drop the same units in the heads, too.
             torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1)))
-            return self.trainee.output(task, examples, chunks)
+            return self.trainee.output(task, examples, packed)
 
         embedded = self.trainee.embedded(task, examples, [(*key, place) for place in range(len(examples))])
         said = output(embedded)

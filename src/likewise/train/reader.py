@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from likewise.encoder import Encoder, forward
 from likewise.encoder.batches import exact_length_batches
 from likewise.encoder.dropout import Dropout, TextDropout, no_dropout
 from likewise.encoder.forward import Batch
+from likewise.encoder.packing import Packing, packing
 from likewise.encoder.tokens import TextOrPair
 from likewise.progress import Progress, Ticker
 from likewise.train.chunks import chunks
@@ -21,27 +23,54 @@ from likewise.train.tokens import TokenTable
 
 Key = tuple[int, ...]
 """Whole numbers from which a text's dropout is drawn."""
+Keys = tuple[Key, ...] | None
+Lengths = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """Texts of like length on their way: where they stand, their tokens, and the states (B, T, D) they start from."""
+class Packed:
+    """Texts on their way, laid end to end in groups of like length."""
 
-    places: tuple[int, ...]
+    order: tuple[int, ...]
+    """which text of the step stands where"""
+    lengths: Lengths
+    """of the texts of each group"""
+    keys: Keys
+    """of the texts' dropout, in this order; None: none"""
     batch: Batch
+    """their tokens"""
     states: Tensor
+    """what they start from, (N, D)"""
+    packing: Packing
     dropout: Dropout
-    lengths: tuple[int, ...]
-    keys: tuple[Key, ...] | None = None
 
-    def again(self) -> Dropout:
-        """The dropout of the layers above, from its beginning."""
-        return layer_dropout(self.keys, self.lengths)
+    @classmethod
+    def of(cls, order: Sequence[int], lengths: Lengths, keys: Keys, batch: Batch, states: Tensor) -> Packed:
+        """Texts at the beginning of their dropout."""
+        dropout, parts = layer_dropout(keys, lengths)
+        return cls(tuple(order), lengths, keys, batch, states, packing(lengths, parts, states.device), dropout)
+
+    def moved(self, states: Tensor) -> Packed:
+        """The same texts from other states, and their dropout from its beginning."""
+        return Packed.of(self.order, self.lengths, self.keys, self.batch, states)
 
 
-def layer_dropout(keys: Sequence[Key] | None, lengths: Sequence[int]) -> Dropout:
-    """The dropout of texts above the embeddings, whose own has another key."""
-    return no_dropout if keys is None else TextDropout([(*key, 1) for key in keys], lengths)
+def layer_dropout(keys: Keys, lengths: Lengths) -> tuple[Dropout, list[Dropout]]:
+    """The dropout of texts above the embeddings, whose own has another key; of all, and of the maps of each group."""
+    if keys is None:
+        return no_dropout, [no_dropout] * len(lengths)
+    whole = TextDropout([(*key, 1) for key in keys], flat(lengths))
+    ends = list(accumulate(len(group) for group in lengths))
+    return whole, [whole.of(slice(end - len(group), end)) for group, end in zip(lengths, ends, strict=True)]
+
+
+def flat(groups: Iterable[Sequence[int]]) -> list[int]:
+    """All numbers of all groups.
+
+    >>> flat([[1, 2], [3]])
+    [1, 2, 3]
+    """
+    return [each for group in groups for each in group]
 
 
 class Reader:
@@ -58,39 +87,52 @@ class Reader:
         self.encoder, self.tokens, self.processes = encoder, tokens, processes
         self.frozen, self.start = frozen, start
 
-    def embedded(self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None) -> list[Chunk]:
+    def embedded(self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None) -> Packed:
         """This process's share of texts, each with a key for its dropout (None: none), at the layer they start from."""
         numbers = self.tokens.places(texts)
         # A process without a text of its own reads one for nothing, since all must go the same way back.
         mine = self.processes.share(len(texts)) or [0]
-        lengths = [len(self.tokens.ids[numbers[place]]) for place in mine]
-        return [self._embedded([mine[index] for index in chunk], numbers, keys) for chunk in chunks(lengths)]
-
-    def _embedded(self, places: Sequence[int], numbers: Sequence[int], keys: Sequence[Key] | None) -> Chunk:
-        chosen = [numbers[place] for place in places]
-        lengths = tuple(len(self.tokens.ids[number]) for number in chosen)
-        own = None if keys is None else tuple(keys[place] for place in places)
+        sizes = [len(self.tokens.ids[numbers[place]]) for place in mine]
+        groups = chunks(sizes)
+        lengths = tuple(tuple(sizes[index] for index in group) for group in groups)
+        order = [mine[index] for index in flat(groups)]
+        own = None if keys is None else tuple(keys[place] for place in order)
+        chosen = [numbers[place] for place in order]
         batch = self.tokens.batch(chosen, self.encoder.device)
-        if self.frozen is None:
-            first = no_dropout if own is None else TextDropout([(*key, 0) for key in own], lengths)
-            states = forward.embed(self.encoder.anatomy, batch, first)
-        else:
-            states = self.frozen.padded(chosen, max(lengths), self.encoder.device)
-        return Chunk(tuple(places), batch, states, layer_dropout(own, lengths), lengths, own)
+        return Packed.of(order, lengths, own, batch, self._first_states(chosen, batch, own))
 
-    def pooled(self, embedded: Sequence[Chunk], count: int) -> Tensor:
-        """Chunks at the layer they start from -> the vectors (count, P) of all texts of all processes, in order."""
-        rows = [self._vectors(chunk) for chunk in embedded]
-        order = [place for chunk in embedded for place in chunk.places]
-        back = torch.tensor(sorted(range(len(order)), key=order.__getitem__), device=self.encoder.device)
+    def _first_states(self, chosen: Sequence[int], batch: Batch, keys: Sequence[Key] | None) -> Tensor:
+        """The states (N, D) that texts start from, laid end to end."""
+        if self.frozen is not None:
+            return self.frozen.packed(chosen, self.encoder.device)
+        anatomy = self.encoder.anatomy
+        states = forward.embed(anatomy, batch)
+        states = states.flatten(0, 1) if batch.mask is None else states[batch.mask.bool()]
+        if keys is None:
+            return states
+        lengths = [len(self.tokens.ids[number]) for number in chosen]
+        return TextDropout([(*key, 0) for key in keys], lengths)(states, anatomy.embeddings.dropout)
+
+    def pooled(self, embedded: Packed, count: int) -> Tensor:
+        """Texts at the layer they start from -> the vectors (count, P) of all texts of all processes, in order."""
+        steps = forward.layers(
+            self.encoder.anatomy, embedded.states, embedded.packing, dropout=embedded.dropout, start=self.start
+        )
+        states = self.encoder.averaged(steps, self.start)
+        rows: list[Tensor] = []
+        begin = 0
+        for group in embedded.packing.groups:
+            count_of_texts, longest = group.places.shape
+            ids = embedded.batch.ids[begin : begin + count_of_texts, :longest]
+            rows.append(self._vectors(states[group.places], ids, group.mask))
+            begin += count_of_texts
+        back = torch.tensor(sorted(range(len(embedded.order)), key=embedded.order.__getitem__), device=states.device)
         return self.processes.gathered(torch.cat(rows)[back], count)
 
-    def _vectors(self, chunk: Chunk) -> Tensor:
-        batch, encoder = chunk.batch, self.encoder
-        steps = forward.layers(encoder.anatomy, chunk.states, batch.mask, dropout=chunk.dropout, start=self.start)
-        states = encoder.averaged(steps, self.start)
-        counted = encoder.counted_tokens(batch.ids, encoder.recipe.prompt_for(None))
-        return encoder.finish(encoder.pool(states, counted if batch.mask is None else counted * batch.mask))
+    def _vectors(self, states: Tensor, ids: Tensor, mask: Tensor | None) -> Tensor:
+        """States (B, T, D) of the read layers -> vectors (B, P)."""
+        counted = self.encoder.counted_tokens(ids, self.encoder.recipe.prompt_for(None))
+        return self.encoder.finish(self.encoder.pool(states, counted if mask is None else counted * mask))
 
     def vectors(self, texts: Sequence[TextOrPair], progress: Progress | None = None) -> Tensor:
         """Vectors (n, P) of any number of texts, without gradients and without dropout."""
@@ -101,7 +143,13 @@ class Reader:
         ticker = Ticker(progress, len(mine), "texts")
         with torch.no_grad():
             for batch in exact_length_batches([len(self.tokens.ids[number]) for number in mine]):
-                rows[batch] = self._vectors(self._embedded(batch, mine, None))
+                rows[batch] = self._of_one_length([mine[place] for place in batch])
                 ticker.add(len(batch))
             ticker.close()
             return self.processes.gathered(rows, len(texts))
+
+    def _of_one_length(self, chosen: Sequence[int]) -> Tensor:
+        batch = self.tokens.batch(chosen, self.encoder.device)
+        states = self._first_states(chosen, batch, None).view(*batch.ids.shape, -1)
+        steps = forward.layers(self.encoder.anatomy, states, start=self.start)
+        return self._vectors(self.encoder.averaged(steps, self.start), batch.ids, None)

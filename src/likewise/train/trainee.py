@@ -17,7 +17,7 @@ from likewise.train.config import TaskConfig, TrainConfig
 from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
 from likewise.train.heads import bounded, features, features_of, new_head
 from likewise.train.processes import Processes
-from likewise.train.reader import Chunk, Key, Reader
+from likewise.train.reader import Key, Packed, Reader
 from likewise.train.sampling import Schedule
 from likewise.train.sources import Example
 from likewise.train.tasks import TOP, Task
@@ -46,14 +46,14 @@ class Trainee:
         """The encoder, read as the task reads it."""
         return self.readers[task.name].encoder
 
-    def embedded(self, task: Task, examples: Sequence[Example], keys: Sequence[Key] | None) -> list[Chunk]:
+    def embedded(self, task: Task, examples: Sequence[Example], keys: Sequence[Key] | None) -> Packed:
         """The texts of examples at the layer they start from; ``keys`` has one key per example."""
         texts = [text for example in examples for text in task.texts(example)]
         per = len(task.texts(examples[0]))
         spread = None if keys is None else [(*key, side) for key in keys for side in range(per)]
         return self.readers[task.name].embedded(texts, spread)
 
-    def output(self, task: Task, examples: Sequence[Example], embedded: Sequence[Chunk]) -> Tensor:
+    def output(self, task: Task, examples: Sequence[Example], embedded: Packed) -> Tensor:
         """What the head says of examples: logits (B, C) of classes, a logit (B,), or a similarity (B,) from 0 to 1."""
         per = len(task.texts(examples[0]))
         vectors = self.readers[task.name].pooled(embedded, len(examples) * per)
