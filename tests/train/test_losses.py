@@ -65,6 +65,8 @@ def test_the_divergence_of_a_logit_is_that_of_its_two_classes() -> None:
 
 def test_losses_of_perfect_answers_are_small() -> None:
     assert float(LOSSES["mse"](torch.tensor([0.2, 1.0]), torch.tensor([0.2, 1.0]))) == 0
+    # People say 4 and 5, the model 1 and 4: (9 + 1) / 2.
+    assert float(LOSSES["mse"](torch.tensor([0.2, 0.8]), torch.tensor([0.8, 1.0]))) == pytest.approx(5.0)
     assert float(LOSSES["bce"](torch.tensor([20.0, -20.0]), torch.tensor([1.0, 0.0]))) < 1e-6
     assert float(LOSSES["cross-entropy"](torch.eye(3) * 30, torch.tensor([0.0, 1.0, 2.0]))) < 1e-6
 

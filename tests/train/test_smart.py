@@ -99,9 +99,9 @@ def output_twin(trainee: Trainee, task: Task, rows: Sequence[Tensor]) -> Tensor:
 
 
 def divergence_twin(kind: str, one: Tensor, other: Tensor) -> Tensor:
-    """Squares of similarities, else KL(p|q) + KL(q|p) = sum (p - q)(log p - log q); the mean over examples."""
+    """Squares of similarities from 0 to 5, else KL(p|q) + KL(q|p) = sum (p - q)(log p - log q); the mean over examples."""
     if kind == "similarity":
-        return ((one - other) ** 2).mean()
+        return ((5 * one - 5 * other) ** 2).mean()
     if kind == "paraphrase":
         p, q = torch.sigmoid(one), torch.sigmoid(other)
         p, q = torch.stack([p, 1 - p], 1), torch.stack([q, 1 - q], 1)

@@ -8,13 +8,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from likewise.train.sources import SCALES
+
+TOP = SCALES["similarity"].highest
 COSENT_SCALE = 20.0
 """One over the temperature of CoSENT, as sentence-transformers has it."""
 
 
 def mse(scores: Tensor, targets: Tensor) -> Tensor:
-    """Mean squared error of similarities (B,) on a scale from 0 to 1."""
-    return F.mse_loss(scores, targets)
+    """Mean squared error of similarities (B,) from 0 to 1, on the scale of people's scores from 0 to 5.
+
+    Beside the losses of other tasks it would weigh next to nothing on the scale of the cosine.
+
+    >>> float(mse(torch.tensor([0.5]), torch.tensor([0.7])))
+    1.0
+    """
+    return F.mse_loss(TOP * scores, TOP * targets)
 
 
 def cosent(scores: Tensor, targets: Tensor) -> Tensor:
@@ -49,7 +58,7 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def divergence(kind: str, one: Tensor, other: Tensor) -> Tensor:
     """How far two outputs of a head are apart: symmetric Kullback-Leibler of classes, squares of similarities."""
     if kind == "similarity":
-        return F.mse_loss(one, other)
+        return mse(one, other)
     if kind == "paraphrase":
         one, other = torch.stack([one, -one], 1) / 2, torch.stack([other, -other], 1) / 2
     left, right = F.log_softmax(one, -1), F.log_softmax(other, -1)
