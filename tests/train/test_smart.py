@@ -99,7 +99,7 @@ def output_twin(trainee: Trainee, task: Task, rows: Sequence[Tensor]) -> Tensor:
 
 
 def divergence_twin(kind: str, one: Tensor, other: Tensor) -> Tensor:
-    """Squares of similarities from 0 to 5, else KL(p|q) + KL(q|p) = sum (p - q)(log p - log q); the mean over examples."""
+    """Squares of similarities from 0 to 5, else KL(p|q) + KL(q|p) = sum (p - q)(log p - log q); means over examples."""
     if kind == "similarity":
         return ((5 * one - 5 * other) ** 2).mean()
     if kind == "paraphrase":
