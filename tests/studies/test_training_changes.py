@@ -13,7 +13,7 @@ from likewise.encoder.similarity import paired_similarity
 from likewise.studies.training import Workshop
 from likewise.studies.training_changes import pair_changes, training_changes
 from likewise.train import Source, Task, TaskConfig, TrainConfig, TrainReport, read_tasks, train
-from likewise.train.sources import read_examples
+from likewise.train.examples import read_examples
 from training_files import sentiment_file, similarity_file
 
 

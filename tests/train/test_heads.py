@@ -286,9 +286,9 @@ def test_targets_of_similarity_are_fifths_and_others_stay(encoder: Encoder) -> N
         assert found.tolist() == [pytest.approx(expected, abs=EXACT)]
 
 
-def test_head_sizes_follow_the_config() -> None:
+def test_head_sizes_follow_the_config(encoder: Encoder) -> None:
     config = TrainConfig((task_of("paraphrase", head="feed-forward").config,), hidden=7, depth=3, head_dropout=0.2)
-    head: Any = new_head(config.tasks[0], config, 32)
+    head: Any = new_head(config.tasks[0], config, encoder)
     assert [tuple(layer.weight.shape) for layer in head.layers] == [(7, 33), (7, 7), (7, 7)]
     assert head.rate == 0.2 and head.out.weight.shape == (1, 7)
 

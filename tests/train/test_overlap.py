@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from likewise.errors import DataError
+from likewise.train.examples import Example, Form, read_examples
 from likewise.train.overlap import MAX_SHARE, Overlap, find_overlaps, normalised, without_overlap
-from likewise.train.sources import Example, Kind, Source, read_examples
+from likewise.train.sources import Source
 
 
 def examples(file: str, *rows: str | tuple[str, str], target: float = 0.0) -> list[Example]:
@@ -247,7 +248,7 @@ def test_many_pairs_are_quick() -> None:
 SCALES = {"sick": (1.0, 5.0), "amazon": (1.0, 5.0)}
 
 
-def public(folder: Path, kind: Kind, *names: str) -> dict[str, list[Example]]:
+def public(folder: Path, kind: Form, *names: str) -> dict[str, list[Example]]:
     return {name: read_examples(Source(name, SCALES.get(name.split("/")[0])), kind, folder) for name in names}
 
 
@@ -266,7 +267,7 @@ def public(folder: Path, kind: Kind, *names: str) -> dict[str, list[Example]]:
     ],
 )
 def test_public_overlaps_are_dropped(
-    shared_data: Path, kind: Kind, train: str, held_out: str, rows: int, dropped: int
+    shared_data: Path, kind: Form, train: str, held_out: str, rows: int, dropped: int
 ) -> None:
     files = public(shared_data, kind, train)
     kept, [found] = without_overlap(files, public(shared_data, kind, held_out))
@@ -278,7 +279,7 @@ def test_public_overlaps_are_dropped(
     ("kind", "train", "held_out"),
     [("sentiment", "amazon/kindle_15k", "cs224n/sst-dev"), ("paraphrase", "quora/train", "cs224n/quora-dev")],
 )
-def test_public_files_without_overlap(shared_data: Path, kind: Kind, train: str, held_out: str) -> None:
+def test_public_files_without_overlap(shared_data: Path, kind: Form, train: str, held_out: str) -> None:
     assert find_overlaps(public(shared_data, kind, train), public(shared_data, kind, held_out)) == []
 
 

@@ -27,7 +27,8 @@ from likewise.reports.training_words import (
     task_table,
 )
 from likewise.studies.training_changes import PairChange
-from likewise.train import TrainReport
+from likewise.train import TaskConfig, TrainReport
+from likewise.train.config import SINGLE
 from likewise.train.outcome import Outcome
 
 __all__ = ["table_markdown", "write_table", "write_training"]
@@ -46,6 +47,10 @@ NOTES = {
     "paraphrase": "Pairs are paraphrases or other ones. A row is what they are: how many of them were called what, and"
     " which share of the row that is.",
     "similarity": "A point is a pair, on the scale from 0 to 5; the denser its colour, the more pairs lie there.",
+    "count": "A point is a pair, by its true number and the predicted one; the denser, the more pairs lie there.",
+    "mlm": "Accuracy is the share of hidden tokens that were found, averaged over texts; perplexity is e to the loss.",
+    "contrastive": "Judged by how well cosines of pairs follow the scores that people gave them. The loss on dev is the"
+    " squared error of five times the cosine, and not comparable with that in training.",
     "changes": "The held-out pairs whose cosine moved the most, and the word pairs that moved it: what each adds to the"
     " cosine of the vectors before and after training. All word pairs and the bias sum to the cosine.",
 }
@@ -53,6 +58,8 @@ ERRORS = {
     "sentiment": "1 - probability of the true class",
     "paraphrase": "distance of the probability from the truth",
     "similarity": "distance",
+    "count": "distance",
+    "mlm": "share of hidden tokens that were not found",
 }
 
 
@@ -147,14 +154,20 @@ def _task(report: TrainReport, task: str, drawn: Mapping[str, str]) -> Iterator[
         yield paragraph("It has neither dev nor test examples: nothing was measured.")
         return
     first = next(iter(found))
-    yield paragraph(NOTES[found[first].kind], note=True)
+    kinds = dict.fromkeys(each.kind for each in (_config(report, task), found[first]))
+    yield from (paragraph(NOTES[kind], note=True) for kind in kinds)
     for part, outcome in found.items():
         yield paragraph(outcome_words(outcome, part))
     file = file_names(report.examples)[task]
-    yield _side_by_side(drawn[figure_name(outcome, part, file)] for part, outcome in found.items())
+    names = [figure_name(outcome, part, file) for part, outcome in found.items()]
+    yield _side_by_side(drawn[name] for name in names if name in drawn)
     for what, places in zip(("Best", "Worst"), found[first].extremes(), strict=True):
         yield paragraph(f"{what} predictions on {first}, by {ERRORS[found[first].kind]}:")
         yield _small(_examples(found[first], places))
+
+
+def _config(report: TrainReport, task: str) -> TaskConfig:
+    return next(each for each in report.config.tasks if each.name == task)
 
 
 def _changes(changes: Sequence[PairChange]) -> Iterator[str]:
@@ -178,11 +191,13 @@ def _side_by_side(figures: Iterable[str]) -> str:
 
 def _examples(outcome: Outcome, places: Sequence[int]) -> Table:
     """Chosen examples, their texts shortened."""
-    predicted, errors, similar = outcome.predicted, outcome.errors, outcome.kind == "similarity"
+    truth, predicted, errors = outcome.truth, outcome.predicted, outcome.errors
     rows = []
     for place in places:
         one = outcome.examples[place]
-        numbers = [shown(each) if similar else f"{each:g}" for each in (one.target, float(predicted[place]))]
+        numbers = [
+            shown(each) if outcome.numeric else f"{each:g}" for each in (float(truth[place]), float(predicted[place]))
+        ]
         texts = [shortened(text, LETTERS) for text in one.texts]
         where = shortened(f"{one.file} {one.id}", 60)
         rows.append((*texts, *map(Number, numbers), Number(shown(float(errors[place]))), where))
@@ -222,23 +237,21 @@ def _known(value: Any) -> Any:
 def _predictions(outcome: Outcome) -> Table:
     """A row for each example: its texts, the truth, what was predicted, and the scores that it was predicted from."""
     scores = {
-        "similarity": ("score",),
         "paraphrase": ("probability",),
         "sentiment": tuple(f"probability_{label}" for label in range(outcome.scores.shape[-1])),
-    }[outcome.kind]
-    whole = outcome.kind != "similarity"
+    }.get(outcome.kind, ("score",))
     numbers = outcome.scores.reshape(-1, len(scores)).tolist()
-    found = zip(outcome.examples, outcome.predicted.tolist(), numbers, strict=True)
+    found = zip(outcome.examples, outcome.truth.tolist(), outcome.predicted.tolist(), numbers, strict=True)
     rows = [
         (
             *map(printable, (one.id, one.file, *one.texts)),
-            *(int(each) if whole else each for each in (one.target, predicted)),
+            *(each if outcome.numeric else int(each) for each in (truth, predicted)),
             *own,
         )
-        for one, predicted, own in found
+        for one, truth, predicted, own in found
     ]
     return ("id", "file", *_text_columns(outcome), "truth", "predicted", *scores), rows
 
 
 def _text_columns(outcome: Outcome) -> tuple[str, ...]:
-    return ("text",) if outcome.kind == "sentiment" else ("left", "right")
+    return ("text",) if outcome.kind in SINGLE else ("left", "right")

@@ -44,7 +44,7 @@ def file_names(tasks: Iterable[str]) -> dict[str, str]:
 
 def figure_name(outcome: Outcome, part: str, file: str) -> str:
     """What the figure of an outcome is called."""
-    return f"{'scatter' if outcome.kind == 'similarity' else 'confusion'}-{part}-{file}"
+    return f"{'scatter' if outcome.numeric else 'confusion'}-{part}-{file}"
 
 
 def training_figures(report: TrainReport) -> Iterator[tuple[str, Any]]:
@@ -56,6 +56,8 @@ def training_figures(report: TrainReport) -> Iterator[tuple[str, Any]]:
     files = file_names(report.examples)
     for part, outcomes in parts(report).items():
         for task, outcome in outcomes.items():
+            if outcome.kind == "mlm":
+                continue  # all texts have the same truth
             yield figure_name(outcome, part, files[task]), _outcome(outcome, f"{task}, {part}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -168,7 +168,7 @@ def _columns(cells: Mapping[str, Number], measured: Iterable[str]) -> list[Numbe
 
 def outcome_words(outcome: Outcome, part: str) -> str:
     """What an outcome comes to, in a sentence."""
-    return {"similarity": _similar, "paraphrase": _alike, "sentiment": _felt}[outcome.kind](outcome, part)
+    return WORDS[outcome.kind](outcome, part)
 
 
 def _similar(outcome: Outcome, part: str) -> str:
@@ -204,6 +204,20 @@ def _felt(outcome: Outcome, part: str) -> str:
         for label, name in enumerate(CLASS_NAMES["sentiment"])
     ]
     return f"On {part}: accuracy {shown(outcome.metrics['accuracy'])}. Right: {', '.join(told)}."
+
+
+def _found(outcome: Outcome, part: str) -> str:
+    told = outcome.metrics
+    return f"On {part}: {told['accuracy']:.1%} of hidden tokens found, perplexity {told['perplexity']:.1f}."
+
+
+WORDS: dict[str, Callable[[Outcome, str], str]] = {
+    "similarity": _similar,
+    "count": _similar,
+    "paraphrase": _alike,
+    "sentiment": _felt,
+    "mlm": _found,
+}
 
 
 def _share(count: Any, of: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from likewise.data import GUESSED, Columns, SkippedRows, read_pairs, read_texts
 from likewise.progress import Progress
+from likewise.train.config import SINGLE
 from likewise.train.prediction import Prediction, predict, task_of
 from likewise.train.saving import SavedRun
 
@@ -55,5 +56,5 @@ class Predicted:
 def predict_file(run: SavedRun, source: Unjudged, task: str = "", progress: Progress | None = None) -> Predicted:
     """What a saved run says of a file's rows."""
     kind = task_of(run, task).kind
-    ids, texts, skipped = source.read(pairs=kind != "sentiment")
+    ids, texts, skipped = source.read(pairs=kind not in SINGLE)
     return Predicted(ids, texts, predict(run, texts, task, progress), skipped)

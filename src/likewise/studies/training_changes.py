@@ -14,6 +14,7 @@ from likewise.explain import Comparison, compare
 from likewise.progress import Progress
 from likewise.studies.training import Workshop
 from likewise.train import Example, TrainReport
+from likewise.train.config import SINGLE
 from likewise.train.sampling import fixed_sample
 
 LOOKED_AT = 500
@@ -76,6 +77,6 @@ def training_changes(workshop: Workshop, report: TrainReport, progress: Progress
 
 def _pairs(report: TrainReport) -> tuple[Example, ...]:
     """The held-out pairs of the first task that gives each text a vector of its own."""
-    towers = [task.name for task in report.config.tasks if task.kind != "sentiment" and not task.joint]
+    towers = [task.name for task in report.config.tasks if task.kind not in SINGLE and not task.joint]
     found = [outcomes[name].examples for outcomes in (report.test, report.dev) for name in towers if name in outcomes]
     return found[0] if found else ()

@@ -7,21 +7,47 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from likewise.errors import UsageError
-from likewise.train.sources import Kind, Source
+from likewise.train.examples import Form
+from likewise.train.sources import Source
 
-KINDS = ("similarity", "sentiment", "paraphrase")
+Kind = Literal["similarity", "sentiment", "paraphrase", "count", "contrastive", "mlm"]
+"""What a task learns."""
+KINDS = ("similarity", "sentiment", "paraphrase", "count", "contrastive", "mlm")
 AGGREGATIONS = ("cls", "mean", "max", "bilstm", "qkv")
 PAIRS = ("towers", "joint")
-LOSS_NAMES = {"similarity": ("mse", "cosent"), "sentiment": ("cross-entropy",), "paraphrase": ("bce",)}
+LOSS_NAMES = {
+    "similarity": ("mse", "cosent"),
+    "sentiment": ("cross-entropy",),
+    "paraphrase": ("bce",),
+    "count": ("squares",),
+    "contrastive": ("info-nce",),
+    "mlm": ("cross-entropy",),
+}
 HEADS = {
     "similarity": ("cosine", "linear", "feed-forward"),
     "sentiment": ("linear", "feed-forward"),
     "paraphrase": ("linear", "feed-forward"),
+    "count": ("dot",),
+    "contrastive": ("cosine",),
+    "mlm": ("tied",),
 }
-METRICS = {"similarity": ("spearman", "pearson"), "sentiment": ("accuracy",), "paraphrase": ("accuracy",)}
+METRICS = {
+    "similarity": ("spearman", "pearson"),
+    "sentiment": ("accuracy",),
+    "paraphrase": ("accuracy",),
+    "count": ("spearman", "pearson"),
+    "contrastive": ("spearman", "pearson"),
+    "mlm": ("accuracy",),
+}
+SHARING = ("paraphrase", "similarity")
+"""Kinds that one head may serve."""
+SINGLE = ("sentiment", "mlm")
+"""Kinds that are about one text at a time."""
+VIEWS: dict[str, Form] = {"dropout": "texts", "pairs": "pairs", "entailment": "entailment"}
+"""What a contrastive task takes for two views of one thing, and how rows are read for it."""
 FEATURES = ("difference", "absolute", "product", "cosine", "jaccard")
 SCHEDULES = ("linear", "cosine", "constant")
 FROZEN = ("none", "lower", "upper", "last", "all")
@@ -40,7 +66,7 @@ class TaskConfig:
     """
 
     kind: Kind
-    """similarity, sentiment or paraphrase"""
+    """similarity, sentiment, paraphrase, count, contrastive or mlm"""
     train: tuple[Source, ...]
     """files to learn from; several are joined"""
     dev: tuple[Source, ...] = ()
@@ -63,13 +89,23 @@ class TaskConfig:
     """of its loss in the sum"""
     features: tuple[str, ...] = ("difference", "jaccard")
     """what a feed-forward head sees of a pair: difference, absolute, product, cosine, jaccard"""
+    views: str = "dropout"
+    """contrastive: a text twice with other dropout (dropout), the two of a pair (pairs), or a text, what it entails
+    and, as a hard negative, what it contradicts (entailment)"""
+    temperature: float = 0.05
+    """contrastive: what cosines are divided by"""
+    masked: float = 0.15
+    """mlm: the share of a text's tokens that are hidden"""
 
     def __post_init__(self) -> None:
         _choice("kind", self.kind, KINDS)
         _choice("pairs", self.pairs, PAIRS)
         if self.aggregation:
             _choice("aggregation", self.aggregation, AGGREGATIONS)
-        joint = self.pairs == "joint" or self.kind == "sentiment"
+        _choice("views", self.views, tuple(VIEWS))
+        if self.pairs == "joint" and self.kind in ("count", "contrastive"):
+            raise UsageError(f'a {self.kind} task compares vectors of two texts; leave out pairs = "joint"')
+        joint = self.pairs == "joint"
         usual = {
             "name": self.kind,
             "head": next(head for head in HEADS[self.kind] if not (joint and head == "cosine")),
@@ -89,6 +125,7 @@ class TaskConfig:
             raise UsageError(f"features takes different names of {', '.join(FEATURES)}, got {list(self.features)}")
         if not 0 < self.weight < float("inf"):
             raise UsageError(f"weight is a number above 0, got {self.weight}")
+        _within(self, {"temperature": (1e-4, 1e4), "masked": (0.01, 0.9)})
         if not re.fullmatch(NAME, self.name) or self.name in TAKEN:
             raise UsageError(
                 f"a task's name is made of letters, digits, - and _, and none of {', '.join(TAKEN)}; got {self.name!r}"
@@ -99,7 +136,24 @@ class TaskConfig:
     @property
     def joint(self) -> bool:
         """Whether a pair is read as one sequence."""
-        return self.kind != "sentiment" and self.pairs == "joint"
+        return self.kind not in SINGLE and self.pairs == "joint"
+
+    @property
+    def trained_form(self) -> Form:
+        """How rows of its train files are read."""
+        return VIEWS[self.views] if self.kind == "contrastive" else "texts" if self.kind == "mlm" else self.kind
+
+    @property
+    def judged(self) -> TaskConfig:
+        """The task as dev and test files judge it: a contrastive one by the scores that people gave to pairs."""
+        if self.kind != "contrastive":
+            return self
+        return TaskConfig("similarity", self.train, name=self.name, aggregation=self.aggregation, metric=self.metric)
+
+    @property
+    def judged_form(self) -> Form:
+        """How rows of its dev and test files are read."""
+        return "similarity" if self.kind == "contrastive" else self.trained_form
 
 
 @dataclass(frozen=True)
@@ -164,6 +218,8 @@ class TrainConfig:
     """project conflicting gradients of tasks"""
     max_tokens: int | None = None
     """longer texts are cut; the model's own limit by default"""
+    chunk: int | None = None
+    """examples of a batch that are in memory at once; the gradient is that of the whole batch; all by default"""
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -172,7 +228,7 @@ class TrainConfig:
         if len(set(names)) < len(names):
             raise UsageError(f'two tasks are called {max(names, key=names.count)}; give each its own name = "..."')
         _at_least(self, {"epochs": 1, "batch": 2, "accumulate": 1, "hidden": 1, "depth": 1, "lstm": 1, "seed": 0})
-        _at_least(self, {"samples": 1, "patience": 1, "selection": 2, "max_tokens": 4})
+        _at_least(self, {"samples": 1, "patience": 1, "selection": 2, "max_tokens": 4, "chunk": 1})
         _within(self, {"warmup": (0, 1), "head_dropout": (0, 0.9), "dropout": (0, 0.9), "layer_decay": (0.01, 1)})
         _within(self, {"learning_rate": (0, 1), "head_learning_rate": (0, 1), "weight_decay": (0, 10)})
         _within(self, {"clip": (1e-9, 1e9), "smart": (0, 1e6), "seed": (0, LARGEST_SEED)})
@@ -181,13 +237,15 @@ class TrainConfig:
             raise UsageError(f"no folder can be called {self.out!r}; choose another out")
         if isinstance(self.freeze, str):
             _choice("freeze", self.freeze, FROZEN)
+        if self.chunk is not None and (self.smart or any(task.kind == "mlm" for task in self.tasks)):
+            raise UsageError("chunk goes with losses on whole vectors; leave it out beside smart and mlm tasks")
         self._check_sharing()
 
     def _check_sharing(self) -> None:
-        shared = [task for task in self.tasks if task.kind != "sentiment"]
+        shared = [task for task in self.tasks if task.kind in SHARING]
         if not self.shared_head:
             return
-        if {task.kind for task in shared} != {"paraphrase", "similarity"}:
+        if {task.kind for task in shared} != set(SHARING):
             raise UsageError("shared_head needs a paraphrase and a similarity task; add the missing one")
         if len({(task.head, task.pairs, task.features, task.aggregation) for task in shared}) > 1 or (
             shared[0].head != "feed-forward"

@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from likewise.train.config import TaskConfig, TrainConfig
+from likewise.encoder import Encoder
+from likewise.train.config import SINGLE, TaskConfig, TrainConfig
 
 CLASSES = 5
 """Of sentiment."""
@@ -41,11 +42,23 @@ def cosine(left: Tensor, right: Tensor) -> Tensor:
     return F.cosine_similarity(left, right)[:, None]
 
 
+def dot(left: Tensor, right: Tensor) -> Tensor:
+    """The plain dot product: -> (B, 1)."""
+    return (left * right).sum(1, keepdim=True)
+
+
+def crossed(vectors: Sequence[Tensor]) -> Tensor:
+    """Vectors (B, D) of texts, of their other views and maybe of hard negatives -> cosines (B, B) or (B, 2B)."""
+    first, *others = (F.normalize(each, dim=1) for each in vectors)
+    return first @ torch.cat(others).T
+
+
 VECTOR_FEATURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "difference": difference,
     "absolute": absolute,
     "product": product,
     "cosine": cosine,
+    "dot": dot,
 }
 
 
@@ -104,6 +117,20 @@ class CosineMap(nn.Module):
         return out
 
 
+class TokenHead(nn.Module):
+    """States of hidden tokens -> logits of all tokens, the last step through the model's own input embeddings."""
+
+    def __init__(self, width: int, embedded: int, vocabulary: int) -> None:
+        super().__init__()
+        self.dense, self.norm = nn.Linear(width, embedded), nn.LayerNorm(embedded)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, states: Tensor, embeddings: Tensor) -> Tensor:
+        """States (M, D) and input embeddings (V, E) -> (M, V)."""
+        logits: Tensor = self.norm(F.gelu(self.dense(states))) @ embeddings.T + self.bias
+        return logits
+
+
 class Plain(nn.Module):
     """The features themselves: a cosine is its own score."""
 
@@ -114,28 +141,35 @@ class Plain(nn.Module):
 
 def features_of(task: TaskConfig) -> tuple[str, ...]:
     """What the task's head sees: names of features, or ``vector`` for one vector as it is."""
-    if task.kind == "sentiment":
+    if task.kind in SINGLE:
         return ("vector",)
+    if task.kind == "count":
+        return ("dot",)
     if task.joint:
         return ("vector", "jaccard") if task.head == "feed-forward" and "jaccard" in task.features else ("vector",)
     if task.head == "feed-forward":
         return task.features
-    return ("cosine",) if task.kind == "similarity" else ("difference",)
+    return ("difference",) if task.kind == "paraphrase" else ("cosine",)
 
 
 def feature_width(names: Sequence[str], width: int) -> int:
     """How wide features are that are made of vectors of this width."""
-    return sum(1 if name in ("cosine", "jaccard") else width for name in names)
+    return sum(1 if name in ("cosine", "dot", "jaccard") else width for name in names)
 
 
-def new_head(task: TaskConfig, config: TrainConfig, width: int) -> nn.Module:
-    """A fresh head for a task over vectors of this width, drawn from torch's generator."""
+def new_head(task: TaskConfig, config: TrainConfig, encoder: Encoder) -> nn.Module:
+    """A fresh head for a task over an encoder as the task reads it, drawn from torch's generator."""
+    if task.head == "tied":
+        vocabulary, embedded = encoder.anatomy.embeddings.word.weight.shape
+        return TokenHead(encoder.anatomy.hidden_size, embedded, vocabulary)
     outputs = CLASSES if task.kind == "sentiment" else 1
-    seen = feature_width(features_of(task), width)
+    seen = feature_width(features_of(task), encoder.dimension)
     if task.head == "feed-forward":
         return FeedForward(seen, config.hidden, config.depth, config.head_dropout, outputs)
+    if task.head in ("cosine", "dot"):
+        return Plain()
     if task.kind == "similarity" and not task.joint:
-        return Plain() if task.head == "cosine" else CosineMap()
+        return CosineMap()
     return nn.Linear(seen, outputs)
 
 

@@ -27,16 +27,16 @@ from likewise.train.checkpoint import (
     weights_state,
 )
 from likewise.train.evaluation import evaluate
+from likewise.train.examples import Example
 from likewise.train.heads import still_norms
 from likewise.train.losses import LOSSES
 from likewise.train.optimizer import common_weights, gradients, learns, named_weights, new_optimizer, pace, set_pace
 from likewise.train.outcome import Outcome
 from likewise.train.pcgrad import surgery
 from likewise.train.processes import Processes
-from likewise.train.reader import Packed
+from likewise.train.reader import Key, Packed
 from likewise.train.sampling import fixed_sample
 from likewise.train.smart import smoothness
-from likewise.train.sources import Example
 from likewise.train.tasks import Task
 from likewise.train.trainee import Trainee, schedule
 
@@ -155,22 +155,56 @@ class Run:
         examples = self._examples(number, task, part)
         key = (config.seed, step, part, number)
 
+        keys = [(*key, place) for place in range(len(examples))]
+        if config.chunk is not None and len(examples) > config.chunk:
+            return self._backward_in_chunks(task, examples, keys)
+
         def output(packed: Packed) -> Tensor:
             # Seeded for each pass: SMART's passes drop the same units in the heads, too.
-            torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+            _seed_heads(key)
             return self.trainee.output(task, examples, packed)
 
-        embedded = self.trainee.embedded(task, examples, [(*key, place) for place in range(len(examples))])
+        embedded = self.trainee.embedded(task, examples, keys)
         said = output(embedded)
-        loss = LOSSES[task.config.loss](said, self.trainee.targets(task, examples, said))
+        loss = LOSSES[task.config.loss](said, self.trainee.targets(task, examples, said, embedded))
         value = float(loss.detach())
         if config.smart:
             with still_norms(self.trainee.heads):
                 loss = loss + config.smart * smoothness(task.config.kind, output, embedded, said, (*key, 2))
-        if not np.isfinite(float(loss.detach())):
-            raise TrainingError(self._broken(f"the loss of {task.name}", [task], float(loss.detach())))
+        self._require_finite(task, loss)
         (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
         return value / config.accumulate
+
+    def _backward_in_chunks(self, task: Task, examples: Sequence[Example], keys: Sequence[Key]) -> float:
+        """The same with only a chunk of the batch in memory: each text is read twice (Gao et al. 2021).
+
+        A text's dropout is its own, so that the second reading is the first one again.
+        """
+        config, size = self.config, self.config.chunk
+        assert size is not None
+        parts = [(examples[at : at + size], keys[at : at + size]) for at in range(0, len(examples), size)]
+        with torch.no_grad():
+            read = [self._read(task, *part) for part in parts]
+        vectors = [torch.cat(side).requires_grad_() for side in zip(*read, strict=True)]
+        _seed_heads(keys[0][:-1])
+        said = self.trainee.output_of(task, examples, vectors)
+        loss = LOSSES[task.config.loss](said, self.trainee.targets(task, examples, said))
+        self._require_finite(task, loss)
+        (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
+        slopes = [torch.split(side.grad, size) for side in vectors if side.grad is not None]
+        for part, slope in zip(parts, zip(*slopes, strict=True), strict=True):
+            again = self._read(task, *part)
+            if again[0].requires_grad:  # not where all layers are frozen
+                torch.autograd.backward(again, slope)
+        return float(loss.detach()) / config.accumulate
+
+    def _read(self, task: Task, examples: Sequence[Example], keys: Sequence[Key]) -> list[Tensor]:
+        return self.trainee.vectors(task, examples, self.trainee.embedded(task, examples, keys))
+
+    def _require_finite(self, task: Task, loss: Tensor) -> None:
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            raise TrainingError(self._broken(f"the loss of {task.name}", [task], value))
 
     def _examples(self, number: int, task: Task, part: int) -> list[Example]:
         epoch, step = divmod(self.course.step, self.in_epoch)
@@ -281,6 +315,11 @@ class Run:
         assert best is not None
         restore_weights(best.tensors, self.weights, self.trainee.heads)
         self.processes.wait()
+
+
+def _seed_heads(key: Key) -> None:
+    """Let the heads' dropout begin where this step's does."""
+    torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1)))
 
 
 def _losses(point: dict[str, float]) -> dict[str, float]:

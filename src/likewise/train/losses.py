@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from likewise.train.sources import SCALES
+from likewise.train.examples import SCALES
 
 TOP = SCALES["similarity"].highest
 COSENT_SCALE = 20.0
@@ -37,6 +37,21 @@ def cosent(scores: Tensor, targets: Tensor) -> Tensor:
     return torch.logsumexp(torch.cat([wrong.new_zeros(1), wrong]), dim=0)
 
 
+def squares(numbers: Tensor, targets: Tensor) -> Tensor:
+    """Mean squared error of numbers (B,) as they are."""
+    return F.mse_loss(numbers, targets)
+
+
+def info_nce(scores: Tensor, targets: Tensor) -> Tensor:
+    """Each text's own other view against all others of the batch: scores (B, M), the own ones on the diagonal.
+
+    >>> float(info_nce(20 * torch.eye(3), torch.zeros(3))) < 1e-6
+    True
+    """
+    del targets  # what belongs together is told by its place
+    return F.cross_entropy(scores, torch.arange(len(scores), device=scores.device))
+
+
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Logits (B, C) and classes (B,)."""
     return F.cross_entropy(logits, targets.long())
@@ -50,15 +65,21 @@ def bce(logits: Tensor, targets: Tensor) -> Tensor:
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": mse,
     "cosent": cosent,
+    "squares": squares,
+    "info-nce": info_nce,
     "cross-entropy": cross_entropy,
     "bce": bce,
 }
 
 
+SQUARED = {"similarity": mse, "count": squares}
+"""Of kinds whose output is a number and not a choice."""
+
+
 def divergence(kind: str, one: Tensor, other: Tensor) -> Tensor:
-    """How far two outputs of a head are apart: symmetric Kullback-Leibler of classes, squares of similarities."""
-    if kind == "similarity":
-        return mse(one, other)
+    """How far two outputs of a head are apart: symmetric Kullback-Leibler of classes, squares of numbers."""
+    if kind in SQUARED:
+        return SQUARED[kind](one, other)
     if kind == "paraphrase":
         one, other = torch.stack([one, -one], 1) / 2, torch.stack([other, -other], 1) / 2
     left, right = F.log_softmax(one, -1), F.log_softmax(other, -1)

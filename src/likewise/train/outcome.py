@@ -17,11 +17,15 @@ from likewise.metrics import (
     share_within,
     spearman,
 )
+from likewise.train.examples import Example
 from likewise.train.heads import CLASSES
-from likewise.train.sources import Example
 
 CLOSE = 0.05
 """Within so much a predicted similarity counts as met, on the scale from 0 to 5."""
+NUMERIC = ("similarity", "count", "mlm")
+"""Kinds of which a number is predicted."""
+LARGEST_LOSS = 50.0
+"""Beyond it a perplexity says nothing, and would be too large to write down."""
 SHOWN = 5
 """Examples that are shown as best and as worst."""
 
@@ -30,7 +34,8 @@ SHOWN = 5
 class Outcome:
     """Predictions of one task on one set of examples.
 
-    ``scores`` is (n,) similarities from 0 to 5, (n,) probabilities of a paraphrase, or (n, C) of classes.
+    ``scores`` is (n,) similarities from 0 to 5, numbers, probabilities of a paraphrase, or shares of hidden tokens that
+    were found; or (n, C) probabilities of classes.
 
     >>> said = Example(("A plane.", "A jet."), 1, "1", "mine"), Example(("A plane.", "A cake."), 0, "2", "mine")
     >>> Outcome("paraphrase", "paraphrase", "accuracy", said, np.array([0.9, 0.6]), loss=0.5).metrics["accuracy"]
@@ -46,13 +51,18 @@ class Outcome:
 
     @property
     def truth(self) -> NDArray[np.float64]:
-        """What the examples say, (n,)."""
-        return np.array([example.target for example in self.examples])
+        """What the examples say, (n,): 1 where all hidden tokens should be found."""
+        return np.array([1.0 if self.kind == "mlm" else example.target for example in self.examples])
+
+    @property
+    def numeric(self) -> bool:
+        """Whether a number is predicted, and not a choice."""
+        return self.kind in NUMERIC
 
     @property
     def predicted(self) -> NDArray[np.float64]:
-        """Similarities, or classes: (n,)."""
-        if self.kind == "similarity":
+        """Numbers, or classes: (n,)."""
+        if self.numeric:
             return self.scores
         if self.kind == "paraphrase":
             return (self.scores >= 0.5).astype(np.float64)
@@ -61,15 +71,17 @@ class Outcome:
 
     @property
     def confusion(self) -> NDArray[np.int64] | None:
-        """True classes by predicted ones; None for similarity."""
-        if self.kind == "similarity":
+        """True classes by predicted ones; None for numbers."""
+        if self.numeric:
             return None
         return confusion(self.truth, self.predicted, CLASSES if self.kind == "sentiment" else 2)
 
     @property
     def metrics(self) -> dict[str, float]:
         """Every measure of the task, by name."""
-        if self.kind == "similarity":
+        if self.kind == "mlm":
+            return {"accuracy": float(self.scores.mean()), "perplexity": float(np.exp(min(self.loss, LARGEST_LOSS)))}
+        if self.numeric:
             return self._agreement()
         counts = self.confusion
         assert counts is not None
@@ -88,7 +100,7 @@ class Outcome:
             "spearman": spearman(self.predicted, self.truth),
             "mse": mean_squared_error(self.predicted, self.truth),
             "mse_fitted": scaled_mse(self.predicted, self.truth),
-            "within_0.05": share_within(self.predicted, self.truth, CLOSE),
+            f"within_{CLOSE:g}": share_within(self.predicted, self.truth, CLOSE),
         }
 
     @property
@@ -98,8 +110,8 @@ class Outcome:
 
     @property
     def errors(self) -> NDArray[np.float64]:
-        """How far off each prediction is, (n,): in similarity, or in the probability of the true class."""
-        if self.kind == "similarity":
+        """How far off each prediction is, (n,): a distance, or in the probability of the true class."""
+        if self.numeric:
             return np.abs(self.predicted - self.truth)
         if self.kind == "paraphrase":
             return np.abs(self.scores - self.truth)

@@ -11,7 +11,7 @@ from typing import Any
 from likewise.data.places import Place
 from likewise.drawing.text import one_line, shortened
 from likewise.errors import DataError
-from likewise.train.sources import Example
+from likewise.train.examples import Example
 
 MAX_SHARE = 0.05
 """Up to this share of a dev or test file is dropped from training; above it, something else is wrong."""
@@ -21,6 +21,8 @@ BETWEEN = " | "
 
 Key = tuple[str, ...]
 """What two rows have in common when they overlap: their normalised texts, in either order."""
+Keys = tuple[Key, ...]
+"""Of one row."""
 
 Files = Mapping[str, Sequence[Example]]
 """Examples by the name of their file."""
@@ -103,9 +105,9 @@ def without_overlap(
     refused = [one for one in (*found, *_joined(keys, held_keys, held_out, found)) if one.share > MAX_SHARE]
     if refused:
         raise DataError(_refusal(refused))
-    held = {key for rows in held_keys.values() for key in rows}
+    held = {key for rows in held_keys.values() for own in rows for key in own}
     kept = {
-        file: [row for row, key in zip(rows, keys[file], strict=True) if key not in held]
+        file: [row for row, own in zip(rows, keys[file], strict=True) if not held.intersection(own)]
         for file, rows in train.items()
     }
     for one in found:
@@ -121,26 +123,33 @@ def _blanks() -> dict[int, str]:
     return dict.fromkeys((*marks, ord("`")), " ")
 
 
-def _keys(files: Files) -> dict[str, list[Key]]:
-    return {file: [tuple(sorted(map(normalised, row.texts))) for row in rows] for file, rows in files.items()}
+def _keys(files: Files) -> dict[str, list[Keys]]:
+    return {file: [_row_keys(row) for row in rows] for file, rows in files.items()}
 
 
-def _overlaps(train: Mapping[str, list[Key]], held_out: Mapping[str, list[Key]], rows: Files) -> list[Overlap]:
-    trained = {file: set(keys) for file, keys in train.items()}
-    held = {file: set(keys) for file, keys in held_out.items()}
+def _row_keys(row: Example) -> Keys:
+    """The key of a text or a pair; those of a text with each of several others."""
+    first, *others = map(normalised, row.texts)
+    return tuple((min(first, other), max(first, other)) for other in others) or ((first,),)
+
+
+def _overlaps(train: Mapping[str, list[Keys]], held_out: Mapping[str, list[Keys]], rows: Files) -> list[Overlap]:
+    trained, held = (
+        {file: {key for own in keys for key in own} for file, keys in files.items()} for files in (train, held_out)
+    )
     found = []
     for file, keys in train.items():
         for other, other_keys in held_out.items():
-            common = [place for place, key in enumerate(other_keys) if key in trained[file]]
+            common = [place for place, own in enumerate(other_keys) if trained[file].intersection(own)]
             if common:
-                dropped = sum(key in held[other] for key in keys)
+                dropped = sum(bool(held[other].intersection(own)) for own in keys)
                 examples = _examples(rows[other][place] for place in common)
                 found.append(Overlap(file, other, len(common), len(other_keys), dropped, examples))
     return found
 
 
 def _joined(
-    train: Mapping[str, list[Key]], held_out: Mapping[str, list[Key]], rows: Files, found: Sequence[Overlap]
+    train: Mapping[str, list[Keys]], held_out: Mapping[str, list[Keys]], rows: Files, found: Sequence[Overlap]
 ) -> list[Overlap]:
     """What several train files together have in common with one dev or test file."""
     files: dict[str, list[str]] = {}

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from likewise.errors import UsageError
 from likewise.progress import Progress
-from likewise.train.config import TaskConfig
+from likewise.train.config import SINGLE, TaskConfig
 from likewise.train.evaluation import evaluate
+from likewise.train.examples import Example
+from likewise.train.outcome import NUMERIC
 from likewise.train.saving import SavedRun
-from likewise.train.sources import Example
 from likewise.train.tasks import Task
 
 
@@ -25,13 +26,13 @@ class Prediction:
     task: str
     kind: str
     predicted: NDArray[np.float64]
-    """similarities from 0 to 5, or classes"""
+    """similarities from 0 to 5, numbers, or classes"""
     scores: NDArray[np.float64]
-    """the same similarities, probabilities of a paraphrase, or of each class"""
+    """the same numbers, probabilities of a paraphrase, or of each class"""
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
         """One entry per row."""
-        whole = self.kind != "similarity"
+        whole = self.kind not in NUMERIC
         rows = [
             {"id": name, "predicted": int(said) if whole else float(said), "scores": np.atleast_1d(score).tolist()}
             for name, said, score in zip(ids, self.predicted, self.scores, strict=True)
@@ -53,9 +54,11 @@ def predict(
 ) -> Prediction:
     """Judge single texts (sentiment) or pairs by a task's head; the only one's where none is named."""
     config = task_of(run, task)
-    wanted = 1 if config.kind == "sentiment" else 2
+    if config.kind == "mlm":
+        raise UsageError(f"task {config.name} finds hidden tokens and judges no text; choose another task or model")
+    wanted = 1 if config.kind in SINGLE else 2
     if any(len(each) != wanted for each in texts):
         raise UsageError(f"task {config.name} judges {'single texts' if wanted == 1 else 'pairs'}; give a file of them")
     examples = [Example(tuple(each), 0.0, str(place), "") for place, each in enumerate(texts)]
     outcome = evaluate(run.trainee, Task(config, tuple(examples)), examples, progress)
-    return Prediction(config.name, config.kind, outcome.predicted, outcome.scores)
+    return Prediction(config.name, outcome.kind, outcome.predicted, outcome.scores)

@@ -72,6 +72,16 @@ class Processes:
         rows: Tensor = _Gather.apply(padded, self.rank, self.count)  # type: ignore[no-untyped-call]  # (count, most, D)
         return rows.transpose(0, 1).flatten(0, 1)[:count]
 
+    def collected(self, mine: Tensor) -> Tensor:
+        """Any number of rows (n, ...) of each process -> the rows of all; gradients find their way back."""
+        if self.count == 1:
+            return mine
+        counts: list[int] = [0] * self.count
+        dist.all_gather_object(counts, len(mine))
+        padded = torch.cat([mine, mine.new_zeros(max(counts) - len(mine), *mine.shape[1:])])
+        rows: Tensor = _Gather.apply(padded, self.rank, self.count)  # type: ignore[no-untyped-call]
+        return torch.cat([part[:count] for part, count in zip(rows, counts, strict=True)])
+
     def average(self, gradients: Iterable[Tensor]) -> None:
         """Average gradients over the processes, in place."""
         if self.count == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import torch
@@ -18,6 +18,7 @@ from likewise.encoder.tokens import TextOrPair
 from likewise.progress import Progress, Ticker
 from likewise.train.chunks import chunks
 from likewise.train.frozen import FrozenStates
+from likewise.train.hiding import NOTHING, Hidden, hide
 from likewise.train.processes import Processes
 from likewise.train.tokens import TokenTable
 
@@ -43,6 +44,8 @@ class Packed:
     """what they start from, (N, D)"""
     packing: Packing
     dropout: Dropout
+    wanted: Tensor | None = None
+    """the ids of hidden tokens, (N,), NOTHING for others"""
 
     @classmethod
     def of(cls, order: Sequence[int], lengths: Lengths, keys: Keys, batch: Batch, states: Tensor) -> Packed:
@@ -52,7 +55,8 @@ class Packed:
 
     def moved(self, states: Tensor) -> Packed:
         """The same texts from other states, and their dropout from its beginning."""
-        return Packed.of(self.order, self.lengths, self.keys, self.batch, states)
+        made = Packed.of(self.order, self.lengths, self.keys, self.batch, states)
+        return replace(made, wanted=self.wanted)
 
 
 def layer_dropout(keys: Keys, lengths: Lengths) -> tuple[Dropout, list[Dropout]]:
@@ -73,6 +77,11 @@ def flat(groups: Iterable[Sequence[int]]) -> list[int]:
     return [each for group in groups for each in group]
 
 
+def _hidden_places(embedded: Packed) -> Tensor:
+    assert embedded.wanted is not None
+    return (embedded.wanted != NOTHING).nonzero()[:, 0]
+
+
 class Reader:
     """Texts -> vectors of one encoder; with ``frozen`` states layers up to ``start`` are not run again."""
 
@@ -87,8 +96,13 @@ class Reader:
         self.encoder, self.tokens, self.processes = encoder, tokens, processes
         self.frozen, self.start = frozen, start
 
-    def embedded(self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None) -> Packed:
-        """This process's share of texts, each with a key for its dropout (None: none), at the layer they start from."""
+    def embedded(
+        self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None, hidden: Sequence[Hidden] | None = None
+    ) -> Packed:
+        """This process's share of texts at the layer they start from.
+
+        Each has a key for its dropout (None: none) and tokens that are hidden (None: none).
+        """
         numbers = self.tokens.places(texts)
         # A process without a text of its own reads one for nothing, since all must go the same way back.
         mine = self.processes.share(len(texts)) or [0]
@@ -99,7 +113,10 @@ class Reader:
         own = None if keys is None else tuple(keys[place] for place in order)
         chosen = [numbers[place] for place in order]
         batch = self.tokens.batch(chosen, self.encoder.device)
-        return Packed.of(order, lengths, own, batch, self._first_states(chosen, batch, own))
+        if hidden is None:
+            return Packed.of(order, lengths, own, batch, self._first_states(chosen, batch, own))
+        batch, wanted = hide(batch, [hidden[place] for place in order])
+        return replace(Packed.of(order, lengths, own, batch, self._first_states(chosen, batch, own)), wanted=wanted)
 
     def _first_states(self, chosen: Sequence[int], batch: Batch, keys: Sequence[Key] | None) -> Tensor:
         """The states (N, D) that texts start from, laid end to end."""
@@ -113,12 +130,28 @@ class Reader:
         lengths = [len(self.tokens.ids[number]) for number in chosen]
         return TextDropout([(*key, 0) for key in keys], lengths)(states, anatomy.embeddings.dropout)
 
-    def pooled(self, embedded: Packed, count: int) -> Tensor:
-        """Texts at the layer they start from -> the vectors (count, P) of all texts of all processes, in order."""
+    def states(self, embedded: Packed) -> Tensor:
+        """Texts at the layer they start from -> the states (N, D) of the layer that is read."""
         steps = forward.layers(
             self.encoder.anatomy, embedded.states, embedded.packing, dropout=embedded.dropout, start=self.start
         )
-        states = self.encoder.averaged(steps, self.start)
+        return self.encoder.averaged(steps, self.start)
+
+    def hidden_states(self, embedded: Packed) -> Tensor:
+        """States (M, D) of the hidden tokens of all processes."""
+        return self.processes.collected(self.states(embedded).index_select(0, _hidden_places(embedded)))
+
+    def hidden_tokens(self, embedded: Packed) -> tuple[Tensor, Tensor]:
+        """Which tokens these are, and the number of the text of each: (M,) and (M,)."""
+        assert embedded.wanted is not None
+        places = _hidden_places(embedded)
+        owners = torch.tensor(embedded.order).repeat_interleave(torch.tensor(flat(embedded.lengths)))
+        both = embedded.wanted[places], owners.to(places.device)[places]
+        return self.processes.collected(both[0]), self.processes.collected(both[1])
+
+    def pooled(self, embedded: Packed, count: int) -> Tensor:
+        """Texts at the layer they start from -> the vectors (count, P) of all texts of all processes, in order."""
+        states = self.states(embedded)
         rows: list[Tensor] = []
         begin = 0
         for group in embedded.packing.groups:

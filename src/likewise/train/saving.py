@@ -22,7 +22,7 @@ from likewise.train.processes import Processes
 from likewise.train.reader import Reader
 from likewise.train.report import TrainReport
 from likewise.train.tokens import TokenTable
-from likewise.train.trainee import Trainee, head_name, main_task, readings, require_torch
+from likewise.train.trainee import Trainee, head_name, hidings, main_task, readings, require_torch
 
 HEADS_PREFIX, OTHERS_PREFIX = "heads.", "poolings."
 """Of the names of weights: heads, and learned poolings of tasks other than the main one."""
@@ -74,7 +74,7 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
     made = readings(encoder, settings["poolings"], learned)
     heads = nn.ModuleDict()
     for task in config.tasks:
-        heads[head_name(config, task)] = new_head(task, config, made[task.name].dimension)
+        heads[head_name(config, task)] = new_head(task, config, made[task.name])
     heads.to(encoder.device, encoder.anatomy.dtype)
     try:
         heads.load_state_dict(_under(HEADS_PREFIX, weights))
@@ -82,7 +82,7 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
         raise ModelError(f"{folder / OWN_WEIGHTS} does not hold this run's heads; train again") from error
     tokens = TokenTable(encoder.tokenizer, encoder.recipe.prompt_for(None))
     readers = {name: Reader(reading, tokens, Processes()) for name, reading in made.items()}
-    return SavedRun(Trainee(config, readers, heads, frozenset()), config)
+    return SavedRun(Trainee(config, readers, heads, frozenset(), hidings(encoder, config)), config)
 
 
 def _settings(folder: Path) -> dict[str, Any]:

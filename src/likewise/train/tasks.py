@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from likewise.encoder.tokens import TextOrPair
 from likewise.errors import DataError, UsageError
 from likewise.train.config import TaskConfig
+from likewise.train.examples import Example, Form, read_examples
 from likewise.train.overlap import Overlap, without_overlap
-from likewise.train.sources import Example, Source, read_examples
+from likewise.train.sources import Source
 
-TOP = {"similarity": 5.0, "sentiment": 1.0, "paraphrase": 1.0}
-"""What a target is divided by for its loss."""
+TOP = {"similarity": 5.0}
+"""What a target is divided by for its loss, where that is not 1."""
 LEAST = 2
 """Examples of a part: of fewer there is no agreement, nor a batch."""
 
@@ -38,11 +39,18 @@ class Task:
         return self.config.name
 
     def texts(self, example: Example) -> tuple[TextOrPair, ...]:
-        """What of an example is read: its texts, or a joint pair as one."""
+        """What of an example is read: its texts, a joint pair as one, or a single text as two views of itself."""
         if self.config.joint:
             left, right = example.texts
             return ((left, right),)
+        if self.config.kind == "contrastive" and len(example.texts) == 1:
+            return example.texts * 2
         return example.texts
+
+    @property
+    def judged(self) -> Task:
+        """The task as its dev and test examples judge it."""
+        return replace(self, config=self.config.judged)
 
 
 @dataclass(frozen=True)
@@ -78,14 +86,14 @@ def read_tasks(
     (3, [])
     """
     read = _Files(data_dir)
-    trained = dict(read(config, each) for config in configs for each in config.train)
-    held_out = dict(read(config, each) for config in configs for each in (*config.dev, *config.test))
+    trained = dict(read(config.trained_form, each) for config in configs for each in config.train)
+    held_out = dict(read(config.judged_form, each) for config in configs for each in (*config.dev, *config.test))
     kept, overlaps = without_overlap(trained, held_out, limits.allow_overlap)
     tasks = []
     for config in configs:
-        train = _joined([kept[read(config, each)[0]][: limits.rows] for each in config.train])
+        train = _joined([kept[read(config.trained_form, each)[0]][: limits.rows] for each in config.train])
         dev, test = (
-            _joined([held_out[read(config, each)[0]][: limits.rows] for each in part])
+            _joined([held_out[read(config.judged_form, each)[0]][: limits.rows] for each in part])
             for part in (config.dev, config.test)
         )
         for part, examples in {"train": train, "dev": dev, "test": test}.items():
@@ -100,14 +108,14 @@ class _Files:
 
     def __init__(self, data_dir: Path | None) -> None:
         self._data_dir = data_dir
-        self._read: dict[tuple[str, Source], tuple[str, list[Example]]] = {}
+        self._read: dict[tuple[Form, Source], tuple[str, list[Example]]] = {}
 
-    def __call__(self, config: TaskConfig, source: Source) -> tuple[str, list[Example]]:
-        if (config.kind, source) not in self._read:
+    def __call__(self, form: Form, source: Source) -> tuple[str, list[Example]]:
+        if (form, source) not in self._read:
             earlier = sum(known.file == source.file for _, known in self._read)
             name = source.file if not earlier else f"{source.file} ({earlier + 1})"
-            self._read[config.kind, source] = name, read_examples(source, config.kind, self._data_dir)
-        return self._read[config.kind, source]
+            self._read[form, source] = name, read_examples(source, form, self._data_dir)
+        return self._read[form, source]
 
 
 def _joined(parts: Sequence[Sequence[Example]]) -> tuple[Example, ...]:

@@ -21,8 +21,8 @@ class TokenTable:
         self._places: dict[TextOrPair, int] = {}
         self.ids: list[tuple[int, ...]] = []
         self.types: list[tuple[int, ...]] = []
-        self.words: list[frozenset[int]] = []
-        """the ids of a text without special tokens, and without the prompt"""
+        self.own: list[tuple[int, ...]] = []
+        """the places of a text's own tokens: no special ones, and none of the prompt"""
         self.truncated = 0
 
     def add(self, texts: Iterable[TextOrPair]) -> None:
@@ -36,9 +36,14 @@ class TokenTable:
         self._places[text.text] = len(self.ids)
         self.ids.append(text.ids)
         self.types.append(text.types)
-        own = zip(text.ids, text.special, text.prompt, strict=True)
-        self.words.append(frozenset(each for each, special, prompt in own if not special and not prompt))
+        marks = zip(text.special, text.prompt, strict=True)
+        self.own.append(tuple(place for place, (special, prompt) in enumerate(marks) if not special and not prompt))
         self.truncated += text.truncated
+
+    def words(self, place: int) -> frozenset[int]:
+        """The set of a text's own tokens."""
+        ids = self.ids[place]
+        return frozenset(ids[own] for own in self.own[place])
 
     def places(self, texts: Sequence[TextOrPair]) -> list[int]:
         """The numbers of texts; those that are new are added."""

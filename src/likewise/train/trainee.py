@@ -13,13 +13,14 @@ from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, new_learne
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import UsageError
 from likewise.progress import Progress
-from likewise.train.config import TaskConfig, TrainConfig
+from likewise.train.config import SHARING, SINGLE, TaskConfig, TrainConfig
+from likewise.train.examples import Example
 from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
-from likewise.train.heads import bounded, features, features_of, new_head
+from likewise.train.heads import bounded, crossed, features, features_of, new_head
+from likewise.train.hiding import Hiding
 from likewise.train.processes import Processes
 from likewise.train.reader import Key, Packed, Reader
 from likewise.train.sampling import Schedule
-from likewise.train.sources import Example
 from likewise.train.tasks import TOP, Task
 from likewise.train.tokens import TokenTable, jaccard
 
@@ -37,6 +38,8 @@ class Trainee:
     heads: nn.ModuleDict
     """by task, or shared"""
     frozen: frozenset[int]
+    hiding: dict[str, Hiding]
+    """by task, of those that have to find hidden tokens"""
 
     def head(self, task: TaskConfig) -> nn.Module:
         """The head of a task."""
@@ -46,37 +49,67 @@ class Trainee:
         """The encoder, read as the task reads it."""
         return self.readers[task.name].encoder
 
-    def embedded(self, task: Task, examples: Sequence[Example], keys: Sequence[Key] | None) -> Packed:
-        """The texts of examples at the layer they start from; ``keys`` has one key per example."""
+    def embedded(
+        self, task: Task, examples: Sequence[Example], keys: Sequence[Key] | None, dropout: bool = True
+    ) -> Packed:
+        """The texts of examples at the layer they start from.
+
+        ``keys`` has one key per example, from which dropout and hidden tokens are drawn; None for no dropout.
+        """
+        reader = self.readers[task.name]
         texts = [text for example in examples for text in task.texts(example)]
         per = len(task.texts(examples[0]))
         spread = None if keys is None else [(*key, side) for key in keys for side in range(per)]
-        return self.readers[task.name].embedded(texts, spread)
+        hiding = self.hiding.get(task.name)
+        if hiding is None:
+            return reader.embedded(texts, spread)
+        assert spread is not None
+        tokens, places = reader.tokens, reader.tokens.places(texts)
+        hidden = [
+            hiding.hidden(tokens.own[place], tokens.ids[place], key) for place, key in zip(places, spread, strict=True)
+        ]
+        return reader.embedded(texts, spread if dropout else None, hidden)
 
     def output(self, task: Task, examples: Sequence[Example], embedded: Packed) -> Tensor:
-        """What the head says of examples: logits (B, C) of classes, a logit (B,), or a similarity (B,) from 0 to 1."""
+        """What the head says of examples.
+
+        Logits (B, C) of classes, a logit (B,), a similarity (B,) from 0 to 1, a number (B,), cosines (B, M) over the
+        temperature, or logits (M, V) of hidden tokens.
+        """
+        if task.name in self.hiding:
+            states = self.readers[task.name].hidden_states(embedded)
+            said: Tensor = self.head(task.config)(states, self.encoder(task.config).anatomy.embeddings.word.weight)
+            return said
+        return self.output_of(task, examples, self.vectors(task, examples, embedded))
+
+    def vectors(self, task: Task, examples: Sequence[Example], embedded: Packed) -> list[Tensor]:
+        """The vectors (B, P) of the examples' first texts, of their second ones, and so on."""
         per = len(task.texts(examples[0]))
         vectors = self.readers[task.name].pooled(embedded, len(examples) * per)
-        return self.output_of(task, examples, [vectors[side::per] for side in range(per)])
+        return [vectors[side::per] for side in range(per)]
 
     def output_of(self, task: Task, examples: Sequence[Example], vectors: Sequence[Tensor]) -> Tensor:
         """``output`` from the vectors of the examples' texts."""
+        if task.config.kind == "contrastive":
+            return crossed(vectors) / task.config.temperature
         seen = features(features_of(task.config), vectors, self._overlap(task, examples, vectors[0]))
         said: Tensor = self.head(task.config)(seen)
         said = said if task.config.kind == "sentiment" else said[:, 0]
         return torch.sigmoid(said) if bounded(task.config) else said
 
     def _overlap(self, task: Task, examples: Sequence[Example], like: Tensor) -> Tensor:
-        if task.config.kind == "sentiment" or "jaccard" not in features_of(task.config):
+        if "jaccard" not in features_of(task.config):
             return like.new_zeros(len(examples), 1)
         tokens = self.readers[task.name].tokens
         sides = [tokens.places([example.texts[side] for example in examples]) for side in (0, 1)]
-        shares = [jaccard(tokens.words[left], tokens.words[right]) for left, right in zip(*sides, strict=True)]
+        shares = [jaccard(tokens.words(left), tokens.words(right)) for left, right in zip(*sides, strict=True)]
         return torch.tensor(shares, dtype=like.dtype, device=like.device)[:, None]
 
-    def targets(self, task: Task, examples: Sequence[Example], like: Tensor) -> Tensor:
-        """What the loss wants: classes, or numbers from 0 to 1."""
-        values = [example.target / TOP[task.config.kind] for example in examples]
+    def targets(self, task: Task, examples: Sequence[Example], like: Tensor, embedded: Packed | None = None) -> Tensor:
+        """What the loss wants: classes, numbers (from 0 to 1 where they are similarities), or hidden tokens (M,)."""
+        if task.name in self.hiding and embedded is not None:
+            return self.readers[task.name].hidden_tokens(embedded)[0]
+        values = [example.target / TOP.get(task.config.kind, 1.0) for example in examples]
         return torch.tensor(values, dtype=like.dtype, device=like.device)
 
     def learning(self, on: bool) -> None:
@@ -87,12 +120,12 @@ class Trainee:
 def head_name(config: TrainConfig, task: TaskConfig) -> str:
     """Under which name a task's head is kept."""
     # Not the bare name: a dictionary of modules has no room for one called "keys".
-    return f"{SHARED if config.shared_head and task.kind != 'sentiment' else task.name}_head"
+    return f"{SHARED if config.shared_head and task.kind in SHARING else task.name}_head"
 
 
 def main_task(config: TrainConfig) -> TaskConfig:
     """The task whose reading of the encoder is saved: the first about pairs that are two vectors, else the first."""
-    towers = [task for task in config.tasks if task.kind != "sentiment" and not task.joint]
+    towers = [task for task in config.tasks if task.kind not in SINGLE and not task.joint]
     return (towers or list(config.tasks))[0]
 
 
@@ -110,17 +143,25 @@ def new_trainee(
     for task in tasks:
         name = head_name(config, task.config)
         if name not in heads:
-            heads[name] = new_head(task.config, config, made[task.name].dimension)
+            heads[name] = new_head(task.config, config, made[task.name])
     heads.to(encoder.device, encoder.anatomy.dtype)
     tokens = TokenTable(encoder.tokenizer, encoder.recipe.prompt_for(None))
     plan = schedule(config, tasks)
     for number, task in enumerate(tasks):
         seen = [task.train[place] for place in plan.drawn(number, config.epochs)]
-        tokens.add(text for part in (seen, task.dev, task.test) for each in part for text in task.texts(each))
+        tokens.add(text for each in seen for text in task.texts(each))
+        tokens.add(text for part in (task.dev, task.test) for each in part for text in task.judged.texts(each))
     start = frozen_depth(frozen, depth)
+    if start is not None and any(task.config.kind == "mlm" for task in tasks):
+        raise UsageError("a task of kind mlm hides other tokens in each step, so the embeddings cannot be frozen")
     states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
     readers = {name: Reader(reading, tokens, processes, states, start or 0) for name, reading in made.items()}
-    return Trainee(config, readers, heads, frozen)
+    return Trainee(config, readers, heads, frozen, hidings(encoder, config))
+
+
+def hidings(encoder: Encoder, config: TrainConfig) -> dict[str, Hiding]:
+    """How the tasks that have to find hidden tokens hide them."""
+    return {task.name: Hiding.of(encoder.tokenizer, task.masked) for task in config.tasks if task.kind == "mlm"}
 
 
 def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
