@@ -13,6 +13,7 @@ import typer
 from likewise import __version__
 from likewise.cli import (
     attention,
+    checkup,
     convert,
     demo,
     encode,
@@ -27,6 +28,7 @@ from likewise.cli import (
     layers,
     lint,
     models,
+    nouns,
     patterns,
     predict,
     search,
@@ -47,6 +49,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "attention": attention.attention,
+    "checkup": checkup.checkup,
     "convert": convert.convert,
     "demo": demo.demo,
     "encode": encode.encode,
@@ -60,6 +63,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "layers": layers.layers,
     "lint": lint.lint,
     "models": models.models,
+    "nouns": nouns.nouns,
     "patterns": patterns.patterns,
     "predict": predict.predict,
     "search": search.search,

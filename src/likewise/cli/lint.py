@@ -10,6 +10,7 @@ import typer
 from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSettings, RunSettings, with_settings
+from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.explain.lint import LintReport
@@ -33,18 +34,23 @@ def lint(
     limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)] = None,
     top: Annotated[int, typer.Option(help="Findings that are shown.", min=1)] = 10,
     out: Annotated[Path | None, typer.Option(help="A folder for tables and a figure.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="A csv file for the pairs found too similar, to train on as hard negatives.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Find pairs whose score rests on the wrong things: special tokens, stop words, ignored negations, and more."""
     from likewise.drawing.axes import check_format
     from likewise.explain.lint_rules import LintRules
     from likewise.grammar import Grammar
-    from likewise.reports.folder import write_results
-    from likewise.reports.lint import lint_results
+    from likewise.reports.folder import write_csv, write_results
+    from likewise.reports.lint import hard_negatives, lint_results
     from likewise.studies.linting import lint_pairs
 
     if out is not None:
         check_format(out / "rules.png")
+    if export is not None and not export.resolve().parent.is_dir():
+        raise UsageError(f"no folder {export.parent} to write {export.name} to; make it first")
     rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share, low_human)
     pairs, skipped = how.pairs(file, limit).read()
     language, model = Grammar.load(grammar), encoder.load(run, reading)
@@ -56,6 +62,10 @@ def lint(
         facts: dict[str, Any] = {"command": "lint", "file": file, "limit": limit, "grammar": language.name}
         facts |= {"model_hash": model.hash, "reading": vars(model.reading), "run": vars(run)}
         notice(f"wrote {write_results(lint_results(report, facts), out)}")
+    if export is not None:
+        negatives = hard_negatives(report)
+        write_csv(negatives, export)
+        notice(f"wrote {export}: {len(negatives[1])} hard negatives")
     show_json(report.to_json() | {"skipped": skipped}) if as_json else _show(report, top)
 
 

@@ -161,6 +161,13 @@ class Encoder:
         recipe = replace(self.recipe, learned=module.to(self.device, self.anatomy.dtype))
         return self._rebuilt(recipe=recipe, reading=replace(self.reading, pooling=module.kind))
 
+    def without_layer(self, layer: int) -> Encoder:
+        """The same encoder with one layer, counted from 1, passed over; the weights are shared."""
+        if not 1 <= layer <= self.anatomy.layers or self.anatomy.layers < 2:
+            raise UsageError(f"no layer {layer} to leave out; {self.name} has layers 1 to {self.anatomy.layers}")
+        blocks = self.anatomy.blocks[: layer - 1] + self.anatomy.blocks[layer:]
+        return replace(self, anatomy=replace(self.anatomy, blocks=blocks))
+
     def with_postprocessing(self, postprocessing: PostProcessing | None) -> Encoder:
         """The same encoder with a fitted post-processing as its last step."""
         return self._rebuilt(postprocessing=postprocessing)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +53,22 @@ class IsotropySource:
     columns: Columns = GUESSED
     data_dir: Path | None = None
     skip_bad: bool = False
+    limit: int | None = None
+    """the first pairs of ``file`` only"""
 
     def read(self) -> IsotropyTask:
-        """Both files in full."""
+        """Both files."""
         bad: list[DataError] = []
         on_bad = bad.append if self.skip_bad else None
-        pairs = list(read_scored_pairs(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad))
+        found = read_scored_pairs(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad)
+        pairs = list(islice(found, self.limit))
         if len(pairs) < 2:
             raise DataError(f"{self.file}: a correlation needs at least 2 pairs, got {len(pairs)}")
         least = _high_score(pairs) if self.min_score is None else self.min_score
         asking = RetrievalSource(
-            self.file, min_score=least, columns=self.columns, data_dir=self.data_dir, skip_bad=self.skip_bad
-        )
+            self.file, min_score=least, limit=self.limit, columns=self.columns, data_dir=self.data_dir,
+            skip_bad=self.skip_bad,
+        )  # fmt: skip
         fit_texts = None if self.fit is None else self._fit_texts(bad)
         return IsotropyTask(self.file, pairs, asking.read(), least, self.fit, fit_texts, len(bad))
 

@@ -46,7 +46,7 @@ SHARING = ("paraphrase", "similarity")
 """Kinds that one head may serve."""
 SINGLE = ("sentiment", "mlm")
 """Kinds that are about one text at a time."""
-VIEWS: dict[str, Form] = {"dropout": "texts", "pairs": "pairs", "entailment": "entailment"}
+VIEWS: dict[str, Form] = {"dropout": "texts", "pairs": "pairs", "entailment": "entailment", "negatives": "negatives"}
 """What a contrastive task takes for two views of one thing, and how rows are read for it."""
 FEATURES = ("difference", "absolute", "product", "cosine", "jaccard")
 SCHEDULES = ("linear", "cosine", "constant")
@@ -90,8 +90,9 @@ class TaskConfig:
     features: tuple[str, ...] = ("difference", "jaccard")
     """what a feed-forward head sees of a pair: difference, absolute, product, cosine, jaccard"""
     views: str = "dropout"
-    """contrastive: a text twice with other dropout (dropout), the two of a pair (pairs), or a text, what it entails
-    and, as a hard negative, what it contradicts (entailment)"""
+    """contrastive: a text twice with other dropout (dropout), the same with a pair's other text as its hard negative
+    (negatives), the two of a pair (pairs), or a text, what it entails and, as a hard negative, what it contradicts
+    (entailment)"""
     temperature: float = 0.05
     """contrastive: what cosines are divided by"""
     masked: float = 0.15

@@ -22,9 +22,10 @@ from likewise.grammar import Grammar
 from likewise.grammar.nouns import shared_nouns
 from likewise.train.sources import Source, written
 
-Form = Literal["sentiment", "paraphrase", "similarity", "count", "texts", "pairs", "entailment"]
+Form = Literal["sentiment", "paraphrase", "similarity", "count", "texts", "pairs", "entailment", "negatives"]
 """What is read of a row: a text or a pair with a target of one of four kinds; or, without a target, single texts,
-pairs that belong together, or a text with one that it entails and one that it contradicts."""
+pairs that belong together, a text with one that it entails and one that it contradicts, or a text with itself and one
+that it must be held apart from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,11 @@ def _entailments(source: Source, data_dir: Path | None) -> Read:
             yield (text, other, denied[text][place % len(denied[text])]), None, row
 
 
+def _apart(source: Source, data_dir: Path | None) -> Read:
+    for (left, right), _, row in _plain_pairs(source, data_dir):
+        yield (left, left, right), None, row
+
+
 READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
     "sentiment": _texts,
     "paraphrase": _pairs,
@@ -242,6 +248,7 @@ READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
     "texts": _plain_texts,
     "pairs": _plain_pairs,
     "entailment": _entailments,
+    "negatives": _apart,
 }
 
 
