@@ -1,0 +1,103 @@
+"""The application: routes, guards, errors as one line each, and the built front end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+
+from likewise import __version__
+from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
+from likewise.server.guards import Guards, TooLarge
+from likewise.server.jobs import QueueFull
+from likewise.server.routes import attention, corpora, corpus, jobs, layers, pair, search, start, training
+from likewise.server.settings import StudioSettings
+from likewise.server.shelf import NotAllowed
+from likewise.server.studio import Studio, TooLong
+
+log = logging.getLogger("likewise")
+
+STATIC = Path(__file__).parent / "static"
+STATUSES: tuple[tuple[type[LikewiseError], int], ...] = (
+    (QueueFull, 429), (TooLong, 413), (NotAllowed, 403), (MissingExtra, 501), (Cancelled, 409), (ModelError, 422),
+    (DamagedIndex, 409), (DataError, 422), (LikewiseError, 422),
+)  # fmt: skip
+"""What an error is to HTTP; the first that fits."""
+ROUTES = (start, pair, corpora, search, layers, attention, corpus, training, jobs)
+
+
+def create_app(settings: StudioSettings) -> FastAPI:
+    """The studio's application."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.studio = Studio.opened(settings)
+        yield
+        app.state.studio.jobs.close()
+
+    app = FastAPI(title="Likewise studio", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    for room in ROUTES:
+        app.include_router(room.router, prefix="/api")
+    app.add_middleware(Guards, settings=settings)
+    app.add_exception_handler(LikewiseError, _told)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(TooLarge, _too_large)
+    app.add_exception_handler(Exception, _unknown)
+    _serve_front_end(app)
+    return app
+
+
+def _serve_front_end(app: FastAPI) -> None:
+    app.mount("/assets", StaticFiles(directory=STATIC / "assets", check_dir=False), name="assets")
+
+    @app.get("/", include_in_schema=False)
+    def page() -> Response:
+        index = STATIC / "index.html"
+        if not index.exists():
+            return JSONResponse({"error": "the front end is not built; run: make web"}, status_code=503)
+        return FileResponse(index, headers={"cache-control": "no-cache"})
+
+
+def _status(error: Exception) -> int:
+    return next(status for kind, status in STATUSES if isinstance(error, kind))
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    del request
+    return JSONResponse({"error": first_line(error)}, status_code=_status(error))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """One line for the first thing that does not fit."""
+    del request
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first.get("loc", ()) if part != "body")
+    return JSONResponse({"error": f"{where or 'the request'}: {first.get('msg', 'does not fit')}"}, status_code=422)
+
+
+async def _too_large(request: Request, error: Exception) -> Response:
+    del request
+    return JSONResponse({"error": str(error)}, status_code=413)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    """The server stays up, the cause goes to the log."""
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return JSONResponse({"error": "something went wrong inside; the studio's log says what"}, status_code=500)
+
+
+Serve = Callable[[FastAPI, StudioSettings], None]
+
+
+def serve(app: FastAPI, settings: StudioSettings) -> None:
+    """Listen until Ctrl-C."""
+    import uvicorn
+
+    uvicorn.run(app, host=settings.host, port=settings.port, log_level="warning", server_header=False)

@@ -1,0 +1,39 @@
+"""Corpora: files of texts or pairs that a visitor brings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, HTTPException, Request
+
+from likewise.errors import UsageError
+from likewise.server.routes.answers import ERRORS
+from likewise.server.routes.start import corpora as listed
+from likewise.server.studio import Here
+
+router = APIRouter(prefix="/corpora", tags=["corpora"], responses=ERRORS)
+
+
+@router.get("")
+def corpora(studio: Here) -> list[dict[str, Any]]:
+    """Every corpus."""
+    return listed(studio)
+
+
+@router.post("", status_code=201)
+async def add(
+    request: Request, studio: Here, x_file_name: Annotated[str, Header(min_length=1, max_length=400)]
+) -> dict[str, Any]:
+    """Keep an uploaded file; its name comes in a header, its content is the body."""
+    content = await request.body()
+    if not content:
+        raise UsageError("the file is empty; choose one with at least one row")
+    return asdict(studio.uploads.add(x_file_name, content))
+
+
+@router.delete("/{corpus}", status_code=204)
+def remove(corpus: str, studio: Here) -> None:
+    """Take an uploaded file away."""
+    if not studio.uploads.remove(corpus):
+        raise HTTPException(404, "no uploaded corpus of this name")

@@ -1,0 +1,63 @@
+"""A corpus of pairs: what its similarities rest on, and pairs whose score rests on the wrong things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from likewise.explain.interactions import pos_change
+from likewise.explain.lint_rules import LintRules
+from likewise.explain.parsed_pairs import parsed_sides
+from likewise.explain.patterns import patterns
+from likewise.server.routes.answers import ERRORS
+from likewise.server.routes.jobs import answer
+from likewise.server.schemas import JobAnswer, LintAsked, PatternsAsked
+from likewise.server.studio import Here, Studio
+from likewise.studies.linting import lint_pairs
+from likewise.studies.pair_files import PairFile
+from likewise.studies.patterns import setting_names
+
+router = APIRouter(prefix="/corpus", tags=["corpus"], responses=ERRORS)
+
+
+def _file(studio: Studio, corpus: str, limit: int | None) -> PairFile:
+    return PairFile(studio.corpus(corpus), data_dir=studio.settings.data_dir, limit=limit)
+
+
+@router.post("/patterns", status_code=202)
+def parts_of_speech(asked: PatternsAsked, studio: Here) -> JobAnswer:
+    """Relevance between parts of speech and the strongest word pairs, by one setting or two, as a job."""
+    file, grammar = _file(studio, asked.corpus, asked.limit), studio.grammar()
+    readings = [each for each in (asked.first, asked.second) if each is not None]
+    for reading in readings:
+        studio.shelf.require(reading.model)
+
+    def work(progress: Any, folder: Any) -> dict[str, Any]:
+        del folder
+        pairs = file.read_told()
+        parsed = parsed_sides(pairs, grammar, progress=progress)
+        found = [
+            patterns(studio.read(each.model, **each.options()), pairs, parsed, data=asked.corpus, progress=progress)
+            for each in readings
+        ]
+        change = None
+        if len(found) == 2:
+            change = pos_change(setting_names(*found), found[0].classes, found[1].classes).to_json()
+        return {"settings": [one.to_json() for one in found], "change": change}
+
+    return answer(studio.jobs.ask("corpus", f"parts of speech of {asked.corpus}", asked.model_dump(), work))
+
+
+@router.post("/lint", status_code=202)
+def linted(asked: LintAsked, studio: Here) -> JobAnswer:
+    """Suspicious pairs, each with its evidence, as a job."""
+    file, grammar = _file(studio, asked.corpus, asked.limit), studio.grammar()
+    studio.shelf.require(asked.model)
+
+    def work(progress: Any, folder: Any) -> dict[str, Any]:
+        del folder
+        encoder = studio.read(asked.model, **asked.options())
+        return lint_pairs(encoder, file.read_told(), grammar, LintRules(), asked.corpus, progress).to_json()
+
+    return answer(studio.jobs.ask("corpus", f"lint of {asked.corpus}", asked.model_dump() | {"what": "lint"}, work))

@@ -1,0 +1,43 @@
+"""Layers: words and sentences followed as one types, and the geometry of a corpus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from likewise.geometry.settings import GeometrySettings
+from likewise.server.routes.answers import ERRORS
+from likewise.server.routes.jobs import answer
+from likewise.server.schemas import GeometryAsked, JobAnswer, LayersAsked
+from likewise.server.studio import Here
+from likewise.studies.corpora import CorpusSource
+from likewise.studies.geometry import compare_geometry
+from likewise.studies.layers import compare_layers
+
+router = APIRouter(prefix="/layers", tags=["layers"], responses=ERRORS)
+
+
+@router.post("")
+def trajectories(asked: LayersAsked, studio: Here) -> dict[str, Any]:
+    """The cosine of a word of each text, or of the texts, in every layer."""
+    texts = [studio.text(text) for text in asked.texts]
+    with studio.turns.taken():
+        found = compare_layers(texts, asked.words, asked.models, studio.shelf.encoder)
+    return {"results": [one.to_json() for one in found.results]}
+
+
+@router.post("/geometry", status_code=202)
+def geometry(asked: GeometryAsked, studio: Here) -> JobAnswer:
+    """Anisotropy, self-similarity and the rest, raw and corrected, as a job."""
+    source = CorpusSource((studio.corpus(asked.corpus),), data_dir=studio.settings.data_dir, limit=asked.limit)
+    for model in asked.models:
+        studio.shelf.require(model)
+
+    def work(progress: Any, folder: Any) -> dict[str, Any]:
+        del folder
+        settings = GeometrySettings(min_contexts=asked.min_contexts)
+        found = compare_geometry(source, asked.models, settings, studio.shelf.encoder, progress)
+        return {"results": [one.to_json() for one in found.results], "names": found.names}
+
+    return answer(studio.jobs.ask("layers", f"geometry of {asked.corpus}", asked.model_dump(), work))

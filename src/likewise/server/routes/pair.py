@@ -1,0 +1,34 @@
+"""Two texts: their similarity, why, and how a second model sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from likewise.explain import compare, explain
+from likewise.server.routes.answers import ERRORS
+from likewise.server.schemas import CompareAsked, PairAsked
+from likewise.server.studio import Here
+
+router = APIRouter(prefix="/pair", tags=["pair"], responses=ERRORS)
+
+
+@router.post("")
+def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
+    """The ledger of a pair, which sums to the similarity."""
+    left, right = studio.text(asked.left), studio.text(asked.right)
+    with studio.asked(asked.model, **asked.options()) as encoder:
+        found = explain(encoder, left, right, asked.method, asked.by, asked.similarity, bias=asked.bias)
+    return found.to_json() | {"ledger": found.ledger}
+
+
+@router.post("/compare")
+def compared(asked: CompareAsked, studio: Here) -> dict[str, Any]:
+    """The same pair through two models or readings, and what changes from the first to the second."""
+    left, right = studio.text(asked.left), studio.text(asked.right)
+    with studio.turns.taken():
+        first = studio.read(asked.model, **asked.options())
+        second = studio.read(asked.other.model, **asked.other.options())
+        found = compare(first, second, left, right)
+    return found.to_json()

@@ -1,0 +1,81 @@
+"""Search: an index of a corpus, explained hits, classic rankers beside it, and recall."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from likewise.errors import DataError
+from likewise.retrieval.index import Index, IndexSettings
+from likewise.server.routes.answers import ERRORS
+from likewise.server.routes.jobs import answer
+from likewise.server.schemas import BaselineAsked, IndexAsked, JobAnswer, RecallAsked, SearchAsked
+from likewise.server.studio import Here, Studio
+from likewise.studies.encoding import TextSource
+from likewise.studies.indexing import baseline_hits, index_file, text_corpus
+from likewise.studies.retrieval_grid import RetrievalGrid, compare_retrieval
+from likewise.studies.retrieving import RetrievalSource
+from likewise.studies.searching import explained_search
+
+router = APIRouter(prefix="/search", tags=["search"], responses=ERRORS)
+
+FOLDER = "index"
+
+
+def _source(studio: Studio, corpus: str) -> TextSource:
+    return TextSource(studio.corpus(corpus), data_dir=studio.settings.data_dir)
+
+
+@router.post("/index", status_code=202)
+def build(asked: IndexAsked, studio: Here) -> JobAnswer:
+    """Build the index of a corpus as a job; its name is the index's."""
+    source = _source(studio, asked.corpus)
+    studio.shelf.require(asked.model)
+
+    def work(progress: Any, folder: Any) -> dict[str, Any]:
+        encoder = studio.read(asked.model, **asked.options())
+        made = index_file(encoder, source, folder / FOLDER, IndexSettings(engine=asked.engine), progress=progress)
+        return {"texts": len(made.index), "corpus": asked.corpus, "model": asked.model}
+
+    return answer(studio.jobs.ask("search", f"index of {asked.corpus} by {asked.model}", asked.model_dump(), work))
+
+
+@router.post("")
+def search(asked: SearchAsked, studio: Here) -> dict[str, Any]:
+    """The best texts for a query, each with the words that carry its score and what puts it above the next."""
+    query = studio.text(asked.query)
+    job = studio.jobs.get(asked.index)
+    if job is None or job.room != "search" or job.state != "done":
+        raise DataError("there is no such index yet; build it first")
+    how = IndexAsked(**job.asked)
+    with studio.asked(how.model, **how.options()) as encoder:
+        index = Index.open(studio.jobs.folder(job.id) / FOLDER, encoder)
+        found = explained_search(index, query, asked.k) if asked.explain else index.search(query, asked.k)
+    return found.to_json()
+
+
+@router.post("/baseline")
+def by_baseline(asked: BaselineAsked, studio: Here) -> dict[str, Any]:
+    """The best texts for a query by a classic ranker."""
+    query = studio.text(asked.query)
+    with studio.turns.taken():
+        corpus, _ = text_corpus(_source(studio, asked.corpus))
+        [hits] = baseline_hits(asked.ranker, corpus, [query], asked.k)
+    return hits.to_json()
+
+
+@router.post("/recall", status_code=202)
+def recall(asked: RecallAsked, studio: Here) -> JobAnswer:
+    """Recall curves of a corpus of pairs as a job."""
+    file = studio.corpus(asked.corpus)
+    for model in asked.models:
+        studio.shelf.require(model)
+
+    def work(progress: Any, folder: Any) -> dict[str, Any]:
+        del folder
+        task = RetrievalSource(file, limit=asked.limit, data_dir=studio.settings.data_dir).read()
+        grid = RetrievalGrid(models=tuple(asked.models), rankers=tuple(asked.rankers))
+        return {"table": compare_retrieval(task, grid, studio.shelf.encoder, progress).to_json()}
+
+    return answer(studio.jobs.ask("search", f"recall on {asked.corpus}", asked.model_dump() | {"what": "recall"}, work))

@@ -1,0 +1,63 @@
+"""What a page needs to begin with: models, corpora, choices and limits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter
+
+from likewise import __version__
+from likewise.encoder.pooling import POOLERS
+from likewise.explain.methods import METHODS
+from likewise.grammar.pipelines import chosen
+from likewise.errors import LikewiseError
+from likewise.server.routes.answers import ERRORS
+from likewise.server.studio import BUILT_IN, Here
+from likewise.studies.layers import EXAMPLES
+
+router = APIRouter(tags=["start"], responses=ERRORS)
+
+PAIRS = (
+    ("Fire in hospital kills 38", "38 feared dead in hospital fire"),
+    ("A man is playing a guitar.", "Somebody makes music on stage."),
+    ("The cat sat on the mat.", "The mat was under the cat."),
+    ("He did not buy the house.", "He bought the house."),
+    ("Three boats left the harbour.", "Five boats left the harbour."),
+)
+"""Pairs to click on."""
+
+
+@router.get("/start")
+def start(studio: Here) -> dict[str, Any]:
+    """Everything that the views offer."""
+    return {
+        "version": __version__,
+        "models": [offer.name for offer in studio.shelf.offers()],
+        "poolings": sorted(POOLERS),
+        "methods": list(METHODS),
+        "corpora": corpora(studio),
+        "examples": {"pairs": [list(pair) for pair in PAIRS], "layers": {name: asdict(one) for name, one in EXAMPLES.items()}},
+        "grammar": _has_grammar(studio),
+        "limits": asdict(studio.settings.limits),
+    }
+
+
+def corpora(studio: Here) -> list[dict[str, Any]]:
+    """The corpora that are there: the sample's and those that were uploaded."""
+    built_in = [
+        {"id": name, "name": name, "rows": {"texts": 300, "pairs": 60}[kind], "pairs": kind == "pairs", "scored": kind == "pairs", "own": False}
+        for name, kind in BUILT_IN.items()
+    ]
+    own = [
+        {"id": one.id, "name": one.name, "rows": one.rows, "pairs": one.pairs, "scored": one.scored, "own": True}
+        for one in studio.uploads.all()
+    ]
+    return [*built_in, *own]
+
+
+def _has_grammar(studio: Here) -> bool:
+    try:
+        return bool(chosen(studio.settings.grammar))
+    except LikewiseError:
+        return False

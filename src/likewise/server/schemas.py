@@ -1,0 +1,171 @@
+"""Schemas: what requests may ask for, and what answers always hold."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+LONGEST_NAME, MOST_TEXTS = 200, 12
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Text = Annotated[str, Field(min_length=1, max_length=200_000)]
+"""Longer ones than the studio's own limit are told so by name."""
+
+
+class Asked(BaseModel):
+    """A request; unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Reading(Asked):
+    """A model, read in some way; what is left out is the model's own."""
+
+    model: Name = "minilm"
+    pooling: Name | None = None
+    layer: int | None = Field(None, ge=-100, le=100)
+    special_tokens: bool = True
+
+    def options(self) -> dict[str, Any]:
+        """The settings of ``Encoder.with_reading`` that were given."""
+        chosen = {"pooling": self.pooling, "layer": self.layer}
+        return {name: value for name, value in chosen.items() if value is not None} | (
+            {} if self.special_tokens else {"special_tokens": False}
+        )
+
+
+class PairAsked(Reading):
+    """Why two texts are similar."""
+
+    left: Text
+    right: Text
+    method: Literal["bilrp", "hxp", "embedding", "embedding-squared", "jacobian", "random"] = "bilrp"
+    by: Literal["token", "word", "sentence"] = "word"
+    bias: Literal["separate", "shared", "drawn"] = "separate"
+    similarity: Literal["cosine", "dot"] = "cosine"
+
+
+class CompareAsked(PairAsked):
+    """The same pair through a second model or reading."""
+
+    other: Reading
+
+
+class IndexAsked(Reading):
+    """An index of a corpus."""
+
+    corpus: Name
+    engine: Literal["exact", "hnsw"] = "exact"
+
+
+class SearchAsked(Asked):
+    """The best texts of an indexed corpus for a query."""
+
+    index: Name
+    query: Text
+    k: int = Field(10, ge=1, le=50)
+    explain: bool = True
+
+
+class BaselineAsked(Asked):
+    """The same query by a classic ranker."""
+
+    corpus: Name
+    query: Text
+    ranker: Literal["bm25", "tfidf", "bow"] = "bm25"
+    k: int = Field(10, ge=1, le=50)
+
+
+class RecallAsked(Asked):
+    """How often a pair's text is found by its other one."""
+
+    corpus: Name
+    models: Annotated[list[Name], Field(min_length=1, max_length=4)]
+    rankers: Annotated[list[Literal["dense", "bm25", "tfidf", "bow", "random"]], Field(min_length=1)] = [
+        "dense", "bm25", "tfidf",
+    ]  # fmt: skip
+    limit: int | None = Field(None, ge=2)
+
+
+class LayersAsked(Asked):
+    """Words or sentences followed through the layers."""
+
+    texts: Annotated[list[Text], Field(min_length=2, max_length=MOST_TEXTS)]
+    words: Annotated[list[Name], Field(max_length=MOST_TEXTS)] = []
+    models: Annotated[list[Name], Field(min_length=1, max_length=4)] = ["minilm"]
+
+
+class GeometryAsked(Asked):
+    """The geometry of the layers on a corpus."""
+
+    corpus: Name
+    models: Annotated[list[Name], Field(min_length=1, max_length=4)] = ["minilm"]
+    min_contexts: int = Field(5, ge=2, le=1000)
+    limit: int | None = Field(None, ge=2)
+
+
+class AttentionAsked(Asked):
+    """Points of a model's attention maps on a corpus of scored pairs."""
+
+    corpus: Name
+    model: Name = "minilm"
+    reducer: Literal["lstm", "pca", "umap"] = "pca"
+    limit: int | None = Field(None, ge=10)
+
+
+class ClustersAsked(Asked):
+    """Clusterings of a study's points."""
+
+    algorithm: Literal["kmeans", "dbscan", "agglomerative", "spectral", "gaussian-mixture"] = "kmeans"
+    least: int = Field(2, ge=2, le=50)
+    most: int = Field(8, ge=2, le=50)
+    distance: Literal["euclidean", "manhattan", "cosine"] = "euclidean"
+    linkage: Literal["ward", "complete", "average", "single"] = "ward"
+    covariance: Literal["full", "tied", "diag", "spherical"] = "full"
+    eps: float | None = Field(None, gt=0)
+
+
+class BrushAsked(Asked):
+    """A clustering's tests on some of the pairs."""
+
+    layer: int = Field(ge=1, le=200)
+    rows: Annotated[list[int], Field(max_length=20_000)] = []
+    """of the pairs; none for all"""
+
+
+class PatternsAsked(Asked):
+    """What parts of speech the similarities of a corpus rest on, by one setting or two."""
+
+    corpus: Name
+    first: Reading = Reading()
+    second: Reading | None = None
+    limit: int | None = Field(None, ge=2)
+
+
+class LintAsked(Reading):
+    """Pairs of a corpus whose score rests on the wrong things."""
+
+    corpus: Name
+    limit: int | None = Field(None, ge=2)
+
+
+class JobAnswer(BaseModel):
+    """A piece of work and how far it has come."""
+
+    id: str
+    room: str
+    title: str
+    asked: dict[str, Any]
+    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    done: int
+    total: int | None
+    note: str
+    error: str
+    began: float
+    seconds: float
+
+
+class ErrorAnswer(BaseModel):
+    """What went wrong, in one line that names the cure."""
+
+    error: str

@@ -1,0 +1,91 @@
+"""The studio's settings: where it listens, what it may load, and how much it takes."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from likewise.errors import UsageError
+from likewise.paths import user_cache
+
+LOOPBACK_NAMES = ("localhost",)
+MEGABYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one request may ask for.
+
+    >>> Limits().characters
+    4000
+    """
+
+    characters: int = 4_000
+    """of a text"""
+    upload_bytes: int = 32 * MEGABYTE
+    """of an uploaded file"""
+    body_bytes: int = MEGABYTE
+    """of any other request"""
+    rows: int = 50_000
+    """of an uploaded file"""
+    waiting: int = 8
+    """jobs that wait for their turn"""
+    asking: int = 16
+    """questions that wait for an answer, the one that is worked on included"""
+    models: int = 3
+    """models in memory"""
+
+
+@dataclass(frozen=True)
+class StudioSettings:
+    """Everything that a studio is told when it starts.
+
+    >>> StudioSettings().is_loopback
+    True
+    """
+
+    host: str = "127.0.0.1"
+    """the address to listen on"""
+    port: int = 8000
+    """the port"""
+    token: str = ""
+    """what a visitor must know; made up where the address is not of this machine alone"""
+    folder: Path = field(default_factory=lambda: user_cache() / "studio")
+    """where uploads and results are kept"""
+    models: tuple[str, ...] = ("minilm",)
+    """the models that may be loaded"""
+    runs: Path = Path("runs")
+    """the folder of training runs"""
+    data_dir: Path | None = None
+    """where names such as stsb/test are looked up"""
+    grammar: str | None = None
+    """the spaCy pipeline for views that need one"""
+    threads: int | None = None
+    """of the models"""
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 2**16:
+            raise UsageError(f"--port takes a number from 0 to 65535, got {self.port}")
+        if not self.models:
+            raise UsageError("give at least one --model")
+        if not self.is_loopback and not self.token:
+            object.__setattr__(self, "token", secrets.token_urlsafe(18))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the studio."""
+        if self.host in LOOPBACK_NAMES:
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def address(self) -> str:
+        """What a browser opens."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")

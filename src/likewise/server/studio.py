@@ -1,0 +1,93 @@
+"""The studio: what all routes share, made once when the server starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from likewise.encoder import Encoder
+from likewise.errors import DataError, UsageError
+from likewise.grammar import Grammar
+from likewise.server.jobs import Jobs
+from likewise.server.settings import StudioSettings
+from likewise.server.shelf import Shelf
+from likewise.server.turns import Turns
+from likewise.server.uploads import Uploads
+
+BUILT_IN = {"sample/sentences": "texts", "sample/pairs": "pairs"}
+"""Corpora that are always there, and what they hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Studio:
+    """Settings, models, jobs, uploads, and whose turn it is."""
+
+    settings: StudioSettings
+    shelf: Shelf
+    jobs: Jobs
+    uploads: Uploads
+    turns: Turns
+
+    @classmethod
+    def opened(cls, settings: StudioSettings) -> Studio:
+        """A studio over its folder."""
+        limits = settings.limits
+        return cls(
+            settings, Shelf(settings), Jobs(settings.folder / "jobs", limits.waiting),
+            Uploads(settings.folder / "corpora", limits), Turns(limits.asking),
+        )  # fmt: skip
+
+    @contextmanager
+    def asked(self, model: str, **reading: Any) -> Iterator[Encoder]:
+        """A model, read as asked, for one question."""
+        with self.turns.taken():
+            yield self.read(model, **reading)
+
+    def read(self, model: str, **reading: Any) -> Encoder:
+        """A model, read as asked; what is None is the model's own."""
+        encoder = self.shelf.encoder(model)
+        chosen = {name: value for name, value in reading.items() if value is not None}
+        return encoder.with_reading(**chosen) if chosen else encoder
+
+    def corpus(self, name: str) -> str:
+        """The file or the name that a corpus stands for."""
+        if name in BUILT_IN:
+            return name
+        upload = self.uploads.get(name)
+        if upload is None:
+            raise DataError(f"no corpus {name[:40]!r}; choose one from the list, or upload it")
+        return str(self.uploads.path(upload))
+
+    def grammar(self) -> Grammar:
+        """The grammar of the views that need one."""
+        return Grammar.load(self.settings.grammar)
+
+    def text(self, text: str) -> str:
+        """A text that is short enough."""
+        most = self.settings.limits.characters
+        if len(text) > most:
+            raise TooLong(f"a text has at most {most:,} characters, and this one {len(text):,}; shorten it")
+        return text
+
+    def folder(self, *parts: str) -> Path:
+        """A folder of the studio's own."""
+        return self.settings.folder.joinpath(*parts)
+
+
+class TooLong(UsageError):
+    """A text beyond the limit."""
+
+
+def studio_of(request: Request) -> Studio:
+    """The studio that a request is to."""
+    found: Studio = request.app.state.studio
+    return found
+
+
+Here = Annotated[Studio, Depends(studio_of)]
+"""What routes take to get at the studio."""

@@ -1,0 +1,119 @@
+"""Uploads: files of texts or pairs that visitors bring, checked, and kept under names of the studio's own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from likewise.data import holds_pairs, read_pairs, read_scored_pairs, read_texts
+from likewise.errors import DataError, UsageError
+from likewise.server.settings import Limits
+
+ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
+FACTS = "corpus.json"
+SHOWN_NAME = 80
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that is kept."""
+
+    id: str
+    name: str
+    """what its owner calls it; shown, and never used as a path"""
+    rows: int
+    pairs: bool
+    scored: bool
+    file: str
+    """its name in its own folder"""
+
+
+class Uploads:
+    """A folder of uploaded files."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self._folder, self._limits = folder, limits
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, name: str, content: bytes) -> Upload:
+        """Check a file and keep it; the same content is kept once."""
+        ending = Path(name).suffix.lower()
+        if ending not in ENDINGS:
+            raise UsageError(f"a corpus is a file that ends with {', '.join(ENDINGS)}; got {shown(name)!r}")
+        if len(content) > self._limits.upload_bytes:
+            raise UsageError(f"a corpus has at most {self._limits.upload_bytes:,} bytes; send a smaller one")
+        key = hashlib.sha256(ending.encode() + content).hexdigest()[:20]
+        place = self._folder / key
+        known = self.get(key)
+        if known is not None:
+            return known
+        draft = self._folder / f".{key}.draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        try:
+            file = draft / f"corpus{ending}"
+            file.write_bytes(content)
+            found = self._described(key, name, file)
+            (draft / FACTS).write_text(json.dumps(asdict(found)), encoding="utf-8")
+            draft.rename(place)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return found
+
+    def _described(self, key: str, name: str, file: Path) -> Upload:
+        try:
+            pairs = holds_pairs(file)
+            rows = sum(1 for _ in (read_pairs(file) if pairs else read_texts(file)))
+            scored = pairs and _is_scored(file)
+        except DataError as error:
+            # Its place on this machine is nobody's business.
+            raise DataError(str(error).replace(str(file), shown(name))) from None
+        if rows > self._limits.rows:
+            raise UsageError(f"a corpus has at most {self._limits.rows:,} rows, and this one {rows:,}; send fewer")
+        return Upload(key, shown(name), rows, pairs, scored, file.name)
+
+    def all(self) -> list[Upload]:
+        """Every file, by name."""
+        found = [self.get(path.parent.name) for path in self._folder.glob(f"*/{FACTS}")]
+        return sorted((one for one in found if one is not None), key=lambda one: one.name)
+
+    def get(self, key: str) -> Upload | None:
+        """A file by its id."""
+        if not key.isalnum():
+            return None
+        try:
+            return Upload(**json.loads((self._folder / key / FACTS).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def path(self, upload: Upload) -> Path:
+        """Where a file lies."""
+        return self._folder / upload.id / upload.file
+
+    def remove(self, key: str) -> bool:
+        """Take a file away."""
+        if self.get(key) is None:
+            return False
+        shutil.rmtree(self._folder / key, ignore_errors=True)
+        return True
+
+
+def _is_scored(file: Path) -> bool:
+    try:
+        next(read_scored_pairs(file))
+    except DataError:
+        return False
+    return True
+
+
+def shown(name: str) -> str:
+    """A file's name as it is shown: no folders, one line, not too long.
+
+    >>> shown("../../etc/passwd.csv")
+    'passwd.csv'
+    """
+    plain = "".join(letter for letter in name.replace("\\", "/").split("/")[-1] if letter.isprintable())
+    return plain[:SHOWN_NAME] or "corpus"
