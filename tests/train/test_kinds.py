@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from likewise.data import Columns
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
@@ -267,8 +268,61 @@ def test_a_target_can_be_the_share_of_the_longer_text(tmp_path: Path) -> None:
     file = str(write_rows(tmp_path / "a.csv", ["sentence1", "sentence2", "score"], rows))
     found = read_examples(Source(file, target="length"), "similarity")
     assert [each.target for each in found] == [2.5, 5.0]
-    with pytest.raises(DataError, match="number for pairs"):
+    with pytest.raises(DataError, match="for tasks of kind similarity"):
         read_examples(Source(file, target="length"), "paraphrase")
+    with pytest.raises(DataError, match="for tasks of kind count"):
+        read_examples(Source(file, target="shared-nouns"), "similarity")
+    with pytest.raises(DataError, match="leave out scale"):
+        read_examples(Source(file, target="length", scale=(0.0, 5.0)), "similarity")
+    assert [each.target for each in read_examples(Source(file, target="length", scores=(4.0, 5.0)), "similarity")] == [
+        5.0
+    ]
+
+
+def test_rows_without_a_target_are_chosen_by_scores_or_not_at_all(folder: Path) -> None:
+    file = str(folder / "pairs.csv")
+    wanted = [each.texts for each in read_examples(Source(file, scores=(2.0, 5.0)), "similarity")]
+    assert 0 < len(wanted) < 24
+    assert [each.texts for each in read_examples(Source(file, scores=(2.0, 5.0)), "pairs")] == wanted
+    assert [each.texts for each in read_examples(Source(file, scores=(2.0, 5.0)), "negatives")] == [
+        (left, left, right) for left, right in wanted
+    ]
+    for options in ({"scores": (2.0, 5.0)}, {"scale": (0.0, 1.0)}):
+        with pytest.raises(DataError, match="reads no scores"):
+            read_examples(Source(file, **options), "texts")
+
+
+def test_one_side_of_a_pair_can_be_named(folder: Path) -> None:
+    found = read_examples(Source(str(folder / "nli.csv"), columns=Columns(text="sentence2")), "texts")
+    assert [each.texts[0] for each in found][:2] == ["a man rests", "a man runs"]
+
+
+def test_a_contrastive_task_has_its_own_head_beside_a_shared_one(folder: Path, tiny_folder: Path) -> None:
+    same = write_rows(
+        folder / "same.csv", ["sentence1", "sentence2", "score"], [[f"a b {n}", f"c d {n}", n % 2] for n in range(16)]
+    )
+    tasks = f"""[[task]]
+kind = "paraphrase"
+head = "feed-forward"
+train = "{same}"
+[[task]]
+kind = "similarity"
+head = "feed-forward"
+train = "FOLDER/pairs.csv"
+"""
+    config = parse_config(f"{SETTINGS}shared_head = true\n{tasks}[[task]]\n{CONTRAST}".replace("FOLDER", str(folder)))
+    report = train(fresh(tiny_folder), read_tasks(config.tasks)[0], config)
+    assert report.dev["contrastive"].kind == "similarity"
+
+
+def test_a_layer_that_is_read_is_run(folder: Path, tiny_folder: Path) -> None:
+    lines = 'kind = "similarity"\nhead = "feed-forward"\ntrain = "FOLDER/pairs.csv"'
+    config, tasks = prepared(folder, lines, SETTINGS + 'freeze = "lower"\ndropout = 0.0\n')
+    encoder = fresh(tiny_folder).with_reading(layer=(1, 2))
+    trainee = new_trainee(encoder, tasks, config, Processes())
+    texts = tasks[0].train[0].texts
+    found = trainee.readers["similarity"].vectors(list(texts))
+    assert np.abs(found.numpy() - encoder.with_reading(normalize=False).encode(list(texts))).max() < 1e-6
 
 
 @pytest.mark.parametrize(
