@@ -17,6 +17,7 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.train import Task, TrainConfig, parse_config, read_tasks, train
+from likewise.train import loop as loop_module
 from likewise.train.evaluation import evaluate
 from likewise.train.examples import read_examples
 from likewise.train.hiding import NOTHING, Hiding
@@ -168,6 +169,31 @@ def test_chunks_give_the_gradient_of_the_whole_batch(folder: Path, tiny_folder: 
         assert torch.allclose(gradient, pieces[name], atol=1e-10), name
 
 
+RESUMED = {"contrast": CONTRAST, "contrast in chunks": CONTRAST, "hidden tokens": "MLM", "counts": CHUNKED["qkv"]}
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_run_that_breaks_ends_the_same(
+    folder: Path, tiny_folder: Path, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = SETTINGS + ("chunk = 3\n" if "chunks" in case else "")
+    config, tasks = prepared(folder, MLM if RESUMED[case] == "MLM" else RESUMED[case], settings)
+    monkeypatch.setattr(loop_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+
+    def stop(done: int, total: int | None, note: str) -> None:
+        if note.startswith("steps") and done >= 2:
+            raise KeyboardInterrupt
+
+    whole, broken = fresh(tiny_folder), fresh(tiny_folder)
+    train(whole, tasks, replace(config, out=str(tmp_path / "whole")))
+    again = replace(config, out=str(tmp_path / "broken"))
+    with pytest.raises(KeyboardInterrupt):
+        train(fresh(tiny_folder), tasks, again, progress=stop)
+    train(broken, tasks, again, resume=True)
+    for one, other in zip(whole.model.parameters(), broken.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_chunks_do_not_go_with_what_needs_tokens(folder: Path) -> None:
     for more in ("smart = 1.0\n", ""):
         lines = CONTRAST if more else MLM
@@ -216,7 +242,7 @@ def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
             F.gelu(states @ head.dense.weight.T + head.dense.bias), (16,), head.norm.weight, head.norm.bias
         )
         logits = inner @ encoder.model.embeddings.word_embeddings.weight.T + head.bias
-        loss += float(F.cross_entropy(logits, torch.tensor(truth), reduction="sum"))
+        loss += float(F.cross_entropy(logits, torch.tensor(truth), reduction="sum").detach())
         count += len(truth)
         assert sorted(wanted[owners == place].tolist()) == sorted(truth)
     assert float(F.cross_entropy(said, wanted)) == pytest.approx(loss / count, abs=1e-9)
