@@ -193,7 +193,8 @@ def two(folder: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def three(folder: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Launch:
-    return launch(tmp_path_factory.mktemp("three"), 3, tiny_folder, {FEW: config_text(folder, FEW)})
+    runs = {name: config_text(folder, name) for name in (FEW, UNLABELLED)}
+    return launch(tmp_path_factory.mktemp("three"), 3, tiny_folder, runs)
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +226,8 @@ def test_two_processes_end_where_one_does(two: Launch, alone: Callable[[str], An
 
 @pytest.mark.slow
 def test_a_process_without_a_text_follows_the_others(three: Launch, alone: Callable[[str], Any]) -> None:
-    require_same(three, 3, alone, FEW)
+    for name in (FEW, UNLABELLED):
+        require_same(three, 3, alone, name)
 
 
 def require_same(several: Launch, count: int, alone: Callable[[str], Any], name: str) -> None:
