@@ -56,6 +56,19 @@ class Ticker:
             self.progress(self.done, self.total, self.note)
 
 
+def named(progress: Progress | None, name: str) -> Progress | None:
+    """The same progress with a name before each note.
+
+    >>> seen = []
+    >>> named(lambda done, total, note: seen.append(note), "row 1")(1, 2, "steps")
+    >>> seen
+    ['row 1: steps']
+    """
+    if progress is None:
+        return None
+    return lambda done, total, note: progress(done, total, f"{name}: {note}")
+
+
 def tracked(
     items: Iterable[Item], progress: Progress | None, total: int | None = None, note: str = ""
 ) -> Iterator[Item]:

@@ -18,9 +18,10 @@ from likewise.errors import DataError, UsageError
 from likewise.explain.pos_relevance import PosRelevance
 from likewise.metrics import spearman
 from likewise.reports.checkup import write_checkup
-from likewise.studies import checkup as module
-from likewise.studies.checkup import Checkup, CheckupSource, Examined, Subject, Value, checkup, class_shares
+from likewise.studies.checkup import Checkup, Examined, Subject, checkup
+from likewise.studies.checkup_parts import PARTS, CheckupSource, class_shares
 from likewise.studies.sts import evaluate_sts
+from likewise.studies.training_table import Spread
 from training_files import write_rows
 
 
@@ -54,7 +55,7 @@ def test_numbers_are_the_rooms_own_and_rows_are_summed_up(pairs: str, models: li
     own = [evaluate_sts(Encoder.load(model, device="cpu"), rows) for model in models]
     values = [one.agreement["spearman"].value for one in own]
     measured = found.measures("sts")
-    assert measured["spearman"]["other"] == Value(values[2], None)
+    assert measured["spearman"]["other"] == Spread(values[2], None, 1)
     assert measured["spearman"]["lower-half"].mean == pytest.approx(statistics.fmean(values[:2]))
     assert measured["spearman"]["lower-half"].deviation == pytest.approx(statistics.stdev(values[:2]))
     even = slice(0, None, 2)
@@ -90,8 +91,8 @@ def test_parts_are_kept_and_not_measured_again(
     def fail(*_: Any) -> Any:
         raise AssertionError("measured again")
 
-    monkeypatch.setitem(module.PARTS, "sts", fail)
-    monkeypatch.setitem(module.PARTS, "space", fail)
+    monkeypatch.setitem(PARTS, "sts", fail)
+    monkeypatch.setitem(PARTS, "space", fail)
     assert checkup(source, models[:1], ["sts", "space"], tmp_path).to_json() == first.to_json()
     for other in (CheckupSource(pairs, limit=21), CheckupSource(pairs, limit=20, by="kind")):
         with pytest.raises(AssertionError, match="measured again"):
@@ -120,6 +121,22 @@ def test_wrong_input_is_told_before_the_work(pairs: str, models: list[str], monk
         checkup(CheckupSource(pairs), models, ["lint"])
 
 
+def test_models_of_one_name_are_rows_of_their_own(pairs: str, models: list[str], tmp_path: Path) -> None:
+    other = save_classic(tmp_path / "elsewhere" / "lower-half-1", seed=9)
+    (other / "row.json").write_text(json.dumps({"facts": {"config": {"seed": 1}}, "report": {}}))
+    found = checkup(CheckupSource(pairs, limit=20), [*models[:2], str(other), f"{models[0]}/"], ["sts"])
+    assert [found.seeds(name) for name in found.names] == [2, 1] and len(set(found.names)) == 2
+
+
+def test_measures_that_do_not_exist_are_left_out(models: list[str], tmp_path: Path) -> None:
+    rows: list[list[object]] = [[f"a cat {n}", f"a dog {n}", 1 if n < 2 else n] for n in range(8)]
+    file = str(write_rows(tmp_path / "a.csv", ["sentence1", "sentence2", "score"], rows))
+    found = checkup(CheckupSource(file), models[:2], ["sts"], tmp_path / "out")
+    write_checkup(found, {}, tmp_path / "out")
+    short = found.measures("sts")["spearman, short"]
+    assert all(np.isfinite(each.mean) for each in short.values())
+
+
 def test_shares_of_classes_sum_to_one() -> None:
     tables = np.array([[2.0, 1.0], [1.0, 0.0]]), np.array([[-1.0, 0.0], [0.0, -0.5]])
     found = PosRelevance(
@@ -146,7 +163,7 @@ def test_every_part_on_the_sample(models: list[str], tmp_path: Path) -> None:
     if not grammar.is_dir():
         pytest.skip("the spaCy pipeline is not beside the repository (../shared/models/en_ud)")
     source = CheckupSource("sample/pairs", grammar=str(grammar), limit=24)
-    found = checkup(source, models, list(module.PARTS), tmp_path)
+    found = checkup(source, models, list(PARTS), tmp_path)
     shares = [value for name, value in found.examined[0].parts["classes"].items() if isinstance(value, float) and name]
     assert sum(shares) == pytest.approx(1.0)
     assert set(found.measures("lint")) >= {"special", "negation", "number", "roles"}

@@ -291,8 +291,8 @@ def test_strange_config_is_written_and_read_back() -> None:
         [[task]]
         kind = "sentiment"
         train = {source = "x", text = "t"}
-        dev = "y"
+        dev = {source = "y", where = {"my column" = "a.b", "c.d" = "e"}, scores = [1, 2]}
         """
     )
     assert parse_config(toml(config)) == config
-    assert tomllib.loads(toml(config))["task"][1]["dev"] == ["y"]
+    assert tomllib.loads(toml(config))["task"][1]["dev"][0]["where"] == {"my column": "a.b", "c.d": "e"}

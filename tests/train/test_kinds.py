@@ -12,10 +12,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from likewise.data import Columns
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.train import Task, TrainConfig, parse_config, read_tasks, train
+from likewise.train import loop as loop_module
 from likewise.train.evaluation import evaluate
 from likewise.train.examples import read_examples
 from likewise.train.hiding import NOTHING, Hiding
@@ -167,6 +169,31 @@ def test_chunks_give_the_gradient_of_the_whole_batch(folder: Path, tiny_folder: 
         assert torch.allclose(gradient, pieces[name], atol=1e-10), name
 
 
+RESUMED = {"contrast": CONTRAST, "contrast in chunks": CONTRAST, "hidden tokens": "MLM", "counts": CHUNKED["qkv"]}
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_run_that_breaks_ends_the_same(
+    folder: Path, tiny_folder: Path, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = SETTINGS + ("chunk = 3\n" if "chunks" in case else "")
+    config, tasks = prepared(folder, MLM if RESUMED[case] == "MLM" else RESUMED[case], settings)
+    monkeypatch.setattr(loop_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+
+    def stop(done: int, total: int | None, note: str) -> None:
+        if note.startswith("steps") and done >= 2:
+            raise KeyboardInterrupt
+
+    whole, broken = fresh(tiny_folder), fresh(tiny_folder)
+    train(whole, tasks, replace(config, out=str(tmp_path / "whole")))
+    again = replace(config, out=str(tmp_path / "broken"))
+    with pytest.raises(KeyboardInterrupt):
+        train(fresh(tiny_folder), tasks, again, progress=stop)
+    train(broken, tasks, again, resume=True)
+    for one, other in zip(whole.model.parameters(), broken.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_chunks_do_not_go_with_what_needs_tokens(folder: Path) -> None:
     for more in ("smart = 1.0\n", ""):
         lines = CONTRAST if more else MLM
@@ -215,7 +242,7 @@ def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
             F.gelu(states @ head.dense.weight.T + head.dense.bias), (16,), head.norm.weight, head.norm.bias
         )
         logits = inner @ encoder.model.embeddings.word_embeddings.weight.T + head.bias
-        loss += float(F.cross_entropy(logits, torch.tensor(truth), reduction="sum"))
+        loss += float(F.cross_entropy(logits, torch.tensor(truth), reduction="sum").detach())
         count += len(truth)
         assert sorted(wanted[owners == place].tolist()) == sorted(truth)
     assert float(F.cross_entropy(said, wanted)) == pytest.approx(loss / count, abs=1e-9)
@@ -267,8 +294,61 @@ def test_a_target_can_be_the_share_of_the_longer_text(tmp_path: Path) -> None:
     file = str(write_rows(tmp_path / "a.csv", ["sentence1", "sentence2", "score"], rows))
     found = read_examples(Source(file, target="length"), "similarity")
     assert [each.target for each in found] == [2.5, 5.0]
-    with pytest.raises(DataError, match="number for pairs"):
+    with pytest.raises(DataError, match="for tasks of kind similarity"):
         read_examples(Source(file, target="length"), "paraphrase")
+    with pytest.raises(DataError, match="for tasks of kind count"):
+        read_examples(Source(file, target="shared-nouns"), "similarity")
+    with pytest.raises(DataError, match="leave out scale"):
+        read_examples(Source(file, target="length", scale=(0.0, 5.0)), "similarity")
+    assert [each.target for each in read_examples(Source(file, target="length", scores=(4.0, 5.0)), "similarity")] == [
+        5.0
+    ]
+
+
+def test_rows_without_a_target_are_chosen_by_scores_or_not_at_all(folder: Path) -> None:
+    file = str(folder / "pairs.csv")
+    wanted = [each.texts for each in read_examples(Source(file, scores=(2.0, 5.0)), "similarity")]
+    assert 0 < len(wanted) < 24
+    assert [each.texts for each in read_examples(Source(file, scores=(2.0, 5.0)), "pairs")] == wanted
+    assert [each.texts for each in read_examples(Source(file, scores=(2.0, 5.0)), "negatives")] == [
+        (left, left, right) for left, right in wanted
+    ]
+    for options in ({"scores": (2.0, 5.0)}, {"scale": (0.0, 1.0)}):
+        with pytest.raises(DataError, match="reads no scores"):
+            read_examples(Source(file, **options), "texts")
+
+
+def test_one_side_of_a_pair_can_be_named(folder: Path) -> None:
+    found = read_examples(Source(str(folder / "nli.csv"), columns=Columns(text="sentence2")), "texts")
+    assert [each.texts[0] for each in found][:2] == ["a man rests", "a man runs"]
+
+
+def test_a_contrastive_task_has_its_own_head_beside_a_shared_one(folder: Path, tiny_folder: Path) -> None:
+    same = write_rows(
+        folder / "same.csv", ["sentence1", "sentence2", "score"], [[f"a b {n}", f"c d {n}", n % 2] for n in range(16)]
+    )
+    tasks = f"""[[task]]
+kind = "paraphrase"
+head = "feed-forward"
+train = "{same}"
+[[task]]
+kind = "similarity"
+head = "feed-forward"
+train = "FOLDER/pairs.csv"
+"""
+    config = parse_config(f"{SETTINGS}shared_head = true\n{tasks}[[task]]\n{CONTRAST}".replace("FOLDER", str(folder)))
+    report = train(fresh(tiny_folder), read_tasks(config.tasks)[0], config)
+    assert report.dev["contrastive"].kind == "similarity"
+
+
+def test_a_layer_that_is_read_is_run(folder: Path, tiny_folder: Path) -> None:
+    lines = 'kind = "similarity"\nhead = "feed-forward"\ntrain = "FOLDER/pairs.csv"'
+    config, tasks = prepared(folder, lines, SETTINGS + 'freeze = "lower"\ndropout = 0.0\n')
+    encoder = fresh(tiny_folder).with_reading(layer=(1, 2))
+    trainee = new_trainee(encoder, tasks, config, Processes())
+    texts = tasks[0].train[0].texts
+    found = trainee.readers["similarity"].vectors(list(texts))
+    assert np.abs(found.numpy() - encoder.with_reading(normalize=False).encode(list(texts))).max() < 1e-6
 
 
 @pytest.mark.parametrize(

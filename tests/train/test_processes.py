@@ -16,10 +16,11 @@ import torch
 from safetensors.torch import load_file
 
 from likewise.encoder import Encoder
+from likewise.sample import sample_sentences
 from likewise.train import TrainReport, parse_config, read_tasks, train
 from likewise.train import processes as processes_module
 from likewise.train.processes import Processes, launched, started_here
-from training_files import paraphrase_file, sentiment_file, similarity_file
+from training_files import paraphrase_file, sentiment_file, similarity_file, write_rows
 
 PATIENCE = 300
 """Seconds after which a launch counts as hung; it takes some ten."""
@@ -34,7 +35,30 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "smart": ("smart = 10.0\n", {"sentiment": 'head = "feed-forward"\naggregation = "qkv"'}),
     "frozen": ('freeze = "lower"\n', {"similarity": 'loss = "cosent"\naggregation = "cls"'}),
     "few": ("smart = 10.0\npcgrad = true\n", dict.fromkeys(FEED_FORWARD, 'pairs = "joint"')),
+    "unlabelled": ("", {}),
 }
+UNLABELLED = "unlabelled"
+"""Contrast in chunks, hidden tokens and counts; of two hidden texts one of three processes has none."""
+UNLABELLED_TASKS = """
+seed = 4
+epochs = 2
+batch = 2
+learning_rate = 1e-3
+[[task]]
+kind = "contrastive"
+views = "pairs"
+train = "{folder}/similar.csv"
+dev = "{folder}/similar-dev.csv"
+[[task]]
+kind = "mlm"
+train = "{folder}/texts.csv"
+dev = "{folder}/texts-dev.csv"
+[[task]]
+kind = "count"
+aggregation = "qkv"
+train = "{folder}/similar.csv"
+dev = "{folder}/similar-dev.csv"
+"""
 FEW = "few"
 """A step of two joint pairs, in three processes: one of them has nothing to read."""
 TASKS = """
@@ -107,6 +131,8 @@ def environment() -> dict[str, str]:
 
 
 def config_text(folder: Path, name: str) -> str:
+    if name == UNLABELLED:
+        return UNLABELLED_TASKS.format(folder=folder)
     settings, tasks = VARIANTS[name]
     lines = {"similarity": "", "paraphrase": "", "sentiment": ""} | tasks
     return TASKS.format(folder=folder, settings=settings, batch=2 if name == FEW else 5, **lines)
@@ -118,6 +144,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("files")
     for number, (part, count) in enumerate((("", 13), ("-dev", 9))):
         similarity_file(place / f"similar{part}.csv", count, number)
+        texts = sample_sentences()[20 * number : 20 * number + count]
+        write_rows(place / f"texts{part}.csv", ["sentence"], [[text] for text in texts])
         paraphrase_file(place / f"same{part}.csv", count - 2, number + 10)
         sentiment_file(place / f"felt{part}.csv", count - 4, number + 20)
     return place
@@ -165,7 +193,8 @@ def two(folder: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def three(folder: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Launch:
-    return launch(tmp_path_factory.mktemp("three"), 3, tiny_folder, {FEW: config_text(folder, FEW)})
+    runs = {name: config_text(folder, name) for name in (FEW, UNLABELLED)}
+    return launch(tmp_path_factory.mktemp("three"), 3, tiny_folder, runs)
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +226,8 @@ def test_two_processes_end_where_one_does(two: Launch, alone: Callable[[str], An
 
 @pytest.mark.slow
 def test_a_process_without_a_text_follows_the_others(three: Launch, alone: Callable[[str], Any]) -> None:
-    require_same(three, 3, alone, FEW)
+    for name in (FEW, UNLABELLED):
+        require_same(three, 3, alone, name)
 
 
 def require_same(several: Launch, count: int, alone: Callable[[str], Any], name: str) -> None:

@@ -37,8 +37,8 @@ def checkup(
     """
     from likewise.drawing.axes import check_format
     from likewise.reports.checkup import write_checkup
-    from likewise.studies.checkup import CheckupSource
     from likewise.studies.checkup import checkup as examine
+    from likewise.studies.checkup_parts import CheckupSource
 
     if out is not None:
         check_format(out / "figure.png")
@@ -52,13 +52,17 @@ def checkup(
 
 
 def _show(found: Checkup) -> None:
+    from likewise.studies.checkup_parts import FIRST_LAYER
+
     for part in found.parts:
         header, rows = found.table(part)
         if rows:
             show_table(header, [[str(cell) for cell in row] for row in rows], f"{part}, {found.data}, n = {found.n}")
         for measure, lines in found.curves(part).items():
             depth = max(map(len, lines.values()))
-            first = 1 if part == "skipped" else 0
-            shown = [[name, *(f"{each.mean:.3f}" for each in line)] for name, line in lines.items()]
+            first = FIRST_LAYER.get(part, 0)
+            shown = [
+                [name, *("" if each is None else f"{each.mean:.3f}" for each in line)] for name, line in lines.items()
+            ]
             shown = [row + [""] * (depth + 1 - len(row)) for row in shown]
             show_table(["model", *map(str, range(first, first + depth))], shown, f"{measure}, by layer")

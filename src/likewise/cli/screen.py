@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,10 @@ def screen_width() -> int:
     return _console().width
 
 
+MOST_BARS = 4
+"""Bars that are shown at once, the ones that moved last."""
+
+
 def _console() -> Console:
     from rich.console import Console
 
@@ -91,8 +96,12 @@ def progress_bar() -> Iterator[Progress]:
         tasks: dict[str, Any] = {}
 
         def progress(done: int, total: int | None, note: str) -> None:
-            if note not in tasks:
-                tasks[note] = bar.add_task(note, total=total)
-            bar.update(tasks[note], completed=done, total=total)
+            # Numbers in a note change from call to call; its words say which work it is.
+            key = re.sub(r"[\d.]+", "", note)
+            task = tasks.pop(key, None)
+            tasks[key] = bar.add_task(note, total=total) if task is None else task
+            bar.update(tasks[key], completed=done, total=total, description=note, visible=True)
+            for old in list(tasks)[:-MOST_BARS]:
+                bar.update(tasks[old], visible=False)
 
         yield progress

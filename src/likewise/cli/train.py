@@ -54,6 +54,8 @@ def train(
     from likewise.train.presets import config_text
 
     text = config_text(config)
+    if show and as_json:
+        raise UsageError("--show prints TOML, not JSON; leave out --json")
     if show:
         typer.echo(text, nl=False)
         return
@@ -85,10 +87,12 @@ def _list(as_json: bool) -> None:
 
 
 def _run(workshop: Workshop, plan: Plan, as_json: bool) -> None:
+    from likewise.drawing.axes import check_format
     from likewise.reports.training import write_training
     from likewise.studies.training_changes import training_changes
     from likewise.train.processes import Processes
 
+    check_format(Path(plan.out) / "figure.png")
     began = time.time()
     with progress_bar() as progress:
         report = workshop.train(plan.single, progress)
@@ -123,6 +127,9 @@ def _run_table(workshop: Workshop, plan: Plan, keep_models: bool, as_json: bool)
         rows = train_table(workshop, plan.rows, Path(plan.out), keep_models, progress)
     if not Processes.joined(cpu=True).first:
         return
+    for folder in [] if not keep_models else [Path(plan.out) / row.slug for row in plan.rows]:
+        if not (folder / "likewise.json").exists():
+            notice(f"{folder} was finished without its model; delete it, and the row is trained again")
     for words in dict.fromkeys(overlap["words"] for row in rows for overlap in row.report["overlaps"]):
         notice(words)
     notice(f"wrote {write_table(rows, run_facts(began), Path(plan.out))}")

@@ -31,3 +31,13 @@ def identity(encoder: Encoder) -> dict[str, Any]:
         "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
     }
     return dict(json.loads(json.dumps(facts)))  # as it will be read back: tuples are lists there
+
+
+def model_key(encoder: Encoder) -> str:
+    """The sha256 of all that vectors depend on, whatever the model is called.
+
+    >>> len(model_key(Encoder.load("minilm", device="cpu")))
+    64
+    """
+    facts = {name: value for name, value in identity(encoder).items() if name != "model"}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

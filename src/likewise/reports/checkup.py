@@ -13,7 +13,12 @@ from likewise.drawing.curves import Series, curves
 from likewise.drawing.html import page, paragraph, section, table
 from likewise.drawing.inline_svg import inline_svg
 from likewise.reports.folder import Table, versions, write_csv, write_document
-from likewise.studies.checkup import Checkup, Value
+from likewise.studies.checkup import Checkup
+from likewise.studies.checkup_parts import FIRST_LAYER
+from likewise.studies.training_table import Spread
+
+Line = list[Spread | None]
+"""A measure in every layer."""
 
 NOTES = {
     "sts": "How well cosines follow the scores that people gave: over all pairs, by column, and by thirds of length.",
@@ -70,32 +75,26 @@ def _exact(found: Checkup, part: str) -> Table:
     return ("measure", "model", "seeds", "mean", "sd"), rows
 
 
-def _by_layer(lines: Mapping[str, Mapping[str, list[Value]]], part: str) -> Table:
+def _by_layer(lines: Mapping[str, Mapping[str, Line]], part: str) -> Table:
     rows = [
         (measure, name, layer, value.mean, "" if value.deviation is None else value.deviation)
         for measure, each in lines.items()
         for name, line in each.items()
-        for layer, value in enumerate(line, start=_first(part))
+        for layer, value in enumerate(line, start=FIRST_LAYER.get(part, 0))
+        if value is not None
     ]
     return ("measure", "model", "layer", "mean", "sd"), rows
 
 
-def _first(part: str) -> int:
-    """The number of the first layer: embeddings are measured, and cannot be left out."""
-    return 1 if part == "skipped" else 0
-
-
-def _drawn(measure: str, lines: Mapping[str, list[Value]], part: str) -> Any:
+def _drawn(measure: str, lines: Mapping[str, Line], part: str) -> Any:
     """A line for each model over its layers; models of other depths are drawn along the share of their depth."""
-    depths = {len(line) for line in lines.values()}
-    longest = max(depths)
+    longest, first = max(map(len, lines.values())), FIRST_LAYER.get(part, 0)
     series: dict[str, Series] = {}
     for name, line in lines.items():
-        means = np.array([value.mean for value in line])
-        spread = np.array([value.deviation or 0.0 for value in line])
+        means = np.array([np.nan if value is None else value.mean for value in line])
+        spread = np.array([0.0 if value is None else value.deviation or 0.0 for value in line])
         where = np.linspace(0, longest - 1, len(line))
         along = np.arange(longest)
         bands = [np.interp(along, where, each) for each in (means, means - spread, means + spread)]
         series[name] = (bands[0], bands[1], bands[2]) if spread.any() else (bands[0], None, None)
-    x = np.arange(_first(part), _first(part) + longest)
-    return curves(x, series, ("layer", measure), "", whole=True)
+    return curves(np.arange(first, first + longest), series, ("layer", measure), "", whole=True)

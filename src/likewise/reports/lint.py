@@ -29,7 +29,7 @@ def hard_negatives(report: LintReport) -> Table:
         (one.left, one.right, *([one.human] if scored else []), one.rule, one.severity, one.similarity, one.id)
         for one in worst.values()
     ]
-    return ["sentence1", "sentence2", *scored, "rule", "severity", "similarity", "pair"], rows
+    return ["sentence1", "sentence2", *scored, "rule", "severity", "cosine", "pair"], rows
 
 
 def lint_results(report: LintReport, run: Mapping[str, Any]) -> Results:

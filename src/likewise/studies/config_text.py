@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from likewise.train import TrainConfig
 
 ROLES = ("train", "dev", "test")
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""Names that TOML takes without quotes."""
 
 
 def toml(config: TrainConfig, comment: str = "") -> str:
@@ -28,7 +31,11 @@ def toml(config: TrainConfig, comment: str = "") -> str:
 
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
-    return [f"{name} = {_written(value)}" for name, value in table.items()]
+    return [f"{_key(name)} = {_written(value)}" for name, value in table.items()]
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _written(name)
 
 
 def _sources(sources: list[dict[str, Any]]) -> list[Any]:

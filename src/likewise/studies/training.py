@@ -12,8 +12,10 @@ from typing import Any
 
 from likewise.data import locate
 from likewise.encoder import Encoder
+from likewise.encoder.identity import model_key
 from likewise.errors import UsageError
-from likewise.progress import Progress
+from likewise.grammar.pipelines import chosen
+from likewise.progress import Progress, named
 from likewise.train import TrainConfig, TrainReport, train
 from likewise.train.loop import CHECKPOINT, EpochDone
 from likewise.train.processes import Processes
@@ -70,7 +72,7 @@ def train_table(
         facts = {"config": _settings(row.config), **files.facts(row.config)}
         if not record.exists():
             config = replace(row.config, out=str(record.parent))
-            noted = _named(progress, f"row {place}/{len(rows)}, {row.name}")
+            noted = named(progress, f"row {place}/{len(rows)}, {row.name}")
             report = replace(workshop, resume=True).train(config, noted)
             if processes.first:
                 _write(record, {"facts": facts, "report": report.to_json()})
@@ -89,12 +91,13 @@ class _Files:
         self._sums: dict[str, str] = {}
 
     def facts(self, config: TrainConfig) -> dict[str, Any]:
-        """The limits, and a checksum of each file and of the model."""
+        """The limits, a checksum of each file and of the model, and the grammars that make targets."""
         sources = [source.file for task in config.tasks for source in (*task.train, *task.dev, *task.test)]
         return {
             "limits": asdict(self._workshop.limits),
             "files": {name: self._sum(name, self._file) for name in sorted(set(sources))},
-            "model": self._sum(config.model, lambda name: self._workshop.load(name).hash),
+            "model": self._sum(config.model, lambda name: model_key(self._workshop.load(name))),
+            **({"grammars": grammars} if (grammars := _grammars(config)) else {}),
         }
 
     def _sum(self, name: str, compute: Callable[[str], str]) -> str:
@@ -105,6 +108,12 @@ class _Files:
     def _file(self, name: str) -> str:
         with locate(name, self._workshop.data_dir).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _grammars(config: TrainConfig) -> list[str]:
+    """The pipelines that make targets of nouns."""
+    sources = [source for task in config.tasks for source in (*task.train, *task.dev, *task.test)]
+    return sorted({chosen(source.grammar or None) for source in sources if source.target == "shared-nouns"})
 
 
 def _settings(config: TrainConfig) -> Any:
@@ -139,9 +148,3 @@ def _record(path: Path, row: Row, facts: Mapping[str, Any]) -> dict[str, Any]:
         what = ", ".join(changed).replace("config", "settings")
         raise UsageError(f"{path} is of other {what} than row {row.name!r} has; choose another out, or delete it")
     return report
-
-
-def _named(progress: Progress | None, name: str) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda done, total, note: progress(done, total, f"{name}: {note}")

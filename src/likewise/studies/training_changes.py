@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from likewise.encoder import Encoder
+from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.similarity import paired_similarity
 from likewise.explain import Comparison, compare
 from likewise.progress import Progress
@@ -64,12 +65,12 @@ def pair_changes(
 def training_changes(workshop: Workshop, report: TrainReport, progress: Progress | None = None) -> list[PairChange]:
     """What a run that has left its model in ``config.out`` changed; nothing where vectors cannot be explained."""
     pairs = _pairs(report)
-    after = workshop.load(report.config.out)
-    if not pairs or after.reading.pooling == "bilstm":
+    before, after = workshop.load(report.config.model), workshop.load(report.config.out)
+    if not pairs or any("bilstm" in pooling_parts(each.reading.pooling) for each in (before, after)):
         return []
     if progress is not None:
         progress(0, 1, "comparing before and after")
-    found = pair_changes(workshop.load(report.config.model), after, fixed_sample(pairs, LOOKED_AT, 0))
+    found = pair_changes(before, after, fixed_sample(pairs, LOOKED_AT, 0))
     if progress is not None:
         progress(1, 1, "comparing before and after")
     return found

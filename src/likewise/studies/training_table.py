@@ -12,7 +12,7 @@ import numpy as np
 from likewise.studies.training import TableRow
 
 PARTS = ("dev", "test")
-LOW_IS_BETTER = ("loss", "mse", "mse_fitted", "false_positive_rate", "false_negative_rate", "seconds")
+LOW_IS_BETTER = ("loss", "mse", "mse_fitted", "perplexity", "false_positive_rate", "false_negative_rate", "seconds")
 NO_MEASURES = ("n", "confusion", "best", "worst")
 
 
@@ -51,6 +51,9 @@ class Spread:
     """over seeds, with n - 1; None of a single one"""
     n: int
     """seeds that have the value"""
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f}" + ("" if self.deviation is None else f" ± {self.deviation:.3f}")
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Spread | None:

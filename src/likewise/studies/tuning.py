@@ -17,7 +17,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.learned_pooling import LEARNED
 from likewise.errors import DataError, MissingExtra, TrainingError, UsageError
 from likewise.locks import only_writer
-from likewise.progress import Progress
+from likewise.progress import Progress, named
 from likewise.studies.config_text import toml
 from likewise.studies.training import Workshop
 from likewise.studies.trials import TuneReport, TuneTrial
@@ -59,7 +59,7 @@ def tune(
         while (done := len(_finished(study))) < settings.trials:
             if progress is not None:
                 progress(done, settings.trials, "trials")
-            search.run_trial(study, done, _plain(progress))
+            search.run_trial(study, done, named(progress, f"trial {done + 1}"))
         if progress is not None:
             progress(done, settings.trials, "trials")
         return _report(study, search, overlaps)
@@ -172,7 +172,8 @@ def _searched(config: TrainConfig, encoder: Encoder) -> list[str]:
     matters = {
         "learning_rate": encoder_learns,
         "dropout": encoder_learns,
-        "head_learning_rate": bool(poolings & LEARNED.keys()) or any(task.head != "cosine" for task in config.tasks),
+        "head_learning_rate": bool(poolings & LEARNED.keys())
+        or any(task.head not in ("cosine", "dot") for task in config.tasks),
         # A bilstm that the model brings along has its width.
         "lstm": "bilstm" in poolings and (known is None or known.kind != "bilstm"),
     }
@@ -272,13 +273,6 @@ def _finished(study: Study) -> list[FrozenTrial]:
     from optuna.trial import TrialState
 
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-
-
-def _plain(progress: Progress | None) -> Progress | None:
-    """Progress within a trial, under a few names that stay the same from trial to trial."""
-    if progress is None:
-        return None
-    return lambda done, total, note: progress(done, total, f"{note.partition(',')[0]} of the trial")
 
 
 # The report

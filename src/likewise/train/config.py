@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -236,6 +237,7 @@ class TrainConfig:
         _choice("schedule", self.schedule, SCHEDULES)
         if "\0" in self.out:
             raise UsageError(f"no folder can be called {self.out!r}; choose another out")
+        object.__setattr__(self, "out", os.path.expanduser(self.out))
         if isinstance(self.freeze, str):
             _choice("freeze", self.freeze, FROZEN)
         if self.chunk is not None and (self.smart or any(task.kind == "mlm" for task in self.tasks)):

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from likewise.progress import Progress, Ticker
 from likewise.train.examples import Example
-from likewise.train.losses import LOSSES
+from likewise.train.losses import LOSSES, TOP
 from likewise.train.outcome import Outcome
-from likewise.train.tasks import TOP, Task
+from likewise.train.tasks import Task
 from likewise.train.trainee import Trainee
 
 ROWS = 1024
@@ -74,7 +74,7 @@ def scores(kind: str, output: Tensor) -> np.ndarray:
 
 
 SCORES: dict[str, Callable[[Tensor], Tensor]] = {
-    "similarity": lambda output: output * TOP["similarity"],
+    "similarity": lambda output: output * TOP,
     "count": lambda output: output,
     "paraphrase": torch.sigmoid,
     "sentiment": lambda output: torch.softmax(output, -1),

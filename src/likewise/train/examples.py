@@ -96,6 +96,9 @@ def read_examples(source: Source, form: Form, data_dir: Path | None = None) -> l
     """
     if source.target:
         return _kept(_targeted(source, form, data_dir), source)
+    if form not in SCALES and (source.scale or (source.scores and form not in SCORED)):
+        name = "scale" if source.scale else "scores"
+        raise DataError(f"{Place(source.file)}: this task reads no scores; leave out {name}")
     examples = []
     for texts, said, row in READERS[form](source, data_dir):
         try:
@@ -104,7 +107,7 @@ def read_examples(source: Source, form: Form, data_dir: Path | None = None) -> l
             value = shown(said) if isinstance(said, str) else f"{said:g}"
             raise DataError(f"{Place(source.file)}, row {_row(row)}: {value} {error}") from None
         examples.append(Example(texts, target, row, source.file))
-    return _kept(examples, source)
+    return _kept(examples, source) if form in SCALES else examples
 
 
 def _kept(examples: list[Example], source: Source) -> list[Example]:
@@ -126,17 +129,16 @@ Made = Callable[[list[tuple[str, str]], Source], list[float]]
 
 def _targeted(source: Source, form: Form, data_dir: Path | None) -> list[Example]:
     """The pairs of a file with a target that does not stand in it."""
-    if form not in ("similarity", "count"):
-        raise DataError(f"{Place(source.file)}: target = {shown(source.target)} is a number for pairs; leave it out")
-    rows = [(texts, row) for texts, _, row in _plain_pairs(source, data_dir)]
+    if form not in TARGETED[source.target]:
+        fits = " or ".join(TARGETED[source.target])
+        raise DataError(
+            f"{Place(source.file)}: target = {shown(source.target)} is for tasks of kind {fits}; leave it out"
+        )
+    if source.scale is not None:
+        raise DataError(f"{Place(source.file)}: a target that is made has no scale; leave out scale")
+    rows = [(texts, row) for texts, _, row in _plain_pairs(replace(source, scores=None), data_dir)]
     targets = MADE[source.target]([(texts[0], texts[1]) for texts, _ in rows], source)
-    scale = SCALES[form]
-    if source.target == "length":
-        targets = [share * (1 if math.isinf(scale.highest) else scale.highest) for share in targets]
-    return [
-        Example(texts, scale.mapped(target, None), row, source.file)
-        for (texts, row), target in zip(rows, targets, strict=True)
-    ]
+    return [Example(texts, target, row, source.file) for (texts, row), target in zip(rows, targets, strict=True)]
 
 
 def _nouns_in_common(pairs: list[tuple[str, str]], source: Source) -> list[float]:
@@ -149,10 +151,12 @@ def _nouns_in_common(pairs: list[tuple[str, str]], source: Source) -> list[float
 def _length_shares(pairs: list[tuple[str, str]], source: Source) -> list[float]:
     del source
     counts = [sorted(len(text.split()) for text in pair) for pair in pairs]
-    return [low / high if high else 1.0 for low, high in counts]
+    return [SCALES["similarity"].highest * (low / high if high else 1.0) for low, high in counts]
 
 
 MADE: dict[str, Made] = {"shared-nouns": _nouns_in_common, "length": _length_shares}
+TARGETED: dict[str, tuple[Form, ...]] = {"shared-nouns": ("count",), "length": ("similarity",)}
+"""What is made for which tasks."""
 
 
 # Rows
@@ -196,7 +200,7 @@ def _pairs(source: Source, data_dir: Path | None) -> Read:
 def _plain_texts(source: Source, data_dir: Path | None) -> Read:
     """Every text of a file once, both of a pair's too."""
     seen: set[str] = set()
-    if holds_pairs(source.file, columns=source.columns, data_dir=data_dir):
+    if source.columns.text is None and holds_pairs(source.file, columns=source.columns, data_dir=data_dir):
         rows = ((text, row) for texts, _, row in _plain_pairs(source, data_dir) for text in texts)
     else:
         found = _wanted(read_texts(source.file, columns=source.columns, data_dir=data_dir), source)
@@ -207,7 +211,15 @@ def _plain_texts(source: Source, data_dir: Path | None) -> Read:
             yield (text,), None, row
 
 
+SCORED: tuple[Form, ...] = ("pairs", "negatives")
+"""Forms without a target whose rows may be chosen by their scores."""
+
+
 def _plain_pairs(source: Source, data_dir: Path | None) -> Read:
+    if source.scores is not None:
+        chosen = read_examples(source, "similarity", data_dir)
+        yield from ((example.texts, None, example.id) for example in chosen)
+        return
     for one in _wanted(read_pairs(source.file, columns=source.columns, data_dir=data_dir), source):
         yield (one.left, one.right), None, one.id
 

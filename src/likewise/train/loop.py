@@ -191,6 +191,8 @@ class Run:
         loss = LOSSES[task.config.loss](said, self.trainee.targets(task, examples, said))
         self._require_finite(task, loss)
         (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
+        if any(side.grad is None for side in vectors):
+            return float(loss.detach()) / config.accumulate  # a head that sees no vector
         slopes = [torch.split(side.grad, size) for side in vectors if side.grad is not None]
         for part, slope in zip(parts, zip(*slopes, strict=True), strict=True):
             again = self._read(task, *part)

@@ -11,6 +11,7 @@ from torch import Tensor
 from likewise.train.examples import SCALES
 
 TOP = SCALES["similarity"].highest
+"""The highest similarity that people give; for its loss one lies between 0 and 1."""
 COSENT_SCALE = 20.0
 """One over the temperature of CoSENT, as sentence-transformers has it."""
 

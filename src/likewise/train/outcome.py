@@ -136,6 +136,6 @@ class Outcome:
     def _shown(self, place: int) -> dict[str, Any]:
         example = self.examples[place]
         return {
-            "texts": list(example.texts), "truth": example.target, "predicted": float(self.predicted[place]),
+            "texts": list(example.texts), "truth": float(self.truth[place]), "predicted": float(self.predicted[place]),
             "error": float(self.errors[place]), "id": example.id, "file": example.file,
         }  # fmt: skip

@@ -115,7 +115,9 @@ class Reader:
         batch = self.tokens.batch(chosen, self.encoder.device)
         if hidden is None:
             return Packed.of(order, lengths, own, batch, self._first_states(chosen, batch, own))
-        batch, wanted = hide(batch, [hidden[place] for place in order])
+        # What is read for nothing hides nothing, so that no token is asked for twice.
+        spare = not self.processes.share(len(texts))
+        batch, wanted = hide(batch, [{} if spare else hidden[place] for place in order])
         return replace(Packed.of(order, lengths, own, batch, self._first_states(chosen, batch, own)), wanted=wanted)
 
     def _first_states(self, chosen: Sequence[int], batch: Batch, keys: Sequence[Key] | None) -> Tensor:

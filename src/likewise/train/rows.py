@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from copy import deepcopy
@@ -64,13 +65,14 @@ def parse_plan(text: str, where: str = "config", **changes: Any) -> Plan:
     if seeds is not None and not rows:
         raise UsageError(f"{where}: seeds needs [[row]] tables; one run takes seed = 1")
     if not rows:
-        return Plan((Row("", config_from(base, where)),), False, str(base.get("out", "")))
+        single = config_from(base, where)
+        return Plan((Row("", single),), False, single.out)
     numbers = [given["seed"]] if "seed" in given else _seeds(seeds, table, where)
     made = tuple(_row(base, row, given | {"seed": seed}, where) for row in rows for seed in numbers)
     slugs = [row.slug for row in made]
     if len(set(slugs)) < len(slugs):
         raise UsageError(f"{where}: two rows are called {max(slugs, key=slugs.count)}; give each its own name")
-    return Plan(made, True, str(base.get("out", "")))
+    return Plan(made, True, os.path.expanduser(str(base.get("out", ""))))
 
 
 def _seeds(seeds: Any, table: Mapping[str, Any], where: str) -> list[int]:

@@ -13,8 +13,6 @@ from likewise.train.examples import Example, Form, read_examples
 from likewise.train.overlap import Overlap, without_overlap
 from likewise.train.sources import Source
 
-TOP = {"similarity": 5.0}
-"""What a target is divided by for its loss, where that is not 1."""
 LEAST = 2
 """Examples of a part: of fewer there is no agreement, nor a batch."""
 

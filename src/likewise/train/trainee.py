@@ -18,10 +18,11 @@ from likewise.train.examples import Example
 from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
 from likewise.train.heads import bounded, crossed, features, features_of, new_head
 from likewise.train.hiding import Hiding
+from likewise.train.losses import TOP
 from likewise.train.processes import Processes
 from likewise.train.reader import Key, Packed, Reader
 from likewise.train.sampling import Schedule
-from likewise.train.tasks import TOP, Task
+from likewise.train.tasks import Task
 from likewise.train.tokens import TokenTable, jaccard
 
 SHARED = "shared"
@@ -109,7 +110,8 @@ class Trainee:
         """What the loss wants: classes, numbers (from 0 to 1 where they are similarities), or hidden tokens (M,)."""
         if task.name in self.hiding and embedded is not None:
             return self.readers[task.name].hidden_tokens(embedded)[0]
-        values = [example.target / TOP.get(task.config.kind, 1.0) for example in examples]
+        top = TOP if task.config.kind == "similarity" else 1.0
+        values = [example.target / top for example in examples]
         return torch.tensor(values, dtype=like.dtype, device=like.device)
 
     def learning(self, on: bool) -> None:
@@ -119,8 +121,10 @@ class Trainee:
 
 def head_name(config: TrainConfig, task: TaskConfig) -> str:
     """Under which name a task's head is kept."""
+    # By the name: a contrastive task is judged as one of similarity and has its own head all the same.
+    sharing = {each.name for each in config.tasks if config.shared_head and each.kind in SHARING}
     # Not the bare name: a dictionary of modules has no room for one called "keys".
-    return f"{SHARED if config.shared_head and task.kind in SHARING else task.name}_head"
+    return f"{SHARED if task.name in sharing else task.name}_head"
 
 
 def main_task(config: TrainConfig) -> TaskConfig:
@@ -152,6 +156,8 @@ def new_trainee(
         tokens.add(text for each in seen for text in task.texts(each))
         tokens.add(text for part in (task.dev, task.test) for each in part for text in task.judged.texts(each))
     start = frozen_depth(frozen, depth)
+    if start is not None:
+        start = min(start, *encoder.reading.layers_of(depth))  # a layer that is read must be run
     if start is not None and any(task.config.kind == "mlm" for task in tasks):
         raise UsageError("a task of kind mlm hides other tokens in each step, so the embeddings cannot be frozen")
     states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from likewise.encoder import Encoder
+from likewise.encoder.identity import model_key
 from likewise.encoder.saving import require_savable
 from likewise.errors import UsageError
 from likewise.locks import only_writer
@@ -131,8 +132,7 @@ def prepare(folder: Path, resume: bool) -> None:
 def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str:
     """A name for everything that a run's weights depend on."""
     settings = {name: value for name, value in config.to_json().items() if name != "out"}
-    model = [encoder.hash, encoder.config_hash, encoder.heads_hash, repr(encoder.reading)]
-    digest = hashlib.sha256(json.dumps([settings, model], sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps([settings, model_key(encoder)], sort_keys=True).encode())
     for task in tasks:
         for part in (task.train, task.dev):
             digest.update(repr([(each.texts, each.target) for each in part]).encode("utf-8", "replace"))
