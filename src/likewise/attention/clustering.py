@@ -236,11 +236,14 @@ def _variant(distance: str | None, linkage: str | None = None, covariance: str |
 
 
 def _dbscan_variants(space: Space, settings: ClusterSettings) -> list[Variant]:
-    """An eps for each quantile of the distances to the ``min_samples``-th point, the point itself counted."""
+    """The given eps; else one for each quantile of the distances to the ``min_samples``-th point, itself counted."""
     from sklearn.neighbors import NearestNeighbors
 
     found = []
     for distance, least in product(settings.distances, settings.min_samples):
+        if settings.eps:
+            found += [_variant(distance, eps=eps, min_samples=least) for eps in settings.eps]
+            continue
         neighbours = NearestNeighbors(n_neighbors=min(least, len(space.points)), metric=distance).fit(space.points)
         reach = neighbours.kneighbors(space.points)[0][:, -1]
         # Six digits keep eps readable, and off the very distance of two points.

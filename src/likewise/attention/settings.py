@@ -75,6 +75,8 @@ class ClusterSettings:
     """Covariances of the Gaussian mixture."""
     min_samples: tuple[int, ...] = (5, 10)
     """Neighbours that make a DBSCAN core point."""
+    eps: tuple[float, ...] = ()
+    """How far DBSCAN reaches; none: quantiles of the points' own distances."""
     smallest: float = 0.01
     """A clustering with a smaller cluster than this share of the points (or fewer than 3 points) is not chosen."""
     most_noise: float = 0.1
@@ -87,6 +89,8 @@ class ClusterSettings:
             _among(name, getattr(self, name), choices)
         if not self.min_samples or min(self.min_samples) < 1:
             raise UsageError(f"min-samples takes numbers from 1 on, got {self.min_samples}")
+        if any(not 0 < each < float("inf") for each in self.eps):
+            raise UsageError(f"eps takes numbers above 0, got {self.eps}")
         for name in ("smallest", "most_noise"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"{name.replace('_', '-')} is a share from 0 to below 1, got {getattr(self, name)}")

@@ -85,7 +85,7 @@ def attention(
         autoencoder=AutoencoderSettings(hidden, directions, latent, epochs, patience, learning_rate, held_out),
         clusters=ClusterSettings(
             _names(algorithms), least, most, _names(distances), _names(linkages), _names(covariances),
-            parse_numbers("--min-samples", min_samples), smallest, most_noise,
+            parse_numbers("--min-samples", min_samples), smallest=smallest, most_noise=most_noise,
         ),
         alpha=alpha, permutations=permutations, control_pairs=control_pairs, max_tokens=max_tokens, prompt=prompt,
         seed=seed, highlights=lit or STUDY_HIGHLIGHTS,

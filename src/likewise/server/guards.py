@@ -64,9 +64,10 @@ class Guards:
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
             return 403, "requests from other pages are refused; open the studio itself"
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            if not (scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"):
-                return 403, "requests from other pages are refused; open the studio itself"
+        # A link may lead here from elsewhere; nothing else may.
+        follows_link = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not follows_link:
+            return 403, "requests from other pages are refused; open the studio itself"
         if self.settings.token and not secrets.compare_digest(
             self._token(scope, headers).encode(), self.settings.token.encode()
         ):
@@ -95,7 +96,7 @@ class Guards:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             return ""
-        return "" if cookie is None else cookie.value
+        return "" if cookie is None else str(cookie.value)
 
     def _guarded(self, scope: Scope, send: Send) -> Send:
         """Add the headers of every answer, and remember a token that came in the address."""

@@ -211,4 +211,3 @@ def _write(path: Path, document: Any) -> None:
     draft = path.with_suffix(".draft")
     draft.write_text(json.dumps(document, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     draft.replace(path)
-

@@ -23,7 +23,7 @@ class Reading(Asked):
 
     model: Name = "minilm"
     pooling: Name | None = None
-    layer: int | None = Field(None, ge=-100, le=100)
+    layer: Annotated[int, Field(ge=-100, le=100)] | None = None
     special_tokens: bool = True
 
     def options(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from likewise.encoder import Encoder
-from likewise.errors import DataError, UsageError
+from likewise.errors import DataError, LikewiseError, UsageError
 from likewise.grammar import Grammar
 from likewise.server.jobs import Jobs
 from likewise.server.settings import StudioSettings
@@ -19,8 +19,8 @@ from likewise.server.shelf import Shelf
 from likewise.server.turns import Turns
 from likewise.server.uploads import Uploads
 
-BUILT_IN = {"sample/sentences": "texts", "sample/pairs": "pairs"}
-"""Corpora that are always there, and what they hold."""
+BUILT_IN = {"sample/sentences": (300, False), "sample/pairs": (60, True)}
+"""Corpora that are always there: their rows, and whether these are pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,13 @@ class Studio:
     def grammar(self) -> Grammar:
         """The grammar of the views that need one."""
         return Grammar.load(self.settings.grammar)
+
+    def grammar_or_none(self) -> Grammar | None:
+        """The same where there is one."""
+        try:
+            return self.grammar()
+        except LikewiseError:
+            return None
 
     def text(self, text: str) -> str:
         """A text that is short enough."""

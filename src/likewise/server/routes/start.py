@@ -9,9 +9,9 @@ from fastapi import APIRouter
 
 from likewise import __version__
 from likewise.encoder.pooling import POOLERS
+from likewise.errors import LikewiseError
 from likewise.explain.methods import METHODS
 from likewise.grammar.pipelines import chosen
-from likewise.errors import LikewiseError
 from likewise.server.routes.answers import ERRORS
 from likewise.server.studio import BUILT_IN, Here
 from likewise.studies.layers import EXAMPLES
@@ -37,7 +37,10 @@ def start(studio: Here) -> dict[str, Any]:
         "poolings": sorted(POOLERS),
         "methods": list(METHODS),
         "corpora": corpora(studio),
-        "examples": {"pairs": [list(pair) for pair in PAIRS], "layers": {name: asdict(one) for name, one in EXAMPLES.items()}},
+        "examples": {
+            "pairs": [list(pair) for pair in PAIRS],
+            "layers": {name: asdict(one) for name, one in EXAMPLES.items()},
+        },
         "grammar": _has_grammar(studio),
         "limits": asdict(studio.settings.limits),
     }
@@ -46,8 +49,8 @@ def start(studio: Here) -> dict[str, Any]:
 def corpora(studio: Here) -> list[dict[str, Any]]:
     """The corpora that are there: the sample's and those that were uploaded."""
     built_in = [
-        {"id": name, "name": name, "rows": {"texts": 300, "pairs": 60}[kind], "pairs": kind == "pairs", "scored": kind == "pairs", "own": False}
-        for name, kind in BUILT_IN.items()
+        {"id": name, "name": name, "rows": rows, "pairs": pairs, "scored": pairs, "own": False}
+        for name, (rows, pairs) in BUILT_IN.items()
     ]
     own = [
         {"id": one.id, "name": one.name, "rows": one.rows, "pairs": one.pairs, "scored": one.scored, "own": True}

@@ -1,0 +1,102 @@
+"""Attention: a study's points, clusterings of them, tests on what is brushed, and a pair's maps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from fastapi import APIRouter
+
+from likewise.attention import AttentionSettings
+from likewise.attention.settings import ClusterSettings
+from likewise.errors import DataError
+from likewise.server.jobs import Job
+from likewise.server.routes.answers import ERRORS
+from likewise.server.routes.jobs import answer
+from likewise.server.schemas import AttentionAsked, BrushAsked, ClustersAsked, JobAnswer
+from likewise.server.studio import Here, Studio
+from likewise.studies.attention import study_attention
+from likewise.studies.attention_points import AttentionPoints, pair_maps
+from likewise.studies.pair_files import PairFile
+
+router = APIRouter(prefix="/attention", tags=["attention"], responses=ERRORS)
+
+ROOM, CLUSTERS = "attention", "clusters"
+POINTS, STUDY = "points", "study"
+
+
+@router.post("", status_code=202)
+def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
+    """Turn a corpus's attention maps into points of every layer, as a job."""
+    file = PairFile(studio.corpus(asked.corpus), data_dir=studio.settings.data_dir, limit=asked.limit)
+    studio.shelf.require(asked.model)
+    grammar = studio.grammar_or_none()
+
+    def work(progress: Any, folder: Any) -> dict[str, Any]:
+        settings = AttentionSettings(asked.reducer, (), control_pairs=0)
+        found = study_attention(
+            file, lambda: studio.shelf.encoder(asked.model), grammar, settings, folder / STUDY, progress
+        )
+        points = AttentionPoints.of(replace(found, data=asked.corpus))
+        points.save(folder / POINTS)
+        return {
+            "model": asked.model, "corpus": asked.corpus, "reducer": asked.reducer, "depth": points.depth,
+            "view": points.view.tolist(), "pairs": points.pairs,
+            "variables": {name: values.tolist() for name, values in points.variables.items()},
+            "loss": found.loss, "trivial_loss": found.trivial_loss,
+        }  # fmt: skip
+
+    return answer(studio.jobs.ask(ROOM, f"attention on {asked.corpus} by {asked.model}", asked.model_dump(), work))
+
+
+@router.post("/{job}/clusters", status_code=202)
+def clusters(job: str, asked: ClustersAsked, studio: Here) -> JobAnswer:
+    """Cluster a study's points in every layer, as a job."""
+    known = _study(studio, job)
+    settings = ClusterSettings(
+        (asked.algorithm,), asked.least, asked.most, (asked.distance,), (asked.linkage,), (asked.covariance,),
+        eps=() if asked.eps is None else (asked.eps,), smallest=0.0, most_noise=0.99,
+    )  # fmt: skip
+
+    def work(progress: Any, folder: Any) -> dict[str, Any]:
+        del folder
+        points = AttentionPoints.load(studio.jobs.folder(known.id) / POINTS)
+        return {"study": known.id, "layers": points.clustered(settings, progress)}
+
+    title = f"{asked.algorithm}, {asked.least} to {asked.most} clusters"
+    return answer(studio.jobs.ask(CLUSTERS, title, asked.model_dump() | {"study": known.id}, work))
+
+
+@router.post("/clusters/{job}/brush")
+def brushed(job: str, asked: BrushAsked, studio: Here) -> dict[str, Any]:
+    """The clusters and tests of one layer on some of the pairs."""
+    path = studio.jobs.result(job)
+    found = studio.jobs.get(job)
+    if path is None or found is None or found.room != CLUSTERS:
+        raise DataError("there is no such clustering yet; start it first")
+    with studio.turns.taken():
+        layers = json.loads(path.read_text(encoding="utf-8"))["layers"]
+        if asked.layer > len(layers):
+            raise DataError(f"no layer {asked.layer}; there are 1 to {len(layers)}")
+        points = AttentionPoints.load(studio.jobs.folder(found.asked["study"]) / POINTS)
+        return points.tested(layers[asked.layer - 1]["labels"], asked.rows)
+
+
+@router.get("/{job}/pairs/{row}")
+def maps(job: str, row: int, studio: Here) -> dict[str, Any]:
+    """A pair's own maps in every layer and head."""
+    known = _study(studio, job)
+    points = AttentionPoints.load(studio.jobs.folder(known.id) / POINTS)
+    if not 0 <= row < len(points.pairs):
+        raise DataError(f"no pair {row}; there are 0 to {len(points.pairs) - 1}")
+    left, right = points.pairs[row]
+    with studio.asked(known.asked["model"]) as encoder:
+        return {"left": left, "right": right, **pair_maps(encoder, left, right)}
+
+
+def _study(studio: Studio, name: str) -> Job:
+    job = studio.jobs.get(name)
+    if job is None or job.room != ROOM or job.state != "done":
+        raise DataError("there is no such study yet; start it first")
+    return job
