@@ -89,8 +89,7 @@ class Guards:
         bearer = headers.get("authorization", "")
         if bearer.lower().startswith("bearer "):
             return bearer[7:].strip()
-        asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        if asked:
+        if asked := _asked(scope):
             return asked
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
@@ -100,7 +99,7 @@ class Guards:
 
     def _guarded(self, scope: Scope, send: Send) -> Send:
         """Add the headers of every answer, and remember a token that came in the address."""
-        asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
+        asked = _asked(scope)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -113,6 +112,12 @@ class Guards:
             await send(message)
 
         return answer
+
+
+def _asked(scope: Scope) -> str:
+    """The token in an address."""
+    query: bytes = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
 
 
 class TooLarge(Exception):

@@ -34,7 +34,8 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
     grammar = studio.grammar_or_none()
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
-        settings = AttentionSettings(asked.reducer, (), control_pairs=0)
+        # Clusterings are asked for one by one; the study itself needs no more than one.
+        settings = AttentionSettings(asked.reducer, (), clusters=ClusterSettings(("kmeans",), most=3), control_pairs=0)
         found = study_attention(
             file, lambda: studio.shelf.encoder(asked.model), grammar, settings, folder / STUDY, progress
         )

@@ -1,0 +1,181 @@
+"""Routes: each is one library call, and everything wrong is one line with a fitting status."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from likewise.encoder import Encoder
+from likewise.explain import explain
+from likewise.server.app import create_app
+from likewise.server.settings import Limits, StudioSettings
+
+PATIENCE = 120.0
+LEFT, RIGHT = "A cat sat on the mat.", "The mat is under a cat."
+
+
+@pytest.fixture(scope="module")
+def studio(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("studio")
+    settings = StudioSettings(
+        folder=folder,
+        models=(str(tiny_folder),),
+        runs=folder / "runs",
+        threads=1,
+        limits=Limits(characters=200, rows=50),
+    )  # fmt: skip
+    with TestClient(create_app(settings), base_url="http://127.0.0.1:8000", raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def model(tiny_folder: Path) -> str:
+    return tiny_folder.name
+
+
+def finished(studio: TestClient, answer: Any) -> dict[str, Any]:
+    """The result of a job once it is done."""
+    assert answer.status_code == 202, answer.text
+    name, end = answer.json()["id"], time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        job = studio.get(f"/api/jobs/{name}").json()
+        if job["state"] not in ("waiting", "running"):
+            assert job["state"] == "done", job
+            found: dict[str, Any] = studio.get(f"/api/jobs/{name}/result").json()
+            return found | {"job": name}
+        time.sleep(0.05)
+    raise AssertionError("the job does not end")
+
+
+def test_start_offers_what_there_is(studio: TestClient, model: str, tiny_folder: Path) -> None:
+    found = studio.get("/api/start")
+    assert found.json()["models"] == [model] and str(tiny_folder.parent) not in found.text
+    assert {one["id"] for one in found.json()["corpora"]} >= {"sample/pairs", "sample/sentences"}
+
+
+def test_a_pair_is_the_librarys_explanation(studio: TestClient, model: str, tiny: Encoder) -> None:
+    found = studio.post("/api/pair", json={"left": LEFT, "right": RIGHT, "model": model, "by": "word"}).json()
+    own = explain(tiny, LEFT, RIGHT, by="word").to_json()
+    assert found["relevance"] == own["relevance"] and found["similarity"] == own["similarity"]
+    assert sum(found["ledger"].values()) == pytest.approx(found["similarity"])
+
+
+def test_two_readings_are_compared(studio: TestClient, model: str) -> None:
+    asked = {"left": LEFT, "right": RIGHT, "model": model, "other": {"model": model, "pooling": "cls"}}
+    found = studio.post("/api/pair/compare", json=asked).json()
+    assert found["change"] == pytest.approx(found["second"]["similarity"] - found["first"]["similarity"])
+
+
+WRONG = {
+    "no right": ({"left": "a"}, 422, "right"),
+    "empty": ({"left": "a", "right": ""}, 422, "right"),
+    "too long": ({"left": "a", "right": "b" * 201}, 413, "at most 200 characters"),
+    "unknown setting": ({"left": "a", "right": "b", "colour": 1}, 422, "colour"),
+    "unknown method": ({"left": "a", "right": "b", "method": "magic"}, 422, "method"),
+    "unknown model": ({"left": "a", "right": "b", "model": "/etc/passwd"}, 403, "does not offer"),
+    "unknown pooling": ({"left": "a", "right": "b", "pooling": "median"}, 422, "unknown pooling"),
+    "no such layer": ({"left": "a", "right": "b", "layer": 99}, 422, "layer"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_does_not_fit_is_told_in_a_line(studio: TestClient, model: str, case: str) -> None:
+    asked, status, words = WRONG[case]
+    answer = studio.post("/api/pair", json={"model": model} | asked)
+    assert answer.status_code == status and words in answer.json()["error"] and "\n" not in answer.json()["error"]
+
+
+def test_an_index_is_built_and_searched(studio: TestClient, model: str) -> None:
+    built = finished(studio, studio.post("/api/search/index", json={"corpus": "sample/sentences", "model": model}))
+    assert built["texts"] == 300
+    found = studio.post("/api/search", json={"index": built["job"], "query": "a volcano", "k": 3}).json()
+    assert len(found["hits"]) == 3 and "above_next" in found["hits"][0]["explanation"]
+    plain = studio.post("/api/search/baseline", json={"corpus": "sample/sentences", "query": "volcano", "k": 2}).json()
+    assert plain["ranker"] == "bm25"
+    missing = studio.post("/api/search", json={"index": "nothing", "query": "a"})
+    assert missing.status_code == 422 and "build it first" in missing.json()["error"]
+
+
+def test_recall_trajectories_and_geometry(studio: TestClient, model: str) -> None:
+    recall = finished(studio, studio.post("/api/search/recall", json={"corpus": "sample/pairs", "models": [model]}))
+    assert len(recall["table"]["results"]) == 3
+    asked = {"texts": ["We rob a bank.", "We sit on a bank."], "words": ["bank"], "models": [model]}
+    [followed] = studio.post("/api/layers", json=asked).json()["results"]
+    assert len(followed["pairs"][0]["cosine"]) == len(followed["layers"]) == 3
+    asked = {"corpus": "sample/pairs", "models": [model], "min_contexts": 3}
+    found = finished(studio, studio.post("/api/layers/geometry", json=asked))
+    assert len(found["results"][0]["layers"]) == 3
+
+
+def test_attention_points_are_clustered_brushed_and_looked_at(studio: TestClient, model: str) -> None:
+    study = finished(
+        studio, studio.post("/api/attention", json={"corpus": "sample/pairs", "model": model, "limit": 24})
+    )
+    assert study["depth"] == 2 and len(study["view"]) == 24
+    asked = {"algorithm": "kmeans", "least": 2, "most": 3}
+    made = finished(studio, studio.post(f"/api/attention/{study['job']}/clusters", json=asked))
+    assert [layer["layer"] for layer in made["layers"]] == [1, 2] and len(made["layers"][0]["labels"]) == 24
+    rows = list(range(12))
+    found = studio.post(f"/api/attention/clusters/{made['job']}/brush", json={"layer": 1, "rows": rows}).json()
+    assert found["n"] == 12 and sum(one["n"] for one in found["clusters"]) == 12
+    wrong = studio.post(f"/api/attention/clusters/{made['job']}/brush", json={"layer": 1, "rows": [99]})
+    assert wrong.status_code == 422
+    maps = studio.get(f"/api/attention/{study['job']}/pairs/3").json()
+    assert len(maps["maps"]) == 2 and len(maps["maps"][0][0]) == len(maps["tokens"])
+
+
+def test_uploads_are_checked_kept_and_taken_away(studio: TestClient) -> None:
+    text = "sentence1,sentence2,score\na cat,a dog,1\n<img src=x onerror=alert(1)>,b,2\n"
+    made = studio.post("/api/corpora", content=text.encode(), headers={"x-file-name": "../../my <b>.csv"})
+    assert made.status_code == 201 and made.json()["pairs"] and made.json()["scored"]
+    assert made.json()["name"] == "my <b>.csv" and made.json()["rows"] == 2
+    name = made.json()["id"]
+    assert name in {one["id"] for one in studio.get("/api/corpora").json()}
+    assert studio.delete(f"/api/corpora/{name}").status_code == 204
+    assert studio.delete(f"/api/corpora/{name}").status_code == 404
+    assert studio.delete("/api/corpora/..%2Fjobs").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [("a.exe", b"x", "ends with"), ("a.csv", b"", "empty"), ("a.csv", b"x\n", "a.csv"),
+     ("a.csv", b"\xff\xfe\x00", "a.csv"), ("a.jsonl", b"{", "a.jsonl"), ("a.txt", b"word\n" * 51, "at most 50 rows")],
+)  # fmt: skip
+def test_bad_files_are_refused_in_a_line(
+    studio: TestClient, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    answer = studio.post("/api/corpora", content=content, headers={"x-file-name": name})
+    assert answer.status_code == 422 and words in answer.json()["error"]
+    assert "/studio" not in answer.json()["error"] and "\n" not in answer.json()["error"]
+
+
+def test_events_tell_a_job_to_its_end(studio: TestClient, model: str) -> None:
+    asked = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
+    name = studio.post("/api/search/recall", json=asked).json()["id"]
+    with studio.stream("GET", f"/api/jobs/{name}/events") as stream:
+        told = [json.loads(line[5:]) for line in stream.iter_lines() if line.startswith("data:")]
+    assert told[-1]["state"] == "done" and told[-1]["id"] == name
+    assert studio.get("/api/jobs/nothing/events").status_code == 404
+
+
+def test_runs_are_read_as_they_were_left(studio: TestClient) -> None:
+    assert studio.get("/api/training/runs").json() == []
+    assert studio.get("/api/training/runs/none").status_code == 404
+
+
+def test_a_failure_inside_leaves_the_server_up(studio: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from likewise.server.routes import pair
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(pair, "explain", broken)
+    answer = studio.post("/api/pair", json={"left": "a", "right": "b", "model": "tiny"})
+    assert answer.status_code == 500 and "secret" not in answer.text
+    assert studio.get("/api/start").status_code == 200
