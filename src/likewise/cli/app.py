@@ -34,7 +34,6 @@ from likewise.cli import (
     search,
     senses,
     similarity,
-    studio,
     train,
     tune,
 )
@@ -70,7 +69,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "search": search.search,
     "senses": senses.senses,
     "similarity": similarity.similarity,
-    "studio": studio.studio,
     "train": train.train,
     "tune": tune.tune,
 }

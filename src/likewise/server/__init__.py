@@ -1,1 +1,1 @@
-"""The server: HTTP -> one library call -> JSON, and the built front end."""
+"""The server: HTTP -> one library call -> JSON."""

@@ -1,16 +1,14 @@
-"""The application: routes, guards, errors as one line each, and the built front end."""
+"""The application: routes, guards, and errors as one line each."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import JSONResponse, Response
 
 from likewise import __version__
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
@@ -23,7 +21,6 @@ from likewise.server.studio import Studio, TooLong
 
 log = logging.getLogger("likewise")
 
-STATIC = Path(__file__).parent / "static"
 STATUSES: tuple[tuple[type[LikewiseError], int], ...] = (
     (QueueFull, 429), (TooLong, 413), (NotAllowed, 403), (MissingExtra, 501), (Cancelled, 409), (ModelError, 422),
     (DamagedIndex, 409), (DataError, 422), (LikewiseError, 422),
@@ -49,19 +46,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(TooLarge, _too_large)
     app.add_exception_handler(Exception, _unknown)
-    _serve_front_end(app)
     return app
-
-
-def _serve_front_end(app: FastAPI) -> None:
-    app.mount("/assets", StaticFiles(directory=STATIC / "assets", check_dir=False), name="assets")
-
-    @app.get("/", include_in_schema=False)
-    def page() -> Response:
-        index = STATIC / "index.html"
-        if not index.exists():
-            return JSONResponse({"error": "the front end is not built; run: make web"}, status_code=503)
-        return FileResponse(index, headers={"cache-control": "no-cache"})
 
 
 def _status(error: Exception) -> int:
@@ -91,13 +76,3 @@ async def _unknown(request: Request, error: Exception) -> Response:
     """The server stays up, the cause goes to the log."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return JSONResponse({"error": "something went wrong inside; the studio's log says what"}, status_code=500)
-
-
-Serve = Callable[[FastAPI, StudioSettings], None]
-
-
-def serve(app: FastAPI, settings: StudioSettings) -> None:
-    """Listen until Ctrl-C."""
-    import uvicorn
-
-    uvicorn.run(app, host=settings.host, port=settings.port, log_level="warning", server_header=False)
