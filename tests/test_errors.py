@@ -8,9 +8,18 @@ import pickle
 import pytest
 
 from likewise import errors
-from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, UsageError
+from likewise.errors import (
+    Cancelled,
+    DamagedIndex,
+    DataError,
+    LikewiseError,
+    MissingExtra,
+    ModelError,
+    TrainingError,
+    UsageError,
+)
 
-TREE = {UsageError, ModelError, DataError, MissingExtra, Cancelled}
+TREE = {UsageError, ModelError, DataError, TrainingError, MissingExtra, Cancelled}
 
 
 def test_tree_is_shallow_and_complete() -> None:

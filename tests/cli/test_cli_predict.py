@@ -212,7 +212,10 @@ DAMAGES: dict[str, tuple[dict[str, Any], str]] = {
     "no task": ({"train": {"task": []}}, "no task"),
     "unknown setting": ({"train": {"epoch": 1}}, "unknown setting epoch"),
     "another format": ({"format": 99}, "format 99"),
-    "unknown pooling": ({"poolings": dict.fromkeys(KINDS, "median")}, "unknown pooling 'median'; choose from cls"),
+    "unknown pooling": (
+        {"poolings": dict.fromkeys(("similarity", "paraphrase", "stars"), "median")},
+        "unknown pooling 'median'; choose from cls",
+    ),
     "no table of poolings": ({"poolings": 3}, "does not say how the model was trained; train again"),
 }
 

@@ -430,7 +430,7 @@ def test_a_name_that_no_folder_can_have_is_refused(run_tiny: Any, files: Path, t
     [
         ((), "give a TOML file, or a ready-made config by name; see: likewise train --list"),
         (("nowhere.toml",), "nowhere.toml is no TOML file that can be read; give one, or a ready-made one of"),
-        (("sts-meen",), "sts-meen is no TOML file that can be read; give one, or a ready-made one of multitask"),
+        (("sts-meen",), "sts-meen is no TOML file that can be read; give one, or a ready-made one of "),
         ((Path(__file__).parent,), "is no TOML file that can be read"),
         (("sts-mean", "--limit", 1), "--limit takes a number of rows from 2 on, got 1"),
         (("sts-mean", "--seed", 2**32), "seed lies between 0 and"),

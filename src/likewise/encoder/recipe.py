@@ -227,7 +227,9 @@ def _dense(folder: Path) -> Dense:
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise ModelError(f"{folder} has no model.safetensors; run: likewise convert {folder}")
-    return _dense_from(_json(folder / "config.json"), load_file(str(weights)))
+    # Copies, since tensors of a file may lie anywhere in memory, and products of crooked rows round differently.
+    found = {name: tensor.clone() for name, tensor in load_file(str(weights)).items()}
+    return _dense_from(_json(folder / "config.json"), found)
 
 
 def _dense_from(config: Mapping[str, Any], weights: Mapping[str, Any]) -> Dense:

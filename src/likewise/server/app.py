@@ -10,8 +10,8 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 
-from likewise import __version__
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
+from likewise.reports.folder import versions
 from likewise.server.guards import Guards, TooLarge
 from likewise.server.jobs import QueueFull
 from likewise.server.routes import attention, corpora, corpus, jobs, layers, pair, search, start, training
@@ -38,7 +38,9 @@ def create_app(settings: StudioSettings) -> FastAPI:
         yield
         app.state.studio.jobs.close()
 
-    app = FastAPI(title="Likewise studio", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Likewise studio", version=versions()["likewise"], lifespan=lifespan, docs_url=None, redoc_url=None
+    )
     for room in ROUTES:
         app.include_router(room.router, prefix="/api")
     app.add_middleware(Guards, settings=settings)

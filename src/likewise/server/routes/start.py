@@ -7,11 +7,11 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from likewise import __version__
 from likewise.encoder.pooling import POOLERS
 from likewise.errors import LikewiseError
 from likewise.explain.methods import METHODS
 from likewise.grammar.pipelines import chosen
+from likewise.reports.folder import versions
 from likewise.server.routes.answers import ERRORS
 from likewise.server.studio import BUILT_IN, Here
 from likewise.studies.layers import EXAMPLES
@@ -32,7 +32,7 @@ PAIRS = (
 def start(studio: Here) -> dict[str, Any]:
     """Everything that the views offer."""
     return {
-        "version": __version__,
+        "version": versions()["likewise"],
         "models": [offer.name for offer in studio.shelf.offers()],
         "poolings": sorted(POOLERS),
         "methods": list(METHODS),
