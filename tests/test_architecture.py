@@ -27,7 +27,7 @@ TIERS = (
     {"retrieval", "explain", "geometry", "attention", "train"},
     {"encoder", "grammar", "data"},
     {"drawing", "metrics", "progress"},
-    {"sample", "paths", "locks"},
+    {"sample", "paths", "locks", "drafts"},
     {"errors"},
 )
 TIER = {room: place for place, rooms in enumerate(TIERS) for room in rooms}

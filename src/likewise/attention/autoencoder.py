@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from likewise.attention.maps import MapSource
 from likewise.attention.settings import AutoencoderSettings
-from likewise.attention.stages import write_whole
 from likewise.attention.training_curve import TrainingCurve
+from likewise.drafts import write_whole
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 

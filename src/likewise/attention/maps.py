@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.attention.head_measures import MEASURES, HeadMeasures, averaged, even_measures, measures_of
-from likewise.attention.stages import write_whole
+from likewise.drafts import write_whole
 from likewise.encoder import Encoder
 from likewise.encoder.states import StateBatch
 from likewise.errors import DataError

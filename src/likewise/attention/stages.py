@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.drafts import write_whole
 from likewise.errors import UsageError
 
 FORMAT = 2
@@ -31,20 +31,6 @@ def key_of(*parts: Any) -> str:
     (True, False)
     """
     return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True, default=str).encode()).hexdigest()
-
-
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Have a file written whole or not at all: a break in between leaves no half of it under its name.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
-    >>> write_whole(path, lambda draft: draft.write_text("done"))
-    >>> [each.name for each in path.parent.iterdir()]
-    ['note.txt']
-    """
-    draft = path.with_suffix(".draft")
-    write(draft)
-    os.replace(draft, path)
 
 
 @dataclass(frozen=True)

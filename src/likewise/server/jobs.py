@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from likewise.drafts import write_whole
 from likewise.errors import Cancelled, LikewiseError, first_line
 from likewise.progress import Progress
 from likewise.reports.folder import finite
@@ -206,8 +207,6 @@ class Jobs:
 
 
 def _write(path: Path, document: Any) -> None:
-    """Write a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(document, ensure_ascii=False, allow_nan=False), encoding="utf-8")
-    draft.replace(path)
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))

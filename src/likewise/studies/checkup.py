@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from likewise.drafts import write_whole
 from likewise.drawing.html import table
 from likewise.drawing.text import told_apart
 from likewise.encoder import Encoder
@@ -176,11 +177,12 @@ def checkup(
     if set(GRAMMATICAL) & set(parts):
         source.language  # noqa: B018 -- a missing grammar is told before the work
     examined = []
-    chosen = list({Subject.of(model).row + str(Subject.of(model).seed): model for model in models}.values())
-    for place, model in enumerate(chosen, start=1):
-        told = named(progress, f"model {place}/{len(chosen)}, {Path(model).name}")
-        kept = _Kept(folder, source, load(model))
-        examined.append(Examined(Subject.of(model), {part: kept.part(part, told) for part in dict.fromkeys(parts)}))
+    # One run under two spellings of its folder is one run.
+    subjects = {(one.row, one.seed): one for one in map(Subject.of, models)}.values()
+    for place, subject in enumerate(subjects, start=1):
+        told = named(progress, f"model {place}/{len(subjects)}, {Path(subject.model).name}")
+        kept = _Kept(folder, source, load(subject.model))
+        examined.append(Examined(subject, {part: kept.part(part, told) for part in dict.fromkeys(parts)}))
     return Checkup(source.file, len(source.pairs), tuple(examined))
 
 
@@ -202,9 +204,8 @@ class _Kept:
         except (OSError, ValueError):
             found = PARTS[name](self.encoder, self.source, progress)
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_suffix(".draft")
-            draft.write_text(json.dumps(found), encoding="utf-8")
-            draft.replace(path)
+            text = json.dumps(found)
+            write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
         return found
 
     def _key(self, name: str) -> str:

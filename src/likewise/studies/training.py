@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.data import locate
+from likewise.drafts import write_whole
 from likewise.encoder import Encoder
 from likewise.encoder.identity import model_key
 from likewise.errors import UsageError
@@ -122,9 +123,7 @@ def _settings(config: TrainConfig) -> Any:
 
 
 def _write(record: Path, found: Mapping[str, Any]) -> None:
-    draft = record.with_suffix(".draft")
-    draft.write_text(json.dumps(found), encoding="utf-8")
-    draft.replace(record)
+    write_whole(record, lambda draft: draft.write_text(json.dumps(found), encoding="utf-8"))
 
 
 def _tidy(record: Path, keep_models: bool) -> None:
