@@ -34,6 +34,7 @@ from likewise.cli import (
     search,
     senses,
     similarity,
+    studio,
     train,
     tune,
 )
@@ -69,6 +70,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "search": search.search,
     "senses": senses.senses,
     "similarity": similarity.similarity,
+    "studio": studio.studio,
     "train": train.train,
     "tune": tune.tune,
 }

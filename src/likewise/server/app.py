@@ -1,14 +1,16 @@
-"""The application: routes, guards, and errors as one line each."""
+"""The application: routes, guards, errors as one line each, and the built front end."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
 
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
 from likewise.reports.folder import versions
@@ -21,6 +23,7 @@ from likewise.server.studio import Studio, TooLong
 
 log = logging.getLogger("likewise")
 
+STATIC = Path(__file__).parent / "static"
 STATUSES: tuple[tuple[type[LikewiseError], int], ...] = (
     (QueueFull, 429), (TooLong, 413), (NotAllowed, 403), (MissingExtra, 501), (Cancelled, 409), (ModelError, 422),
     (DamagedIndex, 409), (DataError, 422), (LikewiseError, 422),
@@ -48,7 +51,17 @@ def create_app(settings: StudioSettings) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(TooLarge, _too_large)
     app.add_exception_handler(Exception, _unknown)
+    _serve_front_end(app)
     return app
+
+
+def _serve_front_end(app: FastAPI) -> None:
+    """The page at /, whatever view its address names; its parts carry a hash in their names and may be kept."""
+    app.mount("/assets", StaticFiles(directory=STATIC / "assets", check_dir=False), name="assets")
+
+    @app.get("/", include_in_schema=False)
+    def page() -> Response:
+        return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
 
 
 def _status(error: Exception) -> int:

@@ -56,6 +56,8 @@ class StudioSettings:
     """where uploads and results are kept"""
     models: tuple[str, ...] = ("minilm",)
     """the models that may be loaded"""
+    corpora: tuple[str, ...] = ()
+    """files and names of data that may be chosen beside the samples and uploads"""
     runs: Path = Path("runs")
     """the folder of training runs"""
     data_dir: Path | None = None

@@ -11,16 +11,14 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from likewise.encoder import Encoder
-from likewise.errors import DataError, LikewiseError, UsageError
+from likewise.errors import LikewiseError, UsageError
 from likewise.grammar import Grammar
+from likewise.server.corpora import Corpora
 from likewise.server.jobs import Jobs
 from likewise.server.settings import StudioSettings
 from likewise.server.shelf import Shelf
 from likewise.server.turns import Turns
 from likewise.server.uploads import Uploads
-
-BUILT_IN = {"sample/sentences": (300, False), "sample/pairs": (60, True)}
-"""Corpora that are always there: their rows, and whether these are pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +29,16 @@ class Studio:
     shelf: Shelf
     jobs: Jobs
     uploads: Uploads
+    corpora: Corpora
     turns: Turns
 
     @classmethod
     def opened(cls, settings: StudioSettings) -> Studio:
         """A studio over its folder."""
         limits = settings.limits
-        return cls(
-            settings, Shelf(settings), Jobs(settings.folder / "jobs", limits.waiting),
-            Uploads(settings.folder / "corpora", limits), Turns(limits.asking),
-        )  # fmt: skip
+        uploads = Uploads(settings.folder / "corpora", limits)
+        jobs = Jobs(settings.folder / "jobs", limits.waiting)
+        return cls(settings, Shelf(settings), jobs, uploads, Corpora(settings, uploads), Turns(limits.asking))
 
     @contextmanager
     def asked(self, model: str, **reading: Any) -> Iterator[Encoder]:
@@ -56,12 +54,7 @@ class Studio:
 
     def corpus(self, name: str) -> str:
         """The file or the name that a corpus stands for."""
-        if name in BUILT_IN:
-            return name
-        upload = self.uploads.get(name)
-        if upload is None:
-            raise DataError(f"no corpus {name[:40]!r}; choose one from the list, or upload it")
-        return str(self.uploads.path(upload))
+        return self.corpora.source(name)
 
     def grammar(self) -> Grammar:
         """The grammar of the views that need one."""

@@ -8,9 +8,9 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from likewise.data import holds_pairs, read_pairs, read_scored_pairs, read_texts
 from likewise.errors import DataError, UsageError
 from likewise.server.settings import Limits
+from likewise.server.shapes import shape_of
 
 ENDINGS = (".csv", ".tsv", ".txt", ".jsonl")
 FACTS = "corpus.json"
@@ -65,15 +65,15 @@ class Uploads:
 
     def _described(self, key: str, name: str, file: Path) -> Upload:
         try:
-            pairs = holds_pairs(file)
-            rows = sum(1 for _ in (read_pairs(file) if pairs else read_texts(file)))
-            scored = pairs and _is_scored(file)
+            shape = shape_of(file)
         except DataError as error:
             # Its place on this machine is nobody's business.
             raise DataError(str(error).replace(str(file), shown(name))) from None
-        if rows > self._limits.rows:
-            raise UsageError(f"a corpus has at most {self._limits.rows:,} rows, and this one {rows:,}; send fewer")
-        return Upload(key, shown(name), rows, pairs, scored, file.name)
+        if shape.rows > self._limits.rows:
+            raise UsageError(
+                f"a corpus has at most {self._limits.rows:,} rows, and this one {shape.rows:,}; send fewer"
+            )
+        return Upload(key, shown(name), shape.rows, shape.pairs, shape.scored, file.name)
 
     def all(self) -> list[Upload]:
         """Every file, by name."""
@@ -99,14 +99,6 @@ class Uploads:
             return False
         shutil.rmtree(self._folder / key, ignore_errors=True)
         return True
-
-
-def _is_scored(file: Path) -> bool:
-    try:
-        next(read_scored_pairs(file))
-    except DataError:
-        return False
-    return True
 
 
 def shown(name: str) -> str:

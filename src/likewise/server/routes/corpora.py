@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, HTTPException, Request
 
 from likewise.errors import UsageError
+from likewise.server.corpora import brought
 from likewise.server.routes.answers import ERRORS
-from likewise.server.routes.start import corpora as listed
 from likewise.server.studio import Here
 
 router = APIRouter(prefix="/corpora", tags=["corpora"], responses=ERRORS)
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/corpora", tags=["corpora"], responses=ERRORS)
 @router.get("")
 def corpora(studio: Here) -> list[dict[str, Any]]:
     """Every corpus."""
-    return listed(studio)
+    return [asdict(one) for one in studio.corpora.all()]
 
 
 @router.post("", status_code=201)
@@ -29,7 +29,7 @@ async def add(
     content = await request.body()
     if not content:
         raise UsageError("the file is empty; choose one with at least one row")
-    return asdict(studio.uploads.add(x_file_name, content))
+    return asdict(brought(studio.uploads.add(x_file_name, content)))
 
 
 @router.delete("/{corpus}", status_code=204)

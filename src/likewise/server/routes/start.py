@@ -13,7 +13,7 @@ from likewise.explain.methods import METHODS
 from likewise.grammar.pipelines import chosen
 from likewise.reports.folder import versions
 from likewise.server.routes.answers import ERRORS
-from likewise.server.studio import BUILT_IN, Here
+from likewise.server.studio import Here
 from likewise.studies.layers import EXAMPLES
 
 router = APIRouter(tags=["start"], responses=ERRORS)
@@ -36,7 +36,7 @@ def start(studio: Here) -> dict[str, Any]:
         "models": [offer.name for offer in studio.shelf.offers()],
         "poolings": sorted(POOLERS),
         "methods": list(METHODS),
-        "corpora": corpora(studio),
+        "corpora": [asdict(one) for one in studio.corpora.all()],
         "examples": {
             "pairs": [list(pair) for pair in PAIRS],
             "layers": {name: asdict(one) for name, one in EXAMPLES.items()},
@@ -44,19 +44,6 @@ def start(studio: Here) -> dict[str, Any]:
         "grammar": _has_grammar(studio),
         "limits": asdict(studio.settings.limits),
     }
-
-
-def corpora(studio: Here) -> list[dict[str, Any]]:
-    """The corpora that are there: the sample's and those that were uploaded."""
-    built_in = [
-        {"id": name, "name": name, "rows": rows, "pairs": pairs, "scored": pairs, "own": False}
-        for name, (rows, pairs) in BUILT_IN.items()
-    ]
-    own = [
-        {"id": one.id, "name": one.name, "rows": one.rows, "pairs": one.pairs, "scored": one.scored, "own": True}
-        for one in studio.uploads.all()
-    ]
-    return [*built_in, *own]
 
 
 def _has_grammar(studio: Here) -> bool:

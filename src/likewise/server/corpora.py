@@ -1,0 +1,61 @@
+"""Corpora: what may be chosen, which is the samples, what was named at the start, and what visitors brought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from likewise.errors import DataError
+from likewise.server.settings import StudioSettings
+from likewise.server.shapes import Shape, shape_of
+from likewise.server.uploads import Upload, Uploads
+
+SAMPLES = ("sample/pairs", "sample/sentences")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A file of texts or pairs that may be chosen."""
+
+    id: str
+    """what requests call it"""
+    name: str
+    rows: int
+    pairs: bool
+    scored: bool
+    own: bool
+    """whether a visitor brought it, and may take it away"""
+
+
+class Corpora:
+    """All of them, by id."""
+
+    def __init__(self, settings: StudioSettings, uploads: Uploads) -> None:
+        self._uploads = uploads
+        # By its own name, so that no path of this machine is shown.
+        self._named = {Path(source).name if Path(source).exists() else source: source for source in settings.corpora}
+        self._named = {name: name for name in SAMPLES} | self._named
+        self._shapes = {name: shape_of(source, settings.data_dir) for name, source in self._named.items()}
+
+    def all(self) -> list[Corpus]:
+        """Every corpus, those of the start first."""
+        named = [_corpus(name, name, shape, own=False) for name, shape in self._shapes.items()]
+        return [*named, *(brought(one) for one in self._uploads.all())]
+
+    def source(self, name: str) -> str:
+        """The file or the name of a data set behind a corpus."""
+        if name in self._named:
+            return self._named[name]
+        upload = self._uploads.get(name)
+        if upload is None:
+            raise DataError(f"no corpus {name[:40]!r}; choose one from the list, or upload it")
+        return str(self._uploads.path(upload))
+
+
+def brought(upload: Upload) -> Corpus:
+    """An upload as one of the corpora."""
+    return _corpus(upload.id, upload.name, Shape(upload.rows, upload.pairs, upload.scored), own=True)
+
+
+def _corpus(key: str, name: str, shape: Shape, own: bool) -> Corpus:
+    return Corpus(key, name, shape.rows, shape.pairs, shape.scored, own)

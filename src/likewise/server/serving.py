@@ -1,0 +1,34 @@
+"""Serving: a place to listen on, and the server there until it is told to end."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import uvicorn
+
+from likewise.errors import UsageError
+from likewise.server.app import create_app
+from likewise.server.settings import StudioSettings
+
+
+def listening(settings: StudioSettings) -> tuple[socket.socket, StudioSettings]:
+    """A socket at the studio's address, and the settings with its port; port 0 takes any that is free."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        here = socket.socket(family, socket.SOCK_STREAM)
+        # Else a studio that has just ended keeps its port for a minute.
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        here.bind(place)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {settings.host}:{settings.port} ({error.strerror or error});"
+            " choose another --port, or 0 for any that is free"
+        ) from error
+    return here, replace(settings, port=here.getsockname()[1])
+
+
+def serve(here: socket.socket, settings: StudioSettings) -> None:
+    """Answer at a socket until Ctrl-C."""
+    config = uvicorn.Config(create_app(settings), log_level="warning", server_header=False)
+    uvicorn.Server(config).run(sockets=[here])

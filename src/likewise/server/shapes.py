@@ -1,0 +1,38 @@
+"""Shapes: what a file of texts or pairs holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from likewise.data import holds_pairs, read_pairs, read_scored_pairs, read_texts
+from likewise.errors import DataError
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many rows a file has, whether they are pairs, and whether these have scores."""
+
+    rows: int
+    pairs: bool
+    scored: bool
+
+
+def shape_of(source: str | Path, data_dir: Path | None = None) -> Shape:
+    """The shape of a file or a named data set; all of it is read, so that a bad row is found now.
+
+    >>> shape_of("sample/pairs")
+    Shape(rows=60, pairs=True, scored=True)
+    """
+    pairs = holds_pairs(source, data_dir=data_dir)
+    read = read_pairs if pairs else read_texts
+    rows = sum(1 for _ in read(source, data_dir=data_dir))
+    return Shape(rows, pairs, pairs and _is_scored(source, data_dir))
+
+
+def _is_scored(source: str | Path, data_dir: Path | None) -> bool:
+    try:
+        next(read_scored_pairs(source, data_dir=data_dir))
+    except DataError:
+        return False
+    return True
