@@ -1,0 +1,109 @@
+/** The only file that speaks HTTP. Every call is to the server that the page came from. */
+
+import type {
+  Clusters, Comparison, Corpus, Explanation, Geometry, Hits, Job, Lint, Maps, Patterns, Points, Recall, Run, RunBrief,
+  Start, Tested, Trajectories,
+} from "./types";
+
+const ROOT = "api/";
+
+/** What the server says is wrong, in one line. */
+export class Refused extends Error {}
+
+async function told(answer: Response): Promise<string> {
+  try {
+    const body = await answer.json();
+    return body.error ?? body.detail ?? answer.statusText;
+  } catch {
+    return `the server answered ${answer.status}`;
+  }
+}
+
+async function asked<T>(path: string, options: RequestInit = {}): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(ROOT + path, options);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Refused("the studio does not answer; is it still running?");
+  }
+  if (!answer.ok) throw new Refused(await told(answer));
+  return (answer.status === 204 ? undefined : await answer.json()) as T;
+}
+
+const got = <T>(path: string, signal?: AbortSignal) => asked<T>(path, { signal });
+
+const posted = <T>(path: string, body: unknown = {}, signal?: AbortSignal) =>
+  asked<T>(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
+
+export interface Reading { model: string; pooling?: string; layer?: number; special_tokens?: boolean }
+
+export interface PairAsked extends Reading { left: string; right: string; method: string; by: string; bias: string }
+
+export interface ClustersAsked {
+  algorithm: string;
+  least: number;
+  most: number;
+  distance: string;
+  linkage: string;
+  covariance: string;
+  eps: number | null;
+}
+
+export const api = {
+  start: () => got<Start>("start"),
+  corpora: () => got<Corpus[]>("corpora"),
+  upload: (file: File) =>
+    asked<Corpus>("corpora", { method: "POST", headers: { "x-file-name": encodeURIComponent(file.name) }, body: file }),
+  removeCorpus: (id: string) => asked<void>(`corpora/${id}`, { method: "DELETE" }),
+
+  pair: (body: PairAsked, signal: AbortSignal) => posted<Explanation>("pair", body, signal),
+  compare: (body: PairAsked & { other: Reading }, signal: AbortSignal) => posted<Comparison>("pair/compare", body, signal),
+
+  index: (body: Reading & { corpus: string; engine: string }) => posted<Job>("search/index", body),
+  search: (body: { index: string; query: string; k: number }, signal: AbortSignal) => posted<Hits>("search", body, signal),
+  baseline: (body: { corpus: string; query: string; ranker: string; k: number }, signal: AbortSignal) =>
+    posted<Hits>("search/baseline", body, signal),
+  recall: (body: { corpus: string; models: string[] }) => posted<Job>("search/recall", body),
+
+  layers: (body: { texts: string[]; words: string[]; models: string[] }, signal: AbortSignal) =>
+    posted<{ results: Trajectories[] }>("layers", body, signal),
+  geometry: (body: { corpus: string; models: string[]; min_contexts: number }) => posted<Job>("layers/geometry", body),
+
+  attention: (body: { corpus: string; model: string; reducer: string }) => posted<Job>("attention", body),
+  clusters: (study: string, body: ClustersAsked) => posted<Job>(`attention/${study}/clusters`, body),
+  brushed: (clusters: string, body: { layer: number; rows: number[] }, signal: AbortSignal) =>
+    posted<Tested>(`attention/clusters/${clusters}/brush`, body, signal),
+  maps: (study: string, row: number, signal: AbortSignal) => got<Maps>(`attention/${study}/pairs/${row}`, signal),
+
+  patterns: (body: { corpus: string; first: Reading; second: Reading | null }) => posted<Job>("corpus/patterns", body),
+  lint: (body: Reading & { corpus: string }) => posted<Job>("corpus/lint", body),
+
+  runs: () => got<RunBrief[]>("training/runs"),
+  run: (name: string, signal: AbortSignal) =>
+    got<Run>(`training/runs/${name.split("/").map(encodeURIComponent).join("/")}`, signal),
+  train: (body: { preset: string; model: string; epochs: number | null; limit: number | null }) => posted<Job>("training", body),
+
+  jobs: () => got<Job[]>("jobs"),
+  job: (id: string) => got<Job>(`jobs/${id}`),
+  result: <T>(id: string) => got<T>(`jobs/${id}/result`),
+  cancel: (id: string) => posted<Job>(`jobs/${id}/cancel`),
+  forget: (id: string) => asked<void>(`jobs/${id}`, { method: "DELETE" }),
+  /** The job whenever it changes, until it is over; call what comes back to stop listening. */
+  follow: (id: string, changed: (job: Job) => void, lost: () => void): (() => void) => {
+    const events = new EventSource(`${ROOT}jobs/${id}/events`);
+    events.onmessage = message => {
+      const job: Job = JSON.parse(message.data);
+      if (isOver(job)) events.close();
+      changed(job);
+    };
+    events.onerror = () => {
+      if (events.readyState === EventSource.CLOSED) lost();
+    };
+    return () => events.close();
+  },
+};
+
+export const isOver = (job: Job) => job.state === "done" || job.state === "failed" || job.state === "cancelled";
+
+export type Result = Clusters | Points | Patterns | Lint | { results: Geometry[] } | { table: { results: Recall[] } };

@@ -1,0 +1,19 @@
+/** Numbers in words. */
+
+export const signed = (value: number, digits = 4) =>
+  value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits ? value.toExponential(1) : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+
+export const plain = (value: unknown, digits = 3) =>
+  typeof value !== "number" || !Number.isFinite(value) ? "–" : Number.isInteger(value) ? String(value) : value.toFixed(digits);
+
+/** A p value: small ones by their power of ten. */
+export const chance = (value: number | null) =>
+  value === null || !Number.isFinite(value) ? "–" : value < 0.001 ? value.toExponential(0) : value.toFixed(3);
+
+export function time(seconds: number): string {
+  if (seconds < 90) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 90 ? `${minutes} min` : `${(minutes / 60).toFixed(1)} h`;
+}
+
+export const short = (text: string, letters: number) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);

@@ -1,0 +1,64 @@
+/** The choice of a corpus, and the way to bring one's own. */
+
+import { useRef, useState } from "preact/hooks";
+import { api } from "../api";
+import { words } from "../asked";
+import { offered, renewStart } from "../start";
+import type { Corpus } from "../types";
+import { Field } from "./fields";
+import { Wrong } from "./states";
+
+const ENDINGS = ".csv,.tsv,.txt,.jsonl";
+
+interface Props { value: string; onChange: (id: string) => void; only?: (corpus: Corpus) => boolean }
+
+export function ChooseCorpus({ value, onChange, only = () => true }: Props) {
+  const [error, setError] = useState("");
+  const picker = useRef<HTMLInputElement>(null);
+  const corpora = offered().corpora.filter(only);
+  const chosen = corpora.find(each => each.id === value);
+  const bring = async (file: File | undefined) => {
+    if (!file) return;
+    setError("");
+    try {
+      const { upload_bytes } = offered().limits;
+      if (file.size > upload_bytes) throw new Error();
+      const corpus = await api.upload(file);
+      await renewStart();
+      if (only(corpus)) onChange(corpus.id);
+      else setError(`${corpus.name} is kept, but this view needs scored pairs or pairs, and it has none`);
+    } catch (failure) {
+      setError(failure instanceof Error && failure.message === "" ? `a corpus has at most ${offered().limits.upload_bytes.toLocaleString("en")} bytes; choose a smaller file` : words(failure));
+    }
+    if (picker.current) picker.current.value = "";
+  };
+  const remove = async () => {
+    try {
+      await api.removeCorpus(value);
+      await renewStart();
+      onChange("");
+    } catch (failure) {
+      setError(words(failure));
+    }
+  };
+  return (
+    <>
+      <Field name="corpus">
+        <select value={value} onChange={event => onChange(event.currentTarget.value)}>
+          {!chosen && <option value="">choose a corpus</option>}
+          {corpora.map(each => (
+            <option key={each.id} value={each.id} selected={each.id === value}>
+              {each.name} ({each.rows.toLocaleString("en")} {each.pairs ? "pairs" : "texts"})
+            </option>
+          ))}
+        </select>
+      </Field>
+      <label class="button">
+        Upload …
+        <input ref={picker} type="file" accept={ENDINGS} class="hidden" onChange={event => bring(event.currentTarget.files?.[0])} />
+      </label>
+      {chosen?.own && <button onClick={remove}>Remove</button>}
+      {error && <Wrong>{error}</Wrong>}
+    </>
+  );
+}
