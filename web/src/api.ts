@@ -50,6 +50,18 @@ export interface ClustersAsked {
   eps: number | null;
 }
 
+export interface TrainAsked {
+  name: string;
+  train: string;
+  dev: string;
+  model: string;
+  aggregation: string;
+  loss: string;
+  epochs: number;
+  batch: number;
+  learning_rate: number;
+}
+
 export const api = {
   start: () => got<Start>("start"),
   corpora: () => got<Corpus[]>("corpora"),
@@ -82,7 +94,7 @@ export const api = {
   runs: () => got<RunBrief[]>("training/runs"),
   run: (name: string, signal: AbortSignal) =>
     got<Run>(`training/runs/${name.split("/").map(encodeURIComponent).join("/")}`, signal),
-  train: (body: { preset: string; model: string; epochs: number | null; limit: number | null }) => posted<Job>("training", body),
+  train: (body: TrainAsked) => posted<Job>("training", body),
 
   jobs: () => got<Job[]>("jobs"),
   job: (id: string) => got<Job>(`jobs/${id}`),

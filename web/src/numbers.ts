@@ -3,8 +3,12 @@
 export const signed = (value: number, digits = 4) =>
   value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits ? value.toExponential(1) : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 
-export const plain = (value: unknown, digits = 3) =>
-  typeof value !== "number" || !Number.isFinite(value) ? "–" : Number.isInteger(value) ? String(value) : value.toFixed(digits);
+/** A number with a true minus, and none before what is rounded to nothing; a dash for what is no number. */
+export const plain = (value: unknown, digits = 3) => {
+  if (typeof value !== "number" || !Number.isFinite(value)) return "–";
+  const rounded = Number.isInteger(value) ? String(value) : value.toFixed(digits);
+  return Number(rounded) === 0 ? rounded.replace("-", "") : rounded.replace("-", "−");
+};
 
 /** A p value: small ones by their power of ten. */
 export const chance = (value: number | null) =>

@@ -12,7 +12,6 @@ export interface Start {
   poolings: string[];
   methods: string[];
   corpora: Corpus[];
-  presets: string[];
   examples: { pairs: [string, string][]; layers: Record<string, LayerExample> };
   grammar: boolean;
   limits: Limits;

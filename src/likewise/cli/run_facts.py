@@ -1,15 +1,14 @@
-"""What a folder of results says of the run that made it."""
+"""What a folder of results says of the command that made it."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-import time
 from typing import Any
+
+from likewise.reports.folder import made_by
 
 
 def run_facts(began: float) -> dict[str, Any]:
     """The command, when it began (seconds since the epoch), and how long it took."""
-    command = shlex.join(["likewise", *sys.argv[1:]])
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began))
-    return {"command": command, "time": when, "seconds": round(time.time() - began, 1)}
+    return made_by(shlex.join(["likewise", *sys.argv[1:]]), began)

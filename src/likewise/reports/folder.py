@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import platform
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -28,6 +29,12 @@ class Results:
     run: Mapping[str, Any]
     tables: Mapping[str, Table] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def made_by(command: str, began: float) -> dict[str, Any]:
+    """What made a folder, when that began (seconds since the epoch), and how long it took."""
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began))
+    return {"command": command, "time": when, "seconds": round(time.time() - began, 1)}
 
 
 def write_results(results: Results, folder: Path) -> Path:

@@ -149,6 +149,24 @@ class LintAsked(Reading):
     limit: int | None = Field(None, ge=2)
 
 
+class TrainAsked(Asked):
+    """A model fine-tuned for similarity on scored pairs."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+    """of the run, and of its folder"""
+    train: Name
+    """a corpus of scored pairs"""
+    dev: Name
+    """another one, that judges each epoch"""
+    model: Name = "minilm"
+    aggregation: Literal["mean", "cls", "max", "bilstm"] = "mean"
+    loss: Literal["mse", "cosent"] = "mse"
+    epochs: int = Field(2, ge=1, le=50)
+    batch: int = Field(16, ge=2, le=256)
+    learning_rate: float = Field(5e-5, gt=0, le=0.01)
+    seed: int = Field(1, ge=0, le=2**31 - 1)
+
+
 class JobAnswer(BaseModel):
     """A piece of work and how far it has come."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from likewise.encoder import Encoder
@@ -52,11 +52,16 @@ class Shelf:
         place = self.require(name)
         with self._lock:
             if name not in self._loaded:
-                self._loaded[name] = Encoder.load(place, threads=self._settings.threads)
+                # Under the name it is offered by: a folder's path is nobody's business.
+                self._loaded[name] = replace(self.fresh(place), name=name)
                 while len(self._loaded) > self._settings.limits.models:
                     self._loaded.popitem(last=False)
             self._loaded.move_to_end(name)
             return self._loaded[name]
+
+    def fresh(self, place: str) -> Encoder:
+        """A model that nobody else uses."""
+        return Encoder.load(place, threads=self._settings.threads)
 
 
 def _short(model: str) -> str:

@@ -87,7 +87,7 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
               <rect x={x(column) + 1} y={y(row) + 1} width={wide - 2} height={high - 2} rx={3} fill={corner ? "transparent" : paint(value, most)} />
               {numbered && value !== null && (
                 <text class={isStrong(value, most) && !corner ? "value strong" : "value"} x={x(column) + wide / 2} y={y(row) + high / 2} text-anchor="middle" dominant-baseline="central">
-                  {value.toFixed(digits).replace("-", "−")}
+                  {plain(value, digits)}
                 </text>
               )}
               <title>{`${rows[row]} × ${columns[column]}: ${plain(value, 4)}`}</title>

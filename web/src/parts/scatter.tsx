@@ -57,8 +57,9 @@ function draw(props: Props, pen: Pen, ink: string): void {
     if (axes.identity) pen.line([x(from), y(from)], [x(to), y(to)], ink, true);
     if (axes.line) pen.line([x(from), y(axes.line.slope * from + axes.line.shift)], [x(to), y(axes.line.slope * to + axes.line.shift)], ink, false);
   }
-  points.forEach(([px, py], place) => pen.dot(x(px), y(py), size, typeof colours === "string" ? colours : colours[place], lit && marks![place].length === 0 ? 0.25 : 0.75));
-  points.forEach(([px, py], place) => marks?.[place].forEach((colour, depth) => pen.ring(x(px), y(py), size + 1 + depth * 2, colour)));
+  const isLit = (place: number) => !lit || marks![place].length > 0;
+  points.forEach(([px, py], place) => pen.dot(x(px), y(py), size, typeof colours === "string" ? colours : colours[place], isLit(place) ? 0.85 : 0.25));
+  points.forEach(([px, py], place) => marks?.[place].forEach((colour, depth) => pen.ring(x(px), y(py), size + 2 + depth * 2, colour)));
   if (picked !== null && picked !== undefined && points[picked]) pen.ring(x(points[picked][0]), y(points[picked][1]), size + 5, ink);
 }
 
@@ -82,7 +83,7 @@ function canvasPen(canvas: HTMLCanvasElement, ink: string): Pen {
     },
     ring(x, y, size, colour) {
       pen.strokeStyle = colour;
-      pen.lineWidth = 1.6;
+      pen.lineWidth = 1.3;
       circle(x, y, size);
       pen.stroke();
     },
@@ -112,7 +113,7 @@ function svgPen(parts: string[]): Pen {
   const round = (value: number) => value.toFixed(2);
   return {
     dot: (x, y, size, colour, opacity) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="${colour}" fill-opacity="${opacity}"/>`),
-    ring: (x, y, size, colour) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="none" stroke="${colour}" stroke-width="1.6"/>`),
+    ring: (x, y, size, colour) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="none" stroke="${colour}" stroke-width="1.3"/>`),
     line: (from, to, colour, dashed) => parts.push(`<path d="M${from.map(round)}L${to.map(round)}" stroke="${colour}" ${dashed ? 'stroke-dasharray="5 4"' : ""}/>`),
     text: (words, x, y, anchor, turned) => parts.push(`<text x="0" y="0" font-size="11" text-anchor="${anchor}" fill="#57606a" transform="translate(${round(x)} ${round(y)})${turned ? " rotate(-90)" : ""}">${words.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}</text>`),
   };

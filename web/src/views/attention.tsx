@@ -1,1 +1,274 @@
-export const AttentionView = () => null;
+/** Attention maps as points of every layer: ranges of similarity, length and structure light samples up in all of them. */
+
+import { useMemo } from "preact/hooks";
+import { set, setting, settings } from "../address";
+import { api } from "../api";
+import { useAnswer, useJob } from "../asked";
+import { MARKS, PALETTE, series } from "../colours";
+import { chance, plain, short } from "../numbers";
+import { Boxes } from "../parts/boxes";
+import { Brush } from "../parts/brush";
+import { StartButton } from "../parts/button";
+import { ChooseCorpus } from "../parts/corpus";
+import { Choose } from "../parts/fields";
+import { Figure } from "../parts/figure";
+import { HeatMap } from "../parts/heatmap";
+import { JobState } from "../parts/job";
+import { Scatter, scatterDrawing } from "../parts/scatter";
+import { Empty, Waiting, Wrong } from "../parts/states";
+import { Table } from "../parts/table";
+import { litBy, marks, MOST_RANGES, readRanges, type Wanted, writeRanges } from "../ranges";
+import { offered } from "../start";
+import type { Clusters, LayerClusters, Maps, Points, Tested } from "../types";
+import { ClusterForm } from "./clusterings";
+
+const REDUCERS: [string, string][] = [["pca", "PCA"], ["lstm", "LSTM autoencoder"], ["umap", "UMAP"]];
+const SMALL = { wide: 150, high: 130 };
+const NOISE = PALETTE[PALETTE.length - 1];
+
+const layerPoints = (points: Points, layer: number) => points.view.map(sample => sample[layer]);
+const labelColour = (label: number) => (label < 0 ? NOISE : series(label % (PALETTE.length - 1)));
+const labelName = (label: number) => (label < 0 ? "noise" : String(label));
+
+function changeRange(ranges: Wanted[], which: number, name: string, ends: [number, number] | null): void {
+  const next = ranges.length ? ranges.map(each => ({ ...each })) : [{}];
+  if (ends) next[which][name] = ends;
+  else delete next[which][name];
+  set({ ranges: writeRanges(next) || null });
+}
+
+function RangesPart({ points, ranges, active }: { points: Points; ranges: Wanted[]; active: number }) {
+  const shown = ranges.length ? ranges : [{}];
+  const take = (which: number) => set({ range: String(which) });
+  const drop = (which: number) => {
+    set({ ranges: writeRanges(ranges.filter((_, place) => place !== which)) || null, range: "0" });
+  };
+  return (
+    <Figure title="Ranges: drag over a histogram, or type the ends" name="attention-ranges" drawing="none"
+      data={() => shown.map(range => ({ range, rows: litBy(range, points.variables) }))}
+      rows={() => [["range", "row", "left", "right"], ...shown.flatMap((range, which) => litBy(range, points.variables).map(row => [which + 1, row, ...points.pairs[row]]))]}>
+      <div class="chips" role="tablist" aria-label="ranges">
+        {shown.map((range, which) => (
+          <span key={which} class="range" style={{ "--mark": MARKS[which] }}>
+            <button role="tab" aria-selected={which === active} onClick={() => take(which)}>
+              range {which + 1}: {litBy(range, points.variables).length} pairs
+            </button>
+            {ranges.length > 0 && <button aria-label={`remove range ${which + 1}`} onClick={() => drop(which)}>×</button>}
+          </span>
+        ))}
+        {shown.length < MOST_RANGES && Object.keys(shown[shown.length - 1]).length > 0 && (
+          <button onClick={() => set({ ranges: `${writeRanges(ranges)}|`, range: String(ranges.length) })}>Another range</button>
+        )}
+      </div>
+      <div class="panels">
+        {Object.entries(points.variables).filter(([, values]) => values.some(value => value !== null)).map(([name, values]) => (
+          <Brush key={name} name={name} values={values.filter(value => value !== null)} range={shown[active]?.[name] ?? null} colour={MARKS[active]} onChange={ends => changeRange(ranges, active, name, ends)} />
+        ))}
+      </div>
+    </Figure>
+  );
+}
+
+interface Shown { points: Points; lit: string[][]; picked: number | null }
+
+const pick = (row: number) => set({ pair: String(row) });
+
+function told(points: Points, row: number): string {
+  const values = Object.entries(points.variables).map(([name, each]) => `${name} ${plain(each[row], 2)}`);
+  return `${points.pairs[row].map(text => short(text, 80)).join("\n")}\n${values.join(", ")}`;
+}
+
+/** The layers of one clustering, or of none, in a row of small scatters. */
+function LayersRow({ points, lit, picked, title, id, clusters }: Shown & { title: string; id: string; clusters: Clusters | null }) {
+  const chosen = setting("cell", "-:1");
+  return (
+    <div class="strip" data-clustering={title}>
+      <h4>{title}</h4>
+      <div class="cells">
+        {Array.from({ length: points.depth }, (_, layer) => {
+          const found = clusters?.layers[layer];
+          const name = `${id || "-"}:${layer + 1}`;
+          const colours = found ? found.labels.map(labelColour) : PALETTE[0];
+          return (
+            <div key={layer} class={name === chosen ? "cell-box on" : "cell-box"}>
+              <button onClick={() => set({ cell: name })}>
+                layer {layer + 1}{found ? ` · ${found.k} clusters` : ""}
+              </button>
+              <LinkedScatter points={points} lit={lit} picked={picked} layer={layer} colours={colours} label={`${title}, layer ${layer + 1}`} />
+              {found && (
+                <small title="silhouette, Davies-Bouldin, Calinski-Harabasz">
+                  S {plain(found.silhouette, 2)} · DB {plain(found.davies_bouldin, 2)} · CH {plain(found.calinski_harabasz, 0)}
+                </small>
+              )}
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+function LinkedScatter({ points, lit, picked, layer, colours, label }: Shown & { layer: number; colours: string | string[]; label: string }) {
+  const places = useMemo(() => layerPoints(points, layer), [points, layer]);
+  const kept = useMemo(() => colours, [JSON.stringify(colours)]);
+  return <Scatter {...SMALL} points={places} colours={kept} marks={lit} picked={picked} onPick={pick} told={row => told(points, row)} label={label} />;
+}
+
+function ClusteringRow({ id, ...shown }: Shown & { id: string }) {
+  const found = useJob<Clusters>(id);
+  const forget = () => set({ clusterings: settings("clusterings").filter(each => each !== id).join(",") || null });
+  const how = found.job?.asked as Record<string, string | number | null> | undefined;
+  const title = how ? clusteringName(how) : "clustering";
+  return (
+    <div class="clustering">
+      <JobState id={id} found={found} />
+      {found.result && <LayersRow {...shown} title={title} id={id} clusters={found.result} />}
+      <button class="drop" onClick={forget} aria-label={`put ${title} away`}>×</button>
+    </div>
+  );
+}
+
+function clusteringName(how: Record<string, string | number | null>): string {
+  const detail = { kmeans: "", dbscan: `${how.distance}, eps ${how.eps ?? "searched"}`, agglomerative: `${how.distance}, ${how.linkage}`, spectral: "", "gaussian-mixture": String(how.covariance) }[String(how.algorithm)] ?? "";
+  return [how.algorithm, detail, how.algorithm === "dbscan" ? "" : `K ${how.least} to ${how.most}`].filter(Boolean).join(", ");
+}
+
+function ClusterTable({ found, variables }: { found: Tested; variables: string[] }) {
+  const head = ["cluster", "n", ...variables.flatMap(name => [`${name}: least`, "median", "most"])];
+  const rows = found.clusters.map(one => [labelName(one.label), one.n, ...variables.flatMap(name => [0, 2, 4].map(place => plain(one.quartiles[name]?.[place], 2)))]);
+  return (
+    <Figure title="Each cluster" name="attention-clusters" data={() => found.clusters} rows={() => [head, ...rows]} drawing="none">
+      <Table head={head} rows={rows} />
+    </Figure>
+  );
+}
+
+function TestTable({ found, variables }: { found: Tested; variables: string[] }) {
+  const rows = variables.map(name => {
+    const test = found.tests[name];
+    return test ? [name, plain(test.h, 2), chance(test.kruskal_p), plain(test.epsilon2), plain(test.eta2), `${Math.round(test.pairs_significant * test.pairs.length)} of ${test.pairs.length}`] : [name, "–", "–", "–", "–", "–"];
+  });
+  const head = ["variable", "Kruskal-Wallis H", "p", "ε²", "η²", "pairs that differ (Holm)"];
+  return (
+    <Figure title="Do the clusters differ?" name="attention-tests" data={() => found.tests} rows={() => [head, ...rows]} drawing="none">
+      <Table head={head} rows={rows} />
+    </Figure>
+  );
+}
+
+/** One layer of one clustering: its points, its clusters and their tests, on what is brushed. */
+function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wanted[]; active: number }) {
+  const [id, number] = setting("cell", "-:1").split(":");
+  const layer = Math.min(points.depth, Math.max(1, Number(number) || 1));
+  const clustering = useJob<Clusters>(id === "-" ? "" : id);
+  const layers: LayerClusters | undefined = clustering.result?.layers[layer - 1];
+  const rows = ranges[active] ? litBy(ranges[active], points.variables) : [];
+  const body = { layer, rows };
+  const answer = useAnswer(layers ? `${id} ${JSON.stringify(body)}` : null, signal => api.brushed(id, body, signal), 150);
+  const variables = Object.keys(points.variables);
+  const places = useMemo(() => layerPoints(points, layer - 1), [points, layer]);
+  const colours = useMemo(() => (layers ? layers.labels.map(labelColour) : PALETTE[0]), [layers]);
+  const size = { wide: 520, high: 420 };
+  return (
+    <section data-part="cell">
+      <h2>Layer {layer}{clustering.job ? `, ${clusteringName(clustering.job.asked as Record<string, string>)}` : ""}</h2>
+      <div class="panels">
+        <Figure title="Points" name={`attention-layer-${layer}`} drawing={() => scatterDrawing({ ...size, points: places, colours, marks: lit, picked })}
+          data={() => ({ layer, points: places, labels: layers?.labels ?? null, variables: points.variables })}
+          rows={() => [["row", "x", "y", "cluster", ...variables], ...places.map(([x, y], row) => [row, x, y, layers?.labels[row], ...variables.map(name => points.variables[name][row])])]}
+          note="Click a point, or walk with the arrow keys, to see its pair.">
+          <Scatter {...size} points={places} colours={colours} marks={lit} picked={picked} onPick={pick} told={row => told(points, row)} label={`points of layer ${layer}`} />
+        </Figure>
+        {answer.value && (
+          <div class={`grow ${answer.waiting ? "old" : ""}`} data-tested={answer.value.n}>
+            <p class="note">{rows.length ? `Tested on the ${rows.length} pairs of range ${active + 1}.` : "Tested on all pairs."}</p>
+            <ClusterTable found={answer.value} variables={variables} />
+            <TestTable found={answer.value} variables={variables} />
+            <div class="panels">
+              {variables.filter(name => answer.value!.clusters.some(one => one.quartiles[name]?.every(Number.isFinite))).map(name => (
+                <Figure key={name} title={name} name={`attention-box-${name}`} data={() => answer.value!.clusters.map(one => ({ cluster: one.label, quartiles: one.quartiles[name] }))} rows={() => [["cluster", "least", "first", "median", "third", "most"], ...answer.value!.clusters.map(one => [one.label, ...(one.quartiles[name] ?? [])])]}>
+                  <Boxes label={name} groups={answer.value!.clusters.filter(one => one.quartiles[name]).map(one => ({ name: labelName(one.label), colour: labelColour(one.label), quartiles: one.quartiles[name] }))} />
+                </Figure>
+              ))}
+            </div>
+          </div>
+        )}
+        {answer.error && <Wrong>{answer.error}</Wrong>}
+      </div>
+      {!layers && <Empty>Start a clustering and choose one of its layers to see its clusters and tests.</Empty>}
+    </section>
+  );
+}
+
+function MapsPart({ study, row, depth }: { study: string; row: number; depth: number }) {
+  const answer = useAnswer<Maps>(`${study} ${row}`, signal => api.maps(study, row, signal));
+  const layer = Math.min(depth, Number(setting("map-layer", "1")) || 1);
+  const head = Number(setting("map-head", "0"));
+  if (answer.error) return <Wrong>{answer.error}</Wrong>;
+  if (!answer.value) return <Waiting />;
+  const { tokens, maps, left, right } = answer.value;
+  const heads = maps[layer - 1];
+  const mean = tokens.map((_, i) => tokens.map((_, j) => heads.reduce((sum, each) => sum + each[i][j], 0) / heads.length));
+  const values = head > 0 ? heads[head - 1] : mean;
+  return (
+    <section data-part="maps">
+      <h2>Pair {row}</h2>
+      <p class="coloured" dir="auto">{left}</p>
+      <p class="coloured" dir="auto">{right}</p>
+      <div class="form">
+        <Choose name="layer" value={String(layer)} choices={maps.map((_, place) => String(place + 1))} onChange={value => set({ "map-layer": value })} />
+        <Choose name="head" value={String(head)} choices={[["0", "mean of all"], ...heads.map((_, place) => [String(place + 1), String(place + 1)] as [string, string])]} onChange={value => set({ "map-head": value })} />
+      </div>
+      <Figure title={`Attention of layer ${layer}, ${head ? `head ${head}` : "mean of all heads"}`} name={`attention-map-${row}`} data={() => answer.value} rows={() => [["", ...tokens], ...values.map((line, place) => [tokens[place], ...line])]} note="A row is a token that looks, a column one that is looked at.">
+        <HeatMap rows={tokens} columns={tokens} values={values} kind="share" label="attention between tokens" />
+      </Figure>
+    </section>
+  );
+}
+
+function Studied({ study, points }: { study: string; points: Points }) {
+  const text = setting("ranges");
+  const ranges = useMemo(() => readRanges(text), [text]);
+  const active = Math.min(Math.max(0, ranges.length - 1), Number(setting("range", "0")) || 0);
+  const lit = useMemo(() => marks(ranges, points.variables, points.pairs.length), [ranges, points]);
+  const asked = setting("pair");
+  const row = Number(asked);
+  const picked = asked !== "" && points.pairs[row] ? row : null;
+  const clusterings = settings("clusterings");
+  const shown = { points, lit, picked };
+  return (
+    <>
+      <RangesPart points={points} ranges={ranges} active={active} />
+      <h2>{points.pairs.length.toLocaleString("en")} pairs in {points.depth} layers of {points.model}</h2>
+      <ClusterForm study={study} onStart={job => set({ clusterings: [...new Set([...clusterings, job.id])].join(","), cell: `${job.id}:1` })} />
+      <LayersRow {...shown} title="no clustering" id="" clusters={null} />
+      {clusterings.map(id => (
+        <ClusteringRow key={id} id={id} {...shown} />
+      ))}
+      <CellPart {...shown} ranges={ranges} active={active} />
+      {picked === null ? <Empty>Click a point to see the pair and its attention maps.</Empty> : <MapsPart study={study} row={picked} depth={points.depth} />}
+    </>
+  );
+}
+
+export function AttentionView() {
+  const { models } = offered();
+  const id = setting("study");
+  const found = useJob<Points>(id);
+  const [corpus, model, reducer] = [setting("corpus", "sample/pairs"), setting("model", models[0]), setting("reducer", "pca")];
+  return (
+    <>
+      <div class="form">
+        <ChooseCorpus value={corpus} onChange={value => set({ corpus: value })} only={each => each.scored} />
+        <Choose name="model" value={model} choices={models} onChange={value => set({ model: value })} />
+        <Choose name="points by" value={reducer} choices={REDUCERS} onChange={value => set({ reducer: value })} />
+        <StartButton ask={() => api.attention({ corpus, model, reducer })} onStart={job => set({ study: job.id, clusterings: null, cell: null, pair: null })}>
+          Read the attention maps
+        </StartButton>
+      </div>
+      <JobState id={id} found={found} />
+      {!id && <Empty>Choose a corpus of scored pairs: the attention maps of every layer become points, which can be clustered and brushed.</Empty>}
+      {found.result && <Studied study={id} points={found.result} />}
+    </>
+  );
+}

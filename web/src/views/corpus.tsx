@@ -1,1 +1,186 @@
-export const CorpusView = () => null;
+/** A corpus of pairs: what its similarities rest on, and the pairs whose score rests on the wrong things. */
+
+import { link, set, setting } from "../address";
+import { api, type Reading } from "../api";
+import { useJob } from "../asked";
+import { series } from "../colours";
+import { chance, plain, signed } from "../numbers";
+import { StartButton } from "../parts/button";
+import { ChooseCorpus } from "../parts/corpus";
+import { type Curve, Curves, curvesDrawing } from "../parts/curves";
+import { Check, Choose } from "../parts/fields";
+import { Figure } from "../parts/figure";
+import { HeatMap } from "../parts/heatmap";
+import { JobState } from "../parts/job";
+import { ChooseReading, reading } from "../parts/reading";
+import { Empty } from "../parts/states";
+import { Table } from "../parts/table";
+import { offered } from "../start";
+import type { Lint, Patterns, PatternSetting, PosChange, StrongPair } from "../types";
+
+const COUNTED: [string, string][] = [["summed", "summed over all pairs"], ["averaged", "mean of a word pair"]];
+const SIGNS: [string, string][] = [["both", "both signs"], ["positive", "what adds"], ["negative", "what takes away"]];
+
+function matrix(one: PatternSetting, counted: string, sign: string): number[][] {
+  const found = one.relevance[counted === "averaged" ? "averaged" : "summed"];
+  if (sign === "positive") return found.positive;
+  if (sign === "negative") return found.negative;
+  return found.positive.map((row, i) => row.map((value, j) => value + found.negative[i][j]));
+}
+
+function Strongest({ title, name, pairs }: { title: string; name: string; pairs: StrongPair[] }) {
+  return (
+    <Figure title={title} name={name} data={() => pairs} rows={() => [["id", "left", "right", "relevance", "similarity"], ...pairs.map(each => [each.id, each.left, each.right, each.relevance, each.similarity])]} drawing="none">
+      <Table head={["words", "relevance", "similarity of the texts"]} rows={pairs.map(each => [`${each.left} × ${each.right}`, signed(each.relevance), plain(each.similarity)])} />
+    </Figure>
+  );
+}
+
+/** What is said of a reading where its own settings were changed. */
+function readAs(asked: Reading | null | undefined): string {
+  const { pooling, layer, special_tokens } = asked ?? {};
+  return [pooling ?? "its own pooling", layer === undefined || layer === null ? "last layer" : `layer ${layer}`, special_tokens === false ? "without special tokens" : ""].filter(Boolean).join(" · ");
+}
+
+function Setting({ one, name, asked }: { one: PatternSetting; name: string; asked: Reading | null | undefined }) {
+  const [counted, sign] = [setting("counted", "summed"), setting("sign", "both")];
+  const values = matrix(one, counted, sign);
+  const { classes } = one.relevance;
+  const levels = one.errors?.levels ?? [];
+  const shown = { x: levels.map((_, place) => place), curves: [{ name: "squared error", colour: series(0), values: levels.map(level => level.error?.value ?? null), low: levels.map(level => level.error?.low ?? null), high: levels.map(level => level.error?.high ?? null) }] as Curve[], xName: "human score from", yName: "squared error" };
+  return (
+    <div>
+      <p class="score">{one.model} · {readAs(asked)} · {one.n} pairs</p>
+      <Figure title="Parts of speech" name={`corpus-${name}-classes`} data={() => one.relevance} rows={() => [["", ...classes], ...values.map((row, place) => [classes[place], ...row])]} note="Red adds to the similarities, blue takes away.">
+        <HeatMap rows={classes} columns={classes} values={values} digits={counted === "summed" ? 1 : 3} label="relevance between parts of speech" />
+      </Figure>
+      <Strongest title="Strongest word pairs of the most similar quarter" name={`corpus-${name}-top`} pairs={one.strongest.top} />
+      <Strongest title="Strongest word pairs of the least similar quarter" name={`corpus-${name}-bottom`} pairs={one.strongest.bottom} />
+      {levels.length > 0 && (
+        <Figure title="Error by human score" name={`corpus-${name}-errors`} data={() => one.errors} rows={() => [["level", "n", "error", "low", "high"], ...levels.map(level => [level.name, level.n, level.error?.value, level.error?.low, level.error?.high])]} drawing={() => curvesDrawing(shown)}>
+          <Curves {...shown} high={220} whole />
+        </Figure>
+      )}
+      {one.farthest && (
+        <Figure title="Farthest from the human score" name={`corpus-${name}-farthest`} data={() => one.farthest} rows={() => [["left", "right", "human", "predicted"], ...one.farthest!.map(each => [each.left, each.right, each.human, each.predicted])]} drawing="none">
+          <Table head={["pair", "human", "predicted", ""]} rows={one.farthest.map(each => [<Texts left={each.left} right={each.right} />, plain(each.human, 1), plain(each.predicted, 2), <Why left={each.left} right={each.right} />])} />
+        </Figure>
+      )}
+    </div>
+  );
+}
+
+const Why = ({ left, right }: { left: string; right: string }) => <a href={link("pair", { left, right })}>why</a>;
+
+const Texts = ({ left, right }: { left: string; right: string }) => (
+  <>
+    {left}
+    <br />
+    {right}
+  </>
+);
+
+function Changes({ found }: { found: NonNullable<Patterns["change"]> }) {
+  const counted = setting("counted", "summed") === "averaged" ? found.averaged : found.summed;
+  const all: PosChange[] = Object.values(counted).flat();
+  return (
+    <Figure title={`What changes from ${found.settings[0]} to ${found.settings[1]}`} name="corpus-change" data={() => found} rows={() => [["first", "second", "before", "after", "change"], ...all.map(each => [each.first, each.second, each.before, each.after, each.change])]} drawing="none" note="Each setting is scaled by its own strongest class pair.">
+      <div class="columns">
+        {Object.entries(counted).map(([sign, changes]) => (
+          <Table key={sign} caption={sign === "positive" ? "what adds" : "what takes away"} head={["classes", "before", "after", "change"]} rows={changes.map(each => [`${each.first} × ${each.second}`, plain(each.before), plain(each.after), signed(each.change, 3)])} />
+        ))}
+      </div>
+    </Figure>
+  );
+}
+
+function PatternsPart({ corpus }: { corpus: string }) {
+  const id = setting("patterns");
+  const found = useJob<Patterns>(id);
+  const two = setting("second") === "on";
+  const result = found.result;
+  return (
+    <section>
+      <h2>What the similarities rest on</h2>
+      <div class="form">
+        <ChooseReading />
+        <Check name="a second setting beside it" value={two} onChange={on => set({ second: on ? "on" : null })} />
+        <StartButton disabled={!corpus} ask={() => api.patterns({ corpus, first: reading(), second: two ? reading("other-") : null })} onStart={job => set({ patterns: job.id })}>
+          Analyse
+        </StartButton>
+      </div>
+      {two && (
+        <div class="form second">
+          <ChooseReading prefix="other-" name="second model" />
+        </div>
+      )}
+      <JobState id={id} found={found} />
+      {!id && <Empty>Choose a corpus of pairs: every pair is explained, and the explanations are summed by part of speech.</Empty>}
+      {result && (
+        <>
+          <div class="form">
+            <Choose name="counted" value={setting("counted", "summed")} choices={COUNTED} onChange={value => set({ counted: value })} />
+            <Choose name="sign" value={setting("sign", "both")} choices={SIGNS} onChange={value => set({ sign: value })} />
+          </div>
+          {result.change && <Changes found={result.change} />}
+          <div class="columns">
+            {result.settings.map((one, place) => (
+              <Setting key={place} one={one} name={String(place + 1)} asked={found.job?.asked[place ? "second" : "first"] as Reading | null} />
+            ))}
+          </div>
+        </>
+      )}
+    </section>
+  );
+}
+
+function Findings({ found }: { found: Lint }) {
+  const rule = setting("rule");
+  const shown = found.findings.filter(each => !rule || each.rule === rule);
+  return (
+    <Figure title={`${found.findings.length} findings in ${found.n} pairs`} name="corpus-lint" data={() => found} drawing="none"
+      rows={() => [["rule", "id", "severity", "evidence", "similarity", "human", "left", "right"], ...found.findings.map(each => [each.rule, each.id, each.severity, each.evidence, each.similarity, each.human, each.left, each.right])]}>
+      <Table
+        head={["rule", "what it finds", "found", "of", "share", "interval"]}
+        rows={found.rules.map(each => [
+          <button class="chip" aria-pressed={rule === each.rule} onClick={() => set({ rule: rule === each.rule ? null : each.rule })}>{each.rule}</button>,
+          each.says, each.count, each.candidates, each.share ? plain(each.share.value) : "–", each.share ? `${chance(each.share.low)} to ${chance(each.share.high)}` : "–",
+        ])}
+      />
+      <Table head={["rule", "severity", "pair", "evidence", "similarity", "human", ""]} rows={shown.map(each => [each.rule, plain(each.severity, 2), <Texts left={each.left} right={each.right} />, each.evidence, plain(each.similarity), plain(each.human, 1), <Why left={each.left} right={each.right} />])} />
+      {shown.length === 0 && <Empty>Nothing was found by this rule.</Empty>}
+    </Figure>
+  );
+}
+
+function LintPart({ corpus }: { corpus: string }) {
+  const id = setting("lint");
+  const found = useJob<Lint>(id);
+  return (
+    <section>
+      <h2>Scores that rest on the wrong things</h2>
+      <div class="form">
+        <StartButton disabled={!corpus} ask={() => api.lint({ ...reading(), corpus })} onStart={job => set({ lint: job.id })}>
+          Look for suspicious pairs
+        </StartButton>
+      </div>
+      <JobState id={id} found={found} />
+      {!id && <Empty>Negation, numbers and roles that the model passes over; similarity from special tokens or stop words.</Empty>}
+      {found.result && <Findings found={found.result} />}
+    </section>
+  );
+}
+
+export function CorpusView() {
+  const corpus = setting("corpus", "sample/pairs");
+  return (
+    <>
+      <div class="form">
+        <ChooseCorpus value={corpus} onChange={value => set({ corpus: value, patterns: null, lint: null })} only={each => each.pairs} />
+      </div>
+      {!offered().grammar && <Empty>This view needs a spaCy pipeline; start the studio with --grammar, for example likewise studio --grammar en_core_web_sm.</Empty>}
+      <PatternsPart corpus={corpus} />
+      <LintPart corpus={corpus} />
+    </>
+  );
+}

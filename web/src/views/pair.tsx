@@ -77,7 +77,7 @@ function Explained({ found, name }: { found: Explanation; name: string }) {
   return (
     <div class="explained">
       <p class="score">
-        <b data-testid="similarity">{found.similarity.toFixed(4)}</b> {found.measure} · {found.model} · {found.pooling} · layer {found.layer} · {found.method}
+        <b data-testid="similarity">{found.similarity.toFixed(4)}</b> {found.measure} · {found.model} · {found.pooling} · {found.layer === "-1" ? "last layer" : `layer ${found.layer}`} · {found.method}
       </p>
       {cut && <p class="note">A text is longer than the model reads; what comes after its limit is not seen by it.</p>}
       {!found.complete && <p class="note">This method does not add up to the similarity; the gap in the ledger is what it leaves out.</p>}

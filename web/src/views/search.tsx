@@ -1,1 +1,166 @@
-export const SearchView = () => null;
+/** A corpus searched by meaning, each hit with the words that carry it, and the classic rankers beside it. */
+
+import { link, set, setting, settings } from "../address";
+import { api } from "../api";
+import { type Answer, useAnswer, useJob } from "../asked";
+import { series, strongest } from "../colours";
+import { plain, signed } from "../numbers";
+import { StartButton } from "../parts/button";
+import { Coloured } from "../parts/coloured";
+import { ChooseCorpus } from "../parts/corpus";
+import { type Curve, Curves, curvesDrawing, curvesRows } from "../parts/curves";
+import { Choose, ChooseSome, Field } from "../parts/fields";
+import { Figure } from "../parts/figure";
+import { JobState } from "../parts/job";
+import { ChooseReading, reading } from "../parts/reading";
+import { Empty, Waiting, Wrong } from "../parts/states";
+import { Table } from "../parts/table";
+import { offered } from "../start";
+import type { Hit, Hits, Recall } from "../types";
+
+const TYPING = 400;
+const MOST = ["5", "10", "20", "50"];
+const RANKERS: [string, string][] = [["bm25", "BM25"], ["tfidf", "TF-IDF"]];
+const ENGINES: [string, string][] = [["exact", "exact"], ["hnsw", "HNSW, approximate"]];
+const FEW = 4;
+
+function Above({ hit }: { hit: Hit }) {
+  const above = hit.explanation?.above_next;
+  if (!above) return null;
+  const causes = [...above.by].sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)).slice(0, FEW);
+  return (
+    <p class="note">
+      above the next by {signed(above.difference)}:{" "}
+      {causes.map((cause, place) => (
+        <span key={place}>
+          {place > 0 && ", "}
+          <b>{cause.query}</b> {signed(cause.difference)}
+        </span>
+      ))}
+      {above.bias !== 0 && <span>, bias {signed(above.bias)}</span>}
+    </p>
+  );
+}
+
+function Found({ hit, query, scale }: { hit: Hit; query: string; scale: number }) {
+  const told = hit.explanation;
+  return (
+    <li data-hit={hit.id}>
+      <div class="rank">
+        <b>{hit.rank}</b> {hit.score.toFixed(3)}
+        <a href={link("pair", { left: query, right: hit.text })}>why</a>
+      </div>
+      <div>
+        {told ? <Coloured words={told.words.map(word => word.text)} shares={told.words.map(word => word.share)} scale={scale} label={`hit ${hit.rank}`} /> : <p class="coloured" dir="auto">{hit.text}</p>}
+        <Above hit={hit} />
+      </div>
+    </li>
+  );
+}
+
+function Ranked({ name, title, answer, query }: { name: string; title: string; answer: Answer<Hits>; query: string }) {
+  const hits = answer.value?.hits ?? [];
+  const scale = strongest(...hits.map(hit => hit.explanation?.words.map(word => word.share) ?? []));
+  const rows = () => [["rank", "id", "score", "text"], ...hits.map(hit => [hit.rank, hit.id, hit.score, hit.text])];
+  return (
+    <div class={answer.waiting ? "old" : ""}>
+      <Figure title={title} name={name} data={() => answer.value} rows={rows} drawing="none">
+        {answer.error && <Wrong>{answer.error}</Wrong>}
+        {answer.waiting && <Waiting />}
+        {answer.value && hits.length === 0 && <Empty>No text shares a word with the query.</Empty>}
+        <ol class="hits">
+          {hits.map(hit => (
+            <Found key={hit.id} hit={hit} query={query} scale={scale} />
+          ))}
+        </ol>
+      </Figure>
+    </div>
+  );
+}
+
+function Baseline({ corpus, query, k, ranker, title }: { corpus: string; query: string; k: number; ranker: string; title: string }) {
+  const body = { corpus, query, ranker, k };
+  const answer = useAnswer(query.trim() ? JSON.stringify(body) : null, signal => api.baseline(body, signal), TYPING);
+  return <Ranked name={`search-${ranker}`} title={title} answer={answer} query={query} />;
+}
+
+function RecallCurves({ results }: { results: Recall[] }) {
+  const x = Object.keys(results[0].recall).map(Number).sort((a, b) => a - b);
+  const curves: Curve[] = results.map((one, place) => ({
+    name: one.ranker === "dense" ? one.model : one.ranker, colour: series(place), values: x.map(k => one.recall[k]),
+    low: x.map(k => one.intervals.recall[k]?.[0] ?? null), high: x.map(k => one.intervals.recall[k]?.[1] ?? null),
+  }));
+  const shown = { x, curves, xName: "k", yName: "recall at k" };
+  return (
+    <Figure title="Recall at k" name="search-recall" data={() => results} rows={() => curvesRows(x, curves, "k")} drawing={() => curvesDrawing(shown)}
+      note={`Each pair's first text searches for its second among ${results[0].texts} texts; bands are 95 % intervals over ${results[0].n} queries.`}>
+      <Curves {...shown} />
+      <Table head={["", "MRR", "nDCG", ...x.map(k => `recall@${k}`)]} rows={results.map((one, place) => [curves[place].name, plain(one.mrr), plain(one.ndcg), ...x.map(k => plain(one.recall[k]))])} />
+    </Figure>
+  );
+}
+
+function RecallPart({ corpus }: { corpus: string }) {
+  const id = setting("recall");
+  const found = useJob<{ table: { results: Recall[] } }>(id);
+  const models = settings("recall-models", [offered().models[0]]);
+  return (
+    <section>
+      <h2>How often the right text is found</h2>
+      <div class="form">
+        <ChooseSome name="models" value={models} choices={offered().models} most={4} onChange={value => set({ "recall-models": value.join(",") })} />
+        <StartButton ask={() => api.recall({ corpus, models })} onStart={job => set({ recall: job.id })}>
+          Measure recall
+        </StartButton>
+      </div>
+      <JobState id={id} found={found} />
+      {found.result && found.result.table.results.length > 0 && <RecallCurves results={found.result.table.results} />}
+    </section>
+  );
+}
+
+export function SearchView() {
+  const corpus = setting("corpus", "sample/sentences");
+  const [query, id, k] = [setting("query"), setting("index"), Number(setting("k", "10"))];
+  const engine = setting("engine", "exact");
+  const chosen = offered().corpora.find(each => each.id === corpus);
+  const found = useJob<{ texts: number; corpus: string; model: string }>(id);
+  const asked = { index: id, query, k };
+  const ready = found.result !== null && found.job?.asked.corpus === corpus && query.trim() !== "";
+  const answer = useAnswer(ready ? JSON.stringify(asked) : null, signal => api.search(asked, signal), TYPING);
+  const put = (name: string) => (value: string) => set({ [name]: value || null });
+  return (
+    <>
+      <div class="form">
+        <ChooseCorpus value={corpus} onChange={value => set({ corpus: value, index: null, recall: null })} />
+        <ChooseReading />
+        <Choose name="index" value={engine} choices={ENGINES} onChange={put("engine")} />
+        <StartButton disabled={!chosen} ask={() => api.index({ ...reading(), corpus, engine })} onStart={job => set({ index: job.id, corpus })}>
+          Build the index
+        </StartButton>
+      </div>
+      <JobState id={id} found={found} />
+      {!id && <Empty>Choose a corpus or upload one, and build its index; then search it.</Empty>}
+      {found.result && (
+        <>
+          <div class="form">
+            <Field name={`query, of ${found.result.texts.toLocaleString("en")} texts by ${found.result.model}`} wide>
+              <input type="search" value={query} placeholder="What do you look for?" dir="auto" onInput={event => put("query")(event.currentTarget.value)} />
+            </Field>
+            <Choose name="hits" value={String(k)} choices={MOST} onChange={put("k")} />
+          </div>
+          {query.trim() === "" && <Empty>Type a query.</Empty>}
+          {query.trim() !== "" && (
+            <div class="columns three">
+              <Ranked name="search-hits" title={`By meaning (${found.result.model})`} answer={answer} query={query} />
+              {RANKERS.map(([ranker, title]) => (
+                <Baseline key={ranker} corpus={corpus} query={query} k={k} ranker={ranker} title={title} />
+              ))}
+            </div>
+          )}
+        </>
+      )}
+      {chosen?.pairs && <RecallPart corpus={corpus} />}
+    </>
+  );
+}

@@ -1,1 +1,230 @@
-export const TrainingView = () => null;
+/** Training runs: their curves, what they get right and wrong, and what training changed in the explanations. */
+
+import { useEffect, useState } from "preact/hooks";
+import { link, set, setting } from "../address";
+import { api } from "../api";
+import { type Answer, useAnswer, useJob } from "../asked";
+import { series } from "../colours";
+import { plain, signed, time } from "../numbers";
+import { StartButton } from "../parts/button";
+import { ChooseCorpus } from "../parts/corpus";
+import { type Curve, Curves, curvesDrawing, curvesRows } from "../parts/curves";
+import { Choose, Field, NumberField } from "../parts/fields";
+import { Figure } from "../parts/figure";
+import { HeatMap } from "../parts/heatmap";
+import { JobState } from "../parts/job";
+import { Scatter, scatterDrawing } from "../parts/scatter";
+import { Empty, Waiting, Wrong } from "../parts/states";
+import { Table } from "../parts/table";
+import { offered, renewStart } from "../start";
+import type { ExampleSeen, Judged, Run, RunBrief } from "../types";
+
+const AGGREGATIONS = ["mean", "cls", "max", "bilstm"];
+const LOSSES: [string, string][] = [["mse", "squared error"], ["cosent", "CoSENT"]];
+const SHOWN = ["accuracy", "pearson", "spearman", "mse", "false_positive_rate", "false_negative_rate", "within_0.05", "loss"];
+const CLASSES: Record<string, string[]> = { paraphrase: ["different", "the same"], sentiment: ["−−", "−", "0", "+", "++"] };
+
+function RunsTable({ runs, chosen }: { runs: RunBrief[]; chosen: string }) {
+  const head = ["run", "model", "dev score", "of", "best epoch", "steps", "time"];
+  return (
+    <Figure title="Runs" name="training-runs" data={() => runs} rows={() => [head, ...runs.map(run => [run.name, run.model, run.score, run.formula, run.best_epoch, run.steps, run.seconds])]} drawing="none">
+      <Table head={head} rows={runs.map(run => [
+        <button class="chip" aria-pressed={run.name === chosen} onClick={() => set({ run: run.name })}>{run.name}</button>,
+        run.model, plain(run.score, 4), run.formula, run.best_epoch, run.steps, time(run.seconds),
+      ])} />
+    </Figure>
+  );
+}
+
+function LossCurves({ run }: { run: Run }) {
+  const tasks = run.config.task.map(task => task.name);
+  const x = run.curve.map(point => point.step);
+  const curves: Curve[] = tasks.map((task, place) => ({ name: `${task}, training loss`, colour: series(place), values: run.curve.map(point => point[task] ?? null) }));
+  const shown = { x, curves, xName: "step", yName: "loss" };
+  const steps = run.epochs.map(epoch => epoch.step);
+  const judged = Object.keys(run.epochs[0]?.dev ?? {});
+  const dev: Curve[] = judged.map((task, place) => ({ name: `${task}, dev loss`, colour: series(place), dashed: true, values: run.epochs.map(epoch => epoch.dev[task]?.loss ?? null) }));
+  const score: Curve[] = [{ name: "dev score", colour: series(judged.length), values: run.epochs.map(epoch => epoch.score) }];
+  const devShown = { x: steps, curves: [...dev, ...score], xName: "step", yName: "dev" };
+  return (
+    <div class="columns">
+      {x.length > 0 && (
+        <Figure title="Training loss" name="training-loss" data={() => run.curve} rows={() => curvesRows(x, curves, "step")} drawing={() => curvesDrawing(shown)}>
+          <Curves {...shown} high={260} />
+        </Figure>
+      )}
+      {steps.length > 0 && (
+        <Figure title="After each epoch" name="training-dev" data={() => run.epochs} rows={() => curvesRows(steps, devShown.curves, "step")} drawing={() => curvesDrawing(devShown)}>
+          <Curves {...devShown} high={260} />
+        </Figure>
+      )}
+    </div>
+  );
+}
+
+function Confusion({ name, kind, judged }: { name: string; kind: string; judged: Judged }) {
+  const counts = judged.confusion!;
+  const names = CLASSES[kind] ?? counts.map((_, place) => String(place));
+  const shares = counts.map(row => row.map(value => value / Math.max(1, row.reduce((sum, each) => sum + each, 0))));
+  return (
+    <Figure title={`Confusion, ${name}`} name={`training-confusion-${name}`} data={() => counts} rows={() => [["true \\ predicted", ...names], ...counts.map((row, place) => [names[place], ...row])]} note="A row is what is true, a column what was said; shares of the row.">
+      <HeatMap rows={names} columns={names} values={shares} kind="share" scale={1} label={`confusion of ${name}`} />
+    </Figure>
+  );
+}
+
+/** The least squares line through points. */
+function fitted(points: [number, number][]): { slope: number; shift: number } | null {
+  if (points.length < 2) return null;
+  const mean = (place: 0 | 1) => points.reduce((sum, point) => sum + point[place], 0) / points.length;
+  const [mx, my] = [mean(0), mean(1)];
+  const spread = points.reduce((sum, [x]) => sum + (x - mx) ** 2, 0);
+  if (spread === 0) return null;
+  const slope = points.reduce((sum, [x, y]) => sum + (x - mx) * (y - my), 0) / spread;
+  return { slope, shift: my - slope * mx };
+}
+
+function Predicted({ name, rows }: { name: string; rows: Run["predictions"][string] }) {
+  const points = rows.map(row => [Number(row.truth), Number(row.predicted)] as [number, number]);
+  const size = { wide: 440, high: 380 };
+  const axes = { x: "true", y: "predicted", identity: true, line: fitted(points) };
+  const colours = series(0);
+  return (
+    <Figure title={`Predicted against true, ${name}`} name={`training-scatter-${name}`} data={() => rows} rows={() => [["id", "true", "predicted"], ...rows.map(row => [row.id, Number(row.truth), Number(row.predicted)])]} drawing={() => scatterDrawing({ ...size, points, colours, axes })} note="Dashed: where both are the same. Solid: the fitted line.">
+      <Scatter {...size} points={points} colours={colours} axes={axes} label={`predicted against true of ${name}`} told={place => `${rows[place].id}: ${rows[place].truth} → ${Number(rows[place].predicted).toFixed(2)}`} />
+    </Figure>
+  );
+}
+
+function Examples({ title, name, seen }: { title: string; name: string; seen: ExampleSeen[] }) {
+  return (
+    <Figure title={title} name={name} data={() => seen} rows={() => [["texts", "true", "predicted"], ...seen.map(each => [each.texts.join(" | "), each.truth, each.predicted])]} drawing="none">
+      <Table head={["texts", "true", "predicted", ""]} rows={seen.map(each => [
+        each.texts.map((text, place) => <div key={place}>{text}</div>), plain(each.truth, 1), plain(each.predicted, 2),
+        each.texts.length === 2 ? <a href={link("pair", { left: each.texts[0], right: each.texts[1] })}>why</a> : "",
+      ])} />
+    </Figure>
+  );
+}
+
+function Task({ run, name, kind }: { run: Run; name: string; kind: string }) {
+  const parts = (["dev", "test"] as const).filter(part => run[part][name]);
+  const measures = SHOWN.filter(measure => parts.some(part => typeof run[part][name][measure] === "number"));
+  return (
+    <section>
+      <h2>{name}</h2>
+      <Table head={["", "n", ...measures.map(measure => measure.replaceAll("_", " "))]} rows={parts.map(part => [part, run[part][name].n, ...measures.map(measure => plain(run[part][name][measure], 4))])} />
+      <div class="panels">
+        {parts.filter(part => run[part][name].confusion).map(part => <Confusion key={part} name={`${part}-${name}`} kind={kind} judged={run[part][name]} />)}
+        {parts.filter(part => !run[part][name].confusion && run.predictions[`${part}-${name}`]).map(part => <Predicted key={part} name={`${part}-${name}`} rows={run.predictions[`${part}-${name}`]} />)}
+      </div>
+      {parts.slice(-1).map(part => (
+        <div key={part} class="columns">
+          <Examples title={`Closest to the truth, ${part}`} name={`training-best-${name}`} seen={run[part][name].best ?? []} />
+          <Examples title={`Farthest from it, ${part}`} name={`training-worst-${name}`} seen={run[part][name].worst ?? []} />
+        </div>
+      ))}
+    </section>
+  );
+}
+
+function Changes({ run }: { run: Run }) {
+  const models = offered().models;
+  const after = `runs/${run.name.split("/").pop()}`;
+  const [known, before] = [models.includes(after) && models.includes(run.model), run.model];
+  return (
+    <section>
+      <h2>What training changed in the explanations</h2>
+      <div class="columns">
+        {run.changes!.map((change, place) => (
+          <Figure key={place} title={`${change.before.toFixed(3)} became ${change.after.toFixed(3)}`} name={`training-change-${place + 1}`} data={() => change} rows={() => [["left", "right", "before", "after"], ...change.words.map(word => [word.left, word.right, word.before, word.after])]} drawing="none">
+            <p class="coloured" dir="auto">{change.texts[0]}</p>
+            <p class="coloured" dir="auto">{change.texts[1]}</p>
+            <Table head={["words", "before", "after", "change"]} rows={change.words.map(word => [`${word.left} × ${word.right}`, signed(word.before, 3), signed(word.after, 3), signed(word.after - word.before, 3)])} />
+            {known && <a href={link("pair", { left: change.texts[0], right: change.texts[1], model: before, second: "on", "other-model": after })}>both models side by side</a>}
+          </Figure>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function RunPart({ name }: { name: string }) {
+  const answer: Answer<Run> = useAnswer(name, signal => api.run(name, signal));
+  if (answer.error) return <Wrong>{answer.error}</Wrong>;
+  if (!answer.value) return <Waiting />;
+  const run = answer.value;
+  return (
+    <div data-run={run.name}>
+      <p class="score">
+        <b>{plain(run.score, 4)}</b> {run.formula} · from {run.model} · epoch {run.best_epoch} · {run.steps} steps · {time(run.seconds)}
+      </p>
+      <LossCurves run={run} />
+      {run.config.task.filter(task => run.dev[task.name] || run.test[task.name]).map(task => <Task key={task.name} run={run} name={task.name} kind={task.kind} />)}
+      {run.changes && run.changes.length > 0 && <Changes run={run} />}
+    </div>
+  );
+}
+
+function StartPart({ onDone }: { onDone: () => void }) {
+  const { models } = offered();
+  const [name, id] = [setting("name"), setting("job")];
+  const found = useJob<{ name: string }>(id);
+  const put = (which: string) => (value: string) => set({ [which]: value || null });
+  const [train, dev] = [setting("train", "sample/pairs"), setting("dev")];
+  const body = {
+    name, train, dev, model: setting("model", models[0]), aggregation: setting("aggregation", "mean"), loss: setting("loss", "mse"),
+    epochs: Number(setting("epochs", "2")), batch: Number(setting("batch", "16")), learning_rate: Number(setting("rate", "0.00005")),
+  };
+  useEffect(() => {
+    if (!found.result) return;
+    onDone();
+    set({ run: found.result.name });
+  }, [found.result?.name]);
+  return (
+    <details open={id !== "" || setting("train") !== ""}>
+      <summary>Train a model on scored pairs</summary>
+      <div class="form">
+        <Field name="name of the run">
+          <input value={name} placeholder="my-run" pattern="[a-z0-9][a-z0-9\-]{0,39}" onInput={event => put("name")(event.currentTarget.value)} />
+        </Field>
+        <Choose name="model" value={body.model} choices={models} onChange={put("model")} />
+        <Choose name="aggregation" value={body.aggregation} choices={AGGREGATIONS} onChange={put("aggregation")} />
+        <Choose name="loss" value={body.loss} choices={LOSSES} onChange={put("loss")} />
+        <NumberField name="epochs" value={String(body.epochs)} min={1} max={50} onChange={put("epochs")} />
+        <NumberField name="batch" value={String(body.batch)} min={2} max={256} onChange={put("batch")} />
+        <NumberField name="learning rate" value={String(body.learning_rate)} step="any" onChange={put("rate")} />
+      </div>
+      <div class="form">
+        <b>learn from</b>
+        <ChooseCorpus value={train} onChange={put("train")} only={corpus => corpus.scored} />
+        <b>judge by</b>
+        <ChooseCorpus value={dev} onChange={put("dev")} only={corpus => corpus.scored} />
+        <StartButton disabled={!name || !dev} ask={() => api.train(body)} onStart={job => set({ job: job.id })}>
+          Train
+        </StartButton>
+      </div>
+      <JobState id={id} found={found} />
+    </details>
+  );
+}
+
+export function TrainingView() {
+  const [again, setAgain] = useState(0);
+  const runs = useAnswer(`runs ${again}`, api.runs);
+  const chosen = setting("run");
+  const renew = () => {
+    setAgain(count => count + 1);
+    void renewStart(); // its model may be chosen now
+  };
+  return (
+    <>
+      <StartPart onDone={renew} />
+      {runs.error && <Wrong>{runs.error}</Wrong>}
+      {runs.waiting && !runs.value && <Waiting />}
+      {runs.value?.length === 0 && <Empty>No run yet. Train one here, or with likewise train; the studio shows what lies in its folder of runs (--runs).</Empty>}
+      {runs.value && runs.value.length > 0 && <RunsTable runs={runs.value} chosen={chosen} />}
+      {chosen ? <RunPart key={chosen} name={chosen} /> : runs.value && runs.value.length > 0 && <Empty>Choose a run.</Empty>}
+    </>
+  );
+}

@@ -1,23 +1,71 @@
-"""Training: the reports of runs, as ``likewise train`` left them."""
+"""Training: runs that are started here, and the reports of all of them, as ``likewise train`` leaves them."""
 
 from __future__ import annotations
 
 import csv
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, HTTPException
 
-from likewise.errors import DataError
+from likewise.encoder import Encoder
+from likewise.errors import DataError, UsageError
+from likewise.reports.folder import made_by
+from likewise.reports.training import write_training
 from likewise.server.routes.answers import ERRORS
+from likewise.server.routes.jobs import answer
+from likewise.server.schemas import JobAnswer, TrainAsked
 from likewise.server.shelf import run_folders
 from likewise.server.studio import Here, Studio
+from likewise.studies.training import Workshop
+from likewise.studies.training_changes import training_changes
+from likewise.train import TrainConfig
+from likewise.train.config import config_from
+from likewise.train.loop import CHECKPOINT
 
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
 
+RESULTS = "results.json"
 MOST_PREDICTIONS = 5_000
 """Of a part of a task, in one answer."""
+
+
+@router.post("", status_code=202)
+def start(asked: TrainAsked, studio: Here) -> JobAnswer:
+    """Fine-tune a model for similarity, as a job; one that was stopped goes on where it was."""
+    studio.shelf.require(asked.model)
+    folder = studio.settings.runs / asked.name
+    if (folder / RESULTS).exists():
+        raise UsageError(f"there is a run called {asked.name} already; choose another name")
+    config = _config(asked, studio, folder)
+
+    def work(progress: Any, _: Path) -> dict[str, Any]:
+        began = time.time()
+        resume = (folder / CHECKPOINT).exists()
+        workshop = Workshop(lambda name: _fresh(studio, name, folder), studio.settings.data_dir, resume=resume)
+        report = workshop.train(config, progress)
+        changes = training_changes(workshop, report, progress)
+        write_training(report, made_by("likewise studio", began), folder, changes)
+        workshop.finish(config)
+        return {"name": asked.name, "score": report.score}
+
+    return answer(studio.jobs.ask("training", f"training of {asked.name}", asked.model_dump(), work))
+
+
+def _fresh(studio: Studio, name: str, folder: Path) -> Encoder:
+    """A model of one's own, since training changes its weights: one that is offered, or the run's."""
+    return studio.shelf.fresh(str(folder) if name == str(folder) else studio.shelf.require(name))
+
+
+def _config(asked: TrainAsked, studio: Studio, folder: Path) -> TrainConfig:
+    task = {
+        "kind": "similarity", "aggregation": asked.aggregation, "loss": asked.loss,
+        "train": studio.corpus(asked.train), "dev": studio.corpus(asked.dev),
+    }  # fmt: skip
+    kept = ("model", "epochs", "batch", "learning_rate", "seed")
+    return config_from({name: getattr(asked, name) for name in kept} | {"out": str(folder), "task": [task]}, "training")
 
 
 @router.get("/runs")
@@ -36,7 +84,7 @@ def run(name: str, studio: Here) -> dict[str, Any]:
 
 
 def _folders(studio: Studio) -> list[Path]:
-    return [folder for folder in run_folders(studio.settings.runs) if (folder / "results.json").exists()]
+    return [folder for folder in run_folders(studio.settings.runs) if (folder / RESULTS).exists()]
 
 
 def _name(studio: Studio, folder: Path) -> str:
@@ -51,7 +99,7 @@ def _brief(studio: Studio, folder: Path) -> dict[str, Any]:
 
 def _report(folder: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"the report of {folder.name} cannot be read; train again") from error
     # The command and the time say where on this machine things lie.

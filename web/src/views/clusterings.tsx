@@ -1,0 +1,41 @@
+/** How a clustering is started: the algorithm, and what each of them can be told. */
+
+import { set, setting } from "../address";
+import { api, type ClustersAsked } from "../api";
+import { StartButton } from "../parts/button";
+import { Choose, NumberField } from "../parts/fields";
+import type { Job } from "../types";
+
+const ALGORITHMS: [string, string][] = [["kmeans", "k-means"], ["dbscan", "DBSCAN"], ["agglomerative", "agglomerative"], ["spectral", "spectral"], ["gaussian-mixture", "Gaussian mixture"]];
+const DISTANCES = ["euclidean", "manhattan", "cosine"];
+const LINKAGES = ["ward", "complete", "average", "single"];
+const COVARIANCES = ["full", "tied", "diag", "spherical"];
+
+function asked(algorithm: string): ClustersAsked {
+  const [least, most] = [Number(setting("least", "2")), Number(setting("most", "8"))];
+  const eps = setting("eps");
+  return {
+    algorithm, least: Math.min(least, most), most: Math.max(least, most), distance: setting("distance", "euclidean"), linkage: setting("linkage", "ward"),
+    covariance: setting("covariance", "full"), eps: eps && Number(eps) > 0 ? Number(eps) : null,
+  };
+}
+
+export function ClusterForm({ study, onStart }: { study: string; onStart: (job: Job) => void }) {
+  const algorithm = setting("algorithm", "kmeans");
+  const put = (name: string) => (value: string) => set({ [name]: value || null });
+  const distances = algorithm === "agglomerative" && setting("linkage", "ward") === "ward" ? ["euclidean"] : DISTANCES;
+  return (
+    <div class="form" data-part="clusterings">
+      <Choose name="algorithm" value={algorithm} choices={ALGORITHMS} onChange={put("algorithm")} />
+      {algorithm !== "dbscan" && <NumberField name="K from" value={setting("least", "2")} min={2} max={50} onChange={put("least")} />}
+      {algorithm !== "dbscan" && <NumberField name="to" value={setting("most", "8")} min={2} max={50} onChange={put("most")} />}
+      {algorithm === "agglomerative" && <Choose name="linkage" value={setting("linkage", "ward")} choices={LINKAGES} onChange={put("linkage")} />}
+      {(algorithm === "dbscan" || algorithm === "agglomerative") && <Choose name="distance" value={setting("distance", "euclidean")} choices={distances} onChange={put("distance")} />}
+      {algorithm === "gaussian-mixture" && <Choose name="covariance" value={setting("covariance", "full")} choices={COVARIANCES} onChange={put("covariance")} />}
+      {algorithm === "dbscan" && <NumberField name="eps" value={setting("eps")} min={0} step="any" placeholder="searched" onChange={put("eps")} />}
+      <StartButton ask={() => api.clusters(study, asked(algorithm))} onStart={onStart}>
+        Cluster
+      </StartButton>
+    </div>
+  );
+}
