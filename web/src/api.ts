@@ -1,7 +1,7 @@
 /** The only file that speaks HTTP. Every call is to the server that the page came from. */
 
 import type {
-  Clusters, Comparison, Corpus, Explanation, Geometry, Hits, Job, Lint, Maps, Patterns, Points, Recall, Run, RunBrief,
+  Clusters, Comparison, Corpus, Explanation, Geometry, Hits, Job, Lint, Maps, Patterns, Points, Recall, Report, Run, RunBrief,
   Start, Tested, Trajectories,
 } from "./types";
 
@@ -35,6 +35,8 @@ const got = <T>(path: string, signal?: AbortSignal) => asked<T>(path, { signal }
 
 const posted = <T>(path: string, body: unknown = {}, signal?: AbortSignal) =>
   asked<T>(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
+
+const encoded = (name: string) => name.split("/").map(encodeURIComponent).join("/");
 
 export interface Reading { model: string; pooling?: string; layer?: number; special_tokens?: boolean }
 
@@ -93,7 +95,9 @@ export const api = {
 
   runs: () => got<RunBrief[]>("training/runs"),
   run: (name: string, signal: AbortSignal) =>
-    got<Run>(`training/runs/${name.split("/").map(encodeURIComponent).join("/")}`, signal),
+    got<Run>(`training/runs/${encoded(name)}`, signal),
+  reports: () => got<string[]>("training/reports"),
+  report: (name: string, signal: AbortSignal) => got<Report>(`training/reports/${encoded(name)}`, signal),
   train: (body: TrainAsked) => posted<Job>("training", body),
 
   jobs: () => got<Job[]>("jobs"),

@@ -219,3 +219,6 @@ export interface Run extends RunBrief {
   }[];
   predictions: Record<string, { id: string; truth: string; predicted: string }[]>;
 }
+
+/** A folder of results that is no model: tables of runs, searches, checkups. */
+export interface Report { name: string; tables: Record<string, string[][]> }

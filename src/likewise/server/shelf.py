@@ -69,9 +69,21 @@ def _short(model: str) -> str:
     return Path(model).name if Path(model).exists() else model
 
 
+MODEL, PAGE = "model.safetensors", "report.html"
+
+
 def run_folders(runs: Path) -> list[Path]:
     """The folders of finished training runs that hold a model."""
+    return [folder for folder in _holding(runs, "likewise.json") if (folder / MODEL).exists()]
+
+
+def report_folders(runs: Path) -> list[Path]:
+    """The other folders that hold a report."""
+    return [folder for folder in _holding(runs, PAGE) if not (folder / MODEL).exists()]
+
+
+def _holding(runs: Path, name: str) -> list[Path]:
+    """The folders of the first two levels that hold a file of this name."""
     if not runs.is_dir():
         return []
-    found = (path.parent for pattern in ("*", "*/*") for path in runs.glob(f"{pattern}/likewise.json"))
-    return sorted(folder for folder in found if (folder / "model.safetensors").exists())
+    return sorted(path.parent for pattern in ("*", "*/*") for path in runs.glob(f"{pattern}/{name}"))

@@ -209,6 +209,29 @@ function StartPart({ onDone }: { onDone: () => void }) {
   );
 }
 
+function ReportsPart() {
+  const names = useAnswer("reports", api.reports);
+  const chosen = setting("report");
+  const report = useAnswer(chosen || null, signal => api.report(chosen, signal));
+  if (!names.value?.length) return null;
+  return (
+    <section>
+      <h2>Tables of runs, searches and checkups</h2>
+      <div class="chips">
+        {names.value.map(name => (
+          <button key={name} class="chip" aria-pressed={name === chosen} onClick={() => set({ report: name === chosen ? null : name })}>{name}</button>
+        ))}
+      </div>
+      {report.error && <Wrong>{report.error}</Wrong>}
+      {chosen && report.value && Object.entries(report.value.tables).map(([name, [head = [], ...rows]]) => (
+        <Figure key={name} title={name} name={`training-report-${name}`} data={() => report.value!.tables[name]} rows={() => [head, ...rows]} drawing="none">
+          <Table head={head} rows={rows.map(row => row.map(cell => (/^-?\d+\.\d{5,}$/.test(cell) ? plain(Number(cell), 4) : cell)))} />
+        </Figure>
+      ))}
+    </section>
+  );
+}
+
 export function TrainingView() {
   const [again, setAgain] = useState(0);
   const runs = useAnswer(`runs ${again}`, api.runs);
@@ -225,6 +248,7 @@ export function TrainingView() {
       {runs.value?.length === 0 && <Empty>No run yet. Train one here, or with likewise train; the studio shows what lies in its folder of runs (--runs).</Empty>}
       {runs.value && runs.value.length > 0 && <RunsTable runs={runs.value} chosen={chosen} />}
       {chosen ? <RunPart key={chosen} name={chosen} /> : runs.value && runs.value.length > 0 && <Empty>Choose a run.</Empty>}
+      <ReportsPart />
     </>
   );
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, HTTPException, Request
 
@@ -25,11 +26,11 @@ def corpora(studio: Here) -> list[dict[str, Any]]:
 async def add(
     request: Request, studio: Here, x_file_name: Annotated[str, Header(min_length=1, max_length=400)]
 ) -> dict[str, Any]:
-    """Keep an uploaded file; its name comes in a header, its content is the body."""
+    """Keep an uploaded file; its name comes in a header, as in an address, and its content is the body."""
     content = await request.body()
     if not content:
         raise UsageError("the file is empty; choose one with at least one row")
-    return asdict(brought(studio.uploads.add(x_file_name, content)))
+    return asdict(brought(studio.uploads.add(unquote(x_file_name), content)))
 
 
 @router.delete("/{corpus}", status_code=204)

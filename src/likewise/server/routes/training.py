@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from likewise.reports.training import write_training
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import JobAnswer, TrainAsked
-from likewise.server.shelf import run_folders
+from likewise.server.shelf import report_folders, run_folders
 from likewise.server.studio import Here, Studio
 from likewise.studies.training import Workshop
 from likewise.studies.training_changes import training_changes
@@ -28,8 +29,8 @@ from likewise.train.loop import CHECKPOINT
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
 
 RESULTS = "results.json"
-MOST_PREDICTIONS = 5_000
-"""Of a part of a task, in one answer."""
+MOST_ROWS = 5_000
+"""Of a table, in one answer."""
 
 
 @router.post("", status_code=202)
@@ -83,6 +84,26 @@ def run(name: str, studio: Here) -> dict[str, Any]:
     return _report(known[name]) | {"name": name, "predictions": _predictions(known[name])}
 
 
+@router.get("/reports")
+def reports(studio: Here) -> list[str]:
+    """Every other folder of results: tables of runs, searches, checkups."""
+    return [_name(studio, folder) for folder in report_folders(studio.settings.runs)]
+
+
+@router.get("/reports/{name:path}")
+def report(name: str, studio: Here) -> dict[str, Any]:
+    """The tables of one of them."""
+    known = {_name(studio, folder): folder for folder in report_folders(studio.settings.runs)}
+    if name not in known:
+        raise HTTPException(404, "no such report")
+    return {"name": name, "tables": {path.stem: _rows(path) for path in sorted(known[name].glob("*.csv"))}}
+
+
+def _rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(islice(csv.reader(file), MOST_ROWS))
+
+
 def _folders(studio: Studio) -> list[Path]:
     return [folder for folder in run_folders(studio.settings.runs) if (folder / RESULTS).exists()]
 
@@ -110,7 +131,7 @@ def _predictions(folder: Path) -> dict[str, list[dict[str, str]]]:
     found = {}
     for path in sorted(folder.glob("predictions-*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
-            rows = [row for _, row in zip(range(MOST_PREDICTIONS), csv.DictReader(file), strict=False)]
+            rows = list(islice(csv.DictReader(file), MOST_ROWS))
         found[path.stem.removeprefix("predictions-")] = [
             {name: row[name] for name in ("id", "truth", "predicted") if name in row} for row in rows
         ]
