@@ -10,7 +10,7 @@ BUILD := hatchling editables
 # Processes that share the test files out; each takes about 2 GB.
 WORKERS ?= 2
 
-.PHONY: demo test setup check lint bench clean
+.PHONY: demo test setup check lint bench studio web clean
 
 demo: $(VENV)/.demo
 	$(BIN)/likewise demo --out out/demo.html
@@ -26,6 +26,16 @@ lint: $(VENV)/.setup
 	$(BIN)/ruff check src tests bench examples
 	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
+
+studio: $(VENV)/.setup
+	$(BIN)/likewise studio
+
+# The front end; only who changes it needs Node. What it makes is committed.
+web: web/node_modules/.package-lock.json
+	cd web && npm run build
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci
 
 bench: $(VENV)/.setup
 	for file in bench/*.py; do $(BIN)/python $$file || exit 1; done

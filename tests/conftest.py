@@ -52,6 +52,15 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def shared_models() -> Path:
+    """The folder of encoders and spaCy pipelines."""
+    folder = SHARED / "models"
+    if not folder.is_dir():
+        pytest.skip("the models for tests are not beside the repository (../shared/models)")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def e5_folder() -> Path:
     """The folder of the second real encoder."""
     folder = SHARED / "models" / "e5-small"

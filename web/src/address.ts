@@ -1,6 +1,6 @@
 /** The address: which view is open and how it is set, all in the part after #, so that reload and share restore it. */
 
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 
 export const VIEWS = ["pair", "search", "layers", "attention", "corpus", "training"] as const;
 export type View = (typeof VIEWS)[number];
@@ -17,6 +17,7 @@ function read(): Address {
 const left = new Map<View, URLSearchParams>();
 
 export const address = signal<Address>(read());
+effect(() => void left.set(address.value.view, address.value.settings));
 addEventListener("popstate", () => (address.value = read()));
 addEventListener("hashchange", () => (address.value = read()));
 
@@ -47,7 +48,6 @@ export function set(changes: Record<string, string | null>): void {
     else next.set(name, value);
   }
   const changed = { view: now.view, settings: next };
-  left.set(now.view, next);
   history.replaceState(null, "", location.pathname + written(changed));
   address.value = changed;
 }

@@ -49,19 +49,18 @@ class Shelf:
 
     def encoder(self, name: str) -> Encoder:
         """A model, loaded where it is not yet."""
-        place = self.require(name)
+        self.require(name)
         with self._lock:
             if name not in self._loaded:
-                # Under the name it is offered by: a folder's path is nobody's business.
-                self._loaded[name] = replace(self.fresh(place), name=name)
+                self._loaded[name] = self.fresh(name)
                 while len(self._loaded) > self._settings.limits.models:
                     self._loaded.popitem(last=False)
             self._loaded.move_to_end(name)
             return self._loaded[name]
 
-    def fresh(self, place: str) -> Encoder:
-        """A model that nobody else uses."""
-        return Encoder.load(place, threads=self._settings.threads)
+    def fresh(self, name: str) -> Encoder:
+        """A model that nobody else uses, under the name it is offered by: a folder's path is nobody's business."""
+        return replace(Encoder.load(self.require(name), threads=self._settings.threads), name=name)
 
 
 def _short(model: str) -> str:

@@ -44,7 +44,7 @@ export function ChooseCorpus({ value, onChange, only = () => true }: Props) {
   return (
     <>
       <Field name="corpus">
-        <select value={value} onChange={event => onChange(event.currentTarget.value)}>
+        <select aria-label="corpus" value={value} onChange={event => onChange(event.currentTarget.value)}>
           {!chosen && <option value="">choose a corpus</option>}
           {corpora.map(each => (
             <option key={each.id} value={each.id} selected={each.id === value}>

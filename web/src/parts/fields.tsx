@@ -16,7 +16,7 @@ interface ChooseProps { name: string; value: string; choices: readonly Choice[];
 export function Choose({ name, value, choices, onChange }: ChooseProps) {
   return (
     <Field name={name}>
-      <select value={value} onChange={event => onChange(event.currentTarget.value)}>
+      <select aria-label={name} value={value} onChange={event => onChange(event.currentTarget.value)}>
         {choices.map(choice => {
           const [each, shown] = typeof choice === "string" ? [choice, choice] : choice;
           return (
@@ -45,7 +45,7 @@ export function TextArea({ name, value, onInput, lines = 2, limit, placeholder }
   return (
     <Field name={name} wide>
       <textarea
-        rows={lines} value={value} placeholder={placeholder} dir="auto" spellcheck={false}
+        aria-label={name} rows={lines} value={value} placeholder={placeholder} dir="auto" spellcheck={false}
         onInput={event => onInput(event.currentTarget.value)}
       />
       {limit !== undefined && value.length > limit && (
@@ -63,7 +63,7 @@ export function NumberField({ name, value, onChange, min, max, step = 1, placeho
   return (
     <Field name={name}>
       <input
-        type="number" value={value} min={min} max={max} step={step} placeholder={placeholder}
+        aria-label={name} type="number" value={value} min={min} max={max} step={step} placeholder={placeholder}
         onChange={event => onChange(event.currentTarget.value)}
       />
     </Field>

@@ -58,7 +58,7 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
   return (
     <div class="scroll">
       <svg
-        class="heatmap" role="img" aria-label={told} tabIndex={onPoint ? 0 : undefined}
+        class="heatmap" role="img" aria-label={told} tabindex={onPoint ? 0 : undefined}
         width={x(columns.length - 1) + wide + 2} height={y(rows.length - 1) + high + 2}
         onKeyDown={key} onPointerLeave={() => onPoint?.(null)}
       >

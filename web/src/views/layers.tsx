@@ -60,6 +60,7 @@ function TrajectoryPart() {
   const models = settings("models", [offers[0]]);
   const asked = { texts: lines(texts), words: words.split(",").map(word => word.trim()).filter(Boolean), models };
   const answer = useAnswer(asked.texts.length >= 2 ? JSON.stringify(asked) : null, signal => api.layers(asked, signal), TYPING);
+  const ofWords = answer.value?.results[0]?.pairs[0]?.words != null;
   const shown = answer.value && { ...trajectoryCurves(answer.value.results), xName: "layer", yName: "cosine" };
   return (
     <section>
@@ -80,7 +81,7 @@ function TrajectoryPart() {
       {answer.error && <Wrong>{answer.error}</Wrong>}
       {answer.waiting && <Waiting />}
       {shown && (
-        <Figure title={asked.words.length ? "Cosine of the words in each layer" : "Cosine of the sentences in each layer"} name="layers-trajectories" data={() => answer.value} rows={() => curvesRows(shown.x, shown.curves, "layer")} drawing={() => curvesDrawing(shown)} note="Layer 0 is the embeddings.">
+        <Figure title={ofWords ? "Cosine of the words in each layer" : "Cosine of the sentences in each layer"} name="layers-trajectories" data={() => answer.value} rows={() => curvesRows(shown.x, shown.curves, "layer")} drawing={() => curvesDrawing(shown)} note="Layer 0 is the embeddings.">
           <Curves {...shown} whole />
         </Figure>
       )}

@@ -186,7 +186,7 @@ function StartPart({ onDone }: { onDone: () => void }) {
       <summary>Train a model on scored pairs</summary>
       <div class="form">
         <Field name="name of the run">
-          <input value={name} placeholder="my-run" pattern="[a-z0-9][a-z0-9\-]{0,39}" onInput={event => put("name")(event.currentTarget.value)} />
+          <input aria-label="name of the run" value={name} placeholder="my-run" pattern="[a-z0-9][a-z0-9\-]{0,39}" onInput={event => put("name")(event.currentTarget.value)} />
         </Field>
         <Choose name="model" value={body.model} choices={models} onChange={put("model")} />
         <Choose name="aggregation" value={body.aggregation} choices={AGGREGATIONS} onChange={put("aggregation")} />

@@ -24,6 +24,7 @@ router = APIRouter(prefix="/attention", tags=["attention"], responses=ERRORS)
 
 ROOM, CLUSTERS = "attention", "clusters"
 POINTS, STUDY = "points", "study"
+MOST_FOUND = 50
 
 
 @router.post("", status_code=202)
@@ -55,8 +56,10 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
 def clusters(job: str, asked: ClustersAsked, studio: Here) -> JobAnswer:
     """Cluster a study's points in every layer, as a job."""
     known = _study(studio, job)
+    # The others are told how many clusters to make; this one finds as many as there are.
+    least, most = (2, MOST_FOUND) if asked.algorithm == "dbscan" else (asked.least, asked.most)
     settings = ClusterSettings(
-        (asked.algorithm,), asked.least, asked.most, (asked.distance,), (asked.linkage,), (asked.covariance,),
+        (asked.algorithm,), least, most, (asked.distance,), (asked.linkage,), (asked.covariance,),
         eps=() if asked.eps is None else (asked.eps,), smallest=0.0, most_noise=0.99,
     )  # fmt: skip
 

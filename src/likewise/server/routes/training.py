@@ -57,7 +57,7 @@ def start(asked: TrainAsked, studio: Here) -> JobAnswer:
 
 def _fresh(studio: Studio, name: str, folder: Path) -> Encoder:
     """A model of one's own, since training changes its weights: one that is offered, or the run's."""
-    return studio.shelf.fresh(str(folder) if name == str(folder) else studio.shelf.require(name))
+    return studio.shelf.fresh(f"runs/{folder.name}" if name == str(folder) else name)
 
 
 def _config(asked: TrainAsked, studio: Studio, folder: Path) -> TrainConfig:

@@ -1,0 +1,121 @@
+"""Fixtures: the studio as a user starts it, and pages of it in a real browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Without a sandbox, since tests may run as root; the rest keeps the browser from asking anybody anything.
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PATIENCE = 30_000.0
+
+
+@dataclass(frozen=True)
+class LiveStudio:
+    """A studio that runs, and the name of its model."""
+
+    address: str
+    model: str
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A browser."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
+    place = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if place is None:
+        pytest.skip("no Chromium on this machine; install it, for example with: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=place, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def start_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LiveStudio]]:
+    """Starts studios by the command, each with a folder of its own."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(model: Path, *options: str) -> LiveStudio:
+        folder = tmp_path_factory.mktemp("studio")
+        command = [
+            sys.executable, "-m", "likewise", "studio", "--no-browser", "--port", "0", "--threads", "1", "--model",
+            str(model), "--folder", str(folder / "kept"), "--runs", str(folder / "runs"), *options,
+        ]  # fmt: skip
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
+        running.append(process)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, line
+        return LiveStudio(found.group(), model.name)
+
+    yield start
+    for process in running:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def studio(start_studio: Callable[..., LiveStudio], tiny_folder: Path) -> LiveStudio:
+    """One studio for all tests that leave it as it was."""
+    return start_studio(tiny_folder)
+
+
+class Visit:
+    """A page of the studio; what it asks for and what goes wrong in it is noted."""
+
+    def __init__(self, page: Any, studio: LiveStudio) -> None:
+        self.page, self.studio = page, studio
+        self.asked: list[str] = []
+        self.wrong: list[str] = []
+        page.set_default_timeout(PATIENCE)
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (self.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+
+    def open(self, view: str = "pair", **settings: str) -> Any:
+        """Go to a view, set in some way."""
+        from urllib.parse import urlencode
+
+        self.page.goto(f"{self.studio.address}#/{view}" + (f"?{urlencode(settings)}" if settings else ""))
+        self.page.wait_for_selector(f"main[data-view={view}] .form, main[data-view={view}] details")
+        return self.page
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for something; the page's own policy keeps Playwright from waiting inside it."""
+        end = time.monotonic() + PATIENCE / 1000
+        while not holds():
+            assert time.monotonic() < end, "it does not come to hold"
+            self.page.wait_for_timeout(50)
+
+    def saved(self, button: Any) -> tuple[str, bytes]:
+        """The name and the content of what a button saves."""
+        with self.page.expect_download() as waited:
+            button.click()
+        return waited.value.suggested_filename, Path(waited.value.path()).read_bytes()
+
+
+@pytest.fixture
+def visit(chromium: Any, studio: LiveStudio) -> Iterator[Visit]:
+    """A fresh page; it must neither fail nor ask anybody but the studio."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    made = Visit(context.new_page(), studio)
+    yield made
+    context.close()
+    assert made.wrong == []
+    assert made.asked, "the page asked for nothing"
+    outside = [url for url in made.asked if not url.startswith((studio.address, "data:", "blob:"))]
+    assert outside == []

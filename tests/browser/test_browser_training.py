@@ -1,0 +1,50 @@
+"""The view of training: a run started from the page, its curves and scatters, and both models side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from likewise.sample import sample_path
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def studio(start_studio: Callable[..., Any], tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A studio with two files of scored pairs that have nothing in common."""
+    folder = tmp_path_factory.mktemp("pairs")
+    head, *rows = sample_path("sample/pairs").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "learn.csv").write_text(head + "".join(rows[:40]), encoding="utf-8")
+    (folder / "judge.csv").write_text(head + "".join(rows[40:]), encoding="utf-8")
+    return start_studio(tiny_folder, "--corpus", str(folder / "learn.csv"), "--corpus", str(folder / "judge.csv"))
+
+
+def test_a_run_is_trained_shown_and_compared(visit: Any) -> None:
+    page = visit.open("training")
+    assert page.get_by_text("No run yet").is_visible()
+    page.get_by_text("Train a model on scored pairs").click()
+    page.get_by_label("name of the run").fill("my-run")
+    page.get_by_label("corpus").nth(0).select_option("learn.csv")
+    page.get_by_label("corpus").nth(1).select_option("judge.csv")
+    page.get_by_role("button", name="Train", exact=True).click()
+    page.wait_for_selector("[data-run=my-run]")
+    assert page.locator("[data-figure=training-loss] canvas").count() == 1
+    assert page.locator("[data-figure=training-dev] canvas").count() == 1
+    assert page.locator("canvas.scatter").count() == 1
+    _, data = visit.saved(page.locator("[data-figure^=training-scatter]").get_by_role("button", name="JSON"))
+    assert len(json.loads(data)) == 20
+    page.get_by_role("link", name="both models side by side").first.click()
+    page.wait_for_selector("main[data-view=pair] [data-figure=pair-change]")
+    assert page.get_by_label("second model", exact=True).input_value() == "runs/my-run"
+
+
+def test_the_same_name_is_refused(visit: Any) -> None:
+    page = visit.open("training", name="my-run", train="learn.csv", dev="judge.csv", epochs="1")
+    page.get_by_role("button", name="Train", exact=True).click()
+    page.wait_for_selector("[role=alert]")
+    assert "another name" in page.locator("[role=alert]").first.inner_text()
