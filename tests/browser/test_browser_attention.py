@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ("live_studio",)
 pytestmark = pytest.mark.browser
 
 ALGORITHMS = ("kmeans", "dbscan", "agglomerative", "spectral", "gaussian-mixture")

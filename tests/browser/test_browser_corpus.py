@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ("live_studio",)
 pytestmark = [pytest.mark.browser, pytest.mark.data]
 
 

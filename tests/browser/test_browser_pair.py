@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ("live_studio",)
 pytestmark = pytest.mark.browser
 
 LEFT, RIGHT = "A cat sat on the mat.", "The mat is under a cat."

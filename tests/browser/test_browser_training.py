@@ -11,6 +11,7 @@ import pytest
 
 from likewise.sample import sample_path
 
+pytest_plugins = ("live_studio",)
 pytestmark = pytest.mark.browser
 
 

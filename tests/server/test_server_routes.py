@@ -12,9 +12,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from likewise.encoder import Encoder
+from likewise.errors import LikewiseError
 from likewise.explain import explain
+from likewise.sample import sample_path
 from likewise.server.app import create_app
+from likewise.server.corpora import Corpora
 from likewise.server.settings import Limits, StudioSettings
+from likewise.server.uploads import Uploads
 
 PATIENCE = 120.0
 LEFT, RIGHT = "A cat sat on the mat.", "The mat is under a cat."
@@ -51,6 +55,16 @@ def finished(studio: TestClient, answer: Any) -> dict[str, Any]:
             return found | {"job": name}
         time.sleep(0.05)
     raise AssertionError("the job does not end")
+
+
+def failed(studio: TestClient, answer: Any) -> str:
+    """What is said of a job that cannot be done."""
+    name, end = answer.json()["id"], time.monotonic() + PATIENCE
+    while (job := studio.get(f"/api/jobs/{name}").json())["state"] in ("waiting", "running"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert job["state"] == "failed"
+    return str(job["error"])
 
 
 def test_start_offers_what_there_is(studio: TestClient, model: str, tiny_folder: Path) -> None:
@@ -167,6 +181,48 @@ def test_events_tell_a_job_to_its_end(studio: TestClient, model: str) -> None:
 def test_runs_are_read_as_they_were_left(studio: TestClient) -> None:
     assert studio.get("/api/training/runs").json() == []
     assert studio.get("/api/training/runs/none").status_code == 404
+
+
+def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: str, tiny_folder: Path) -> None:
+    head, *rows = sample_path("sample/pairs").read_text(encoding="utf-8").splitlines(keepends=True)
+    files = {name: studio.post("/api/corpora", content=head + "".join(part), headers={"x-file-name": f"{name}.csv"})
+             for name, part in (("train", rows[:40]), ("dev", rows[40:]))}  # fmt: skip
+    asked = {name: file.json()["id"] for name, file in files.items()} | {"name": "mine", "model": model, "epochs": 1}
+    before = studio.post("/api/pair", json={"model": model, "left": LEFT, "right": RIGHT}).json()["similarity"]
+    assert finished(studio, studio.post("/api/training", json=asked))["name"] == "mine"
+    assert "runs/mine" in studio.get("/api/start").json()["models"]
+    told = studio.get("/api/training/runs/mine")
+    assert told.json()["model"] == model and len(told.json()["predictions"]["dev-similarity"]) == 20
+    after = studio.post("/api/pair", json={"model": model, "left": LEFT, "right": RIGHT}).json()["similarity"]
+    trained = studio.post("/api/pair", json={"model": "runs/mine", "left": LEFT, "right": RIGHT}).json()["similarity"]
+    assert after == before != trained, "the model in memory is nobody's to change"
+    again = studio.post("/api/training", json=asked | {"epochs": 2})
+    assert again.status_code == 422 and "another name" in again.json()["error"]
+    leak = studio.post("/api/training", json=asked | {"name": "leak", "dev": asked["train"]})
+    assert "rows" in failed(studio, leak)
+
+
+def test_tables_beside_the_runs_are_read(studio: TestClient, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = studio.app.state.studio.settings.runs / "table"  # type: ignore[attr-defined]
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_text("<p>", encoding="utf-8")
+    (folder / "table.csv").write_text("row,score\nmean,0.5\n", encoding="utf-8")
+    assert studio.get("/api/training/reports").json() == ["table"]
+    assert studio.get("/api/training/reports/table").json()["tables"] == {"table": [["row", "score"], ["mean", "0.5"]]}
+    assert studio.get("/api/training/reports/..%2f..%2fetc").status_code == 404
+
+
+def test_corpora_that_were_named_at_the_start(tiny_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("left,right,score\na cat,a dog,2\n", encoding="utf-8")
+    settings = StudioSettings(
+        folder=tmp_path / "kept", models=(str(tiny_folder),), corpora=(str(tmp_path / "own.csv"),), threads=1
+    )
+    with TestClient(create_app(settings), base_url="http://127.0.0.1:8000") as made:
+        found = made.get("/api/corpora")
+    assert {"id": "own.csv", "name": "own.csv", "rows": 1, "pairs": True, "scored": True, "own": False} in found.json()
+    assert str(tmp_path) not in found.text
+    with pytest.raises(LikewiseError, match="nowhere"):
+        Corpora(StudioSettings(folder=tmp_path, corpora=("nowhere/none",)), Uploads(tmp_path / "u", Limits()))
 
 
 def test_a_failure_inside_leaves_the_server_up(studio: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

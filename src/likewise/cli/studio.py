@@ -39,6 +39,7 @@ def studio(
 ) -> None:
     """Serve the studio: look at pairs, search, layers, attention, corpora and training runs in a browser."""
     try:
+        from likewise.server.app import create_app
         from likewise.server.serving import listening, serve
     except ImportError as error:
         raise MissingExtra(str(error.name or "fastapi"), "studio") from error
@@ -50,7 +51,8 @@ def studio(
         runs, data_dir, grammar, threads,
     )  # fmt: skip
     here, settings = listening(asked)
+    app = create_app(settings)
     notice(f"the studio is at {settings.address} (Ctrl-C ends it)")
     if browser:
         threading.Timer(SECONDS_TO_START, webbrowser.open, [settings.address]).start()
-    serve(here, settings)
+    serve(app, here)

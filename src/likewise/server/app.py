@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,17 +34,19 @@ ROUTES = (start, pair, corpora, search, layers, attention, corpus, training, job
 
 
 def create_app(settings: StudioSettings) -> FastAPI:
-    """The studio's application."""
+    """The studio's application; what is wrong with the settings is said now and not to the first visitor."""
+    studio = Studio.opened(settings)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.studio = Studio.opened(settings)
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        threading.Thread(target=_warmed, args=[studio], name="likewise-warm", daemon=True).start()
         yield
-        app.state.studio.jobs.close()
+        studio.jobs.close()
 
     app = FastAPI(
         title="Likewise studio", version=versions()["likewise"], lifespan=lifespan, docs_url=None, redoc_url=None
     )
+    app.state.studio = studio
     for room in ROUTES:
         app.include_router(room.router, prefix="/api")
     app.add_middleware(Guards, settings=settings)
@@ -53,6 +56,14 @@ def create_app(settings: StudioSettings) -> FastAPI:
     app.add_exception_handler(Exception, _unknown)
     _serve_front_end(app)
     return app
+
+
+def _warmed(studio: Studio) -> None:
+    """Load the first model while the page opens, so that the first question need not wait for it."""
+    try:
+        studio.shelf.encoder(studio.shelf.offers()[0].name)
+    except LikewiseError as error:
+        log.warning("%s", first_line(error))
 
 
 def _serve_front_end(app: FastAPI) -> None:

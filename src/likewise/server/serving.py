@@ -6,9 +6,9 @@ import socket
 from dataclasses import replace
 
 import uvicorn
+from fastapi import FastAPI
 
 from likewise.errors import UsageError
-from likewise.server.app import create_app
 from likewise.server.settings import StudioSettings
 
 
@@ -23,12 +23,12 @@ def listening(settings: StudioSettings) -> tuple[socket.socket, StudioSettings]:
     except OSError as error:
         raise UsageError(
             f"cannot listen on {settings.host}:{settings.port} ({error.strerror or error});"
-            " choose another --port, or 0 for any that is free"
+            " choose another --host or --port, 0 for any that is free"
         ) from error
     return here, replace(settings, port=here.getsockname()[1])
 
 
-def serve(here: socket.socket, settings: StudioSettings) -> None:
+def serve(app: FastAPI, here: socket.socket) -> None:
     """Answer at a socket until Ctrl-C."""
-    config = uvicorn.Config(create_app(settings), log_level="warning", server_header=False)
+    config = uvicorn.Config(app, log_level="warning", server_header=False)
     uvicorn.Server(config).run(sockets=[here])

@@ -1,4 +1,4 @@
-"""Fixtures: the studio as a user starts it, and pages of it in a real browser."""
+"""A plugin: the studio as a user starts it, and pages of it in a real browser."""
 
 from __future__ import annotations
 
