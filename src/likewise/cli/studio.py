@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +11,6 @@ import typer
 from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.screen import notice
 from likewise.errors import MissingExtra
-
-SECONDS_TO_START = 1.0
 
 
 def studio(
@@ -54,5 +51,5 @@ def studio(
     app = create_app(settings)
     notice(f"the studio is at {settings.address} (Ctrl-C ends it)")
     if browser:
-        threading.Timer(SECONDS_TO_START, webbrowser.open, [settings.address]).start()
+        webbrowser.open(settings.address)
     serve(app, here)

@@ -41,7 +41,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         threading.Thread(target=_warmed, args=[studio], name="likewise-warm", daemon=True).start()
         yield
-        studio.jobs.close()
+        studio.close()
 
     app = FastAPI(
         title="Likewise studio", version=versions()["likewise"], lifespan=lifespan, docs_url=None, redoc_url=None

@@ -20,6 +20,7 @@ def listening(settings: StudioSettings) -> tuple[socket.socket, StudioSettings]:
         # Else a studio that has just ended keeps its port for a minute.
         here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         here.bind(place)
+        here.listen()  # who comes before the server is ready waits, and is not turned away
     except OSError as error:
         raise UsageError(
             f"cannot listen on {settings.host}:{settings.port} ({error.strerror or error});"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
@@ -19,6 +17,8 @@ from likewise.server.settings import StudioSettings
 from likewise.server.shelf import Shelf
 from likewise.server.turns import Turns
 from likewise.server.uploads import Uploads
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +40,9 @@ class Studio:
         jobs = Jobs(settings.folder / "jobs", limits.waiting)
         return cls(settings, Shelf(settings), jobs, uploads, Corpora(settings, uploads), Turns(limits.asking))
 
-    @contextmanager
-    def asked(self, model: str, **reading: Any) -> Iterator[Encoder]:
-        """A model, read as asked, for one question."""
-        with self.turns.taken():
-            yield self.read(model, **reading)
+    def answer(self, work: Callable[[Encoder], Found], model: str, **reading: Any) -> Found:
+        """What comes of some work with a model, read as asked, once it is its turn."""
+        return self.turns.answer(lambda: work(self.read(model, **reading)))
 
     def read(self, model: str, **reading: Any) -> Encoder:
         """A model, read as asked; what is None is the model's own."""
@@ -74,9 +72,10 @@ class Studio:
             raise TooLong(f"a text has at most {most:,} characters, and this one {len(text):,}; shorten it")
         return text
 
-    def folder(self, *parts: str) -> Path:
-        """A folder of the studio's own."""
-        return self.settings.folder.joinpath(*parts)
+    def close(self) -> None:
+        """End what is under way."""
+        self.turns.close()
+        self.jobs.close()
 
 
 class TooLong(UsageError):

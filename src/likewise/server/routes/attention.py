@@ -79,12 +79,11 @@ def brushed(job: str, asked: BrushAsked, studio: Here) -> dict[str, Any]:
     found = studio.jobs.get(job)
     if path is None or found is None or found.room != CLUSTERS:
         raise DataError("there is no such clustering yet; start it first")
-    with studio.turns.taken():
-        layers = json.loads(path.read_text(encoding="utf-8"))["layers"]
-        if asked.layer > len(layers):
-            raise DataError(f"no layer {asked.layer}; there are 1 to {len(layers)}")
-        points = AttentionPoints.load(studio.jobs.folder(found.asked["study"]) / POINTS)
-        return points.tested(layers[asked.layer - 1]["labels"], asked.rows)
+    layers = json.loads(path.read_text(encoding="utf-8"))["layers"]
+    if asked.layer > len(layers):
+        raise DataError(f"no layer {asked.layer}; there are 1 to {len(layers)}")
+    points = AttentionPoints.load(studio.jobs.folder(found.asked["study"]) / POINTS)
+    return studio.turns.answer(lambda: points.tested(layers[asked.layer - 1]["labels"], asked.rows))
 
 
 @router.get("/{job}/pairs/{row}")
@@ -95,8 +94,8 @@ def maps(job: str, row: int, studio: Here) -> dict[str, Any]:
     if not 0 <= row < len(points.pairs):
         raise DataError(f"no pair {row}; there are 0 to {len(points.pairs) - 1}")
     left, right = points.pairs[row]
-    with studio.asked(known.asked["model"]) as encoder:
-        return {"left": left, "right": right, **pair_maps(encoder, left, right)}
+    shown = studio.answer(lambda encoder: pair_maps(encoder, left, right), known.asked["model"])
+    return {"left": left, "right": right, **shown}
 
 
 def _study(studio: Studio, name: str) -> Job:

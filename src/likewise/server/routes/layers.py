@@ -22,8 +22,7 @@ router = APIRouter(prefix="/layers", tags=["layers"], responses=ERRORS)
 def trajectories(asked: LayersAsked, studio: Here) -> dict[str, Any]:
     """The cosine of a word of each text, or of the texts, in every layer."""
     texts = [studio.text(text) for text in asked.texts]
-    with studio.turns.taken():
-        found = compare_layers(texts, asked.words, asked.models, studio.shelf.encoder)
+    found = studio.turns.answer(lambda: compare_layers(texts, asked.words, asked.models, studio.shelf.encoder))
     return {"results": [one.to_json() for one in found.results]}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from likewise.explain import compare, explain
+from likewise.explain import Comparison, compare, explain
 from likewise.server.routes.answers import ERRORS
 from likewise.server.schemas import CompareAsked, PairAsked
 from likewise.server.studio import Here
@@ -18,8 +18,11 @@ router = APIRouter(prefix="/pair", tags=["pair"], responses=ERRORS)
 def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
     """The ledger of a pair, which sums to the similarity."""
     left, right = studio.text(asked.left), studio.text(asked.right)
-    with studio.asked(asked.model, **asked.options()) as encoder:
-        found = explain(encoder, left, right, asked.method, asked.by, asked.similarity, bias=asked.bias)
+    found = studio.answer(
+        lambda encoder: explain(encoder, left, right, asked.method, asked.by, asked.similarity, bias=asked.bias),
+        asked.model,
+        **asked.options(),
+    )
     return found.to_json() | {"ledger": found.ledger}
 
 
@@ -27,8 +30,10 @@ def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
 def compared(asked: CompareAsked, studio: Here) -> dict[str, Any]:
     """The same pair through two models or readings, and what changes from the first to the second."""
     left, right = studio.text(asked.left), studio.text(asked.right)
-    with studio.turns.taken():
+
+    def work() -> Comparison:
         first = studio.read(asked.model, **asked.options())
         second = studio.read(asked.other.model, **asked.other.options())
-        found = compare(first, second, left, right)
-    return found.to_json()
+        return compare(first, second, left, right)
+
+    return studio.turns.answer(work).to_json()

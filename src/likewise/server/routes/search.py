@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.retrieval.index import Index, IndexSettings
 from likewise.server.routes.answers import ERRORS
@@ -49,20 +50,26 @@ def search(asked: SearchAsked, studio: Here) -> dict[str, Any]:
     if job is None or job.room != "search" or job.state != "done":
         raise DataError("there is no such index yet; build it first")
     how = IndexAsked(**job.asked)
-    with studio.asked(how.model, **how.options()) as encoder:
-        index = Index.open(studio.jobs.folder(job.id) / FOLDER, encoder)
-        found = explained_search(index, query, asked.k) if asked.explain else index.search(query, asked.k)
-    return found.to_json()
+    place = studio.jobs.folder(job.id) / FOLDER
+
+    def work(encoder: Encoder) -> dict[str, Any]:
+        index = Index.open(place, encoder)
+        return (explained_search(index, query, asked.k) if asked.explain else index.search(query, asked.k)).to_json()
+
+    return studio.answer(work, how.model, **how.options())
 
 
 @router.post("/baseline")
 def by_baseline(asked: BaselineAsked, studio: Here) -> dict[str, Any]:
     """The best texts for a query by a classic ranker."""
     query = studio.text(asked.query)
-    with studio.turns.taken():
-        corpus, _ = text_corpus(_source(studio, asked.corpus))
-        [hits] = baseline_hits(asked.ranker, corpus, [query], asked.k)
-    return hits.to_json()
+    source = _source(studio, asked.corpus)
+
+    def work() -> dict[str, Any]:
+        [hits] = baseline_hits(asked.ranker, text_corpus(source)[0], [query], asked.k)
+        return hits.to_json()
+
+    return studio.turns.answer(work)
 
 
 @router.post("/recall", status_code=202)
