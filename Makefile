@@ -23,8 +23,8 @@ setup: $(VENV)/.setup
 check: lint test
 
 lint: $(VENV)/.setup
-	$(BIN)/ruff check src tests bench examples
-	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples docs
+	$(BIN)/ruff format --check src tests bench examples docs
 	$(BIN)/mypy
 
 studio: $(VENV)/.setup
