@@ -4,8 +4,9 @@ In README.md and docs/**/*.md the fenced blocks of one file are run in order, in
 
 - ``python`` blocks are executed and share a namespace; where they hold ``>>>`` the shown output must come out too;
 - in ``bash`` blocks each line that starts with ``likewise `` is run in this process and must exit with 0. Every other
-  line (make, pip, git, cd, ...) is passed over, and so is a line with ``../shared`` in it. A backslash at the end
-  joins a line with the next; what follows a ``|``, ``>``, ``&&`` or ``#`` is left out;
+  line (make, pip, git, cd, ...) is passed over, and so is a line with ``../shared`` in it, and ``likewise studio``,
+  which serves until it is stopped (tests/browser visits it). A backslash at the end joins a line with the next; what
+  follows a ``|``, ``>``, ``&&`` or ``#`` is left out;
 - any other block, such as ``text``, is not run.
 
 Every ``likewise`` line, run or not, must be accepted by the command line's parser. In docs/results/*.md, where a
@@ -68,7 +69,7 @@ def words_of(line: str) -> list[str]:
 
 
 def is_run(line: str) -> bool:
-    return "../shared" not in line
+    return "../shared" not in line and not line.startswith("likewise studio")
 
 
 def parse(words: list[str]) -> None:
