@@ -92,6 +92,7 @@ PUBLIC = {
         "Text",
         "locate",
         "mixed_pairs",
+        "pair_columns",
         "read_labelled_pairs",
         "read_labelled_texts",
         "read_pairs",

@@ -15,6 +15,7 @@ from likewise.data.locations import locate
 from likewise.data.mixtures import mixed_pairs
 from likewise.data.readers import (
     holds_pairs,
+    pair_columns,
     read_labelled_pairs,
     read_labelled_texts,
     read_pairs,
@@ -41,6 +42,7 @@ __all__ = [
     "holds_pairs",
     "locate",
     "mixed_pairs",
+    "pair_columns",
     "read_documents",
     "read_labelled_pairs",
     "read_labelled_texts",

@@ -84,6 +84,26 @@ def read_pairs(
     return _read(source, build, ("left", "right"), columns, data_dir, on_bad)
 
 
+def pair_columns(
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None
+) -> tuple[str, str] | None:
+    """The columns of a pair's two texts in a file or a data set, by its first row; None where it has no pairs.
+
+    >>> from likewise.data import pair_columns
+    >>> pair_columns("sample/pairs"), pair_columns("sample/sentences")
+    (('sentence1', 'sentence2'), None)
+    """
+    path, file = locate(source, data_dir), str(source)
+    first = next(rows(path, file, SkippedRows()), None)
+    if first is None:
+        return None
+    try:
+        found = assigned(tuple(first.values), ("left", "right"), columns, Place(file))
+    except DataError:
+        return None
+    return found["left"], found["right"]
+
+
 def holds_pairs(source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None) -> bool:
     """Whether the first row of a file or a data set has the two texts of a pair.
 
@@ -91,15 +111,7 @@ def holds_pairs(source: str | Path, *, columns: Columns = GUESSED, data_dir: Pat
     >>> holds_pairs("sample/pairs"), holds_pairs("sample/sentences")
     (True, False)
     """
-    path, file = locate(source, data_dir), str(source)
-    first = next(rows(path, file, SkippedRows()), None)
-    if first is None:
-        return False
-    try:
-        assigned(tuple(first.values), ("left", "right"), columns, Place(file))
-    except DataError:
-        return False
-    return True
+    return pair_columns(source, columns=columns, data_dir=data_dir) is not None
 
 
 def read_scored_pairs(

@@ -182,7 +182,7 @@ function StartPart({ onDone }: { onDone: () => void }) {
     set({ run: found.result.name });
   }, [found.result?.name]);
   return (
-    <details open={id !== "" || setting("train") !== ""}>
+    <details open={id !== "" || name !== ""}>
       <summary>Train a model on scored pairs</summary>
       <div class="form">
         <Field name="name of the run">

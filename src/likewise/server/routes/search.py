@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from likewise.data import GUESSED, Columns, pair_columns
 from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.retrieval.index import Index, IndexSettings
@@ -25,7 +26,10 @@ FOLDER = "index"
 
 
 def _source(studio: Studio, corpus: str) -> TextSource:
-    return TextSource(studio.corpus(corpus), data_dir=studio.settings.data_dir)
+    """The texts of a corpus; of pairs the second ones, which the first ones are to find where recall is measured."""
+    file, data_dir = studio.corpus(corpus), studio.settings.data_dir
+    pairs = pair_columns(file, data_dir=data_dir)
+    return TextSource(file, GUESSED if pairs is None else Columns(text=pairs[1]), data_dir)
 
 
 @router.post("/index", status_code=202)
