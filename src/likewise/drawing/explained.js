@@ -21,8 +21,12 @@
     const biasScale = largest(bias.slice(0, n + m));
     const readout = root.querySelector(".readout"), idle = readout.textContent;
     const table = root.querySelector(".map"), canvas = root.querySelector("canvas");
+    const lines = [...root.querySelectorAll(".lines path")];
+    const link = (i, j) => lines.forEach(line => line.classList.toggle("off",
+      (i !== null && +line.dataset.i !== i) || (j !== null && +line.dataset.j !== j)));
     const map = canvas ? drawn(root, canvas, {n, m, value, label, biasScale, scale: relevance.scale}) : framed(table, n, m);
 
+    const mark = (i, j) => { map.mark(i, j); link(i, j); };
     const paint = (unit, amount, scale) => {
       const share = Math.min(1, Math.abs(amount) / scale) || 0;
       unit.className = (amount < 0 ? "n" : "p") + (share > 0.6 ? " x" : "");
@@ -54,17 +58,17 @@
         paint(unit, side ? value(other, place) : value(place, other), relevance.scale));
       sides[side][place].classList.add("on");
       tellUnit(side, place);
-      map.mark(side ? null : place, side ? place : null);
+      mark(side ? null : place, side ? place : null);
     }
     function showPair(i, j) {
       own(0); own(1);
       const named = [...(i < n ? [sides[0][i]] : []), ...(j < m ? [sides[1][j]] : [])];
       named.forEach(unit => { unit.classList.add("on"); reveal(unit); });
       readout.replaceChildren(name(0, i), " × ", name(1, j), " ", bold(signed(value(i, j))));
-      map.mark(i, j);
+      mark(i, j);
     }
     let kept = null;
-    const rest = () => kept ? kept() : (own(0), own(1), map.mark(null, null), readout.textContent = idle);
+    const rest = () => kept ? kept() : (own(0), own(1), mark(null, null), readout.textContent = idle);
 
     sides.forEach((side, which) => side.forEach((unit, place) => {
       unit.tabIndex = place ? -1 : 0;

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likewise.drawing.colours import WHITE_INK_FROM, strength, strongest
+from likewise.drawing.explained_lines import explained_lines
 from likewise.drawing.explained_pair import ExplainedPair
 from likewise.drawing.text import brief, one_line, shortened
 
@@ -25,7 +26,7 @@ LEVELS = 32_767
 
 
 def explained_fragment(pair: ExplainedPair) -> str:
-    """The two texts, their matrix, the strongest pairs and the ledger, linked by pointing at them.
+    """The two texts, their matrix, lines, the strongest pairs and the ledger, linked by pointing at them.
 
     Larger matrices than 65,536 cells are shown with neighbouring units merged, and the fragment says so.
 
@@ -52,7 +53,7 @@ def explained_fragment(pair: ExplainedPair) -> str:
         _texts(shown),
         f'<p class="readout" role="status">Point at one of the {escape(pair.units)} to see what it pairs with.</p>\n',
         f'<div class="panels"><section class="matrix"><h4>Matrix</h4>{_matrix(shown)}{_legend(shown)}</section>\n',
-        f'<div class="lists"><section><h4>Ledger</h4>{_ledger(pair)}</section>\n',
+        f'<div class="lists">{_drawn_lines(shown)}<section><h4>Ledger</h4>{_ledger(pair)}</section>\n',
         f"<section><h4>Strongest pairs</h4>{_pairs(pair, steps)}</section></div></div>\n",
         f"<script>{_asset('explained.js')}</script></div>\n",
     ]
@@ -193,6 +194,13 @@ def _legend(pair: ExplainedPair) -> str:
         f"<span>{name} <i>-{scale:.3g}</i><b></b><i>+{scale:.3g}</i></span>" for name, scale in scales.items()
     )
     return f'<p class="legend">{bars}</p>'
+
+
+def _drawn_lines(pair: ExplainedPair) -> str:
+    """Lines between the units, where these are few enough to be told apart."""
+    if max(len(pair.left), len(pair.right)) > NUMBERED_UNITS:
+        return ""
+    return f"<section><h4>Lines</h4>{explained_lines(pair)}</section>\n"
 
 
 def _ledger(pair: ExplainedPair) -> str:
