@@ -77,6 +77,13 @@ def test_any_other_address_needs_the_token(tmp_path: Path) -> None:
         assert made.get("/api/start").status_code == 401
         assert made.get("/api/start", headers={"authorization": "Bearer wrong"}).status_code == 401
         assert made.get("/api/start", headers={"authorization": f"Bearer {settings.token}"}).status_code == 200
+        for refused in (
+            made.get("/", headers={"host": "a:9"}),
+            made.get("/"),
+            made.get("/", headers={"origin": "http://["}),
+        ):
+            assert refused.status_code in (401, 403, 421)
+            assert settings.token not in refused.text + str(refused.headers), "who has no token is not told it"
         opened = made.get("/api/start", params={"token": settings.token})
         assert opened.status_code == 200 and "HttpOnly" in opened.headers["set-cookie"]
         assert made.get("/api/start").status_code == 200  # by the cookie

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from likewise.explain import explain
 from likewise.sample import sample_path
 from likewise.server.app import create_app
 from likewise.server.corpora import Corpora
+from likewise.server.routes.jobs import changes
 from likewise.server.settings import Limits, StudioSettings
 from likewise.server.uploads import Uploads
 
@@ -172,10 +174,39 @@ def test_bad_files_are_refused_in_a_line(
 def test_events_tell_a_job_to_its_end(studio: TestClient, model: str) -> None:
     asked = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
     name = studio.post("/api/search/recall", json=asked).json()["id"]
-    with studio.stream("GET", f"/api/jobs/{name}/events") as stream:
-        told = [json.loads(line[5:]) for line in stream.iter_lines() if line.startswith("data:")]
-    assert told[-1]["state"] == "done" and told[-1]["id"] == name
-    assert studio.get("/api/jobs/nothing/events").status_code == 404
+
+    class Listener:
+        async def is_disconnected(self) -> bool:
+            return False
+
+    async def heard() -> str:
+        async with asyncio.timeout(PATIENCE):
+            async for line in changes(studio.app.state.studio, Listener()):  # type: ignore[arg-type,attr-defined]
+                job = json.loads(line.removeprefix("data: "))
+                if job["id"] == name and job["state"] not in ("waiting", "running"):
+                    return str(job["state"])
+        raise AssertionError("the stream has ended")
+
+    assert asyncio.run(heard()) == "done"
+
+
+def test_the_same_question_of_another_file_is_another_job(tiny_folder: Path, tmp_path: Path) -> None:
+    jobs = set()
+    for words in ("a cat,a dog,2", "a cat,a man,33"):
+        (tmp_path / "own.csv").write_text(f"left,right,score\n{words}\n", encoding="utf-8")
+        settings = StudioSettings(
+            folder=tmp_path / "kept", models=(str(tiny_folder),), corpora=(str(tmp_path / "own.csv"),), threads=1
+        )
+        with TestClient(create_app(settings), base_url="http://127.0.0.1:8000") as made:
+            asked = {"corpus": "own.csv", "models": [tiny_folder.name], "rankers": ["bow"]}
+            jobs.add(made.post("/api/search/recall", json=asked).json()["id"])
+    assert len(jobs) == 2
+
+
+def test_a_search_by_what_is_no_index_is_refused(studio: TestClient, model: str) -> None:
+    asked = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
+    name = finished(studio, studio.post("/api/search/recall", json=asked))["job"]
+    assert studio.post("/api/search", json={"index": name, "query": "a cat"}).status_code == 422
 
 
 def test_runs_are_read_as_they_were_left(studio: TestClient) -> None:
@@ -210,6 +241,16 @@ def test_tables_beside_the_runs_are_read(studio: TestClient, tmp_path_factory: p
     assert studio.get("/api/training/reports").json() == ["table"]
     assert studio.get("/api/training/reports/table").json()["tables"] == {"table": [["row", "score"], ["mean", "0.5"]]}
     assert studio.get("/api/training/reports/..%2f..%2fetc").status_code == 404
+
+
+def test_equal_names_are_refused_at_the_start(tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "own.csv").write_text("text\na cat\n", encoding="utf-8")
+    named = tuple(str(tmp_path / place / "own.csv") for place in ("a", "b"))
+    for settings in (StudioSettings(folder=tmp_path, corpora=named), StudioSettings(folder=tmp_path, models=named)):
+        with pytest.raises(LikewiseError, match=r"own\.csv"):
+            create_app(settings)
 
 
 def test_corpora_that_were_named_at_the_start(tiny_folder: Path, tmp_path: Path) -> None:

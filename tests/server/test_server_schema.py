@@ -18,8 +18,8 @@ schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not i
 checks = pytest.importorskip("schemathesis.checks")
 
 HOST = {"Host": "127.0.0.1"}
-ENDLESS = ("/api/jobs/{job}/events",)
-"""It answers until a job is over; tests/server/test_server_jobs.py listens to it."""
+ENDLESS = ("/api/jobs/events",)
+"""It answers as long as somebody listens; tests/server/test_server_routes.py does."""
 BOUNDED = settings(
     max_examples=25,
     deadline=None,

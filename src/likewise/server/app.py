@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
 from likewise.reports.folder import versions
@@ -52,6 +53,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     app.add_middleware(Guards, settings=settings)
     app.add_exception_handler(LikewiseError, _told)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(TooLarge, _too_large)
     app.add_exception_handler(Exception, _unknown)
     _serve_front_end(app)
@@ -91,6 +93,12 @@ async def _invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first.get("loc", ()) if part != "body")
     return JSONResponse({"error": f"{where or 'the request'}: {first.get('msg', 'does not fit')}"}, status_code=422)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": str(error.detail)}, status_code=error.status_code, headers=error.headers)
 
 
 async def _too_large(request: Request, error: Exception) -> Response:

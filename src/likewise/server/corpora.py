@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
+from likewise.data import locate
 from likewise.errors import DataError
 from likewise.server.settings import StudioSettings
 from likewise.server.shapes import Shape, shape_of
+from likewise.server.shelf import file_stamp, require_different, short_name
 from likewise.server.uploads import Upload, Uploads
 
 SAMPLES = ("sample/pairs", "sample/sentences")
@@ -32,9 +33,9 @@ class Corpora:
 
     def __init__(self, settings: StudioSettings, uploads: Uploads) -> None:
         self._uploads = uploads
-        # By its own name, so that no path of this machine is shown.
-        self._named = {Path(source).name if Path(source).exists() else source: source for source in settings.corpora}
-        self._named = {name: name for name in SAMPLES} | self._named
+        require_different("--corpus", (*SAMPLES, *settings.corpora))
+        self._named = {short_name(source): source for source in (*SAMPLES, *settings.corpora)}
+        self._data_dir = settings.data_dir
         self._shapes = {name: shape_of(source, settings.data_dir) for name, source in self._named.items()}
 
     def all(self) -> list[Corpus]:
@@ -50,6 +51,15 @@ class Corpora:
         if upload is None:
             raise DataError(f"no corpus {name[:40]!r}; choose one from the list, or upload it")
         return str(self._uploads.path(upload))
+
+    def name(self, key: str) -> str:
+        """What a corpus is called, for who reads it."""
+        upload = self._uploads.get(key)
+        return key if upload is None else upload.name
+
+    def stamp(self, name: str) -> str:
+        """What tells a corpus from another one that was there under the same name before."""
+        return f"{name} {file_stamp(locate(self.source(name), self._data_dir))}"
 
 
 def brought(upload: Upload) -> Corpus:

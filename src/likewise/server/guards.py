@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from likewise.server.settings import StudioSettings
 
 COOKIE = "likewise_token"
+"""With the port: cookies of one host are shared by all of its ports."""
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline';"
@@ -60,9 +61,9 @@ class Guards:
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
         if not self._own_host(host):
-            return 421, f"this studio does not answer for the host {host[:80]!r}; open {self.settings.address}"
+            return 421, f"this studio does not answer for the host {host[:80]!r}; open {self.settings.place}"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _netloc(origin) != host:
             return 403, "requests from other pages are refused; open the studio itself"
         # A link may lead here from elsewhere; nothing else may.
         follows_link = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
@@ -92,7 +93,7 @@ class Guards:
         if asked := _asked(scope):
             return asked
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(f"{COOKIE}_{self.settings.port}")
         except CookieError:
             return ""
         return "" if cookie is None else str(cookie.value)
@@ -106,12 +107,20 @@ class Guards:
                 own = {name.lower() for name, _ in message.get("headers", [])}
                 added = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in own]
                 if self.settings.token and asked:
-                    cookie = f"{COOKIE}={self.settings.token}; HttpOnly; SameSite=Strict; Path=/"
+                    cookie = f"{COOKIE}_{self.settings.port}={self.settings.token}; HttpOnly; SameSite=Lax; Path=/"
                     added.append((b"set-cookie", cookie.encode()))
                 message = {**message, "headers": [*message.get("headers", []), *added]}
             await send(message)
 
         return answer
+
+
+def _netloc(origin: str) -> str:
+    """The host and port of an origin; none of what is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def _asked(scope: Scope) -> str:

@@ -11,7 +11,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,9 @@ FACTS, RESULT = "job.json", "result.json"
 
 Work = Callable[[Progress, Path], Mapping[str, Any]]
 """Takes a progress callable and a folder of its own; gives what is kept as JSON."""
+
+
+Given = Iterable[str]
 
 
 class QueueFull(LikewiseError):
@@ -56,13 +59,13 @@ class Job:
     """how long it ran"""
 
 
-def job_id(room: str, asked: Mapping[str, Any]) -> str:
+def job_id(room: str, asked: Mapping[str, Any], given: Given = ()) -> str:
     """The name of what is asked for.
 
     >>> job_id("search", {"a": 1}) == job_id("search", {"a": 1}) != job_id("corpus", {"a": 1})
     True
     """
-    return hashlib.sha256(json.dumps([room, asked], sort_keys=True).encode()).hexdigest()[:20]
+    return hashlib.sha256(json.dumps([room, asked, sorted(given)], sort_keys=True).encode()).hexdigest()[:20]
 
 
 class Jobs:
@@ -91,11 +94,16 @@ class Jobs:
             job = replace(job, state="failed", error="the studio was stopped in between; ask again to go on")
         self._jobs[job.id] = job
 
-    def ask(self, room: str, title: str, asked: dict[str, Any], work: Work) -> Job:
-        """The job that does this; one that is under way or done is found again."""
-        name = job_id(room, asked)
+    def ask(self, room: str, title: str, asked: dict[str, Any], work: Work, given: Given = ()) -> Job:
+        """The job that does this; one that is under way or done is found again.
+
+        ``given`` is what the answer depends on beside the words of the question: files, weights, a grammar.
+        """
+        name = job_id(room, asked, given)
         with self._changed:
             known = self._jobs.get(name)
+            if known is not None and known.state == "running" and name in self._stopped:
+                raise QueueFull("the same work is just being cancelled; ask again in a moment")
             if known is not None and known.state in ("waiting", "running", "done"):
                 return known
             if len(self._queue) >= self._waiting:
@@ -147,7 +155,7 @@ class Jobs:
             if job is None or job.state not in OVER:
                 return False
             del self._jobs[name]
-        shutil.rmtree(self._folder / name, ignore_errors=True)
+            shutil.rmtree(self._folder / name, ignore_errors=True)
         return True
 
     def close(self) -> None:
@@ -181,7 +189,8 @@ class Jobs:
         except Cancelled:
             state = "cancelled"
         except LikewiseError as failure:
-            state, error = "failed", first_line(failure)
+            # Where things lie on this machine is nobody's business.
+            state, error = "failed", first_line(failure).replace(str(self._folder.parent), "…")
         except Exception:  # whatever it is, the next job must run
             log.exception("job %s failed", name)
             state, error = "failed", "something went wrong inside; the studio's log says what"
@@ -203,7 +212,10 @@ class Jobs:
         self._changed.notify_all()
 
     def _keep(self, job: Job) -> None:
-        _write(self._folder / job.id / FACTS, asdict(job))
+        try:
+            _write(self._folder / job.id / FACTS, asdict(job))
+        except OSError:  # a full disk must not end the thread that all jobs need
+            log.exception("job %s cannot be kept", job.id)
 
 
 def _write(path: Path, document: Any) -> None:

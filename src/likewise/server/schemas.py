@@ -45,9 +45,11 @@ class PairAsked(Reading):
     similarity: Literal["cosine", "dot"] = "cosine"
 
 
-class CompareAsked(PairAsked):
-    """The same pair through a second model or reading."""
+class CompareAsked(Reading):
+    """A pair through two models or readings."""
 
+    left: Text
+    right: Text
     other: Reading
 
 
@@ -129,8 +131,8 @@ class BrushAsked(Asked):
     """A clustering's tests on some of the pairs."""
 
     layer: int = Field(ge=1, le=200)
-    rows: Annotated[list[int], Field(max_length=20_000)] = []
-    """of the pairs; none for all"""
+    rows: Annotated[list[int], Field(max_length=50_000)] | None = None
+    """of the pairs; all of them where it is left out"""
 
 
 class PatternsAsked(Asked):

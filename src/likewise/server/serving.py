@@ -11,6 +11,9 @@ from fastapi import FastAPI
 from likewise.errors import UsageError
 from likewise.server.settings import StudioSettings
 
+SECONDS_TO_END = 2
+"""Pages that follow a job would else keep the server from ending."""
+
 
 def listening(settings: StudioSettings) -> tuple[socket.socket, StudioSettings]:
     """A socket at the studio's address, and the settings with its port; port 0 takes any that is free."""
@@ -31,5 +34,5 @@ def listening(settings: StudioSettings) -> tuple[socket.socket, StudioSettings]:
 
 def serve(app: FastAPI, here: socket.socket) -> None:
     """Answer at a socket until Ctrl-C."""
-    config = uvicorn.Config(app, log_level="warning", server_header=False)
+    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=SECONDS_TO_END)
     uvicorn.Server(config).run(sockets=[here])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import secrets
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +13,9 @@ from likewise.errors import UsageError
 from likewise.paths import user_cache
 
 LOOPBACK_NAMES = ("localhost",)
+EVERYWHERE = ("0.0.0.0", "::")
+"""Every address of this machine."""
+TOKEN = re.compile(r"[A-Za-z0-9_-]*")
 MEGABYTE = 2**20
 
 
@@ -71,6 +76,8 @@ class StudioSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.port < 2**16:
             raise UsageError(f"--port takes a number from 0 to 65535, got {self.port}")
+        if not TOKEN.fullmatch(self.token):
+            raise UsageError("--token takes letters, digits, - and _")
         if not self.models:
             raise UsageError("give at least one --model")
         if not self.is_loopback and not self.token:
@@ -87,7 +94,12 @@ class StudioSettings:
             return False
 
     @property
+    def place(self) -> str:
+        """Where the studio is, for everybody to know."""
+        host = socket.gethostname() if self.host in EVERYWHERE else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+
+    @property
     def address(self) -> str:
-        """What a browser opens."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        """What a browser opens, the token with it; for who started the studio alone."""
+        return self.place + (f"?token={self.token}" if self.token else "")

@@ -32,7 +32,6 @@ def shape_of(source: str | Path, data_dir: Path | None = None) -> Shape:
 
 def _is_scored(source: str | Path, data_dir: Path | None) -> bool:
     try:
-        next(read_scored_pairs(source, data_dir=data_dir))
+        return sum(1 for _ in read_scored_pairs(source, data_dir=data_dir)) > 0
     except DataError:
         return False
-    return True

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.server.settings import StudioSettings
+
+MODEL, PAGE = "model.safetensors", "report.html"
 
 
 class NotAllowed(UsageError):
@@ -26,19 +29,32 @@ class Offer:
     """a name or a folder that ``Encoder.load`` takes"""
 
 
+def require_different(option: str, places: Sequence[str]) -> None:
+    """Refuse two files or folders that would go by the same name."""
+    names = [short_name(place) for place in places]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise UsageError(f"two {option} are called {min(twice)}; rename one, or give it alone")
+
+
 class Shelf:
     """Loaded models by name."""
 
     def __init__(self, settings: StudioSettings) -> None:
         self._settings = settings
+        require_different("--model", settings.models)
         self._loaded: OrderedDict[str, Encoder] = OrderedDict()
         self._lock = threading.Lock()
 
     def offers(self) -> list[Offer]:
         """The models that were named at the start, then the training runs that hold one."""
-        named = {_short(model): model for model in self._settings.models}
-        runs = {f"runs/{folder.name}": str(folder) for folder in run_folders(self._settings.runs)}
+        named = {short_name(model): model for model in self._settings.models}
+        runs = {run_name(folder, self._settings.runs): str(folder) for folder in run_folders(self._settings.runs)}
         return [Offer(name, place) for name, place in {**named, **runs}.items()]
+
+    def stamp(self, name: str) -> str:
+        """What tells a model's weights from those that were there under the same name before."""
+        weights = Path(self.require(name)) / MODEL
+        return file_stamp(weights) if weights.exists() else name
 
     def require(self, name: str) -> str:
         """Where a model lies; one that is not offered is refused."""
@@ -49,26 +65,34 @@ class Shelf:
 
     def encoder(self, name: str) -> Encoder:
         """A model, loaded where it is not yet."""
-        self.require(name)
+        key = f"{name} {self.stamp(name)}"
         with self._lock:
-            if name not in self._loaded:
-                self._loaded[name] = self.fresh(name)
+            if key not in self._loaded:
+                self._loaded[key] = self.fresh(name)
                 while len(self._loaded) > self._settings.limits.models:
                     self._loaded.popitem(last=False)
-            self._loaded.move_to_end(name)
-            return self._loaded[name]
+            self._loaded.move_to_end(key)
+            return self._loaded[key]
 
     def fresh(self, name: str) -> Encoder:
         """A model that nobody else uses, under the name it is offered by: a folder's path is nobody's business."""
         return replace(Encoder.load(self.require(name), threads=self._settings.threads), name=name)
 
 
-def _short(model: str) -> str:
-    """A folder's own name, so that no path of this machine is shown."""
-    return Path(model).name if Path(model).exists() else model
+def short_name(place: str) -> str:
+    """A file's or folder's own name, so that no path of this machine is shown; any other name as it is."""
+    return Path(place).name if Path(place).exists() else place
 
 
-MODEL, PAGE = "model.safetensors", "report.html"
+def run_name(folder: Path, runs: Path) -> str:
+    """What a run's model is called."""
+    return f"runs/{folder.relative_to(runs).as_posix()}"
+
+
+def file_stamp(path: Path) -> str:
+    """A file's size and the time of its last change."""
+    known = path.stat()
+    return f"{known.st_size} {known.st_mtime_ns}"
 
 
 def run_folders(runs: Path) -> list[Path]:

@@ -54,6 +54,11 @@ class Studio:
         """The file or the name that a corpus stands for."""
         return self.corpora.source(name)
 
+    def given(self, corpus: str, *models: str, grammar: bool = False) -> list[str]:
+        """What an answer depends on beside its question: a file, weights, a grammar."""
+        named = [str(self.settings.grammar)] if grammar else []
+        return [self.corpora.stamp(corpus), *map(self.shelf.stamp, models), *named]
+
     def grammar(self) -> Grammar:
         """The grammar of the views that need one."""
         return Grammar.load(self.settings.grammar)

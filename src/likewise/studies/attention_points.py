@@ -79,11 +79,11 @@ class AttentionPoints:
             found.append(facts | self.tested(chosen.labels.tolist()))
         return found
 
-    def tested(self, labels: Sequence[int], rows: Sequence[int] = ()) -> dict[str, Any]:
-        """Clusters and tests of all pairs, or of some rows only."""
+    def tested(self, labels: Sequence[int], rows: Sequence[int] | None = None) -> dict[str, Any]:
+        """Clusters and tests of all pairs, or of some rows only; of no rows there is nothing to test."""
         if len(labels) != len(self.points):
             raise UsageError(f"{len(labels)} labels do not fit {len(self.points)} pairs; take those of this study")
-        chosen = np.array(sorted(set(rows)), dtype=int) if rows else np.arange(len(labels))
+        chosen = np.arange(len(labels)) if rows is None else np.array(sorted(set(rows)), dtype=int)
         if len(chosen) and not (chosen[0] >= 0 and chosen[-1] < len(labels)):
             raise UsageError(f"rows run from 0 to {len(labels) - 1}, got {int(chosen[0])} and {int(chosen[-1])}")
         marks = np.asarray(labels)[chosen]
@@ -91,8 +91,12 @@ class AttentionPoints:
         return {
             "n": len(chosen),
             "clusters": [_cluster(int(label), marks == label, values) for label in np.unique(marks)],
-            "tests": {name: cluster_test(each, marks).to_json() for name, each in values.items()},
+            "tests": {name: _test(each, marks) for name, each in values.items()},
         }
+
+
+def _test(values: Array, marks: NDArray[np.int_]) -> dict[str, Any] | None:
+    return cluster_test(values, marks).to_json() if len(marks) else None
 
 
 def _cluster(label: int, own: NDArray[np.bool_], values: Mapping[str, Array]) -> dict[str, Any]:

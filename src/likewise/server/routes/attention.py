@@ -32,7 +32,7 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
     """Turn a corpus's attention maps into points of every layer, as a job."""
     file = PairFile(studio.corpus(asked.corpus), data_dir=studio.settings.data_dir, limit=asked.limit)
     studio.shelf.require(asked.model)
-    grammar = studio.grammar_or_none()
+    grammar, given = studio.grammar_or_none(), studio.given(asked.corpus, asked.model, grammar=True)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         # Clusterings are asked for one by one; the study itself needs no more than one.
@@ -49,7 +49,8 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
             "loss": found.loss, "trivial_loss": found.trivial_loss,
         }  # fmt: skip
 
-    return answer(studio.jobs.ask(ROOM, f"attention on {asked.corpus} by {asked.model}", asked.model_dump(), work))
+    title = f"attention on {studio.corpora.name(asked.corpus)} by {asked.model}"
+    return answer(studio.jobs.ask(ROOM, title, asked.model_dump(), work, given))
 
 
 @router.post("/{job}/clusters", status_code=202)
@@ -68,7 +69,7 @@ def clusters(job: str, asked: ClustersAsked, studio: Here) -> JobAnswer:
         points = AttentionPoints.load(studio.jobs.folder(known.id) / POINTS)
         return {"study": known.id, "layers": points.clustered(settings, progress)}
 
-    title = f"{asked.algorithm}, {asked.least} to {asked.most} clusters"
+    title = asked.algorithm + ("" if asked.algorithm == "dbscan" else f", {asked.least} to {asked.most} clusters")
     return answer(studio.jobs.ask(CLUSTERS, title, asked.model_dump() | {"study": known.id}, work))
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
 
 from likewise.errors import UsageError
 from likewise.server.corpora import brought
@@ -30,7 +31,8 @@ async def add(
     content = await request.body()
     if not content:
         raise UsageError("the file is empty; choose one with at least one row")
-    return asdict(brought(studio.uploads.add(unquote(x_file_name), content)))
+    upload = await run_in_threadpool(studio.uploads.add, unquote(x_file_name), content)
+    return asdict(brought(upload))
 
 
 @router.delete("/{corpus}", status_code=204)

@@ -30,8 +30,7 @@ def parts_of_speech(asked: PatternsAsked, studio: Here) -> JobAnswer:
     """Relevance between parts of speech and the strongest word pairs, by one setting or two, as a job."""
     file, grammar = _file(studio, asked.corpus, asked.limit), studio.grammar()
     readings = [each for each in (asked.first, asked.second) if each is not None]
-    for reading in readings:
-        studio.shelf.require(reading.model)
+    given = studio.given(asked.corpus, *(reading.model for reading in readings), grammar=True)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
@@ -46,18 +45,20 @@ def parts_of_speech(asked: PatternsAsked, studio: Here) -> JobAnswer:
             change = pos_change(setting_names(*found), found[0].classes, found[1].classes).to_json()
         return {"settings": [one.to_json() for one in found], "change": change}
 
-    return answer(studio.jobs.ask("corpus", f"parts of speech of {asked.corpus}", asked.model_dump(), work))
+    title = f"parts of speech of {studio.corpora.name(asked.corpus)}"
+    return answer(studio.jobs.ask("corpus", title, asked.model_dump(), work, given))
 
 
 @router.post("/lint", status_code=202)
 def linted(asked: LintAsked, studio: Here) -> JobAnswer:
     """Suspicious pairs, each with its evidence, as a job."""
     file, grammar = _file(studio, asked.corpus, asked.limit), studio.grammar()
-    studio.shelf.require(asked.model)
+    given = studio.given(asked.corpus, asked.model, grammar=True)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
         encoder = studio.read(asked.model, **asked.options())
         return lint_pairs(encoder, file.read_told(), grammar, LintRules(), asked.corpus, progress).to_json()
 
-    return answer(studio.jobs.ask("corpus", f"lint of {asked.corpus}", asked.model_dump() | {"what": "lint"}, work))
+    title = f"lint of {studio.corpora.name(asked.corpus)}"
+    return answer(studio.jobs.ask("lint", title, asked.model_dump(), work, given))

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import FileResponse, StreamingResponse
 
-from likewise.server.jobs import OVER, Job
+from likewise.server.jobs import Job
 from likewise.server.routes.answers import ERRORS
 from likewise.server.schemas import JobAnswer
 from likewise.server.studio import Here, Studio
@@ -30,6 +30,30 @@ def answer(job: Job) -> JobAnswer:
 def all_jobs(studio: Here, room: str | None = None) -> list[JobAnswer]:
     """Every job, the newest first."""
     return [answer(job) for job in studio.jobs.all(room)]
+
+
+@router.get("/events", response_class=StreamingResponse)
+def events(studio: Here, request: Request) -> StreamingResponse:
+    """Server-sent events: every job, then each one whenever it changes; one stream for all that a page follows."""
+    return StreamingResponse(
+        changes(studio, request), media_type="text/event-stream", headers={"cache-control": "no-store"}
+    )
+
+
+async def changes(studio: Studio, request: Request) -> AsyncIterator[str]:
+    """Jobs as events, until nobody listens any more."""
+    told: dict[str, Job] = {}
+    quiet = 0.0
+    while not await request.is_disconnected():
+        changed = [job for job in studio.jobs.all() if told.get(job.id) != job]
+        for job in changed:
+            told[job.id] = job
+            yield f"data: {json.dumps(answer(job).model_dump())}\n\n"
+        quiet = 0.0 if changed else quiet + SECONDS_BETWEEN_LOOKS
+        if quiet >= SECONDS_BETWEEN_SIGNS:
+            quiet = 0.0
+            yield ": still here\n\n"
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 @router.get("/{job}")
@@ -60,33 +84,6 @@ def forget(job: str, studio: Here) -> None:
     """Take a job that is over away, with its result."""
     if not studio.jobs.forget(_known(studio, job).id):
         raise HTTPException(409, "the job is not over; cancel it first")
-
-
-@router.get("/{job}/events", response_class=StreamingResponse)
-def events(job: str, studio: Here, request: Request) -> StreamingResponse:
-    """Server-sent events: the job whenever it changes, until it is over."""
-    _known(studio, job)
-    return StreamingResponse(
-        _changes(studio, job, request), media_type="text/event-stream", headers={"cache-control": "no-store"}
-    )
-
-
-async def _changes(studio: Studio, name: str, request: Request) -> AsyncIterator[str]:
-    last, quiet = None, 0.0
-    while not await request.is_disconnected():
-        job = studio.jobs.get(name)
-        if job is None:
-            return
-        if job != last:
-            last, quiet = job, 0.0
-            yield f"data: {json.dumps(answer(job).model_dump())}\n\n"
-        elif quiet >= SECONDS_BETWEEN_SIGNS:
-            quiet = 0.0
-            yield ": still here\n\n"
-        if job.state in OVER:
-            return
-        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-        quiet += SECONDS_BETWEEN_LOOKS
 
 
 def _known(studio: Studio, name: str) -> Job:

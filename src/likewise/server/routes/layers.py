@@ -30,8 +30,7 @@ def trajectories(asked: LayersAsked, studio: Here) -> dict[str, Any]:
 def geometry(asked: GeometryAsked, studio: Here) -> JobAnswer:
     """Anisotropy, self-similarity and the rest, raw and corrected, as a job."""
     source = CorpusSource((studio.corpus(asked.corpus),), data_dir=studio.settings.data_dir, limit=asked.limit)
-    for model in asked.models:
-        studio.shelf.require(model)
+    given = studio.given(asked.corpus, *asked.models)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
@@ -39,4 +38,5 @@ def geometry(asked: GeometryAsked, studio: Here) -> JobAnswer:
         found = compare_geometry(source, asked.models, settings, studio.shelf.encoder, progress)
         return {"results": [one.to_json() for one in found.results], "names": found.names}
 
-    return answer(studio.jobs.ask("layers", f"geometry of {asked.corpus}", asked.model_dump(), work))
+    title = f"geometry of {studio.corpora.name(asked.corpus)}"
+    return answer(studio.jobs.ask("layers", title, asked.model_dump(), work, given))

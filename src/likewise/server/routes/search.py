@@ -36,14 +36,15 @@ def _source(studio: Studio, corpus: str) -> TextSource:
 def build(asked: IndexAsked, studio: Here) -> JobAnswer:
     """Build the index of a corpus as a job; its name is the index's."""
     source = _source(studio, asked.corpus)
-    studio.shelf.require(asked.model)
+    given = studio.given(asked.corpus, asked.model)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         encoder = studio.read(asked.model, **asked.options())
         made = index_file(encoder, source, folder / FOLDER, IndexSettings(engine=asked.engine), progress=progress)
         return {"texts": len(made.index), "corpus": asked.corpus, "model": asked.model}
 
-    return answer(studio.jobs.ask("search", f"index of {asked.corpus} by {asked.model}", asked.model_dump(), work))
+    title = f"index of {studio.corpora.name(asked.corpus)} by {asked.model}"
+    return answer(studio.jobs.ask("search", title, asked.model_dump(), work, given))
 
 
 @router.post("")
@@ -80,8 +81,7 @@ def by_baseline(asked: BaselineAsked, studio: Here) -> dict[str, Any]:
 def recall(asked: RecallAsked, studio: Here) -> JobAnswer:
     """Recall curves of a corpus of pairs as a job."""
     file = studio.corpus(asked.corpus)
-    for model in asked.models:
-        studio.shelf.require(model)
+    given = studio.given(asked.corpus, *asked.models)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
@@ -89,4 +89,5 @@ def recall(asked: RecallAsked, studio: Here) -> JobAnswer:
         grid = RetrievalGrid(models=tuple(asked.models), rankers=tuple(asked.rankers))
         return {"table": compare_retrieval(task, grid, studio.shelf.encoder, progress).to_json()}
 
-    return answer(studio.jobs.ask("search", f"recall on {asked.corpus}", asked.model_dump() | {"what": "recall"}, work))
+    title = f"recall on {studio.corpora.name(asked.corpus)}"
+    return answer(studio.jobs.ask("recall", title, asked.model_dump(), work, given))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import time
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,7 @@ from likewise.reports.training import write_training
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import JobAnswer, TrainAsked
-from likewise.server.shelf import report_folders, run_folders
+from likewise.server.shelf import report_folders, run_folders, run_name
 from likewise.server.studio import Here, Studio
 from likewise.studies.training import Workshop
 from likewise.studies.training_changes import training_changes
@@ -26,6 +27,7 @@ from likewise.train import TrainConfig
 from likewise.train.config import config_from
 from likewise.train.loop import CHECKPOINT
 
+log = logging.getLogger("likewise")
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
 
 RESULTS = "results.json"
@@ -36,7 +38,7 @@ MOST_ROWS = 5_000
 @router.post("", status_code=202)
 def start(asked: TrainAsked, studio: Here) -> JobAnswer:
     """Fine-tune a model for similarity, as a job; one that was stopped goes on where it was."""
-    studio.shelf.require(asked.model)
+    given = [*studio.given(asked.train, asked.model), *studio.given(asked.dev)]
     folder = studio.settings.runs / asked.name
     if (folder / RESULTS).exists():
         raise UsageError(f"there is a run called {asked.name} already; choose another name")
@@ -52,12 +54,12 @@ def start(asked: TrainAsked, studio: Here) -> JobAnswer:
         workshop.finish(config)
         return {"name": asked.name, "score": report.score}
 
-    return answer(studio.jobs.ask("training", f"training of {asked.name}", asked.model_dump(), work))
+    return answer(studio.jobs.ask("training", f"training of {asked.name}", asked.model_dump(), work, given))
 
 
 def _fresh(studio: Studio, name: str, folder: Path) -> Encoder:
     """A model of one's own, since training changes its weights: one that is offered, or the run's."""
-    return studio.shelf.fresh(f"runs/{folder.name}" if name == str(folder) else name)
+    return studio.shelf.fresh(run_name(folder, studio.settings.runs) if name == str(folder) else name)
 
 
 def _config(asked: TrainAsked, studio: Studio, folder: Path) -> TrainConfig:
@@ -71,8 +73,14 @@ def _config(asked: TrainAsked, studio: Studio, folder: Path) -> TrainConfig:
 
 @router.get("/runs")
 def runs(studio: Here) -> list[dict[str, Any]]:
-    """Every run with its score."""
-    return [_brief(studio, folder) for folder in _folders(studio)]
+    """Every run with its score; one whose report cannot be read is passed over."""
+    found = []
+    for folder in _folders(studio):
+        try:
+            found.append(_brief(studio, folder))
+        except DataError as error:
+            log.warning("%s", error)
+    return found
 
 
 @router.get("/runs/{name:path}")
