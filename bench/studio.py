@@ -38,6 +38,7 @@ PAIR = (
     "On Tuesday the city agreed that the harbour warehouse will be restored.",
 )
 MOST_RATIO, MOST_PAINT, MOST_BYTES, MOST_GROWTH = 1.5, 1.0, 250_000, 1.1
+NO_ANSWER = 0
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
@@ -120,10 +121,13 @@ def crowd(address: str, pid: int, clients: int, seconds: float) -> tuple[Counter
     def ask() -> None:
         client = Client(address)
         while time.monotonic() < end:
-            status, _ = client.explained()
+            try:
+                status, _ = client.explained()
+            except OSError:
+                status, client = NO_ANSWER, Client(address)
             with lock:
                 told[status] += 1
-            if status == 429:
+            if status != 200:
                 time.sleep(0.05)
 
     threads = [threading.Thread(target=ask) for _ in range(clients)]

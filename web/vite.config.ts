@@ -53,5 +53,6 @@ export default defineConfig({
   base: "./",
   plugins: [provenance()],
   build: { outDir: "../src/likewise/server/static", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0 },
-  server: { proxy: { "/api": "http://127.0.0.1:8000" } },
+  // As if the page came from the studio itself, which refuses requests of other origins.
+  server: { proxy: { "/api": { target: "http://127.0.0.1:8000", changeOrigin: true, headers: { origin: "http://127.0.0.1:8000" } } } },
 });

@@ -97,7 +97,7 @@ def test_clusterings_side_by_side_with_tests_of_the_brush(visit: Any, studied: A
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_runs_from_the_page(visit: Any, studied: Any, algorithm: str) -> None:
     cluster(visit, algorithm, **({} if algorithm == "dbscan" else {"to": "4"}))
-    assert studied.locator(".clustering h4").inner_text().startswith(algorithm)
+    assert studied.locator(".clustering h3").inner_text().startswith(algorithm)
 
 
 def test_a_point_shows_its_pair_and_maps(visit: Any, studied: Any) -> None:

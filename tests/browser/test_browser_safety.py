@@ -64,8 +64,8 @@ def test_texts_that_look_like_pages_stay_texts_everywhere(visit: Any, tmp_path: 
     assert shown_as_text(page)
 
     visit.open("training", name="hostile", epochs="1")
-    for place, name in enumerate(("learn.csv", "img src")):
-        choice = page.get_by_label("corpus").nth(place)
+    for label, name in (("learn from", "learn.csv"), ("judge by", "img src")):
+        choice = page.get_by_label(label)
         choice.select_option(choice.locator("option", has_text=name).first.get_attribute("value"))
     page.get_by_role("button", name="Train", exact=True).click()
     page.wait_for_selector("[data-run=hostile] [data-figure^=training-best]")

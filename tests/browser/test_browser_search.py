@@ -86,6 +86,10 @@ def test_a_job_can_be_cancelled_and_forgotten(visit: Any, tmp_path: Path) -> Non
     page.get_by_role("button", name="Build the index").click()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("was cancelled").wait_for()
+    page.get_by_role("button", name="Build the index").click()
+    page.locator(".job[data-state=running], .job[data-state=waiting]").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("was cancelled").wait_for()
     page.get_by_role("button", name="Jobs").click()
     row = page.locator(".drawer li", has_text="cancelled").first
     row.wait_for()

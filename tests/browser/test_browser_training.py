@@ -30,8 +30,8 @@ def test_a_run_is_trained_shown_and_compared(visit: Any) -> None:
     assert page.get_by_text("No run yet").is_visible()
     page.get_by_text("Train a model on scored pairs").click()
     page.get_by_label("name of the run").fill("my-run")
-    page.get_by_label("corpus").nth(0).select_option("learn.csv")
-    page.get_by_label("corpus").nth(1).select_option("judge.csv")
+    page.get_by_label("learn from").select_option("learn.csv")
+    page.get_by_label("judge by").select_option("judge.csv")
     page.get_by_role("button", name="Train", exact=True).click()
     page.wait_for_selector("[data-run=my-run]")
     assert page.locator("[data-figure=training-loss] canvas").count() == 1

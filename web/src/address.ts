@@ -18,8 +18,13 @@ const left = new Map<View, URLSearchParams>();
 
 export const address = signal<Address>(read());
 effect(() => void left.set(address.value.view, address.value.settings));
-addEventListener("popstate", () => (address.value = read()));
-addEventListener("hashchange", () => (address.value = read()));
+let timer = 0;
+function follow(): void {
+  clearTimeout(timer);
+  address.value = read();
+}
+addEventListener("popstate", follow);
+addEventListener("hashchange", follow);
 
 const written = ({ view, settings }: Address) => `#/${view}${settings.size ? `?${settings}` : ""}`;
 
@@ -39,15 +44,41 @@ export const settings = (name: string, otherwise: string[] = []) => {
   return found === null ? otherwise : found.split(",").filter(Boolean);
 };
 
-/** Change settings of the view that is open; what is null is forgotten. */
-export function set(changes: Record<string, string | null>): void {
-  const now = address.value;
-  const next = new URLSearchParams(now.settings);
+type Changes = Record<string, string | null>;
+
+function changed(settings: URLSearchParams, changes: Changes): URLSearchParams {
+  const next = new URLSearchParams(settings);
   for (const [name, value] of Object.entries(changes)) {
     if (value === null) next.delete(name);
     else next.set(name, value);
   }
-  const changed = { view: now.view, settings: next };
-  history.replaceState(null, "", location.pathname + written(changed));
-  address.value = changed;
+  return next;
+}
+
+/** Browsers allow a hundred changes of the address in half a minute; who types fast makes more. */
+const [MOST, WHILE, PAUSE] = [60, 30_000, 500];
+let writes: number[] = [];
+
+function write(): void {
+  clearTimeout(timer);
+  writes = writes.filter(when => Date.now() - when < WHILE);
+  if (writes.length >= MOST) {
+    timer = setTimeout(write, PAUSE);
+    return;
+  }
+  writes.push(Date.now());
+  history.replaceState(null, "", location.pathname + written(address.value));
+}
+
+/** Change settings of the view that is open; what is null is forgotten. */
+export function set(changes: Changes): void {
+  const { view, settings } = address.value;
+  address.value = { view, settings: changed(settings, changes) };
+  write();
+}
+
+/** The same for what comes later, when another view may be open: then it waits in the one it belongs to. */
+export function setter(): (changes: Changes) => void {
+  const { view } = address.value;
+  return changes => (address.value.view === view ? set(changes) : left.set(view, changed(left.get(view) ?? new URLSearchParams(), changes)));
 }

@@ -1,8 +1,7 @@
 /** The only file that speaks HTTP. Every call is to the server that the page came from. */
 
 import type {
-  Clusters, Comparison, Corpus, Explanation, Geometry, Hits, Job, Lint, Maps, Patterns, Points, Recall, Report, Run, RunBrief,
-  Start, Tested, Trajectories,
+  Comparison, Corpus, Explanation, Hits, Job, Maps, Report, Run, RunBrief, Start, Tested, Trajectories,
 } from "./types";
 
 const ROOT = "api/";
@@ -19,13 +18,21 @@ async function told(answer: Response): Promise<string> {
   }
 }
 
-async function asked<T>(path: string, options: RequestInit = {}): Promise<T> {
+const AWAY = "the studio does not answer; is it still running?";
+/** How often a question is asked again that came when too many were waiting, and after how many milliseconds. */
+const [TRIES, PAUSE] = [5, 600];
+
+async function asked<T>(path: string, options: RequestInit = {}, tries = TRIES): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(ROOT + path, options);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Refused("the studio does not answer; is it still running?");
+    throw new Refused(AWAY);
+  }
+  if (answer.status === 429 && options.signal && tries > 0) {
+    await new Promise(done => setTimeout(done, PAUSE));
+    if (!options.signal.aborted) return asked(path, options, tries - 1);
   }
   if (!answer.ok) throw new Refused(await told(answer));
   return (answer.status === 204 ? undefined : await answer.json()) as T;
@@ -66,13 +73,12 @@ export interface TrainAsked {
 
 export const api = {
   start: () => got<Start>("start"),
-  corpora: () => got<Corpus[]>("corpora"),
   upload: (file: File) =>
     asked<Corpus>("corpora", { method: "POST", headers: { "x-file-name": encodeURIComponent(file.name) }, body: file }),
   removeCorpus: (id: string) => asked<void>(`corpora/${id}`, { method: "DELETE" }),
 
   pair: (body: PairAsked, signal: AbortSignal) => posted<Explanation>("pair", body, signal),
-  compare: (body: PairAsked & { other: Reading }, signal: AbortSignal) => posted<Comparison>("pair/compare", body, signal),
+  compare: (body: Reading & { left: string; right: string; other: Reading }, signal: AbortSignal) => posted<Comparison>("pair/compare", body, signal),
 
   index: (body: Reading & { corpus: string; engine: string }) => posted<Job>("search/index", body),
   search: (body: { index: string; query: string; k: number }, signal: AbortSignal) => posted<Hits>("search", body, signal),
@@ -86,7 +92,7 @@ export const api = {
 
   attention: (body: { corpus: string; model: string; reducer: string }) => posted<Job>("attention", body),
   clusters: (study: string, body: ClustersAsked) => posted<Job>(`attention/${study}/clusters`, body),
-  brushed: (clusters: string, body: { layer: number; rows: number[] }, signal: AbortSignal) =>
+  brushed: (clusters: string, body: { layer: number; rows: number[] | null }, signal: AbortSignal) =>
     posted<Tested>(`attention/clusters/${clusters}/brush`, body, signal),
   maps: (study: string, row: number, signal: AbortSignal) => got<Maps>(`attention/${study}/pairs/${row}`, signal),
 
@@ -105,21 +111,41 @@ export const api = {
   result: <T>(id: string) => got<T>(`jobs/${id}/result`),
   cancel: (id: string) => posted<Job>(`jobs/${id}/cancel`),
   forget: (id: string) => asked<void>(`jobs/${id}`, { method: "DELETE" }),
-  /** The job whenever it changes, until it is over; call what comes back to stop listening. */
-  follow: (id: string, changed: (job: Job) => void, lost: () => void): (() => void) => {
-    const events = new EventSource(`${ROOT}jobs/${id}/events`);
-    events.onmessage = message => {
-      const job: Job = JSON.parse(message.data);
-      if (isOver(job)) events.close();
-      changed(job);
+  /** A job whenever it changes; call what comes back to stop listening. */
+  follow: (id: string, follower: Follower): (() => void) => {
+    const followers = followed.get(id) ?? new Set();
+    followed.set(id, followers.add(follower));
+    listen();
+    return () => {
+      followers.delete(follower);
+      if (followers.size === 0) followed.delete(id);
+      if (followed.size === 0) hush();
     };
-    events.onerror = () => {
-      if (events.readyState === EventSource.CLOSED) lost();
-    };
-    return () => events.close();
   },
 };
 
-export const isOver = (job: Job) => job.state === "done" || job.state === "failed" || job.state === "cancelled";
+export interface Follower { changed: (job: Job) => void; lost: (error: Refused) => void }
 
-export type Result = Clusters | Points | Patterns | Lint | { results: Geometry[] } | { table: { results: Recall[] } };
+/** One stream for all jobs: a browser has six connections to a server, and a page may follow more jobs than that. */
+const followed = new Map<string, Set<Follower>>();
+let events: EventSource | null = null;
+
+function listen(): void {
+  if (events) return;
+  events = new EventSource(`${ROOT}jobs/events`);
+  events.onmessage = message => {
+    const job: Job = JSON.parse(message.data);
+    followed.get(job.id)?.forEach(follower => follower.changed(job));
+  };
+  events.onerror = () => {
+    // The browser tries again by itself; whether anybody is there is asked apart.
+    api.jobs().catch(() => followed.forEach(all => all.forEach(follower => follower.lost(new Refused(AWAY)))));
+  };
+}
+
+function hush(): void {
+  events?.close();
+  events = null;
+}
+
+export const isOver = (job: Job) => job.state === "done" || job.state === "failed" || job.state === "cancelled";

@@ -34,13 +34,13 @@ function useShortcuts() {
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
       const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      const view = event.altKey && VIEWS[Number(event.key) - 1];
+      const view = event.altKey && VIEWS[Number(event.code.replace("Digit", "")) - 1];
       if (view) {
         event.preventDefault();
         location.hash = back(view);
       } else if (event.key === "/" && !typing) {
         event.preventDefault();
-        document.querySelector<HTMLElement>("main textarea, main input, main select")?.focus();
+        [...document.querySelectorAll<HTMLElement>("main textarea, main input, main select")].find(each => each.offsetParent)?.focus();
       }
     };
     addEventListener("keydown", key);

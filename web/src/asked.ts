@@ -1,5 +1,6 @@
 /** Questions to the server from within a view: the last one counts, the one before it is given up. */
 
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { api, isOver, Refused } from "./api";
 import type { Job } from "./types";
@@ -38,38 +39,46 @@ export function useAnswer<T>(key: string | null, ask: (signal: AbortSignal) => P
 
 export interface Followed<T> { job: Job | null; result: T | null; error: string }
 
+/** How often each job was started from this page: one that is started again has the same id and must be followed anew. */
+const starts = signal<Record<string, number>>({});
+
+export function noteStart(job: Job): void {
+  starts.value = { ...starts.value, [job.id]: (starts.value[job.id] ?? 0) + 1 };
+}
+
+const UNKNOWN = { job: null, result: null, error: "" };
+
 /** A job by its id, followed until it is over, and what came of it. */
-export function useJob<T>(id: string, again = 0): Followed<T> {
-  const [found, setFound] = useState<Followed<T>>({ job: null, result: null, error: "" });
+export function useJob<T>(id: string): Followed<T> {
+  const [found, setFound] = useState<Followed<T>>(UNKNOWN);
+  const started = starts.value[id] ?? 0;
   useEffect(() => {
-    setFound({ job: null, result: null, error: "" });
+    setFound(UNKNOWN);
     if (!id) return;
     let gone = false;
     let stop = () => {};
+    const lost = (error: unknown) => !gone && setFound(before => ({ ...before, error: words(error) }));
     const changed = async (job: Job) => {
       if (gone) return;
+      if (isOver(job)) stop();
       setFound(before => ({ ...before, job, error: "" }));
-      if (!isOver(job)) return;
       if (job.state !== "done") return;
       try {
         const result = await api.result<T>(id);
         if (!gone) setFound({ job, result, error: "" });
       } catch (error) {
-        if (!gone) setFound({ job, result: null, error: words(error) });
+        lost(error);
       }
     };
-    const failed = (error: unknown) => {
-      if (!gone) setFound({ job: null, result: null, error: words(error) });
-    };
-    api.job(id).then(async job => {
+    api.job(id).then(job => {
       if (gone) return;
-      await changed(job);
-      if (!isOver(job) && !gone) stop = api.follow(id, changed, () => failed(new Refused("the studio does not answer; is it still running?")));
-    }, failed);
+      if (!isOver(job)) stop = api.follow(id, { changed, lost });
+      void changed(job);
+    }, lost);
     return () => {
       gone = true;
       stop();
     };
-  }, [id, again]);
+  }, [id, started]);
   return found;
 }

@@ -40,6 +40,9 @@ export function standalone(drawing: SVGSVGElement): string {
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", String(box.width));
   copy.setAttribute("height", String(box.height));
+  const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [name, value] of Object.entries({ width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor })) paper.setAttribute(name, value);
+  copy.prepend(paper);
   if (!copy.hasAttribute("viewBox")) copy.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
   return new XMLSerializer().serializeToString(copy);
 }
@@ -56,7 +59,7 @@ export async function savePng(name: string, drawing: string): Promise<void> {
     const canvas = document.createElement("canvas");
     [canvas.width, canvas.height] = [image.width * 2, image.height * 2];
     const pen = canvas.getContext("2d")!;
-    pen.fillStyle = getComputedStyle(document.body).backgroundColor;
+    pen.fillStyle = "#fff"; // drawings that have a paper of their own cover it
     pen.fillRect(0, 0, canvas.width, canvas.height);
     pen.drawImage(image, 0, 0, canvas.width, canvas.height);
     const pixels = await new Promise<Blob | null>(done => canvas.toBlob(done));

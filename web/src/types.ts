@@ -161,7 +161,7 @@ export interface PatternSetting {
   n: number;
   relevance: { classes: string[]; counts: number[][]; summed: PosMatrices; averaged: PosMatrices };
   strongest: { top: StrongPair[]; bottom: StrongPair[] };
-  errors: { levels: { name: string; n: number; error: { value: number; low: number; high: number } | null; human: number; predicted: number }[] } | null;
+  errors: { levels: { name: string; low: number; high: number; n: number; error: { value: number; low: number; high: number } | null; human: number; predicted: number }[] } | null;
   farthest: { id: string; left: string; right: string; human: number; predicted: number; similarity: number; difference: number }[] | null;
 }
 
@@ -204,6 +204,13 @@ export interface Judged {
   [measure: string]: unknown;
 }
 
+export interface Predictions {
+  rows: { id: string; truth: string; predicted: string }[];
+  /** of how many these are the first */
+  n: number;
+  line: { slope: number; shift: number } | null;
+}
+
 export interface Run extends RunBrief {
   config: { task: { name: string; kind: string }[] } & Record<string, unknown>;
   dev: Record<string, Judged>;
@@ -217,7 +224,7 @@ export interface Run extends RunBrief {
     after: number;
     words: { left: string; right: string; before: number; after: number }[];
   }[];
-  predictions: Record<string, { id: string; truth: string; predicted: string }[]>;
+  predictions: Record<string, Predictions>;
 }
 
 /** A folder of results that is no model: tables of runs, searches, checkups. */

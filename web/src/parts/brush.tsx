@@ -12,6 +12,9 @@ interface Props { name: string; values: number[]; range: Range | null; colour: s
 
 const [WIDE, HIGH, BOTTOM, EDGE] = [300, 84, 20, 8];
 
+/** Rounded so that a sample at the very end stays in. */
+const outwards = (value: number, round: (value: number) => number) => round(value * 1000) / 1000;
+
 export function Brush({ name, values, range, colour, onChange }: Props) {
   const group = useRef<SVGGElement>(null);
   const [low = 0, high = 1] = extent(values);
@@ -28,16 +31,16 @@ export function Brush({ name, values, range, colour, onChange }: Props) {
     brush.on("end", (event: D3BrushEvent<unknown>) => {
       if (!event.sourceEvent) return;
       const ends = event.selection as Range | null;
-      latest.current(ends ? (ends.map(each => Number(x.invert(each).toPrecision(4))) as Range) : null);
+      latest.current(ends ? [outwards(x.invert(ends[0]), Math.floor), outwards(x.invert(ends[1]), Math.ceil)] : null);
     });
     place.call(brush as never);
     place.call(brush.move as never, range ? range.map(each => Math.max(EDGE, Math.min(WIDE - EDGE, x(each)))) : null);
   }, [JSON.stringify(range), low, high]);
 
   const typed = (place: 0 | 1) => (event: Event) => {
-    const value = Number((event.currentTarget as HTMLInputElement).value);
+    const words = (event.currentTarget as HTMLInputElement).value;
     const next: Range = range ? [...range] : [low, high];
-    next[place] = value;
+    next[place] = words === "" ? [low, high][place] : Number(words);
     onChange(next[0] <= next[1] ? next : [next[1], next[0]]);
   };
   return (

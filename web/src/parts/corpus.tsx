@@ -1,6 +1,7 @@
 /** The choice of a corpus, and the way to bring one's own. */
 
 import { useRef, useState } from "preact/hooks";
+import { address } from "../address";
 import { api } from "../api";
 import { words } from "../asked";
 import { offered, renewStart } from "../start";
@@ -10,21 +11,23 @@ import { Wrong } from "./states";
 
 const ENDINGS = ".csv,.tsv,.txt,.jsonl";
 
-interface Props { value: string; onChange: (id: string) => void; only?: (corpus: Corpus) => boolean }
+interface Props { value: string; onChange: (id: string) => void; only?: (corpus: Corpus) => boolean; name?: string }
 
-export function ChooseCorpus({ value, onChange, only = () => true }: Props) {
+export function ChooseCorpus({ value, onChange, only = () => true, name = "corpus" }: Props) {
   const [error, setError] = useState("");
   const picker = useRef<HTMLInputElement>(null);
   const corpora = offered().corpora.filter(only);
   const chosen = corpora.find(each => each.id === value);
   const bring = async (file: File | undefined) => {
     if (!file) return;
+    const { view } = address.value;
     setError("");
     try {
       const { upload_bytes } = offered().limits;
       if (file.size > upload_bytes) throw new Error();
       const corpus = await api.upload(file);
       await renewStart();
+      if (address.value.view !== view) return;
       if (only(corpus)) onChange(corpus.id);
       else setError(`${corpus.name} is kept, but this view needs scored pairs or pairs, and it has none`);
     } catch (failure) {
@@ -43,8 +46,8 @@ export function ChooseCorpus({ value, onChange, only = () => true }: Props) {
   };
   return (
     <>
-      <Field name="corpus">
-        <select aria-label="corpus" value={value} onChange={event => onChange(event.currentTarget.value)}>
+      <Field name={name}>
+        <select aria-label={name} value={value} onChange={event => onChange(event.currentTarget.value)}>
           {!chosen && <option value="">choose a corpus</option>}
           {corpora.map(each => (
             <option key={each.id} value={each.id} selected={each.id === value}>

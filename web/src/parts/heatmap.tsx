@@ -1,5 +1,6 @@
 /** A matrix as coloured cells, in SVG; cells can be pointed at and walked with the arrow keys. */
 
+import { useState } from "preact/hooks";
 import { diverging, isStrong, rising, strongest } from "../colours";
 import { plain, short } from "../numbers";
 
@@ -13,9 +14,9 @@ interface Props {
   kind?: "signed" | "share";
   scale?: number;
   digits?: number;
+  /** what is pointed at, where other drawings show it too */
   pointed?: Cell | null;
   onPoint?: (cell: Cell | null) => void;
-  onPick?: (cell: Cell) => void;
   label: string;
   /** the last row and column stand apart and have their own scale */
   apart?: boolean;
@@ -27,7 +28,10 @@ const LETTER_WIDTH = 7;
 const GAP = 8;
 const MOVES: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-export function HeatMap({ rows, columns, values, kind = "signed", scale, digits = 2, pointed, onPoint, onPick, label, apart }: Props) {
+export function HeatMap({ rows, columns, values, kind = "signed", scale, digits = 2, label, apart, ...linked }: Props) {
+  const [own, setOwn] = useState<Cell | null>(null);
+  const pointed = linked.onPoint ? linked.pointed : own;
+  const onPoint = linked.onPoint ?? setOwn;
   const numbered = Math.max(rows.length, columns.length) <= NUMBERED;
   const [wide, high] = numbered ? [46, 28] : rows.length > 60 ? [9, 9] : [20, 18];
   const longest = (labels: string[]) => Math.max(3, ...labels.map(each => Math.min(LETTERS, each.length))) * LETTER_WIDTH + 10;
@@ -45,12 +49,11 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
   const key = (event: KeyboardEvent) => {
     const at = pointed ?? { row: 0, column: 0 };
     const move = MOVES[event.key];
-    if (event.key === "Escape") onPoint?.(null);
-    if (event.key === "Enter" && pointed) onPick?.(pointed);
+    if (event.key === "Escape") onPoint(null);
     if (!move) return;
     event.preventDefault();
     const within = (place: number, count: number) => Math.max(0, Math.min(count - 1, place));
-    onPoint?.(pointed ? { row: within(at.row + move[0], rows.length), column: within(at.column + move[1], columns.length) } : at);
+    onPoint(pointed ? { row: within(at.row + move[0], rows.length), column: within(at.column + move[1], columns.length) } : at);
   };
   const told = pointed && rows[pointed.row] !== undefined && columns[pointed.column] !== undefined
     ? `${rows[pointed.row]} and ${columns[pointed.column]}: ${plain(values[pointed.row]?.[pointed.column], 4)}` : label;
@@ -58,9 +61,9 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
   return (
     <div class="scroll">
       <svg
-        class="heatmap" role="img" aria-label={told} tabindex={onPoint ? 0 : undefined}
+        class="heatmap" role="img" aria-label={told} tabindex={0}
         width={x(columns.length - 1) + wide + 2} height={y(rows.length - 1) + high + 2}
-        onKeyDown={key} onPointerLeave={() => onPoint?.(null)}
+        onKeyDown={key} onPointerLeave={() => onPoint(null)}
       >
         {rows.map((name, row) => row % every === 0 && (
           <text key={`r${row}`} class={pointed?.row === row ? "name on" : "name"} x={left - 6} y={y(row) + high / 2} text-anchor="end" dominant-baseline="central">
@@ -82,7 +85,7 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
           return (
             <g
               key={`${row},${column}`} class={on ? "cell on" : "cell"} data-row={row} data-column={column}
-              onPointerEnter={() => onPoint?.({ row, column })} onClick={() => onPick?.({ row, column })}
+              onPointerEnter={() => onPoint({ row, column })}
             >
               <rect x={x(column) + 1} y={y(row) + 1} width={wide - 2} height={high - 2} rx={3} fill={corner ? "transparent" : paint(value, most)} />
               {numbered && value !== null && (

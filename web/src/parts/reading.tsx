@@ -16,6 +16,16 @@ export function reading(prefix = ""): Reading {
   return found;
 }
 
+/** The same reading as settings of the address, for a link to a pair. */
+export function readingSettings(asked: Partial<Reading> | null | undefined): Record<string, string> {
+  const found: Record<string, string> = {};
+  if (asked?.model) found.model = asked.model;
+  if (asked?.pooling) found.pooling = asked.pooling;
+  if (asked?.layer !== undefined && asked.layer !== null) found.layer = String(asked.layer);
+  if (asked?.special_tokens === false) found.special = "off";
+  return found;
+}
+
 export function ChooseReading({ prefix = "", name = "model" }: { prefix?: string; name?: string }) {
   const put = (what: string) => (value: string) => set({ [prefix + what]: value || null });
   return (

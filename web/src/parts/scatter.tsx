@@ -126,6 +126,12 @@ export function scatterDrawing(props: Omit<Props, "label">): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${props.wide}" height="${props.high}" viewBox="0 0 ${props.wide} ${props.high}" font-family="system-ui, sans-serif">${parts.join("")}</svg>`;
 }
 
+/** Drawings of one size in a row. */
+export function sideBySide(drawings: string[], { wide, high }: { wide: number; high: number }): string {
+  const placed = drawings.map((drawing, place) => drawing.replace("<svg ", `<svg x="${place * (wide + 8)}" `));
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${drawings.length * (wide + 8)}" height="${high}">${placed.join("")}</svg>`;
+}
+
 const REACH = 12;
 
 export function Scatter(props: Props) {

@@ -34,7 +34,7 @@ export function JobsTray() {
                 <span>{job.title}</span>
                 <em>{job.state === "running" && job.total ? `${Math.round((100 * job.done) / job.total)} %` : job.state}</em>
                 <span class="note">{isOver(job) ? time(job.seconds) : job.note}</span>
-                {isOver(job) ? <button onClick={() => act(api.forget(job.id))}>Forget</button> : <button onClick={() => act(api.cancel(job.id))}>Cancel</button>}
+                {isOver(job) ? <button aria-label={`Forget ${job.title}`} onClick={() => act(api.forget(job.id))}>Forget</button> : <button aria-label={`Cancel ${job.title}`} onClick={() => act(api.cancel(job.id))}>Cancel</button>}
               </li>
             ))}
           </ul>

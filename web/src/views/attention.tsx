@@ -14,7 +14,7 @@ import { Choose } from "../parts/fields";
 import { Figure } from "../parts/figure";
 import { HeatMap } from "../parts/heatmap";
 import { JobState } from "../parts/job";
-import { Scatter, scatterDrawing } from "../parts/scatter";
+import { Scatter, scatterDrawing, sideBySide } from "../parts/scatter";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { Table } from "../parts/table";
 import { litBy, marks, MOST_RANGES, readRanges, type Wanted, writeRanges } from "../ranges";
@@ -71,6 +71,9 @@ function RangesPart({ points, ranges, active }: { points: Points; ranges: Wanted
 
 interface Shown { points: Points; lit: string[][]; picked: number | null }
 
+/** A whole number of the address, kept within bounds. */
+const within = (text: string, low: number, high: number) => Math.min(high, Math.max(low, Math.round(Number(text)) || low));
+
 const pick = (row: number) => set({ pair: String(row) });
 
 function told(points: Points, row: number): string {
@@ -78,32 +81,39 @@ function told(points: Points, row: number): string {
   return `${points.pairs[row].map(text => short(text, 80)).join("\n")}\n${values.join(", ")}`;
 }
 
+const METRICS = ["silhouette", "davies_bouldin", "calinski_harabasz"] as const;
+
 /** The layers of one clustering, or of none, in a row of small scatters. */
 function LayersRow({ points, lit, picked, title, id, clusters }: Shown & { title: string; id: string; clusters: Clusters | null }) {
   const chosen = setting("cell", "-:1");
+  const depths = Array.from({ length: points.depth }, (_, layer) => layer);
+  const colours = (layer: number) => (clusters ? clusters.layers[layer].labels.map(labelColour) : PALETTE[0]);
+  const drawing = () => sideBySide(depths.map(layer => scatterDrawing({ ...SMALL, points: layerPoints(points, layer), colours: colours(layer), marks: lit, picked })), SMALL);
+  const rows = () => [["layer", "clusters", "noise", ...METRICS], ...(clusters?.layers ?? []).map(found => [found.layer, found.k, found.noise, ...METRICS.map(name => found[name])])];
   return (
     <div class="strip" data-clustering={title}>
-      <h4>{title}</h4>
-      <div class="cells">
-        {Array.from({ length: points.depth }, (_, layer) => {
-          const found = clusters?.layers[layer];
-          const name = `${id || "-"}:${layer + 1}`;
-          const colours = found ? found.labels.map(labelColour) : PALETTE[0];
-          return (
-            <div key={layer} class={name === chosen ? "cell-box on" : "cell-box"}>
-              <button onClick={() => set({ cell: name })}>
-                layer {layer + 1}{found ? ` · ${found.k} clusters` : ""}
-              </button>
-              <LinkedScatter points={points} lit={lit} picked={picked} layer={layer} colours={colours} label={`${title}, layer ${layer + 1}`} />
-              {found && (
-                <small title="silhouette, Davies-Bouldin, Calinski-Harabasz">
-                  S {plain(found.silhouette, 2)} · DB {plain(found.davies_bouldin, 2)} · CH {plain(found.calinski_harabasz, 0)}
-                </small>
-              )}
-            </div>
-          );
-        })}
-      </div>
+      <Figure title={title} name={`attention-layers-${title.replaceAll(/[^a-z0-9]+/gi, "-")}`} drawing={drawing} data={clusters ? () => clusters : () => points.view} rows={clusters ? rows : undefined}
+        note={clusters ? "S silhouette, DB Davies-Bouldin, CH Calinski-Harabasz." : undefined}>
+        <div class="cells">
+          {depths.map(layer => {
+            const found = clusters?.layers[layer];
+            const name = `${id || "-"}:${layer + 1}`;
+            return (
+              <div key={layer} class={name === chosen ? "cell-box on" : "cell-box"}>
+                <button onClick={() => set({ cell: name })}>
+                  layer {layer + 1}{found ? ` · ${found.k} clusters` : ""}
+                </button>
+                <LinkedScatter points={points} lit={lit} picked={picked} layer={layer} colours={colours(layer)} label={`${title}, layer ${layer + 1}`} />
+                {found && (
+                  <small>
+                    S {plain(found.silhouette, 2)} · DB {plain(found.davies_bouldin, 2)} · CH {plain(found.calinski_harabasz, 0)}
+                  </small>
+                )}
+              </div>
+            );
+          })}
+        </div>
+      </Figure>
     </div>
   );
 }
@@ -134,10 +144,11 @@ function clusteringName(how: Record<string, string | number | null>): string {
 }
 
 function ClusterTable({ found, variables }: { found: Tested; variables: string[] }) {
-  const head = ["cluster", "n", ...variables.flatMap(name => [`${name}: least`, "median", "most"])];
+  const head = ["cluster", "n", ...variables.flatMap(name => ["least", "median", "most"].map(which => `${name}, ${which}`))];
+  const exact = found.clusters.map(one => [one.label, one.n, ...variables.flatMap(name => [0, 2, 4].map(place => one.quartiles[name]?.[place] ?? null))]);
   const rows = found.clusters.map(one => [labelName(one.label), one.n, ...variables.flatMap(name => [0, 2, 4].map(place => plain(one.quartiles[name]?.[place], 2)))]);
   return (
-    <Figure title="Each cluster" name="attention-clusters" data={() => found.clusters} rows={() => [head, ...rows]} drawing="none">
+    <Figure title="Each cluster" name="attention-clusters" data={() => found.clusters} rows={() => [head, ...exact]} drawing="none">
       <Table head={head} rows={rows} />
     </Figure>
   );
@@ -150,7 +161,7 @@ function TestTable({ found, variables }: { found: Tested; variables: string[] })
   });
   const head = ["variable", "Kruskal-Wallis H", "p", "ε²", "η²", "pairs that differ (Holm)"];
   return (
-    <Figure title="Do the clusters differ?" name="attention-tests" data={() => found.tests} rows={() => [head, ...rows]} drawing="none">
+    <Figure title="Do the clusters differ?" name="attention-tests" data={() => found.tests} rows={() => [["variable", "h", "p", "epsilon2", "eta2", "pairs", "significant"], ...variables.map(name => [name, found.tests[name]?.h, found.tests[name]?.kruskal_p, found.tests[name]?.epsilon2, found.tests[name]?.eta2, found.tests[name]?.pairs.length, found.tests[name]?.pairs_significant])]} drawing="none">
       <Table head={head} rows={rows} />
     </Figure>
   );
@@ -159,10 +170,11 @@ function TestTable({ found, variables }: { found: Tested; variables: string[] })
 /** One layer of one clustering: its points, its clusters and their tests, on what is brushed. */
 function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wanted[]; active: number }) {
   const [id, number] = setting("cell", "-:1").split(":");
-  const layer = Math.min(points.depth, Math.max(1, Number(number) || 1));
+  const layer = within(number, 1, points.depth);
   const clustering = useJob<Clusters>(id === "-" ? "" : id);
   const layers: LayerClusters | undefined = clustering.result?.layers[layer - 1];
-  const rows = ranges[active] ? litBy(ranges[active], points.variables) : [];
+  const brushed = Object.keys(ranges[active] ?? {}).length > 0;
+  const rows = brushed ? litBy(ranges[active], points.variables) : null;
   const body = { layer, rows };
   const answer = useAnswer(layers ? `${id} ${JSON.stringify(body)}` : null, signal => api.brushed(id, body, signal), 150);
   const variables = Object.keys(points.variables);
@@ -181,7 +193,7 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
         </Figure>
         {answer.value && (
           <div class={`grow ${answer.waiting ? "old" : ""}`} data-tested={answer.value.n}>
-            <p class="note">{rows.length ? `Tested on the ${rows.length} pairs of range ${active + 1}.` : "Tested on all pairs."}</p>
+            <p class="note">{brushed ? `Tested on the ${answer.value.n} pairs of range ${active + 1}.` : "Tested on all pairs."}</p>
             <ClusterTable found={answer.value} variables={variables} />
             <TestTable found={answer.value} variables={variables} />
             <div class="panels">
@@ -201,13 +213,13 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
 }
 
 function MapsPart({ study, row, depth }: { study: string; row: number; depth: number }) {
-  const answer = useAnswer<Maps>(`${study} ${row}`, signal => api.maps(study, row, signal));
-  const layer = Math.min(depth, Number(setting("map-layer", "1")) || 1);
-  const head = Number(setting("map-head", "0"));
+  const answer = useAnswer<Maps>(`${study} ${row}`, signal => api.maps(study, row, signal), 150);
+  const layer = within(setting("map-layer", "1"), 1, depth);
   if (answer.error) return <Wrong>{answer.error}</Wrong>;
-  if (!answer.value) return <Waiting />;
+  if (!answer.value || answer.waiting) return <Waiting />;
   const { tokens, maps, left, right } = answer.value;
   const heads = maps[layer - 1];
+  const head = within(setting("map-head", "0"), 0, heads.length);
   const mean = tokens.map((_, i) => tokens.map((_, j) => heads.reduce((sum, each) => sum + each[i][j], 0) / heads.length));
   const values = head > 0 ? heads[head - 1] : mean;
   return (
@@ -239,8 +251,8 @@ function Studied({ study, points }: { study: string; points: Points }) {
   return (
     <>
       <RangesPart points={points} ranges={ranges} active={active} />
-      <h2>{points.pairs.length.toLocaleString("en")} pairs in {points.depth} layers of {points.model}</h2>
-      <ClusterForm study={study} onStart={job => set({ clusterings: [...new Set([...clusterings, job.id])].join(","), cell: `${job.id}:1` })} />
+      <h2>{points.pairs.length.toLocaleString("en")} pairs in {points.depth} layers of {points.model}: {points.corpus}, points by {points.reducer}</h2>
+      <ClusterForm study={study} onStart={job => ({ clusterings: [...new Set([...settings("clusterings"), job.id])].join(","), cell: `${job.id}:1` })} />
       <LayersRow {...shown} title="no clustering" id="" clusters={null} />
       {clusterings.map(id => (
         <ClusteringRow key={id} id={id} {...shown} />
@@ -262,7 +274,7 @@ export function AttentionView() {
         <ChooseCorpus value={corpus} onChange={value => set({ corpus: value })} only={each => each.scored} />
         <Choose name="model" value={model} choices={models} onChange={value => set({ model: value })} />
         <Choose name="points by" value={reducer} choices={REDUCERS} onChange={value => set({ reducer: value })} />
-        <StartButton ask={() => api.attention({ corpus, model, reducer })} onStart={job => set({ study: job.id, clusterings: null, cell: null, pair: null })}>
+        <StartButton ask={() => api.attention({ corpus, model, reducer })} onStart={job => ({ study: job.id, clusterings: null, cell: null, pair: null })}>
           Read the attention maps
         </StartButton>
       </div>

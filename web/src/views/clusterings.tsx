@@ -11,19 +11,22 @@ const DISTANCES = ["euclidean", "manhattan", "cosine"];
 const LINKAGES = ["ward", "complete", "average", "single"];
 const COVARIANCES = ["full", "tied", "diag", "spherical"];
 
+/** Ward's linkage knows one distance only. */
+const isWard = (algorithm: string) => algorithm === "agglomerative" && setting("linkage", "ward") === "ward";
+
 function asked(algorithm: string): ClustersAsked {
   const [least, most] = [Number(setting("least", "2")), Number(setting("most", "8"))];
   const eps = setting("eps");
   return {
-    algorithm, least: Math.min(least, most), most: Math.max(least, most), distance: setting("distance", "euclidean"), linkage: setting("linkage", "ward"),
+    algorithm, least: Math.min(least, most), most: Math.max(least, most), distance: isWard(algorithm) ? "euclidean" : setting("distance", "euclidean"), linkage: setting("linkage", "ward"),
     covariance: setting("covariance", "full"), eps: eps && Number(eps) > 0 ? Number(eps) : null,
   };
 }
 
-export function ClusterForm({ study, onStart }: { study: string; onStart: (job: Job) => void }) {
+export function ClusterForm({ study, onStart }: { study: string; onStart: (job: Job) => Record<string, string | null> }) {
   const algorithm = setting("algorithm", "kmeans");
   const put = (name: string) => (value: string) => set({ [name]: value || null });
-  const distances = algorithm === "agglomerative" && setting("linkage", "ward") === "ward" ? ["euclidean"] : DISTANCES;
+  const distances = isWard(algorithm) ? ["euclidean"] : DISTANCES;
   return (
     <div class="form" data-part="clusterings">
       <Choose name="algorithm" value={algorithm} choices={ALGORITHMS} onChange={put("algorithm")} />

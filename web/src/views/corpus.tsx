@@ -4,7 +4,7 @@ import { link, set, setting } from "../address";
 import { api, type Reading } from "../api";
 import { useJob } from "../asked";
 import { series } from "../colours";
-import { chance, plain, signed } from "../numbers";
+import { plain, signed } from "../numbers";
 import { StartButton } from "../parts/button";
 import { ChooseCorpus } from "../parts/corpus";
 import { type Curve, Curves, curvesDrawing } from "../parts/curves";
@@ -12,7 +12,7 @@ import { Check, Choose } from "../parts/fields";
 import { Figure } from "../parts/figure";
 import { HeatMap } from "../parts/heatmap";
 import { JobState } from "../parts/job";
-import { ChooseReading, reading } from "../parts/reading";
+import { ChooseReading, reading, readingSettings } from "../parts/reading";
 import { Empty } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered } from "../start";
@@ -38,8 +38,8 @@ function Strongest({ title, name, pairs }: { title: string; name: string; pairs:
 
 /** What is said of a reading where its own settings were changed. */
 function readAs(asked: Reading | null | undefined): string {
-  const { pooling, layer, special_tokens } = asked ?? {};
-  return [pooling ?? "its own pooling", layer === undefined || layer === null ? "last layer" : `layer ${layer}`, special_tokens === false ? "without special tokens" : ""].filter(Boolean).join(" · ");
+  const { layer, special_tokens } = asked ?? {};
+  return [layer === undefined || layer === null ? "last layer" : `layer ${layer}`, special_tokens === false ? "without special tokens" : ""].filter(Boolean).join(" · ");
 }
 
 function Setting({ one, name, asked }: { one: PatternSetting; name: string; asked: Reading | null | undefined }) {
@@ -47,10 +47,10 @@ function Setting({ one, name, asked }: { one: PatternSetting; name: string; aske
   const values = matrix(one, counted, sign);
   const { classes } = one.relevance;
   const levels = one.errors?.levels ?? [];
-  const shown = { x: levels.map((_, place) => place), curves: [{ name: "squared error", colour: series(0), values: levels.map(level => level.error?.value ?? null), low: levels.map(level => level.error?.low ?? null), high: levels.map(level => level.error?.high ?? null) }] as Curve[], xName: "human score from", yName: "squared error" };
+  const shown = { x: levels.map(level => (level.low + level.high) / 2), curves: [{ name: "squared error", colour: series(0), values: levels.map(level => level.error?.value ?? null), low: levels.map(level => level.error?.low ?? null), high: levels.map(level => level.error?.high ?? null) }] as Curve[], xName: "human score, middle of a level", yName: "squared error" };
   return (
     <div>
-      <p class="score">{one.model} · {readAs(asked)} · {one.n} pairs</p>
+      <p class="score">{one.model} · {one.pooling} · {readAs(asked)} · {one.n} pairs</p>
       <Figure title="Parts of speech" name={`corpus-${name}-classes`} data={() => one.relevance} rows={() => [["", ...classes], ...values.map((row, place) => [classes[place], ...row])]} note="Red adds to the similarities, blue takes away.">
         <HeatMap rows={classes} columns={classes} values={values} digits={counted === "summed" ? 1 : 3} label="relevance between parts of speech" />
       </Figure>
@@ -58,19 +58,19 @@ function Setting({ one, name, asked }: { one: PatternSetting; name: string; aske
       <Strongest title="Strongest word pairs of the least similar quarter" name={`corpus-${name}-bottom`} pairs={one.strongest.bottom} />
       {levels.length > 0 && (
         <Figure title="Error by human score" name={`corpus-${name}-errors`} data={() => one.errors} rows={() => [["level", "n", "error", "low", "high"], ...levels.map(level => [level.name, level.n, level.error?.value, level.error?.low, level.error?.high])]} drawing={() => curvesDrawing(shown)}>
-          <Curves {...shown} high={220} whole />
+          <Curves {...shown} high={220} />
         </Figure>
       )}
       {one.farthest && (
         <Figure title="Farthest from the human score" name={`corpus-${name}-farthest`} data={() => one.farthest} rows={() => [["left", "right", "human", "predicted"], ...one.farthest!.map(each => [each.left, each.right, each.human, each.predicted])]} drawing="none">
-          <Table head={["pair", "human", "predicted", ""]} rows={one.farthest.map(each => [<Texts left={each.left} right={each.right} />, plain(each.human, 1), plain(each.predicted, 2), <Why left={each.left} right={each.right} />])} />
+          <Table head={["pair", "human", "predicted", ""]} rows={one.farthest.map(each => [<Texts left={each.left} right={each.right} />, plain(each.human, 1), plain(each.predicted, 2), <Why left={each.left} right={each.right} asked={asked} />])} />
         </Figure>
       )}
     </div>
   );
 }
 
-const Why = ({ left, right }: { left: string; right: string }) => <a href={link("pair", { left, right })}>why</a>;
+const Why = ({ left, right, asked }: { left: string; right: string; asked: Partial<Reading> | null | undefined }) => <a href={link("pair", { left, right, ...readingSettings(asked) })}>why</a>;
 
 const Texts = ({ left, right }: { left: string; right: string }) => (
   <>
@@ -105,7 +105,7 @@ function PatternsPart({ corpus }: { corpus: string }) {
       <div class="form">
         <ChooseReading />
         <Check name="a second setting beside it" value={two} onChange={on => set({ second: on ? "on" : null })} />
-        <StartButton disabled={!corpus} ask={() => api.patterns({ corpus, first: reading(), second: two ? reading("other-") : null })} onStart={job => set({ patterns: job.id })}>
+        <StartButton disabled={!corpus} ask={() => api.patterns({ corpus, first: reading(), second: two ? reading("other-") : null })} onStart={job => ({ patterns: job.id })}>
           Analyse
         </StartButton>
       </div>
@@ -134,20 +134,20 @@ function PatternsPart({ corpus }: { corpus: string }) {
   );
 }
 
-function Findings({ found }: { found: Lint }) {
+function Findings({ found, asked }: { found: Lint; asked: Partial<Reading> | undefined }) {
   const rule = setting("rule");
   const shown = found.findings.filter(each => !rule || each.rule === rule);
   return (
     <Figure title={`${found.findings.length} findings in ${found.n} pairs`} name="corpus-lint" data={() => found} drawing="none"
       rows={() => [["rule", "id", "severity", "evidence", "similarity", "human", "left", "right"], ...found.findings.map(each => [each.rule, each.id, each.severity, each.evidence, each.similarity, each.human, each.left, each.right])]}>
       <Table
-        head={["rule", "what it finds", "found", "of", "share", "interval"]}
+        head={["rule", "what it finds", "found", "candidates", "share of all pairs", "interval"]}
         rows={found.rules.map(each => [
           <button class="chip" aria-pressed={rule === each.rule} onClick={() => set({ rule: rule === each.rule ? null : each.rule })}>{each.rule}</button>,
-          each.says, each.count, each.candidates, each.share ? plain(each.share.value) : "–", each.share ? `${chance(each.share.low)} to ${chance(each.share.high)}` : "–",
+          each.says, each.count, each.candidates, each.share ? plain(each.share.value) : "–", each.share ? `${plain(each.share.low)} to ${plain(each.share.high)}` : "–",
         ])}
       />
-      <Table head={["rule", "severity", "pair", "evidence", "similarity", "human", ""]} rows={shown.map(each => [each.rule, plain(each.severity, 2), <Texts left={each.left} right={each.right} />, each.evidence, plain(each.similarity), plain(each.human, 1), <Why left={each.left} right={each.right} />])} />
+      <Table head={["rule", "severity", "pair", "evidence", "similarity", "human", ""]} rows={shown.map(each => [each.rule, plain(each.severity, 2), <Texts left={each.left} right={each.right} />, each.evidence, plain(each.similarity), plain(each.human, 1), <Why left={each.left} right={each.right} asked={asked} />])} />
       {shown.length === 0 && <Empty>Nothing was found by this rule.</Empty>}
     </Figure>
   );
@@ -160,13 +160,13 @@ function LintPart({ corpus }: { corpus: string }) {
     <section>
       <h2>Scores that rest on the wrong things</h2>
       <div class="form">
-        <StartButton disabled={!corpus} ask={() => api.lint({ ...reading(), corpus })} onStart={job => set({ lint: job.id })}>
+        <StartButton disabled={!corpus} ask={() => api.lint({ ...reading(), corpus })} onStart={job => ({ lint: job.id })}>
           Look for suspicious pairs
         </StartButton>
       </div>
       <JobState id={id} found={found} />
       {!id && <Empty>Negation, numbers and roles that the model passes over; similarity from special tokens or stop words.</Empty>}
-      {found.result && <Findings found={found.result} />}
+      {found.result && <Findings found={found.result} asked={found.job?.asked as Partial<Reading> | undefined} />}
     </section>
   );
 }

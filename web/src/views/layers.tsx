@@ -138,7 +138,7 @@ function GeometryPart() {
         <ChooseCorpus value={corpus} onChange={value => set({ corpus: value })} />
         <ChooseSome name="models" value={models} choices={offers} most={4} onChange={value => set({ "geometry-models": value.join(",") })} />
         <NumberField name="least contexts of a word" value={contexts} min={2} max={1000} onChange={value => set({ contexts: value || null })} />
-        <StartButton ask={() => api.geometry({ corpus, models, min_contexts: Number(contexts) })} onStart={job => set({ geometry: job.id })}>
+        <StartButton ask={() => api.geometry({ corpus, models, min_contexts: Number(contexts) })} onStart={job => ({ geometry: job.id })}>
           Measure
         </StartButton>
       </div>

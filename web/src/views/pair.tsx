@@ -124,7 +124,7 @@ export function PairView() {
   const first = usePair("", true);
   const second = usePair("other-", two);
   const both = two && first.value && second.value ? JSON.stringify([asked(), reading("other-")]) : null;
-  const change = useAnswer(both, signal => api.compare({ ...asked(), other: reading("other-") }, signal), TYPING);
+  const change = useAnswer(both, signal => api.compare({ ...reading(), left: setting("left"), right: setting("right"), other: reading("other-") }, signal), TYPING);
   const answers = two ? [first, second] : [first];
   return (
     <>

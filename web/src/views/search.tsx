@@ -1,7 +1,7 @@
 /** A corpus searched by meaning, each hit with the words that carry it, and the classic rankers beside it. */
 
 import { link, set, setting, settings } from "../address";
-import { api } from "../api";
+import { api, type Reading } from "../api";
 import { type Answer, useAnswer, useJob } from "../asked";
 import { series, strongest } from "../colours";
 import { plain, signed } from "../numbers";
@@ -12,7 +12,7 @@ import { type Curve, Curves, curvesDrawing, curvesRows } from "../parts/curves";
 import { Choose, ChooseSome, Field } from "../parts/fields";
 import { Figure } from "../parts/figure";
 import { JobState } from "../parts/job";
-import { ChooseReading, reading } from "../parts/reading";
+import { ChooseReading, reading, readingSettings } from "../parts/reading";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered } from "../start";
@@ -42,13 +42,13 @@ function Above({ hit }: { hit: Hit }) {
   );
 }
 
-function Found({ hit, query, scale }: { hit: Hit; query: string; scale: number }) {
+function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: number; read: Record<string, string> }) {
   const told = hit.explanation;
   return (
     <li data-hit={hit.id}>
       <div class="rank">
         <b>{hit.rank}</b> {hit.score.toFixed(3)}
-        <a href={link("pair", { left: query, right: hit.text })}>why</a>
+        <a href={link("pair", { left: query, right: hit.text, ...read })}>why</a>
       </div>
       <div>
         {told ? <Coloured words={told.words.map(word => word.text)} shares={told.words.map(word => word.share)} scale={scale} label={`hit ${hit.rank}`} /> : <p class="coloured" dir="auto">{hit.text}</p>}
@@ -58,7 +58,7 @@ function Found({ hit, query, scale }: { hit: Hit; query: string; scale: number }
   );
 }
 
-function Ranked({ name, title, answer, query }: { name: string; title: string; answer: Answer<Hits>; query: string }) {
+function Ranked({ name, title, answer, query, read }: { name: string; title: string; answer: Answer<Hits>; query: string; read: Record<string, string> }) {
   const hits = answer.value?.hits ?? [];
   const scale = strongest(...hits.map(hit => hit.explanation?.words.map(word => word.share) ?? []));
   const rows = () => [["rank", "id", "score", "text"], ...hits.map(hit => [hit.rank, hit.id, hit.score, hit.text])];
@@ -70,7 +70,7 @@ function Ranked({ name, title, answer, query }: { name: string; title: string; a
         {answer.value && hits.length === 0 && <Empty>No text shares a word with the query.</Empty>}
         <ol class="hits">
           {hits.map(hit => (
-            <Found key={hit.id} hit={hit} query={query} scale={scale} />
+            <Found key={hit.id} hit={hit} query={query} scale={scale} read={read} />
           ))}
         </ol>
       </Figure>
@@ -78,10 +78,10 @@ function Ranked({ name, title, answer, query }: { name: string; title: string; a
   );
 }
 
-function Baseline({ corpus, query, k, ranker, title }: { corpus: string; query: string; k: number; ranker: string; title: string }) {
+function Baseline({ corpus, query, k, ranker, title, read }: { corpus: string; query: string; k: number; ranker: string; title: string; read: Record<string, string> }) {
   const body = { corpus, query, ranker, k };
   const answer = useAnswer(query.trim() ? JSON.stringify(body) : null, signal => api.baseline(body, signal), TYPING);
-  return <Ranked name={`search-${ranker}`} title={title} answer={answer} query={query} />;
+  return <Ranked name={`search-${ranker}`} title={title} answer={answer} query={query} read={read} />;
 }
 
 function RecallCurves({ results }: { results: Recall[] }) {
@@ -109,7 +109,7 @@ function RecallPart({ corpus }: { corpus: string }) {
       <h2>How often the right text is found</h2>
       <div class="form">
         <ChooseSome name="models" value={models} choices={offered().models} most={4} onChange={value => set({ "recall-models": value.join(",") })} />
-        <StartButton ask={() => api.recall({ corpus, models })} onStart={job => set({ recall: job.id })}>
+        <StartButton ask={() => api.recall({ corpus, models })} onStart={job => ({ recall: job.id })}>
           Measure recall
         </StartButton>
       </div>
@@ -125,6 +125,7 @@ export function SearchView() {
   const engine = setting("engine", "exact");
   const chosen = offered().corpora.find(each => each.id === corpus);
   const found = useJob<{ texts: number; corpus: string; model: string }>(id);
+  const read = readingSettings(found.job?.asked as Partial<Reading> | undefined);
   const asked = { index: id, query, k };
   const ready = found.result !== null && found.job?.asked.corpus === corpus && query.trim() !== "";
   const answer = useAnswer(ready ? JSON.stringify(asked) : null, signal => api.search(asked, signal), TYPING);
@@ -135,7 +136,7 @@ export function SearchView() {
         <ChooseCorpus value={corpus} onChange={value => set({ corpus: value, index: null, recall: null })} />
         <ChooseReading />
         <Choose name="index" value={engine} choices={ENGINES} onChange={put("engine")} />
-        <StartButton disabled={!chosen} ask={() => api.index({ ...reading(), corpus, engine })} onStart={job => set({ index: job.id, corpus })}>
+        <StartButton disabled={!chosen} ask={() => api.index({ ...reading(), corpus, engine })} onStart={job => ({ index: job.id, corpus })}>
           Build the index
         </StartButton>
       </div>
@@ -152,9 +153,9 @@ export function SearchView() {
           {query.trim() === "" && <Empty>Type a query.</Empty>}
           {query.trim() !== "" && (
             <div class="columns three">
-              <Ranked name="search-hits" title={`By meaning (${found.result.model})`} answer={answer} query={query} />
+              <Ranked name="search-hits" title={`By meaning (${found.result.model})`} answer={answer} query={query} read={read} />
               {RANKERS.map(([ranker, title]) => (
-                <Baseline key={ranker} corpus={corpus} query={query} k={k} ranker={ranker} title={title} />
+                <Baseline key={ranker} corpus={corpus} query={query} k={k} ranker={ranker} title={title} read={read} />
               ))}
             </div>
           )}

@@ -17,7 +17,7 @@ import { Scatter, scatterDrawing } from "../parts/scatter";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered, renewStart } from "../start";
-import type { ExampleSeen, Judged, Run, RunBrief } from "../types";
+import type { ExampleSeen, Judged, Predictions, Run, RunBrief } from "../types";
 
 const AGGREGATIONS = ["mean", "cls", "max", "bilstm"];
 const LOSSES: [string, string][] = [["mse", "squared error"], ["cosent", "CoSENT"]];
@@ -73,35 +73,27 @@ function Confusion({ name, kind, judged }: { name: string; kind: string; judged:
   );
 }
 
-/** The least squares line through points. */
-function fitted(points: [number, number][]): { slope: number; shift: number } | null {
-  if (points.length < 2) return null;
-  const mean = (place: 0 | 1) => points.reduce((sum, point) => sum + point[place], 0) / points.length;
-  const [mx, my] = [mean(0), mean(1)];
-  const spread = points.reduce((sum, [x]) => sum + (x - mx) ** 2, 0);
-  if (spread === 0) return null;
-  const slope = points.reduce((sum, [x, y]) => sum + (x - mx) * (y - my), 0) / spread;
-  return { slope, shift: my - slope * mx };
-}
-
-function Predicted({ name, rows }: { name: string; rows: Run["predictions"][string] }) {
+function Predicted({ name, predictions: { rows, n, line } }: { name: string; predictions: Predictions }) {
   const points = rows.map(row => [Number(row.truth), Number(row.predicted)] as [number, number]);
   const size = { wide: 440, high: 380 };
-  const axes = { x: "true", y: "predicted", identity: true, line: fitted(points) };
+  const axes = { x: "true", y: "predicted", identity: true, line };
   const colours = series(0);
   return (
-    <Figure title={`Predicted against true, ${name}`} name={`training-scatter-${name}`} data={() => rows} rows={() => [["id", "true", "predicted"], ...rows.map(row => [row.id, Number(row.truth), Number(row.predicted)])]} drawing={() => scatterDrawing({ ...size, points, colours, axes })} note="Dashed: where both are the same. Solid: the fitted line.">
+    <Figure title={`Predicted against true, ${name}`} name={`training-scatter-${name}`} data={() => rows} rows={() => [["id", "true", "predicted"], ...rows.map(row => [row.id, Number(row.truth), Number(row.predicted)])]} drawing={() => scatterDrawing({ ...size, points, colours, axes })} note={`Dashed: where both are the same. Solid: the fitted line.${n > rows.length ? ` The first ${rows.length.toLocaleString("en")} of ${n.toLocaleString("en")} are shown.` : ""}`}>
       <Scatter {...size} points={points} colours={colours} axes={axes} label={`predicted against true of ${name}`} told={place => `${rows[place].id}: ${rows[place].truth} → ${Number(rows[place].predicted).toFixed(2)}`} />
     </Figure>
   );
 }
 
-function Examples({ title, name, seen }: { title: string; name: string; seen: ExampleSeen[] }) {
+/** The name under which a run's model may be chosen. */
+const modelOf = (run: RunBrief) => `runs/${run.name}`;
+
+function Examples({ title, name, seen, model }: { title: string; name: string; seen: ExampleSeen[]; model: string }) {
   return (
     <Figure title={title} name={name} data={() => seen} rows={() => [["texts", "true", "predicted"], ...seen.map(each => [each.texts.join(" | "), each.truth, each.predicted])]} drawing="none">
       <Table head={["texts", "true", "predicted", ""]} rows={seen.map(each => [
         each.texts.map((text, place) => <div key={place}>{text}</div>), plain(each.truth, 1), plain(each.predicted, 2),
-        each.texts.length === 2 ? <a href={link("pair", { left: each.texts[0], right: each.texts[1] })}>why</a> : "",
+        each.texts.length === 2 ? <a href={link("pair", { left: each.texts[0], right: each.texts[1], model })}>why</a> : "",
       ])} />
     </Figure>
   );
@@ -116,12 +108,12 @@ function Task({ run, name, kind }: { run: Run; name: string; kind: string }) {
       <Table head={["", "n", ...measures.map(measure => measure.replaceAll("_", " "))]} rows={parts.map(part => [part, run[part][name].n, ...measures.map(measure => plain(run[part][name][measure], 4))])} />
       <div class="panels">
         {parts.filter(part => run[part][name].confusion).map(part => <Confusion key={part} name={`${part}-${name}`} kind={kind} judged={run[part][name]} />)}
-        {parts.filter(part => !run[part][name].confusion && run.predictions[`${part}-${name}`]).map(part => <Predicted key={part} name={`${part}-${name}`} rows={run.predictions[`${part}-${name}`]} />)}
+        {parts.filter(part => !run[part][name].confusion && run.predictions[`${part}-${name}`]).map(part => <Predicted key={part} name={`${part}-${name}`} predictions={run.predictions[`${part}-${name}`]} />)}
       </div>
       {parts.slice(-1).map(part => (
         <div key={part} class="columns">
-          <Examples title={`Closest to the truth, ${part}`} name={`training-best-${name}`} seen={run[part][name].best ?? []} />
-          <Examples title={`Farthest from it, ${part}`} name={`training-worst-${name}`} seen={run[part][name].worst ?? []} />
+          <Examples title={`Closest to the truth, ${part}`} name={`training-best-${name}`} seen={run[part][name].best ?? []} model={modelOf(run)} />
+          <Examples title={`Farthest from it, ${part}`} name={`training-worst-${name}`} seen={run[part][name].worst ?? []} model={modelOf(run)} />
         </div>
       ))}
     </section>
@@ -130,7 +122,7 @@ function Task({ run, name, kind }: { run: Run; name: string; kind: string }) {
 
 function Changes({ run }: { run: Run }) {
   const models = offered().models;
-  const after = `runs/${run.name.split("/").pop()}`;
+  const after = modelOf(run);
   const [known, before] = [models.includes(after) && models.includes(run.model), run.model];
   return (
     <section>
@@ -176,13 +168,16 @@ function StartPart({ onDone }: { onDone: () => void }) {
     name, train, dev, model: setting("model", models[0]), aggregation: setting("aggregation", "mean"), loss: setting("loss", "mse"),
     epochs: Number(setting("epochs", "2")), batch: Number(setting("batch", "16")), learning_rate: Number(setting("rate", "0.00005")),
   };
+  const [open, setOpen] = useState(id !== "" || name !== "");
+  const [watched, setWatched] = useState(false);
   useEffect(() => {
-    if (!found.result) return;
+    // Only of a run that ended while the page was looking: a reload shows what the address says.
+    if (!found.result || !watched) return;
     onDone();
     set({ run: found.result.name });
   }, [found.result?.name]);
   return (
-    <details open={id !== "" || name !== ""}>
+    <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
       <summary>Train a model on scored pairs</summary>
       <div class="form">
         <Field name="name of the run">
@@ -196,11 +191,9 @@ function StartPart({ onDone }: { onDone: () => void }) {
         <NumberField name="learning rate" value={String(body.learning_rate)} step="any" onChange={put("rate")} />
       </div>
       <div class="form">
-        <b>learn from</b>
-        <ChooseCorpus value={train} onChange={put("train")} only={corpus => corpus.scored} />
-        <b>judge by</b>
-        <ChooseCorpus value={dev} onChange={put("dev")} only={corpus => corpus.scored} />
-        <StartButton disabled={!name || !dev} ask={() => api.train(body)} onStart={job => set({ job: job.id })}>
+        <ChooseCorpus name="learn from" value={train} onChange={put("train")} only={corpus => corpus.scored} />
+        <ChooseCorpus name="judge by" value={dev} onChange={put("dev")} only={corpus => corpus.scored} />
+        <StartButton disabled={!name || !dev} ask={() => api.train(body)} onStart={job => (setWatched(true), { job: job.id })}>
           Train
         </StartButton>
       </div>

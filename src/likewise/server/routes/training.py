@@ -6,6 +6,7 @@ import csv
 import json
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fastapi import APIRouter, HTTPException
 
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
+from likewise.metrics import fitted_line
 from likewise.reports.folder import made_by
 from likewise.reports.training import write_training
 from likewise.server.routes.answers import ERRORS
@@ -31,6 +33,7 @@ log = logging.getLogger("likewise")
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
 
 RESULTS = "results.json"
+SHOWN = ("id", "truth", "predicted")
 MOST_ROWS = 5_000
 """Of a table, in one answer."""
 
@@ -135,12 +138,22 @@ def _report(folder: Path) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "run"}
 
 
-def _predictions(folder: Path) -> dict[str, list[dict[str, str]]]:
+def _predictions(folder: Path) -> dict[str, dict[str, Any]]:
+    """For each part of each task what was true and what was said, and the line through these where they are numbers."""
     found = {}
     for path in sorted(folder.glob("predictions-*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
-            rows = list(islice(csv.DictReader(file), MOST_ROWS))
-        found[path.stem.removeprefix("predictions-")] = [
-            {name: row[name] for name in ("id", "truth", "predicted") if name in row} for row in rows
-        ]
+            rows = [{name: row[name] for name in SHOWN if name in row} for row in csv.DictReader(file)]
+        found[path.stem.removeprefix("predictions-")] = {
+            "rows": rows[:MOST_ROWS], "n": len(rows), "line": _line(rows)
+        }  # fmt: skip
     return found
+
+
+def _line(rows: Sequence[Mapping[str, str]]) -> dict[str, float] | None:
+    try:
+        truth, predicted = ([float(row[name]) for row in rows] for name in ("truth", "predicted"))
+    except (KeyError, ValueError):
+        return None
+    line = fitted_line(truth, predicted)
+    return None if line is None else {"slope": line[0], "shift": line[1]}
