@@ -30,7 +30,8 @@ class LiveStudio:
     model: str
 
 
-@pytest.fixture(scope="session")
+# By module and not by session: Playwright's event loop must not linger beneath other tests, which may have their own.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
@@ -43,7 +44,7 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LiveStudio]]:
     """Starts studios by the command, each with a folder of its own."""
     running: list[subprocess.Popen[str]] = []
@@ -68,9 +69,9 @@ def start_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         process.wait(timeout=20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def studio(start_studio: Callable[..., LiveStudio], tiny_folder: Path) -> LiveStudio:
-    """One studio for all tests that leave it as it was."""
+    """One studio for all tests of a module."""
     return start_studio(tiny_folder)
 
 

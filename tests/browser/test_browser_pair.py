@@ -92,7 +92,9 @@ def test_exports_are_whole(visit: Any) -> None:
     page.wait_for_selector(".ledger")
     figure = page.locator("[data-figure=pair-matrix]")
     name, drawing = visit.saved(figure.get_by_role("button", name="SVG"))
-    assert name == "pair-matrix.svg" and drawing.count(b"<rect") == 1 + page.locator(".heatmap rect").count(), "and a paper"
+    assert name == "pair-matrix.svg" and drawing.count(b"<rect") == 1 + page.locator(".heatmap rect").count(), (
+        "and a paper"
+    )
     assert b"var(--" not in drawing
     _, pixels = visit.saved(figure.get_by_role("button", name="PNG"))
     assert pixels.startswith(b"\x89PNG") and len(pixels) > 2_000
