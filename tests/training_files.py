@@ -6,6 +6,23 @@ import csv
 import random
 from pathlib import Path
 
+THREE_TASKS = """
+[[task]]
+kind = "similarity"
+{similarity}
+train = "{folder}/similar.csv"
+dev = "{folder}/similar-dev.csv"
+[[task]]
+kind = "paraphrase"
+{paraphrase}
+train = "{folder}/same.csv"
+dev = "{folder}/same-dev.csv"
+[[task]]
+kind = "sentiment"
+{sentiment}
+train = "{folder}/felt.csv"
+dev = "{folder}/felt-dev.csv"
+"""
 THINGS = ("cat", "dog", "man", "woman", "bank", "river", "child", "house")
 DOINGS = ("runs", "sleeps", "sits", "sings", "falls", "waits")
 
@@ -71,3 +88,15 @@ def task_text(folder: Path, kind: str = "similarity", more: str = "") -> str:
     """A [[task]] over the files of ``three_kinds``."""
     files = "".join(f"{part} = '{folder / f'{kind}-{part}.csv'}'\n" for part in ("train", "dev", "test"))
     return f"[[task]]\nkind = '{kind}'\n{files}{more}\n"
+
+
+def three_tasks(folder: Path, similarity: str = "", paraphrase: str = "", sentiment: str = "") -> str:
+    """The tasks of a config whose files lie in ``folder``, with more lines for each."""
+    return THREE_TASKS.format(folder=folder, similarity=similarity, paraphrase=paraphrase, sentiment=sentiment)
+
+
+def three_files(folder: Path, part: str, count: int, seed: int) -> None:
+    """What each of the three tasks reads as a part: nothing for train, or -dev, -test."""
+    similarity_file(folder / f"similar{part}.csv", count, seed)
+    paraphrase_file(folder / f"same{part}.csv", count, seed + 10)
+    sentiment_file(folder / f"felt{part}.csv", count, seed + 20)

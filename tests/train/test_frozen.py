@@ -16,7 +16,7 @@ from likewise.errors import UsageError
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, TrainReport, train
 from likewise.train import trainee as trainee_module
 from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
-from likewise.train.losses import LOSSES
+from likewise.train.losses import loss_of
 from likewise.train.processes import Processes
 from likewise.train.tokens import TokenTable
 from likewise.train.trainee import new_trainee
@@ -151,7 +151,7 @@ def losses(encoder: Encoder, tasks: list[Task], config: TrainConfig) -> list[Ten
     for task in tasks:
         embedded = trainee.embedded(task, task.train, [(1, place) for place in range(len(task.train))])
         said = trainee.output(task, task.train, embedded)
-        found.append(LOSSES[task.config.loss](said, trainee.targets(task, task.train, said)).detach())
+        found.append(loss_of(task.config)(said, trainee.targets(task, task.train, said)).detach())
     return found
 
 

@@ -12,19 +12,21 @@ from torch import nn
 
 from likewise.encoder import Encoder
 from likewise.train.chunks import chunks
-from likewise.train.config import parse_config
+from likewise.train.config import TaskConfig, parse_config
 from likewise.train.heads import FeedForward, features
-from likewise.train.losses import LOSSES, cosent, divergence
+from likewise.train.losses import LOSSES, cosent, divergence, loss_of
 from likewise.train.optimizer import layer_weights, pace
 from likewise.train.pcgrad import surgery
 from likewise.train.sampling import Schedule, epoch_order, fixed_sample
+from likewise.train.sources import Source
 from likewise.train.tokens import jaccard
 
 SEEDS = (0, 1, 2)
 
 
+@pytest.mark.parametrize("temperature", [0.05, 0.2])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_cosent_is_its_equation(seed: int) -> None:
+def test_cosent_is_its_equation(seed: int, temperature: float) -> None:
     rng = random.Random(seed)
     scores = [rng.uniform(-1, 1) for _ in range(9)]
     truth = [rng.choice([0.0, 0.2, 0.5, 1.0]) for _ in range(9)]
@@ -32,8 +34,9 @@ def test_cosent_is_its_equation(seed: int) -> None:
     for i in range(9):
         for j in range(9):
             if truth[i] < truth[j]:
-                total += math.exp(20 * (scores[i] - scores[j]))
-    found = cosent(torch.tensor(scores, dtype=torch.float64), torch.tensor(truth, dtype=torch.float64))
+                total += math.exp((scores[i] - scores[j]) / temperature)
+    task = TaskConfig("similarity", (Source("mine"),), loss="cosent", temperature=temperature)
+    found = loss_of(task)(torch.tensor(scores, dtype=torch.float64), torch.tensor(truth, dtype=torch.float64))
     assert float(found) == pytest.approx(math.log(total), rel=1e-12)
 
 

@@ -20,7 +20,7 @@ from likewise.sample import sample_sentences
 from likewise.train import TrainReport, parse_config, read_tasks, train
 from likewise.train import processes as processes_module
 from likewise.train.processes import Processes, launched, started_here
-from training_files import paraphrase_file, sentiment_file, similarity_file, write_rows
+from training_files import paraphrase_file, sentiment_file, similarity_file, three_tasks, write_rows
 
 PATIENCE = 300
 """Seconds after which a launch counts as hung; it takes some ten."""
@@ -61,7 +61,7 @@ dev = "{folder}/similar-dev.csv"
 """
 FEW = "few"
 """A step of two joint pairs, in three processes: one of them has nothing to read."""
-TASKS = """
+SETTINGS = """
 seed = 4
 epochs = 2
 batch = {batch}
@@ -69,21 +69,6 @@ hidden = 6
 learning_rate = 1e-3
 selection = 7
 {settings}
-[[task]]
-kind = "similarity"
-{similarity}
-train = "{folder}/similar.csv"
-dev = "{folder}/similar-dev.csv"
-[[task]]
-kind = "paraphrase"
-{paraphrase}
-train = "{folder}/same.csv"
-dev = "{folder}/same-dev.csv"
-[[task]]
-kind = "sentiment"
-{sentiment}
-train = "{folder}/felt.csv"
-dev = "{folder}/felt-dev.csv"
 """
 
 SCRIPT = '''
@@ -134,8 +119,7 @@ def config_text(folder: Path, name: str) -> str:
     if name == UNLABELLED:
         return UNLABELLED_TASKS.format(folder=folder)
     settings, tasks = VARIANTS[name]
-    lines = {"similarity": "", "paraphrase": "", "sentiment": ""} | tasks
-    return TASKS.format(folder=folder, settings=settings, batch=2 if name == FEW else 5, **lines)
+    return SETTINGS.format(settings=settings, batch=2 if name == FEW else 5) + three_tasks(folder, **tasks)
 
 
 @pytest.fixture(scope="module")

@@ -22,32 +22,15 @@ from likewise.train.overlap import Overlap
 from likewise.train.prediction import predict
 from likewise.train.saving import load_run
 from likewise.train.trainee import main_task
-from training_files import paraphrase_file, sentiment_file, similarity_file
+from training_files import three_files, three_tasks
 
-TASKS = """
+SETTINGS = """
 seed = 3
 epochs = 1
 batch = 8
 hidden = 6
 lstm = 5
 learning_rate = 1e-3
-{settings}
-[[task]]
-kind = "similarity"
-{similarity}
-train = "{folder}/similar.csv"
-dev = "{folder}/similar-dev.csv"
-test = "{folder}/similar-test.csv"
-[[task]]
-kind = "paraphrase"
-{paraphrase}
-train = "{folder}/same.csv"
-dev = "{folder}/same-dev.csv"
-[[task]]
-kind = "sentiment"
-{sentiment}
-train = "{folder}/felt.csv"
-dev = "{folder}/felt-dev.csv"
 """
 
 
@@ -84,9 +67,7 @@ class Trained:
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("files")
     for number, (part, count) in enumerate((("", 24), ("-dev", 24), ("-test", 12))):
-        similarity_file(place / f"similar{part}.csv", count, number)
-        paraphrase_file(place / f"same{part}.csv", count, number + 10)
-        sentiment_file(place / f"felt{part}.csv", count, number + 20)
+        three_files(place, part, count, number)
     # One row of dev is in train as well: a share of it that may be dropped.
     held_out = (place / "similar-dev.csv").read_text().splitlines()[1]
     with (place / "similar.csv").open("a") as file:
@@ -96,8 +77,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepared(files: Path, variant: str) -> tuple[TrainConfig, list[Task], list[Overlap]]:
     settings, tasks = VARIANTS[variant]
-    lines = {"similarity": "", "paraphrase": "", "sentiment": ""} | tasks
-    config = parse_config(TASKS.format(folder=files, settings=settings, **lines))
+    tested = {"similarity": f'{tasks.get("similarity", "")}\ntest = "{files}/similar-test.csv"'}
+    config = parse_config(SETTINGS + settings + three_tasks(files, **tasks | tested))
     found, overlaps = read_tasks(config.tasks)
     return config, found, overlaps
 

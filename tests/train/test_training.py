@@ -15,26 +15,8 @@ from likewise.errors import Cancelled, TrainingError, UsageError
 from likewise.train import Task, TrainConfig, parse_config, read_tasks, train
 from likewise.train import loop as loop_module
 from likewise.train import trainee as trainee_module
-from training_files import paraphrase_file, sentiment_file, similarity_file
+from training_files import three_files, three_tasks
 
-TASKS = """
-[[task]]
-kind = "similarity"
-{similarity}
-train = "{folder}/similar.csv"
-dev = "{folder}/similar-dev.csv"
-test = "{folder}/similar-test.csv"
-[[task]]
-kind = "paraphrase"
-{paraphrase}
-train = "{folder}/same.csv"
-dev = "{folder}/same-dev.csv"
-[[task]]
-kind = "sentiment"
-{sentiment}
-train = "{folder}/felt.csv"
-dev = "{folder}/felt-dev.csv"
-"""
 ONE = "seed = 3\nepochs = 2\nbatch = 8\nlearning_rate = 1e-3\n"
 
 
@@ -42,15 +24,13 @@ ONE = "seed = 3\nepochs = 2\nbatch = 8\nlearning_rate = 1e-3\n"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("files")
     for number, (part, count) in enumerate((("", 40), ("-dev", 24), ("-test", 24))):
-        similarity_file(place / f"similar{part}.csv", count, number)
-        paraphrase_file(place / f"same{part}.csv", count, number + 10)
-        sentiment_file(place / f"felt{part}.csv", count, number + 20)
+        three_files(place, part, count, number)
     return place
 
 
 def prepared(folder: Path, settings: str = ONE, kinds: int = 3, **tasks: str) -> tuple[TrainConfig, list[Task]]:
-    lines = {"similarity": "", "paraphrase": "", "sentiment": ""} | tasks
-    config = parse_config(settings + TASKS.format(folder=folder, **lines))
+    tested = {"similarity": f'{tasks.pop("similarity", "")}\ntest = "{folder}/similar-test.csv"'}
+    config = parse_config(settings + three_tasks(folder, **tested, **tasks))
     config = replace(config, tasks=config.tasks[:kinds])
     return config, read_tasks(config.tasks)[0]
 

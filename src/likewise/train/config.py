@@ -95,7 +95,7 @@ class TaskConfig:
     (negatives), the two of a pair (pairs), or a text, what it entails and, as a hard negative, what it contradicts
     (entailment)"""
     temperature: float = 0.05
-    """contrastive: what cosines are divided by"""
+    """contrastive and cosent: what cosines are divided by"""
     masked: float = 0.15
     """mlm: the share of a text's tokens that are hidden"""
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from likewise.progress import Progress, Ticker
 from likewise.train.examples import Example
-from likewise.train.losses import LOSSES, TOP
+from likewise.train.losses import TOP, loss_of
 from likewise.train.outcome import Outcome
 from likewise.train.tasks import Task
 from likewise.train.trainee import Trainee
@@ -84,11 +84,12 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
 def _loss(trainee: Trainee, task: Task, examples: Sequence[Example], output: Tensor) -> float:
     """The loss in batches as in training: one over pairs of examples depends on how many stand together."""
     targets, size = trainee.targets(task, examples, output), trainee.config.batch
+    loss = loss_of(task.config)
     parts = [
         (
             len(output[start : start + size]),
-            LOSSES[task.config.loss](output[start : start + size], targets[start : start + size]),
+            loss(output[start : start + size], targets[start : start + size]),
         )
         for start in range(0, len(examples), size)
     ]
-    return sum(count * float(loss) for count, loss in parts) / max(1, len(examples))
+    return sum(count * float(value) for count, value in parts) / max(1, len(examples))

@@ -29,7 +29,7 @@ from likewise.train.checkpoint import (
 from likewise.train.evaluation import evaluate
 from likewise.train.examples import Example
 from likewise.train.heads import still_norms
-from likewise.train.losses import LOSSES
+from likewise.train.losses import loss_of
 from likewise.train.optimizer import common_weights, gradients, learns, named_weights, new_optimizer, pace, set_pace
 from likewise.train.outcome import Outcome
 from likewise.train.pcgrad import surgery
@@ -166,7 +166,7 @@ class Run:
 
         embedded = self.trainee.embedded(task, examples, keys)
         said = output(embedded)
-        loss = LOSSES[task.config.loss](said, self.trainee.targets(task, examples, said, embedded))
+        loss = loss_of(task.config)(said, self.trainee.targets(task, examples, said, embedded))
         value = float(loss.detach())
         if config.smart:
             with still_norms(self.trainee.heads):
@@ -188,7 +188,7 @@ class Run:
         vectors = [torch.cat(side).requires_grad_() for side in zip(*read, strict=True)]
         _seed_heads(keys[0][:-1])
         said = self.trainee.output_of(task, examples, vectors)
-        loss = LOSSES[task.config.loss](said, self.trainee.targets(task, examples, said))
+        loss = loss_of(task.config)(said, self.trainee.targets(task, examples, said))
         self._require_finite(task, loss)
         (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
         if any(side.grad is None for side in vectors):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from likewise.train.config import TaskConfig
 from likewise.train.examples import SCALES
 
 TOP = SCALES["similarity"].highest
 """The highest similarity that people give; for its loss one lies between 0 and 1."""
-COSENT_SCALE = 20.0
-"""One over the temperature of CoSENT, as sentence-transformers has it."""
 
 
 def mse(scores: Tensor, targets: Tensor) -> Tensor:
@@ -27,13 +27,13 @@ def mse(scores: Tensor, targets: Tensor) -> Tensor:
     return F.mse_loss(TOP * scores, TOP * targets)
 
 
-def cosent(scores: Tensor, targets: Tensor) -> Tensor:
-    """CoSENT: log(1 + sum over pairs of examples of exp(scale * (s_i - s_j)) wherever i is less similar than j).
+def cosent(scores: Tensor, targets: Tensor, temperature: float = 0.05) -> Tensor:
+    """CoSENT: log(1 + sum over pairs of examples of exp((s_i - s_j) / temperature) where i is less similar than j).
 
     >>> float(cosent(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 1.0]))) < 1e-6
     True
     """
-    gaps = (scores[:, None] - scores[None, :]) * COSENT_SCALE  # (B, B): entry i, j
+    gaps = (scores[:, None] - scores[None, :]) / temperature  # (B, B): entry i, j
     wrong = gaps[targets[:, None] < targets[None, :]]
     return torch.logsumexp(torch.cat([wrong.new_zeros(1), wrong]), dim=0)
 
@@ -63,7 +63,9 @@ def bce(logits: Tensor, targets: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, targets)
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+LOSSES: dict[str, Loss] = {
     "mse": mse,
     "cosent": cosent,
     "squares": squares,
@@ -71,6 +73,11 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross-entropy": cross_entropy,
     "bce": bce,
 }
+
+
+def loss_of(task: TaskConfig) -> Loss:
+    """The loss of a task, with its temperature where it has one."""
+    return partial(cosent, temperature=task.temperature) if task.loss == "cosent" else LOSSES[task.loss]
 
 
 SQUARED = {"similarity": mse, "count": squares}
