@@ -29,7 +29,7 @@ def test_parts_of_speech_of_two_settings(visit: Any) -> None:
     assert "NOUN" in classes and "VERB" in classes
     summed = page.locator("[data-figure=corpus-1-classes] .heatmap").inner_html()
     page.get_by_label("counted").select_option("averaged")
-    assert page.locator("[data-figure=corpus-1-classes] .heatmap").inner_html() != summed
+    visit.until(lambda: page.locator("[data-figure=corpus-1-classes] .heatmap").inner_html() != summed)
     page.reload()
     page.wait_for_selector("[data-figure=corpus-2-classes] .cell")
     assert page.get_by_label("counted").input_value() == "averaged"

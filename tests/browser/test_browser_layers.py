@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import save_tiny
+
 pytest_plugins = ("live_studio",)
 pytestmark = pytest.mark.browser
+
+DEEPER = "deeper"
+
+
+@pytest.fixture(scope="module")
+def studio(start_studio: Callable[..., Any], tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A studio with two models, one with a layer more."""
+    deeper = save_tiny(tmp_path_factory.mktemp("models") / DEEPER, seed=1, num_hidden_layers=3)
+    return start_studio(tiny_folder, "--model", str(deeper))
 
 
 def rows(visit: Any, figure: str) -> list[list[str]]:
@@ -54,3 +67,13 @@ def test_geometry_with_intervals_raw_and_corrected(visit: Any) -> None:
     page.reload()
     page.wait_for_selector("[data-figure=layers-geometry] canvas")
     assert page.url == before and page.get_by_label("measure").input_value() == "isoscore"
+
+
+def test_models_of_different_depth_are_drawn_as_far_as_they_go(visit: Any) -> None:
+    page = visit.open("layers", contexts="3", **{"geometry-models": f"{visit.studio.model},{DEEPER}"})
+    page.get_by_role("button", name="Measure").click()
+    page.wait_for_selector("[data-figure=layers-geometry] canvas")
+    _, drawing = visit.saved(page.locator("[data-figure=layers-geometry]").get_by_role("button", name="SVG"))
+    assert b"NaN" not in drawing and b"undefined" not in drawing
+    *_, first, last = rows(visit, "layers-geometry")
+    assert all(first) and last[1:4] == ["", "", ""] and all(last[4:]), "the last layer is the deeper model's alone"

@@ -21,7 +21,7 @@ def similarity(page: Any) -> float:
 
 def test_typing_explains_and_the_ledger_adds_up(visit: Any) -> None:
     page = visit.open()
-    assert page.get_by_text("Type two texts").is_visible()
+    page.get_by_text("Type two texts").wait_for()
     page.get_by_label("left text").first.fill(LEFT)
     page.get_by_label("right text").first.fill(RIGHT)
     page.wait_for_selector(".ledger")
@@ -53,17 +53,17 @@ def test_pointing_is_linked_and_the_keyboard_walks(visit: Any) -> None:
     page = visit.open(left=LEFT, right=RIGHT)
     page.wait_for_selector(".ledger")
     page.locator(".coloured span", has_text="cat").first.hover()
-    assert page.locator(".told b").first.inner_text() == "cat"
+    page.locator(".told b", has_text="cat").first.wait_for()
     assert page.locator(".lines .name.on").count() == 1
     page.locator(".heatmap .cell[data-row='1'][data-column='1']").hover()
-    assert page.locator(".coloured span.on").count() == 2
+    visit.until(lambda: page.locator(".coloured span.on").count() == 2)
     page.mouse.move(0, 0)
     page.locator(".heatmap").focus()
     for row in ("0", "1"):
         page.keyboard.press("ArrowDown")
-        assert page.locator(".heatmap .cell.on").get_attribute("data-row") == row
+        page.wait_for_selector(f".heatmap .cell.on[data-row='{row}']")
     page.keyboard.press("Escape")
-    assert page.locator(".heatmap .cell.on").count() == 0
+    visit.until(lambda: page.locator(".heatmap .cell.on").count() == 0)
 
 
 def test_methods_levels_and_special_tokens(visit: Any) -> None:
@@ -84,7 +84,8 @@ def test_a_second_reading_stands_beside_it(visit: Any) -> None:
     page.get_by_label("pooling").nth(1).select_option("max")
     page.wait_for_selector("[data-figure=pair-change] .cell")
     assert page.locator(".explained").count() == 2
-    assert page.locator("[data-figure=pair-change] h3").inner_text().startswith("What changes")
+    title = page.locator("[data-figure=pair-change] h3").inner_text()
+    assert title.startswith("What changes") and "(max, last layer)" in title, "the same model is told by its reading"
 
 
 def test_exports_are_whole(visit: Any) -> None:

@@ -21,7 +21,7 @@ def built(page: Any) -> None:
 
 def test_search_and_the_rankers_beside_it(visit: Any) -> None:
     page = visit.open("search", corpus="sample/sentences")
-    assert page.get_by_text("build its index").is_visible()
+    page.get_by_text("build its index").wait_for()
     built(page)
     page.get_by_placeholder("What do you look for?").fill("a noise like a helicopter")
     page.wait_for_selector("[data-figure=search-hits] li")
@@ -91,6 +91,11 @@ def test_a_job_can_be_cancelled_and_forgotten(visit: Any, tmp_path: Path) -> Non
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("was cancelled").wait_for()
     page.get_by_role("button", name="Jobs").click()
+    page.wait_for_selector(".drawer:focus-within")
+    page.keyboard.press("Escape")
+    page.locator("button:focus", has_text="Jobs").wait_for()
+    assert page.locator(".drawer").count() == 0
+    page.keyboard.press("Enter")
     row = page.locator(".drawer li", has_text="cancelled").first
     row.wait_for()
     count = page.locator(".drawer li").count()

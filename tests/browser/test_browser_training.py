@@ -27,16 +27,18 @@ def studio(start_studio: Callable[..., Any], tiny_folder: Path, tmp_path_factory
 
 def test_a_run_is_trained_shown_and_compared(visit: Any) -> None:
     page = visit.open("training")
-    assert page.get_by_text("No run yet").is_visible()
+    page.get_by_text("No run yet").wait_for()
     page.get_by_text("Train a model on scored pairs").click()
     page.get_by_label("name of the run").fill("my-run")
     page.get_by_label("learn from").select_option("learn.csv")
     page.get_by_label("judge by").select_option("judge.csv")
     page.get_by_role("button", name="Train", exact=True).click()
     page.wait_for_selector("[data-run=my-run]")
-    assert page.locator("[data-figure=training-loss] canvas").count() == 1
-    assert page.locator("[data-figure=training-dev] canvas").count() == 1
-    assert page.locator("canvas.scatter").count() == 1
+    page.wait_for_selector("[data-figure=training-loss] canvas")
+    page.wait_for_selector("[data-figure=training-dev] canvas")
+    page.locator("canvas.scatter").focus()
+    page.keyboard.press("ArrowRight")
+    page.locator("[data-figure^=training-scatter] .told", has_text="→").wait_for()
     _, data = visit.saved(page.locator("[data-figure^=training-scatter]").get_by_role("button", name="JSON"))
     assert len(json.loads(data)) == 20
     page.get_by_role("link", name="both models side by side").first.click()

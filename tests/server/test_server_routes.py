@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from likewise.server.corpora import Corpora
 from likewise.server.routes.jobs import changes
 from likewise.server.settings import Limits, StudioSettings
 from likewise.server.uploads import Uploads
+from studio_jobs import PATIENCE, failed, finished
 
-PATIENCE = 120.0
 LEFT, RIGHT = "A cat sat on the mat.", "The mat is under a cat."
 
 
@@ -43,30 +43,6 @@ def studio(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture(scope="module")
 def model(tiny_folder: Path) -> str:
     return tiny_folder.name
-
-
-def finished(studio: TestClient, answer: Any) -> dict[str, Any]:
-    """The result of a job once it is done."""
-    assert answer.status_code == 202, answer.text
-    name, end = answer.json()["id"], time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        job = studio.get(f"/api/jobs/{name}").json()
-        if job["state"] not in ("waiting", "running"):
-            assert job["state"] == "done", job
-            found: dict[str, Any] = studio.get(f"/api/jobs/{name}/result").json()
-            return found | {"job": name}
-        time.sleep(0.05)
-    raise AssertionError("the job does not end")
-
-
-def failed(studio: TestClient, answer: Any) -> str:
-    """What is said of a job that cannot be done."""
-    name, end = answer.json()["id"], time.monotonic() + PATIENCE
-    while (job := studio.get(f"/api/jobs/{name}").json())["state"] in ("waiting", "running"):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    assert job["state"] == "failed"
-    return str(job["error"])
 
 
 def test_start_offers_what_there_is(studio: TestClient, model: str, tiny_folder: Path) -> None:
@@ -224,6 +200,8 @@ def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: st
     assert "runs/mine" in studio.get("/api/start").json()["models"]
     told = studio.get("/api/training/runs/mine")
     assert told.json()["model"] == model and told.json()["predictions"]["dev-similarity"]["n"] == 20
+    assert str(studio.app.state.studio.settings.folder) not in told.text, "no place of this machine is told"  # type: ignore[attr-defined]
+    assert told.json()["dev"]["similarity"]["best"][0]["file"] == "corpus.csv"
     after = studio.post("/api/pair", json={"model": model, "left": LEFT, "right": RIGHT}).json()["similarity"]
     trained = studio.post("/api/pair", json={"model": "runs/mine", "left": LEFT, "right": RIGHT}).json()["similarity"]
     assert after == before != trained, "the model in memory is nobody's to change"
@@ -233,14 +211,16 @@ def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: st
     assert "rows" in failed(studio, leak)
 
 
-def test_tables_beside_the_runs_are_read(studio: TestClient, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("page", ["report.html", "table.html"])
+def test_tables_beside_the_runs_are_read(studio: TestClient, page: str) -> None:
     folder = studio.app.state.studio.settings.runs / "table"  # type: ignore[attr-defined]
     folder.mkdir(parents=True)
-    (folder / "report.html").write_text("<p>", encoding="utf-8")
+    (folder / page).write_text("<p>", encoding="utf-8")
     (folder / "table.csv").write_text("row,score\nmean,0.5\n", encoding="utf-8")
     assert studio.get("/api/training/reports").json() == ["table"]
     assert studio.get("/api/training/reports/table").json()["tables"] == {"table": [["row", "score"], ["mean", "0.5"]]}
     assert studio.get("/api/training/reports/..%2f..%2fetc").status_code == 404
+    shutil.rmtree(folder)
 
 
 def test_equal_names_are_refused_at_the_start(tmp_path: Path) -> None:

@@ -35,12 +35,16 @@ class Limits:
     """of any other request"""
     rows: int = 50_000
     """of an uploaded file"""
+    uploads: int = 100
+    """files that are kept"""
     waiting: int = 8
     """jobs that wait for their turn"""
     asking: int = 16
     """questions that wait for an answer, the one that is worked on included"""
     models: int = 3
     """models in memory"""
+    rankers: int = 4
+    """indexes in memory, each with its model, and as many classic rankers"""
 
 
 @dataclass(frozen=True)

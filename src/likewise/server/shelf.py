@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
+from likewise.server.kept import Kept
 from likewise.server.settings import StudioSettings
 
-MODEL, PAGE = "model.safetensors", "report.html"
+MODEL = "model.safetensors"
+PAGES = ("report.html", "table.html")
+"""Of a run or a measurement, and of a table of runs."""
 
 
 class NotAllowed(UsageError):
@@ -42,8 +43,7 @@ class Shelf:
     def __init__(self, settings: StudioSettings) -> None:
         self._settings = settings
         require_different("--model", settings.models)
-        self._loaded: OrderedDict[str, Encoder] = OrderedDict()
-        self._lock = threading.Lock()
+        self._loaded: Kept[Encoder] = Kept(settings.limits.models)
 
     def offers(self) -> list[Offer]:
         """The models that were named at the start, then the training runs that hold one."""
@@ -65,14 +65,7 @@ class Shelf:
 
     def encoder(self, name: str) -> Encoder:
         """A model, loaded where it is not yet."""
-        key = f"{name} {self.stamp(name)}"
-        with self._lock:
-            if key not in self._loaded:
-                self._loaded[key] = self.fresh(name)
-                while len(self._loaded) > self._settings.limits.models:
-                    self._loaded.popitem(last=False)
-            self._loaded.move_to_end(key)
-            return self._loaded[key]
+        return self._loaded.get((name, self.stamp(name)), lambda: self.fresh(name))
 
     def fresh(self, name: str) -> Encoder:
         """A model that nobody else uses, under the name it is offered by: a folder's path is nobody's business."""
@@ -102,11 +95,11 @@ def run_folders(runs: Path) -> list[Path]:
 
 def report_folders(runs: Path) -> list[Path]:
     """The other folders that hold a report."""
-    return [folder for folder in _holding(runs, PAGE) if not (folder / MODEL).exists()]
+    return [folder for folder in _holding(runs, *PAGES) if not (folder / MODEL).exists()]
 
 
-def _holding(runs: Path, name: str) -> list[Path]:
-    """The folders of the first two levels that hold a file of this name."""
+def _holding(runs: Path, *names: str) -> list[Path]:
+    """The folders of the first two levels that hold a file of one of these names."""
     if not runs.is_dir():
         return []
-    return sorted(path.parent for pattern in ("*", "*/*") for path in runs.glob(f"{pattern}/{name}"))
+    return sorted({path.parent for level in ("*", "*/*") for name in names for path in runs.glob(f"{level}/{name}")})

@@ -9,10 +9,15 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Request
 
 from likewise.encoder import Encoder
-from likewise.errors import LikewiseError, UsageError
+from likewise.errors import LikewiseError, ModelError, UsageError
 from likewise.grammar import Grammar
+from likewise.grammar.pipelines import chosen
+from likewise.retrieval.corpus import Corpus
+from likewise.retrieval.index import Index
+from likewise.retrieval.ranker import Ranker
 from likewise.server.corpora import Corpora
 from likewise.server.jobs import Jobs
+from likewise.server.kept import Kept
 from likewise.server.settings import StudioSettings
 from likewise.server.shelf import Shelf
 from likewise.server.turns import Turns
@@ -20,10 +25,13 @@ from likewise.server.uploads import Uploads
 
 Found = TypeVar("Found")
 
+RankedTexts = tuple[Ranker, Corpus]
+"""A classic ranker and the texts that it ranks."""
+
 
 @dataclass(frozen=True, eq=False)
 class Studio:
-    """Settings, models, jobs, uploads, and whose turn it is."""
+    """Settings, models, jobs, uploads, whose turn it is, and what was searched last."""
 
     settings: StudioSettings
     shelf: Shelf
@@ -31,6 +39,8 @@ class Studio:
     uploads: Uploads
     corpora: Corpora
     turns: Turns
+    indexes: Kept[Index]
+    rankers: Kept[RankedTexts]
 
     @classmethod
     def opened(cls, settings: StudioSettings) -> Studio:
@@ -38,7 +48,16 @@ class Studio:
         limits = settings.limits
         uploads = Uploads(settings.folder / "corpora", limits)
         jobs = Jobs(settings.folder / "jobs", limits.waiting)
-        return cls(settings, Shelf(settings), jobs, uploads, Corpora(settings, uploads), Turns(limits.asking))
+        return cls(
+            settings,
+            Shelf(settings),
+            jobs,
+            uploads,
+            Corpora(settings, uploads),
+            Turns(limits.asking),
+            Kept(limits.rankers),
+            Kept(limits.rankers),
+        )
 
     def answer(self, work: Callable[[Encoder], Found], model: str, **reading: Any) -> Found:
         """What comes of some work with a model, read as asked, once it is its turn."""
@@ -56,8 +75,15 @@ class Studio:
 
     def given(self, corpus: str, *models: str, grammar: bool = False) -> list[str]:
         """What an answer depends on beside its question: a file, weights, a grammar."""
-        named = [str(self.settings.grammar)] if grammar else []
+        named = [self.grammar_name()] if grammar else []
         return [self.corpora.stamp(corpus), *map(self.shelf.stamp, models), *named]
+
+    def grammar_name(self) -> str:
+        """The pipeline of the views that need one; empty where there is none."""
+        try:
+            return chosen(self.settings.grammar)
+        except ModelError:
+            return ""
 
     def grammar(self) -> Grammar:
         """The grammar of the views that need one."""

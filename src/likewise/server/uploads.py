@@ -50,6 +50,8 @@ class Uploads:
         known = self.get(key)
         if known is not None:
             return known
+        if len(self.all()) >= self._limits.uploads:
+            raise UsageError(f"{self._limits.uploads} uploaded files are kept already; take one away first")
         draft = self._folder / f".{key}.draft"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)

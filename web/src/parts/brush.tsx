@@ -10,7 +10,7 @@ export type Range = [number, number];
 
 interface Props { name: string; values: number[]; range: Range | null; colour: string; onChange: (range: Range | null) => void }
 
-const [WIDE, HIGH, BOTTOM, EDGE] = [300, 84, 20, 8];
+const [WIDE, HIGH, BOTTOM, EDGE] = [300, 84, 20, 14];
 
 /** Rounded so that a sample at the very end stays in. */
 const outwards = (value: number, round: (value: number) => number) => round(value * 1000) / 1000;

@@ -7,11 +7,14 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { theme } from "../theme";
 
-export interface Curve { name: string; colour: string; values: (number | null)[]; low?: (number | null)[]; high?: (number | null)[]; dashed?: boolean }
+export interface Curve { name: string; colour: string; values: (number | null)[]; low?: (number | null)[]; high?: (number | null)[]; /** which of the dashes; none is a solid line */ dash?: number }
 
 interface Props { x: number[]; curves: Curve[]; xName: string; yName: string; high?: number; whole?: boolean; range?: [number, number] }
 
-const DASH = [6, 4];
+const DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3], [10, 5]];
+/** The same around the squares of the legend, as near as a border can come. */
+const BORDERS = ["solid", "dashed", "dotted", "dashed", "dashed"];
+const dashOf = ({ dash = 0 }: Curve) => DASHES[dash % DASHES.length];
 const faint = (colour: string) => `${colour}2e`;
 
 export function Curves({ x, curves, xName, yName, high = 320, whole, range }: Props) {
@@ -23,14 +26,17 @@ export function Curves({ x, curves, xName, yName, high = 320, whole, range }: Pr
     const rule = getComputedStyle(box).getPropertyValue("--line");
     const axis = (label: string): uPlot.Axis => ({ label, stroke: ink, grid: { stroke: rule, width: 1 }, ticks: { stroke: rule }, font: "12px system-ui", labelFont: "12px system-ui", labelSize: 22 });
     const series: uPlot.Series[] = [{ label: xName }];
+    const borders = ["solid"];
     const data: uPlot.AlignedData = [x];
     const bands: uPlot.Band[] = [];
     for (const curve of curves) {
       data.push(curve.values);
-      series.push({ label: curve.name, stroke: curve.colour, width: 2, dash: curve.dashed ? DASH : undefined, spanGaps: true, points: { show: x.length < 40 }, value: (_, value) => (value === null || value === undefined ? "–" : value.toFixed(4)) });
+      borders.push(BORDERS[(curve.dash ?? 0) % BORDERS.length]);
+      series.push({ label: curve.name, stroke: curve.colour, width: 2, dash: dashOf(curve), spanGaps: true, points: { show: x.length < 40 }, value: (_, value) => (value === null || value === undefined ? "–" : value.toFixed(4)) });
       if (curve.low && curve.high) {
         for (const edge of [curve.high, curve.low]) {
           data.push(edge);
+          borders.push("solid");
           series.push({ label: "", stroke: "transparent", width: 0, points: { show: false }, class: "edge" });
         }
         bands.push({ series: [series.length - 2, series.length - 1], fill: faint(curve.colour) });
@@ -40,7 +46,7 @@ export function Curves({ x, curves, xName, yName, high = 320, whole, range }: Pr
     const plot = new uPlot({
       width: wide(), height: high, series, bands, scales: { x: { time: false }, y: range ? { range } : {} },
       axes: [{ ...axis(xName), ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100] } : {}) }, { ...axis(yName), size: 64 }],
-      legend: { live: true }, cursor: { points: { size: 7 } },
+      legend: { live: true, markers: { width: 2, dash: (_, place) => borders[place] } }, cursor: { points: { size: 7 } },
     }, data, box);
     const watch = new ResizeObserver(() => plot.setSize({ width: wide(), height: high }));
     watch.observe(box);
@@ -71,9 +77,10 @@ export function curvesDrawing({ x, curves, xName, yName, range }: Props): string
       const band = area<number>().defined(each => low[each] !== null && edge[each] !== null).x(at).y0(each => up(low[each]!)).y1(each => up(edge[each]!));
       parts.push(`<path d="${band(x.map((_, each) => each))}" fill="${curve.colour}" fill-opacity="0.18"/>`);
     }
-    parts.push(`<path d="${path(curve.values)}" fill="none" stroke="${curve.colour}" stroke-width="2" ${curve.dashed ? 'stroke-dasharray="6 4"' : ""}/>`);
+    const pen = `stroke="${curve.colour}" stroke-width="2" stroke-dasharray="${dashOf(curve).join(" ") || "none"}"`;
+    parts.push(`<path d="${path(curve.values)}" fill="none" ${pen}/>`);
     const ty = high - bottom + 58 + place * 18;
-    parts.push(`<line x1="${left}" x2="${left + 24}" y1="${ty - 4}" y2="${ty - 4}" stroke="${curve.colour}" stroke-width="2"/>`, text(curve.name, left + 32, ty));
+    parts.push(`<line x1="${left}" x2="${left + 24}" y1="${ty - 4}" y2="${ty - 4}" ${pen}/>`, text(curve.name, left + 32, ty));
   });
   parts.push(text(xName, (left + wide) / 2, high - bottom + 38, 'text-anchor="middle"'), text(yName, 0, 0, `text-anchor="middle" transform="translate(16 ${(high - bottom) / 2}) rotate(-90)"`));
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${wide}" height="${high + 20}" viewBox="0 0 ${wide} ${high + 20}" font-family="system-ui, sans-serif"><rect width="100%" height="100%" fill="#fff"/>${parts.join("")}</svg>`;

@@ -34,7 +34,7 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
   const onPoint = linked.onPoint ?? setOwn;
   const numbered = Math.max(rows.length, columns.length) <= NUMBERED;
   const [wide, high] = numbered ? [46, 28] : rows.length > 60 ? [9, 9] : [20, 18];
-  const longest = (labels: string[]) => Math.max(3, ...labels.map(each => Math.min(LETTERS, each.length))) * LETTER_WIDTH + 10;
+  const longest = (labels: string[]) => Math.max(3, ...labels.map(each => Math.min(LETTERS, each.length))) * LETTER_WIDTH + 18;
   const upright = columns.some(each => each.length * LETTER_WIDTH > wide);
   const [left, top] = [longest(rows), upright ? longest(columns) : 22];
   const isApart = (row: number, column: number) => apart === true && (row === rows.length - 1 || column === columns.length - 1);

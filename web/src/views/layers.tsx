@@ -38,18 +38,18 @@ function at(found: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>((inner, name) => (inner as Record<string, unknown> | undefined)?.[name], found);
 }
 
-function curveOf(layers: GeometryLayer[], path: string, from: (layer: GeometryLayer) => unknown, name: string, place: number, dashed = false): Curve {
+function curveOf(layers: (GeometryLayer | undefined)[], path: string, from: (layer?: GeometryLayer) => unknown, name: string, place: number, dash = 0): Curve {
   const values = layers.map(layer => (at(from(layer), path) as number | undefined) ?? null);
-  const ends = layers.map(layer => at((from(layer) as GeometryLayer)?.intervals, path) as [number, number] | undefined);
+  const ends = layers.map(layer => at((from(layer) as GeometryLayer | undefined)?.intervals, path) as [number, number] | undefined);
   const known = ends.some(Boolean);
-  return { name, colour: series(place), values, dashed, ...(known ? { low: ends.map(each => each?.[0] ?? null), high: ends.map(each => each?.[1] ?? null) } : {}) };
+  return { name, colour: series(place), values, dash, ...(known ? { low: ends.map(each => each?.[0] ?? null), high: ends.map(each => each?.[1] ?? null) } : {}) };
 }
 
 function trajectoryCurves(results: Trajectories[]): { x: number[]; curves: Curve[] } {
   const deepest = results.reduce((most, one) => (one.layers.length > most.layers.length ? one : most));
   const curves = results.flatMap((one, which) => one.pairs.map((pair, place) => ({
     name: (results.length > 1 ? `${one.model}: ` : "") + (pair.words ? `${pair.words[0]} (${pair.left + 1}) and ${pair.words[1]} (${pair.right + 1})` : `texts ${pair.left + 1} and ${pair.right + 1}`),
-    colour: series(place), dashed: which > 0, values: deepest.layers.map((_, layer) => pair.cosine[layer] ?? null),
+    colour: series(place), dash: which, values: deepest.layers.map((_, layer) => pair.cosine[layer] ?? null),
   })));
   return { x: deepest.layers, curves };
 }
@@ -96,10 +96,12 @@ function GeometryCurves({ results }: { results: Geometry[] }) {
   const path = adjusted ? (measure.startsWith("mev.") ? measure.replace("mev.", "mev_adjusted.") : `${measure}_adjusted`) : measure;
   const deepest = results.reduce((most, one) => (one.layers.length > most.layers.length ? one : most));
   const x = deepest.layers.map(layer => layer.layer);
+  // A model that is less deep has no values in the last layers.
+  const padded = (layers: GeometryLayer[]) => x.map((_, place): GeometryLayer | undefined => layers[place]);
   const curves = results.flatMap((one, place) => [
-    curveOf(one.layers, path, layer => layer, one.model, place),
-    ...(corrected ? CORRECTIONS.map((way, other) => curveOf(one.layers, path, layer => layer.corrected?.[way], `${one.model}, ${way}`, results.length + other, true)) : []),
-  ]).filter(curve => curve.values.some(value => value !== null)).map(curve => ({ ...curve, values: x.map((_, layer) => curve.values[layer] ?? null) }));
+    curveOf(padded(one.layers), path, layer => layer, one.model, place),
+    ...(corrected ? CORRECTIONS.map((way, other) => curveOf(padded(one.layers), path, layer => layer?.corrected?.[way], `${one.model}, ${way}`, results.length + other, place + 1)) : []),
+  ]).filter(curve => curve.values.some(value => value !== null));
   const named = MEASURES.find(([name]) => name === measure)?.[1] ?? measure;
   const shown = { x, curves, xName: "layer", yName: named + (adjusted ? ", adjusted" : "") };
   return (

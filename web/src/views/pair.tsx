@@ -33,6 +33,7 @@ function withBias({ relevance, bias }: Explanation): number[][] {
   return [...relevance.map((row, place) => [...row, bias.left[place]]), [...bias.right, bias.both]];
 }
 
+const layerName = (layer: string) => (layer === "-1" ? "last layer" : `layer ${layer}`);
 const total = (values: number[]) => values.reduce((sum, value) => sum + value, 0);
 
 function Told({ found, pointed }: { found: Explanation; pointed: Cell | null }) {
@@ -77,7 +78,7 @@ function Explained({ found, name }: { found: Explanation; name: string }) {
   return (
     <div class="explained">
       <p class="score">
-        <b data-testid="similarity">{found.similarity.toFixed(4)}</b> {found.measure} · {found.model} · {found.pooling} · {found.layer === "-1" ? "last layer" : `layer ${found.layer}`} · {found.method}
+        <b data-testid="similarity">{found.similarity.toFixed(4)}</b> {found.measure} · {found.model} · {found.pooling} · {layerName(found.layer)} · {found.method}
       </p>
       {cut && <p class="note">A text is longer than the model reads; what comes after its limit is not seen by it.</p>}
       {!found.complete && <p class="note">This method does not add up to the similarity; the gap in the ledger is what it leaves out.</p>}
@@ -99,12 +100,16 @@ function Explained({ found, name }: { found: Explanation; name: string }) {
   );
 }
 
+/** A model; fully, how it is read too. */
+const readingName = ({ model, pooling, layer }: Explanation, full: boolean) => (full ? `${model} (${pooling}, ${layerName(layer)})` : model);
+
 function Changed({ found }: { found: Comparison }) {
   const [pointed, setPointed] = useState<Cell | null>(null);
   const { units, difference, first, second } = found;
   const rows = () => [["left", "right", "difference"], ...difference.flatMap((line, i) => line.map((value, j) => [units.left[i], units.right[j], value]))];
+  const full = first.model === second.model;
   return (
-    <Figure title={`What changes from ${first.model} to ${second.model}: ${signed(found.change)}`} name="pair-change" data={() => found} rows={rows}
+    <Figure title={`What changes from ${readingName(first, full)} to ${readingName(second, full)}: ${signed(found.change)}`} name="pair-change" data={() => found} rows={rows}
       note="By words, BiLRP; red where the second model finds more, blue where it finds less.">
       <HeatMap rows={units.left} columns={units.right} values={difference} pointed={pointed} onPoint={setPointed} label="difference of two models" />
     </Figure>

@@ -43,7 +43,7 @@ function LossCurves({ run }: { run: Run }) {
   const shown = { x, curves, xName: "step", yName: "loss" };
   const steps = run.epochs.map(epoch => epoch.step);
   const judged = Object.keys(run.epochs[0]?.dev ?? {});
-  const dev: Curve[] = judged.map((task, place) => ({ name: `${task}, dev loss`, colour: series(place), dashed: true, values: run.epochs.map(epoch => epoch.dev[task]?.loss ?? null) }));
+  const dev: Curve[] = judged.map((task, place) => ({ name: `${task}, dev loss`, colour: series(place), dash: 1, values: run.epochs.map(epoch => epoch.dev[task]?.loss ?? null) }));
   const score: Curve[] = [{ name: "dev score", colour: series(judged.length), values: run.epochs.map(epoch => epoch.score) }];
   const devShown = { x: steps, curves: [...dev, ...score], xName: "step", yName: "dev" };
   return (
@@ -78,9 +78,12 @@ function Predicted({ name, predictions: { rows, n, line } }: { name: string; pre
   const size = { wide: 440, high: 380 };
   const axes = { x: "true", y: "predicted", identity: true, line };
   const colours = series(0);
+  const [picked, setPicked] = useState<number | null>(null);
+  const told = (place: number) => `${rows[place].id}: ${rows[place].truth} → ${Number(rows[place].predicted).toFixed(2)}`;
   return (
     <Figure title={`Predicted against true, ${name}`} name={`training-scatter-${name}`} data={() => rows} rows={() => [["id", "true", "predicted"], ...rows.map(row => [row.id, Number(row.truth), Number(row.predicted)])]} drawing={() => scatterDrawing({ ...size, points, colours, axes })} note={`Dashed: where both are the same. Solid: the fitted line.${n > rows.length ? ` The first ${rows.length.toLocaleString("en")} of ${n.toLocaleString("en")} are shown.` : ""}`}>
-      <Scatter {...size} points={points} colours={colours} axes={axes} label={`predicted against true of ${name}`} told={place => `${rows[place].id}: ${rows[place].truth} → ${Number(rows[place].predicted).toFixed(2)}`} />
+      <Scatter {...size} points={points} colours={colours} axes={axes} label={`predicted against true of ${name}`} told={told} picked={picked} onPick={setPicked} />
+      <p class="told" role="status">{picked === null ? "Click a point, or walk through them with the arrow keys." : told(picked)}</p>
     </Figure>
   );
 }

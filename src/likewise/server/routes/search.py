@@ -9,13 +9,14 @@ from fastapi import APIRouter
 from likewise.data import GUESSED, Columns, pair_columns
 from likewise.encoder import Encoder
 from likewise.errors import DataError
+from likewise.retrieval.baselines import baseline
 from likewise.retrieval.index import Index, IndexSettings
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import BaselineAsked, IndexAsked, JobAnswer, RecallAsked, SearchAsked
-from likewise.server.studio import Here, Studio
+from likewise.server.studio import Here, RankedTexts, Studio
 from likewise.studies.encoding import TextSource
-from likewise.studies.indexing import baseline_hits, index_file, text_corpus
+from likewise.studies.indexing import index_file, ranked_hits, text_corpus
 from likewise.studies.retrieval_grid import RetrievalGrid, compare_retrieval
 from likewise.studies.retrieving import RetrievalSource
 from likewise.studies.searching import explained_search
@@ -56,9 +57,10 @@ def search(asked: SearchAsked, studio: Here) -> dict[str, Any]:
         raise DataError("there is no such index yet; build it first")
     how = IndexAsked(**job.asked)
     place = studio.jobs.folder(job.id) / FOLDER
+    made = (job.id, job.began, studio.shelf.stamp(how.model))
 
     def work(encoder: Encoder) -> dict[str, Any]:
-        index = Index.open(place, encoder)
+        index = studio.indexes.get(made, lambda: Index.open(place, encoder))
         return (explained_search(index, query, asked.k) if asked.explain else index.search(query, asked.k)).to_json()
 
     return studio.answer(work, how.model, **how.options())
@@ -68,10 +70,14 @@ def search(asked: SearchAsked, studio: Here) -> dict[str, Any]:
 def by_baseline(asked: BaselineAsked, studio: Here) -> dict[str, Any]:
     """The best texts for a query by a classic ranker."""
     query = studio.text(asked.query)
-    source = _source(studio, asked.corpus)
+    made = (asked.ranker, studio.corpora.stamp(asked.corpus))
+
+    def make() -> RankedTexts:
+        corpus, _ = text_corpus(_source(studio, asked.corpus))
+        return baseline(asked.ranker, corpus.texts), corpus
 
     def work() -> dict[str, Any]:
-        [hits] = baseline_hits(asked.ranker, text_corpus(source)[0], [query], asked.k)
+        [hits] = ranked_hits(*studio.rankers.get(made, make), [query], asked.k)
         return hits.to_json()
 
     return studio.turns.answer(work)

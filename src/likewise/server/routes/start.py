@@ -8,9 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from likewise.encoder.pooling import POOLERS
-from likewise.errors import LikewiseError
 from likewise.explain.methods import METHODS
-from likewise.grammar.pipelines import chosen
 from likewise.reports.folder import versions
 from likewise.server.routes.answers import ERRORS
 from likewise.server.studio import Here
@@ -41,13 +39,6 @@ def start(studio: Here) -> dict[str, Any]:
             "pairs": [list(pair) for pair in PAIRS],
             "layers": {name: asdict(one) for name, one in EXAMPLES.items()},
         },
-        "grammar": _has_grammar(studio),
+        "grammar": bool(studio.grammar_name()),
         "limits": asdict(studio.settings.limits),
     }
-
-
-def _has_grammar(studio: Here) -> bool:
-    try:
-        return bool(chosen(studio.settings.grammar))
-    except LikewiseError:
-        return False

@@ -34,6 +34,8 @@ router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
 
 RESULTS = "results.json"
 SHOWN = ("id", "truth", "predicted")
+PLACES = ("model", "file")
+"""What may be a path in a report."""
 MOST_ROWS = 5_000
 """Of a table, in one answer."""
 
@@ -132,10 +134,23 @@ def _brief(studio: Studio, folder: Path) -> dict[str, Any]:
 def _report(folder: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        tasks = [{name: task[name] for name in ("name", "kind")} for task in found["config"]["task"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"the report of {folder.name} cannot be read; train again") from error
-    # The command and the time say where on this machine things lie.
-    return {name: value for name, value in found.items() if name != "run"}
+    # Where things lie on this machine is nobody's business: the command and the files stay here.
+    told = {name: value for name, value in found.items() if name not in ("run", "overlaps")}
+    bare: dict[str, Any] = _without_places(told | {"config": {"task": tasks}})
+    return bare
+
+
+def _without_places(value: Any) -> Any:
+    """A report with the bare names of models and files."""
+    if isinstance(value, list):
+        return [_without_places(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    places = {name: Path(each).name for name, each in value.items() if name in PLACES and Path(str(each)).is_absolute()}
+    return {name: _without_places(each) for name, each in value.items()} | places
 
 
 def _predictions(folder: Path) -> dict[str, dict[str, Any]]:
