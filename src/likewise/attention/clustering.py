@@ -72,10 +72,13 @@ def clusterings_of(
     >>> found.chosen.sizes, found.agreement
     ([40, 30, 20], {('kmeans', 'agglomerative'): 1.0})
     """
+    from sklearn import config_context
+
     tried = settings or ClusterSettings()
     space = Space(_checked(points), seed)
     ks = _possible_ks(space.points, tried)
-    ordered = [one.clustering for one in best_first(_candidates(space, tried, ks, progress), tried)]
+    with config_context(assume_finite=True, skip_parameter_validation=True):  # checked here, once, and not by each fit
+        ordered = [one.clustering for one in best_first(_candidates(space, tried, ks, progress), tried)]
     names = [name for name in ALGORITHMS if name in tried.algorithms]
     nothing = f"found no {ks[0]} to {ks[-1]} clusters"
     if not ordered:

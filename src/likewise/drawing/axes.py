@@ -49,5 +49,19 @@ def save_figure(ax: Any, path: Path) -> Path:
     """Write the figure that an Axes belongs to; the ending chooses the format."""
     check_format(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    ax.figure.savefig(path, dpi=150)
+    settled(ax).savefig(path, dpi=150)
     return path
+
+
+def settled(ax: Any) -> Any:
+    """The figure that an Axes belongs to, its panels placed; else each format that it is written in places them anew.
+
+    >>> ax = axes_or_new()
+    >>> settled(ax) is settled(ax) is ax.figure
+    True
+    """
+    figure = ax.figure
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+        figure.set_layout_engine(None)
+    return figure

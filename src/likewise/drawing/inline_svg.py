@@ -8,6 +8,7 @@ import re
 from html import escape
 from typing import Any
 
+from likewise.drawing.axes import settled
 from likewise.drawing.text import printable
 
 ADDRESSES = re.compile(r'<metadata>.*?</metadata>| xmlns(?::\w+)?="[^"]*"', re.DOTALL)
@@ -36,7 +37,7 @@ def inline_svg(ax: Any, label: str, dots: bool = False) -> str:
     drawn = io.StringIO()
     # Letters as outlines: the page looks the same where the fonts are missing.
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "likewise"}):
-        ax.figure.savefig(drawn, format="svg", transparent=True)
+        settled(ax).savefig(drawn, format="svg", transparent=True)
     svg = _short(ADDRESSES.sub("", drawn.getvalue().partition("<svg")[2]))
     if dots:
         svg = IMAGES.sub(_fewer_colours, svg)
@@ -54,7 +55,7 @@ def inline_png(ax: Any, label: str) -> str:
     True
     """
     drawn = io.BytesIO()
-    ax.figure.savefig(drawn, format="png", dpi=PICTURE_DPI)
+    settled(ax).savefig(drawn, format="png", dpi=PICTURE_DPI)
     said = f'alt="{escape(printable(label))}" style="max-width: 100%; height: auto"'
     return f'<img {said} src="data:image/png;base64,{_palette_png(drawn.getvalue())}">'
 
