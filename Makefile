@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # torch comes first and by its pin: a looser request may pull gigabytes of CUDA packages.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Nothing is compiled ahead: most of what comes along is never imported.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # Here and not in an isolated build, where the constraints do not reach.
 BUILD := hatchling editables
 
@@ -20,7 +21,8 @@ test: $(VENV)/.setup
 
 setup: $(VENV)/.setup
 
-check: lint test
+check: $(VENV)/.setup
+	$(MAKE) --jobs=2 lint test
 
 lint: $(VENV)/.setup
 	$(BIN)/ruff check src tests bench examples docs

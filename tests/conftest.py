@@ -19,6 +19,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from likewise.encoder import Encoder
+from likewise.grammar import Grammar
 from likewise.sample import sample_sentences
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -67,6 +68,32 @@ def e5_folder() -> Path:
     if not folder.is_dir():
         pytest.skip("the second encoder is not beside the repository (../shared/models/e5-small)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def english_folder(shared_models: Path) -> Path:
+    """The folder of the English spaCy pipeline."""
+    pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
+    return shared_models / "en_ud"
+
+
+@pytest.fixture(scope="session")
+def german_folder(shared_models: Path) -> Path:
+    """The folder of the German spaCy pipeline."""
+    pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
+    return shared_models / "de_ud"
+
+
+@pytest.fixture(scope="session")
+def english(english_folder: Path) -> Grammar:
+    """The English spaCy pipeline."""
+    return Grammar.load(english_folder)
+
+
+@pytest.fixture(scope="session")
+def german(german_folder: Path) -> Grammar:
+    """The German spaCy pipeline."""
+    return Grammar.load(german_folder)
 
 
 @pytest.fixture(scope="session")

@@ -96,7 +96,7 @@ def test_planted_clusters_are_found(k: int, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 6])
 def test_planted_clusters_are_found_for_many_seeds(k: int) -> None:
-    for seed in range(10, 13):
+    for seed in (10, 11):
         points, truth = planted(k, 200 + 50 * (seed % 9), seed, width=2 + seed % 2)
         found = clusterings_of(points, seed=seed).chosen
         kept = found.labels != NOISE
@@ -397,12 +397,12 @@ def test_a_blob_has_lower_silhouettes_than_clusters(algorithm: str) -> None:
 def test_a_cloud_stands_out_from_clouds_as_rarely_as_by_chance() -> None:
     """The best of many K is held against the best of many K; held against one K a third of all clouds would."""
     quick, above = ClusterSettings(algorithms=("kmeans",), most=6), 0
-    for seed in range(40):
+    for seed in range(30):
         points = np.random.default_rng(seed).normal(size=(80, 2))
         found = clusterings_of(points, quick, seed).chosen
         above += found.scores.silhouette > np.quantile(blob_silhouettes(points, found, quick, 19, seed + 100), 0.95)
     # Of nineteen draws the quantile lies just below the largest, which one in twenty clouds passes.
-    assert above <= binom.ppf(0.999, 40, 0.08)
+    assert above <= binom.ppf(0.999, 30, 0.08)
 
 
 def test_progress_counts_to_its_total_and_can_stop_the_work() -> None:

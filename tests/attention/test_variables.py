@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from likewise.attention.highlights import STUDY_HIGHLIGHTS, Highlight
 from likewise.attention.variables import Variables, dependency_labels, structures_of
 from likewise.errors import UsageError
+from likewise.grammar import Grammar
 
 LABELS = ("nsubj", "root", "obj", "det", "punct")
 
@@ -55,11 +55,8 @@ def test_some_pairs_keep_the_structure_they_are_measured_against() -> None:
 
 
 @pytest.mark.data
-def test_labels_come_from_both_texts_in_order(shared_data: Path) -> None:
-    from likewise.grammar import Grammar
-
-    grammar = Grammar.load(shared_data.parent / "models" / "en_ud")
-    [(first, second)] = dependency_labels([("A man is playing a guitar.", "The dog runs.")], grammar)
+def test_labels_come_from_both_texts_in_order(english: Grammar) -> None:
+    [(first, second)] = dependency_labels([("A man is playing a guitar.", "The dog runs.")], english)
     assert first == ("det", "nsubj", "aux", "root", "det", "obj", "punct")
     assert second == ("det", "nsubj", "root", "punct")
 

@@ -109,7 +109,7 @@ def test_kill_at_any_moment_and_go_on(tiny_folder: Path, short_pairs: Path, tmp_
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     subprocess.run(command(whole), check=True, capture_output=True, env=own, timeout=300)
     killed = 0
-    for stage in ("maps/progress.json", "points-lstm/autoencoder.pt", "clusters-pca-1/key.txt", "random-points-lstm"):
+    for stage in ("maps/progress.json", "points-lstm/autoencoder.pt", "random-points-lstm"):
         process = subprocess.Popen(command(broken), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=own)
         until = time.monotonic() + 120
         while process.poll() is None and not (broken / "stages" / stage).exists() and time.monotonic() < until:

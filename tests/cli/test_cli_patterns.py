@@ -16,31 +16,13 @@ pytest_plugins = ("command_line",)
 pytestmark = pytest.mark.data
 
 
-def grammar_folder(name: str) -> Path:
-    pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
-    folder = SHARED / "models" / name
-    if not folder.is_dir():
-        pytest.skip(f"the spaCy pipeline is not beside the repository (../shared/models/{name})")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def english() -> Path:
-    return grammar_folder("en_ud")
-
-
-@pytest.fixture(scope="module")
-def german() -> Path:
-    return grammar_folder("de_ud")
-
-
 def document(answer: Any) -> Any:
     assert answer.code == 0 and answer.out.count("\n") == 1, answer
     return json.loads(answer.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
-def test_one_setting(run_tiny: Any, english: Path, tmp_path: Path) -> None:
-    arguments = ("patterns", "sample/pairs", "--grammar", english, "--limit", 20)
+def test_one_setting(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
+    arguments = ("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 20)
     found = document(run_tiny(*arguments, "--json", "--out", tmp_path / "out", "--plot", tmp_path / "p.svg"))
     assert (found["n"], found["pooling"], found["skipped"]) == (20, "mean", 0)
     assert {"NOUN", "VERB", "PUNCT", "[CLS]", "[SEP]"} <= set(found["relevance"]["classes"])
@@ -59,16 +41,16 @@ def test_one_setting(run_tiny: Any, english: Path, tmp_path: Path) -> None:
     assert (tmp_path / "p.svg").stat().st_size > 5000
 
 
-def test_shown_as_tables(run_tiny: Any, english: Path) -> None:
-    answer = run_tiny("patterns", "sample/pairs", "--grammar", english, "--limit", 12, "--top", 3)
+def test_shown_as_tables(run_tiny: Any, english_folder: Path) -> None:
+    answer = run_tiny("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 12, "--top", 3)
     assert answer.code == 0
     for words in ("scaled by the largest", "bottom quarter", "squared error by level", "differ most"):
         assert words in " ".join(answer.out.split())
 
 
-def test_two_poolings(run_tiny: Any, english: Path, tmp_path: Path) -> None:
+def test_two_poolings(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     poolings = ("--pooling", "cls", "--pooling", "mean")
-    arguments = ("patterns", "sample/pairs", "--grammar", english, "--limit", 12, *poolings, "--row", 2)
+    arguments = ("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 12, *poolings, "--row", 2)
     found = document(run_tiny(*arguments, "--json", "--out", tmp_path))
     assert [one["pooling"] for one in found["settings"]] == ["cls", "mean"]
     assert found["change"]["settings"] == ["cls", "mean"]
@@ -80,28 +62,40 @@ def test_two_poolings(run_tiny: Any, english: Path, tmp_path: Path) -> None:
     assert "interactions that change most, negative" in " ".join(shown.out.split())
 
 
-def test_two_models(run: Any, tiny_folder: Path, english: Path, tmp_path: Path) -> None:
+def test_two_models(run: Any, tiny_folder: Path, english_folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.symlink_to(tiny_folder)
     models = ("--model", tiny_folder, "--model", other)
-    found = document(run("patterns", "sample/pairs", "--grammar", english, "--limit", 5, *models, "--json"))
+    found = document(run("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 5, *models, "--json"))
     assert [one["model"] for one in found["settings"]] == [str(tiny_folder), str(other)]
     assert found["change"]["settings"] == [tiny_folder.name, "other"]
     assert all(one["change"] == 0 for one in found["change"]["summed"]["positive"])
 
 
-def test_shared_bias_leaves_none(run_tiny: Any, english: Path, tmp_path: Path) -> None:
+def test_shared_bias_leaves_none(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "short.csv"
     file.write_text("left,right,score\na cat,the cat,4\na dog,red,1\n")
-    found = document(run_tiny("patterns", file, "--grammar", english, "--bias", "shared", "--json"))
+    found = document(run_tiny("patterns", file, "--grammar", english_folder, "--bias", "shared", "--json"))
     bias = found["relevance"]["bias"]
     assert bias["both"] == pytest.approx(0) and bias["positive"] == pytest.approx([0] * len(bias["positive"]))
 
 
-def test_mixed_languages(run_tiny: Any, english: Path, german: Path, shared_data: Path, tmp_path: Path) -> None:
+def test_mixed_languages(
+    run_tiny: Any, english_folder: Path, german_folder: Path, shared_data: Path, tmp_path: Path
+) -> None:
     mixed = ("mstsb/en_test", "--mix", "mstsb/de_test", "--data-dir", shared_data, "--limit", 8, "--row", 3)
     found = document(
-        run_tiny("patterns", *mixed, "--grammar", english, "--grammar-other", german, "--json", "--out", tmp_path)
+        run_tiny(
+            "patterns",
+            *mixed,
+            "--grammar",
+            english_folder,
+            "--grammar-other",
+            german_folder,
+            "--json",
+            "--out",
+            tmp_path,
+        )
     )
     assert [one["data"] for one in found["settings"]] == ["mstsb/en_test", "mstsb/en_test x mstsb/de_test"]
     maps = found["row"]["maps"]
@@ -111,12 +105,12 @@ def test_mixed_languages(run_tiny: Any, english: Path, german: Path, shared_data
     assert (tmp_path / "row_3.png").exists()
 
 
-def test_pairs_without_scores(run_tiny: Any, english: Path, tmp_path: Path) -> None:
+def test_pairs_without_scores(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "plain.csv"
     file.write_text("left,right\na cat sat,the cat sat\nred,green\n")
-    found = document(run_tiny("patterns", file, "--grammar", english, "--json"))
+    found = document(run_tiny("patterns", file, "--grammar", english_folder, "--json"))
     assert found["errors"] is None and found["farthest"] == []
-    assert run_tiny("patterns", file, "--grammar", english).code == 0
+    assert run_tiny("patterns", file, "--grammar", english_folder).code == 0
 
 
 @pytest.mark.parametrize(
@@ -131,8 +125,8 @@ def test_pairs_without_scores(run_tiny: Any, english: Path, tmp_path: Path) -> N
         (("--plot", "figure.gif"), "end it with"),
     ],
 )
-def test_errors_are_one_line(run_tiny: Any, english: Path, options: tuple[object, ...], cure: str) -> None:
-    answer = run_tiny("patterns", "sample/pairs", "--grammar", english, "--limit", 5, *options)
+def test_errors_are_one_line(run_tiny: Any, english_folder: Path, options: tuple[object, ...], cure: str) -> None:
+    answer = run_tiny("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 5, *options)
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert cure in answer.err
 

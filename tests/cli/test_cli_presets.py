@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from answers import one_document
-from conftest import SHARED
 from likewise.train.presets import presets
 from likewise.train.rows import parse_plan
 from training_files import sentence, write_rows
@@ -61,14 +60,15 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", presets())
 def test_a_ready_made_config_runs(
-    run_tiny: Any, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    run_tiny: Any,
+    data_dir: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
     if "shared-nouns" in presets()[name]:
-        pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
-        grammar = SHARED / "models" / "en_ud"
-        if not grammar.is_dir():
-            pytest.skip("the spaCy pipeline is not beside the repository (../shared/models/en_ud)")
-        monkeypatch.setenv("LIKEWISE_GRAMMAR", str(grammar))
+        monkeypatch.setenv("LIKEWISE_GRAMMAR", str(request.getfixturevalue("english_folder")))
     out = tmp_path / "run"
     answer = run_tiny(
         "train", name, "--data-dir", data_dir, "--out", out, "--epochs", 1, "--samples", 16, "--limit", 24,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from likewise.grammar.documents import parsed_text, readable
 from likewise.grammar.grammar import BATCH_CHARACTERS, BATCH_TEXTS
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
-
-MODELS = Path(__file__).resolve().parents[2].parent / "shared" / "models"
 
 
 def constant_grammar(language: str = "en", **labels: str) -> Grammar:
@@ -176,22 +173,6 @@ def test_numbers_are_told_from_pronouns() -> None:
     assert constant_grammar(POS="PRON").parse("one")[0].words[0].number is None
     assert constant_grammar(POS="NUM").parse("🍕 zillion")[0].words[1].number == "zillion"
     assert constant_grammar(POS="NUM").parse("🍕")[0].words[0].number is None
-
-
-def loaded(name: str) -> Grammar:
-    if not (MODELS / name).is_dir():
-        pytest.skip(f"no {MODELS / name}: the test pipelines are not beside the repository")
-    return Grammar.load(MODELS / name)
-
-
-@pytest.fixture(scope="module")
-def english() -> Grammar:
-    return loaded("en_ud")
-
-
-@pytest.fixture(scope="module")
-def german() -> Grammar:
-    return loaded("de_ud")
 
 
 def labels(parsed: ParsedText) -> list[tuple[str, str, str, int]]:

@@ -12,8 +12,6 @@ from likewise.grammar import Grammar
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
 
-MODELS = Path(__file__).resolve().parents[2].parent / "shared" / "models"
-
 
 def save(folder: Path, labels: dict[str, str]) -> Path:
     """A pipeline that gives every token the same labels."""
@@ -165,11 +163,9 @@ def test_an_empty_folder(tmp_path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("part", ["parser/model", "vocab/strings.json", "tok2vec/model", "meta.json"])
-def test_a_cut_off_download(tmp_path: Path, part: str) -> None:
-    if not (MODELS / "en_ud").is_dir():
-        pytest.skip(f"no {MODELS / 'en_ud'}: the test pipelines are not beside the repository")
+def test_a_cut_off_download(english_folder: Path, tmp_path: Path, part: str) -> None:
     copy = tmp_path / "en_ud"
-    shutil.copytree(MODELS / "en_ud", copy)
+    shutil.copytree(english_folder, copy)
     (copy / part).write_bytes((copy / part).read_bytes()[:100])
     assert message(copy).startswith(f"cannot load the spaCy pipeline {str(copy)!r} (")
 

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from likewise.grammar import Grammar, ParsedText, Word, roles
-
-MODELS = Path(__file__).resolve().parents[2].parent / "shared" / "models"
 
 
 def sentence(*words: str) -> ParsedText:
@@ -126,23 +122,6 @@ def test_by_is_no_agent_of_an_active() -> None:
 )
 def test_incomplete_clauses_give_none(parsed: ParsedText) -> None:
     assert roles(parsed) == []
-
-
-def loaded(name: str) -> Grammar:
-    pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
-    if not (MODELS / name).is_dir():
-        pytest.skip(f"no {MODELS / name}: the test pipelines are not beside the repository")
-    return Grammar.load(MODELS / name)
-
-
-@pytest.fixture(scope="module")
-def english() -> Grammar:
-    return loaded("en_ud")
-
-
-@pytest.fixture(scope="module")
-def german() -> Grammar:
-    return loaded("de_ud")
 
 
 # The test pipelines know no lemmas, so the verb has one form in active and passive here.

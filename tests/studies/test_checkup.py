@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import SHARED, save_classic
+from conftest import save_classic
 from likewise.data import read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
@@ -157,12 +157,8 @@ def test_models_of_other_depths_are_drawn_and_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_every_part_on_the_sample(models: list[str], tmp_path: Path) -> None:
-    pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
-    grammar = SHARED / "models" / "en_ud"
-    if not grammar.is_dir():
-        pytest.skip("the spaCy pipeline is not beside the repository (../shared/models/en_ud)")
-    source = CheckupSource("sample/pairs", grammar=str(grammar), limit=24)
+def test_every_part_on_the_sample(models: list[str], english_folder: Path, tmp_path: Path) -> None:
+    source = CheckupSource("sample/pairs", grammar=str(english_folder), limit=24)
     found = checkup(source, models, list(PARTS), tmp_path)
     shares = [value for name, value in found.examined[0].parts["classes"].items() if isinstance(value, float) and name]
     assert sum(shares) == pytest.approx(1.0)

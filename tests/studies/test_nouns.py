@@ -30,15 +30,6 @@ def words(text: str, nouns: set[str]) -> ParsedText:
     return ParsedText(text, tuple(made))
 
 
-@pytest.fixture(scope="module")
-def english() -> Grammar:
-    pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
-    folder = SHARED / "models" / "en_ud"
-    if not folder.is_dir():
-        pytest.skip("the spaCy pipeline is not beside the repository (../shared/models/en_ud)")
-    return Grammar.load(folder)
-
-
 def test_the_truth_is_one_where_both_tokens_are_the_same_noun(minilm: Encoder) -> None:
     # zygodactyl is several tokens, each of which is the noun.
     left, right = "the zygodactyl cat sat", "a cat and a zygodactyl"

@@ -178,10 +178,10 @@ def test_running_trials_in_the_file_are_done_again(
 def test_trial_without_a_loss_fails_and_the_study_goes_on(
     config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from likewise.train import loop
+    from likewise.train.losses import LOSSES
 
-    known = loop.LOSSES["mse"]
-    monkeypatch.setitem(loop.LOSSES, "mse", lambda said, wanted: known(said, wanted) * float("nan"))
+    known = LOSSES["mse"]
+    monkeypatch.setitem(LOSSES, "mse", lambda said, wanted: known(said, wanted) * float("nan"))
     broken = tune(workshop(), config, replace(QUICK, trials=1), tmp_path / "study")
     assert [(one.state, one.value, one.epochs) for one in broken.trials] == [("failed", None, 0)]
     assert "loss of similarity is nan" in broken.trials[0].error and broken.best is None
