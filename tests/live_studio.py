@@ -47,7 +47,7 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def start_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LiveStudio]]:
     """Starts studios by the command, each with a folder of its own."""
-    running: list[subprocess.Popen[str]] = []
+    running: list[tuple[subprocess.Popen[str], Path]] = []
 
     def start(model: Path, *options: str) -> LiveStudio:
         folder = tmp_path_factory.mktemp("studio")
@@ -55,18 +55,21 @@ def start_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
             sys.executable, "-m", "likewise", "studio", "--no-browser", "--port", "0", "--threads", "1", "--model",
             str(model), "--folder", str(folder / "kept"), "--runs", str(folder / "runs"), *options,
         ]  # fmt: skip
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
-        running.append(process)
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        found = re.search(r"http://\S+", line)
-        assert found, line
+        log = folder / "log.txt"
+        with log.open("w") as file:
+            process = subprocess.Popen(command, stderr=file, text=True, cwd=folder)
+        running.append((process, log))
+        end = time.monotonic() + PATIENCE / 1000
+        while not (found := re.search(r"http://\S+(?=.*\n)", log.read_text())):
+            assert process.poll() is None and time.monotonic() < end, log.read_text()
+            time.sleep(0.05)
         return LiveStudio(found.group(), model.name)
 
     yield start
-    for process in running:
+    for process, log in running:
         process.terminate()
         process.wait(timeout=20)
+        print(log.read_text())  # shown where a test fails
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,8 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -294,3 +296,17 @@ def test_the_hash_of_tensors_sees_names_and_values() -> None:
     assert tensors_hash(tensors) != tensors_hash({"a": torch.ones(2), "c": torch.zeros(3)})
     assert tensors_hash(tensors) != tensors_hash({"a": torch.ones(2), "b": torch.tensor([0, 0, 1e-30])})
     assert len(tensors_hash({"half": torch.ones(2, dtype=torch.bfloat16)})) == 64
+
+
+def test_several_threads_may_load_at_once_in_a_new_process(folder: Path) -> None:
+    program = """
+import sys, threading
+from likewise.encoder import Encoder
+loaded = []
+threads = [threading.Thread(target=lambda: loaded.append(Encoder.load(sys.argv[1], threads=1))) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(loaded))
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr) == ("4\n", "")

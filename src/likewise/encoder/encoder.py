@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,6 +46,9 @@ SORTED_TEXTS = 16384
 """Texts that are tokenised and sorted together; bounds the memory of ids."""
 
 Vectors = NDArray[np.float32]
+
+LOADING = threading.Lock()
+"""One model at a time: transformers is imported piece by piece and silenced meanwhile, and bears no second thread."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,13 @@ class Encoder:
         folder = catalogue.locate(str(name))
         recipe = read_recipe(folder)
         require_family(model_family(folder / recipe.transformer))
-        model, missing = load_transformer(folder / recipe.transformer, dtype)
-        views = anatomy(model)
-        if missing:
-            views = replace(views, pooler=None)
-        tokenizer = Tokenizer.load(folder / recipe.transformer, recipe.max_length, views.max_positions, recipe.lower)
+        with LOADING:
+            model, missing = load_transformer(folder / recipe.transformer, dtype)
+            views = anatomy(model)
+            if missing:
+                views = replace(views, pooler=None)
+            limits = recipe.max_length, views.max_positions
+            tokenizer = Tokenizer.load(folder / recipe.transformer, *limits, recipe.lower)
         encoder = cls._assembled(str(name), model, views, tokenizer, recipe).to(device).with_reading(**reading)
         encoder = replace(encoder, folder=folder, loaded_version=weights_version(model))
         if recipe.note:
