@@ -27,12 +27,15 @@ def commands(group: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, .
 
 
 def test_help_is_quick() -> None:
-    def seconds() -> float:
+    def seconds(*command: str) -> float:
         start = time.perf_counter()
-        subprocess.run([COMMAND, "--help"], check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True)
         return time.perf_counter() - start
 
-    assert min(seconds() for _ in range(5)) < 0.5
+    # A peer in the same run and not a number of seconds: other work may make everything slower.
+    peer = [sys.executable, "-c", "import typer.main, rich.console"]
+    ratios = [seconds(COMMAND, "--help") / seconds(*peer) for _ in range(5)]
+    assert min(ratios) < 4  # about 2.7; importing torch alone would add 12
 
 
 @pytest.mark.parametrize("code", ["import likewise", "import likewise.cli.app", "import likewise.data"])
