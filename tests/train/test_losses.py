@@ -167,12 +167,21 @@ def test_an_epoch_sees_everything_once_before_anything_twice(seed: int) -> None:
 
 
 def test_a_schedule_covers_an_epoch() -> None:
-    schedule = Schedule((10, 4), batch=3, accumulate=2, samples=None, seed=1)
+    schedule = Schedule((10, 4), (3, 3), batch=3, accumulate=2, samples=None, seed=1)
     assert schedule.steps == 2
     seen = [place for step in range(2) for part in range(2) for place in schedule.batch_of(0, 0, step, part)]
     assert set(seen) == set(range(10))
     assert schedule.order(0, 0) != schedule.order(0, 1)
     assert schedule.drawn(1, 1) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("samples", "steps", "seen"), [(None, 5, (10, 20)), (6, 3, (6, 12)), (100, 5, (10, 20))])
+def test_a_task_may_see_more_than_another(samples: int | None, steps: int, seen: tuple[int, int]) -> None:
+    schedule = Schedule((8, 20), (2, 4), batch=2, accumulate=1, samples=samples, seed=1)
+    assert schedule.steps == steps and (schedule.wanted(0), schedule.wanted(1)) == seen
+    batches = [schedule.batch_of(1, 0, step, 0) for step in range(steps)]
+    assert [len(batch) for batch in batches] == [4] * steps
+    assert sorted({place for batch in batches for place in batch}) == schedule.drawn(1, 1)
 
 
 def test_a_sample_is_fixed() -> None:

@@ -88,6 +88,8 @@ class TaskConfig:
     """what the best epoch is chosen by: similarity: spearman or pearson; else accuracy"""
     weight: float = 1.0
     """of its loss in the sum"""
+    batch: int | None = None
+    """examples of it in a step, where one task is to see more than another; the run's by default"""
     features: tuple[str, ...] = ("difference", "jaccard")
     """what a feed-forward head sees of a pair: difference, absolute, product, cosine, jaccard"""
     views: str = "dropout"
@@ -127,6 +129,7 @@ class TaskConfig:
             raise UsageError(f"features takes different names of {', '.join(FEATURES)}, got {list(self.features)}")
         if not 0 < self.weight < float("inf"):
             raise UsageError(f"weight is a number above 0, got {self.weight}")
+        _at_least(self, {"batch": 2})
         _within(self, {"temperature": (1e-4, 1e4), "masked": (0.01, 0.9)})
         if not re.fullmatch(NAME, self.name) or self.name in TAKEN:
             raise UsageError(
@@ -179,7 +182,8 @@ class TrainConfig:
     batch: int = 32
     """examples of each task in a step"""
     samples: int | None = None
-    """examples of each task in an epoch, drawn at random; all by default"""
+    """examples of each task in an epoch, drawn at random; all by default; of a task with a batch of its own
+    proportionately more or less"""
     learning_rate: float = 2e-5
     """of the encoder"""
     head_learning_rate: float = 1e-3
@@ -255,6 +259,10 @@ class TrainConfig:
         ):
             raise UsageError('shared_head needs head = "feed-forward" and the same features in both tasks')
 
+    def batch_of(self, task: TaskConfig) -> int:
+        """Examples of a task in a step."""
+        return task.batch or self.batch
+
     def to_json(self) -> dict[str, Any]:
         """The settings as plain JSON, in the shape of a TOML file."""
         plain = {name: value for name, value in asdict(self).items() if name != "tasks" and value is not None}
@@ -263,7 +271,8 @@ class TrainConfig:
 
 def _plain_task(task: TaskConfig) -> dict[str, Any]:
     sources = {role: [source.to_json() for source in getattr(task, role)] for role in ("train", "dev", "test")}
-    return asdict(task) | sources | {"features": list(task.features)}
+    given = {name: value for name, value in asdict(task).items() if value is not None}
+    return given | sources | {"features": list(task.features)}
 
 
 def parse_config(text: str, where: str = "config") -> TrainConfig:

@@ -83,7 +83,7 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
 
 def _loss(trainee: Trainee, task: Task, examples: Sequence[Example], output: Tensor) -> float:
     """The loss in batches as in training: one over pairs of examples depends on how many stand together."""
-    targets, size = trainee.targets(task, examples, output), trainee.config.batch
+    targets, size = trainee.targets(task, examples, output), trainee.config.batch_of(task.config)
     loss = loss_of(task.config)
     parts = [
         (

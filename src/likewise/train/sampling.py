@@ -27,45 +27,53 @@ def epoch_order(count: int, wanted: int, key: Sequence[int]) -> list[int]:
 class Schedule:
     """Which examples of each of several tasks make each step of each epoch.
 
-    >>> schedule = Schedule((4, 2), batch=2, accumulate=1, samples=None, seed=1)
+    >>> schedule = Schedule((4, 2), (2, 1), batch=2, accumulate=1, samples=None, seed=1)
     >>> schedule.steps, len(schedule.batch_of(0, 1, 0, 0))
     (2, 2)
     """
 
     counts: tuple[int, ...]
     """examples of each task"""
+    batches: tuple[int, ...]
+    """examples of each task in a part of a step"""
     batch: int
+    """the run's own, which ``samples`` is counted by"""
     accumulate: int
     samples: int | None
     seed: int
 
     @property
     def size(self) -> int:
-        """Examples of each task in an epoch: as many as are asked for, but no more than the largest task has."""
-        return max(self.counts) if self.samples is None else min(self.samples, max(self.counts))
+        """Examples of a task with the run's own batch in an epoch: as many as are asked for, all at the most."""
+        whole = max(-(-count * self.batch // own) for count, own in zip(self.counts, self.batches, strict=True))
+        return whole if self.samples is None else min(self.samples, whole)
 
     @property
     def steps(self) -> int:
         """Steps of an epoch."""
         return -(-self.size // (self.batch * self.accumulate))
 
+    def wanted(self, task: int) -> int:
+        """Examples of a task in an epoch."""
+        return -(-self.size * self.batches[task] // self.batch)
+
     def order(self, task: int, epoch: int) -> list[int]:
         """The examples of a task in an epoch, in order."""
-        return _order(self.counts[task], self.size, (self.seed, epoch, task))
+        return _order(self.counts[task], self.wanted(task), (self.seed, epoch, task))
 
     def batch_of(self, task: int, epoch: int, step: int, part: int) -> list[int]:
         """The examples of one part of a step."""
-        order = self.order(task, epoch)
-        start = (step * self.accumulate + part) * self.batch
-        chosen = order[start : start + self.batch]
+        order, batch = self.order(task, epoch), self.batches[task]
+        start = (step * self.accumulate + part) * batch
+        chosen = order[start : start + batch]
         # The last batches of an epoch may be short. One example is too few for batch norm, and a step has as many
         # batches as any other: what is missing comes from the epoch's beginning, other examples for each batch.
         wrapped = max(0, start - len(order))
-        return chosen if len(chosen) > 1 else (chosen + order[wrapped:] + order)[: self.batch]
+        return chosen if len(chosen) > 1 else (chosen + order[wrapped:] + order)[:batch]
 
     def drawn(self, task: int, epochs: int) -> list[int]:
         """All examples of a task that so many epochs will see."""
-        if self.size >= self.counts[task]:
+        if self.wanted(task) >= self.counts[task]:
             return list(range(self.counts[task]))
         return sorted({place for epoch in range(epochs) for place in self.order(task, epoch)})
 

@@ -173,7 +173,8 @@ def hidings(encoder: Encoder, config: TrainConfig) -> dict[str, Hiding]:
 def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
     """Which examples make which step of a run."""
     counts = tuple(len(task.train) for task in tasks)
-    return Schedule(counts, config.batch, config.accumulate, config.samples, config.seed)
+    batches = tuple(config.batch_of(task.config) for task in tasks)
+    return Schedule(counts, batches, config.batch, config.accumulate, config.samples, config.seed)
 
 
 def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
