@@ -302,3 +302,19 @@ def test_a_task_may_have_any_name_or_is_refused_in_words(encoder: Encoder, name:
     except UsageError:
         return
     assert said(trainee, tasks[0]).shape == (5, 5) and said(trainee, tasks[2]).shape == (5,)
+
+
+@pytest.mark.parametrize(("own", "of_run", "drops"), [(0.0, None, False), (0.0, 0.5, False), (0.5, 0.0, True)])
+def test_a_task_may_have_a_dropout_of_its_own(
+    encoder: Encoder, own: float, of_run: float | None, drops: bool
+) -> None:
+    mine, other = task_of("similarity", dropout=own), task_of("sentiment")
+    trainee = trainee_of(encoder, mine, other, dropout=of_run)
+
+    def vectors(task: Task, keys: list[tuple[int, ...]] | None) -> Array:
+        embedded = trainee.embedded(task, task.train, keys)
+        return numbers(torch.cat(trainee.vectors(task, task.train, embedded)).detach())
+
+    keys = [(7, place) for place in range(len(PAIRS))]
+    assert np.array_equal(vectors(mine, keys), vectors(mine, None)) is not drops
+    assert np.array_equal(vectors(other, keys), vectors(other, None)) is (of_run == 0)

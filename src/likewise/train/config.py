@@ -90,6 +90,8 @@ class TaskConfig:
     """of its loss in the sum"""
     batch: int | None = None
     """examples of it in a step, where one task is to see more than another; the run's by default"""
+    dropout: float | None = None
+    """of the encoder while it learns this task; the run's by default"""
     features: tuple[str, ...] = ("difference", "jaccard")
     """what a feed-forward head sees of a pair: difference, absolute, product, cosine, jaccard"""
     views: str = "dropout"
@@ -130,7 +132,7 @@ class TaskConfig:
         if not 0 < self.weight < float("inf"):
             raise UsageError(f"weight is a number above 0, got {self.weight}")
         _at_least(self, {"batch": 2})
-        _within(self, {"temperature": (1e-4, 1e4), "masked": (0.01, 0.9)})
+        _within(self, {"temperature": (1e-4, 1e4), "masked": (0.01, 0.9), "dropout": (0, 0.9)})
         if not re.fullmatch(NAME, self.name) or self.name in TAKEN:
             raise UsageError(
                 f"a task's name is made of letters, digits, - and _, and none of {', '.join(TAKEN)}; got {self.name!r}"
@@ -201,7 +203,7 @@ class TrainConfig:
     accumulate: int = 1
     """batches whose gradients are averaged before a step"""
     dropout: float | None = None
-    """of the encoder in training; the model's own by default"""
+    """of the encoder in training, but for tasks with one of their own; the model's by default"""
     freeze: str | tuple[int, ...] = "none"
     """none, lower, upper, last, all, or layers by number; 0 is the embeddings"""
     patience: int | None = None

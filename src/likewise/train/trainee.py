@@ -143,6 +143,7 @@ def new_trainee(
     torch.manual_seed(config.seed)
     poolings = poolings_of(encoder, config)
     made = readings(encoder, poolings, new_poolings(encoder, poolings.values(), config))
+    made = {task.name: _with_dropout(made[task.name], task.dropout) for task in config.tasks}
     heads = nn.ModuleDict()
     for task in tasks:
         name = head_name(config, task.config)
@@ -179,13 +180,17 @@ def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
 
 def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
     """The encoder with the run's own dropout and length."""
-    if config.dropout is not None:
-        encoder = replace(encoder, anatomy=encoder.anatomy.with_dropout(config.dropout))
+    encoder = _with_dropout(encoder, config.dropout)
     if config.max_tokens is not None:
         known = encoder.tokenizer
         limit = min(known.limit, config.max_tokens)
         encoder = replace(encoder, tokenizer=Tokenizer(known.hugging_face, limit, encoder.recipe.lower))
     return encoder
+
+
+def _with_dropout(encoder: Encoder, rate: float | None) -> Encoder:
+    """The same weights under another dropout; None keeps the one there is."""
+    return encoder if rate is None else replace(encoder, anatomy=encoder.anatomy.with_dropout(rate))
 
 
 def require_torch(encoder: Encoder) -> None:
