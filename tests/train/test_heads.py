@@ -305,9 +305,7 @@ def test_a_task_may_have_any_name_or_is_refused_in_words(encoder: Encoder, name:
 
 
 @pytest.mark.parametrize(("own", "of_run", "drops"), [(0.0, None, False), (0.0, 0.5, False), (0.5, 0.0, True)])
-def test_a_task_may_have_a_dropout_of_its_own(
-    encoder: Encoder, own: float, of_run: float | None, drops: bool
-) -> None:
+def test_a_task_may_have_a_dropout_of_its_own(encoder: Encoder, own: float, of_run: float | None, drops: bool) -> None:
     mine, other = task_of("similarity", dropout=own), task_of("sentiment")
     trainee = trainee_of(encoder, mine, other, dropout=of_run)
 
