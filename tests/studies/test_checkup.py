@@ -15,11 +15,16 @@ from conftest import save_classic
 from likewise.data import read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
+from likewise.explain.lint_rules import LintRules
+from likewise.explain.parsed_pairs import parsed_sides
+from likewise.explain.patterns import patterns
 from likewise.explain.pos_relevance import PosRelevance
+from likewise.grammar import Grammar
 from likewise.metrics import spearman
 from likewise.reports.checkup import write_checkup
 from likewise.studies.checkup import Checkup, Examined, Subject, checkup
 from likewise.studies.checkup_parts import PARTS, CheckupSource, class_shares
+from likewise.studies.linting import lint_pairs
 from likewise.studies.sts import evaluate_sts
 from likewise.studies.training_table import Spread
 from training_files import write_rows
@@ -164,5 +169,11 @@ def test_every_part_on_the_sample(models: list[str], english_folder: Path, tmp_p
     assert sum(shares) == pytest.approx(1.0)
     assert set(found.measures("lint")) >= {"special", "negation", "number", "roles"}
     assert all(len(each) == 3 for each in found.curves("layers")["baseline"].values())
+    # The parts that share their explanations say what the rooms say, each by itself.
+    encoder, language = Encoder.load(models[2], device="cpu"), Grammar.load(str(english_folder))
+    alone = lint_pairs(encoder, source.pairs, language, LintRules())
+    assert found.examined[2].parts["lint"] == {one.rule: one.share.value for one in alone.counts}
+    classes = patterns(encoder, source.pairs, parsed_sides(source.pairs, language)).classes
+    assert found.examined[2].parts["classes"] == pytest.approx(class_shares(classes))
     document = json.loads(json.dumps(found.to_json()))
     assert document["rows"]["lower-half"]["seeds"] == 2 and len(document["runs"]) == 3

@@ -20,7 +20,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.identity import model_key
 from likewise.errors import UsageError
 from likewise.progress import Progress, named
-from likewise.studies.checkup_parts import GRAMMATICAL, PARTS, CheckupSource, Measures
+from likewise.studies.checkup_parts import GRAMMATICAL, PARTS, CheckupSource, Examinee, Measures
 from likewise.studies.training import RECORD
 from likewise.studies.training_table import Spread
 
@@ -181,7 +181,7 @@ def checkup(
     subjects = {(one.row, one.seed): one for one in map(Subject.of, models)}.values()
     for place, subject in enumerate(subjects, start=1):
         told = named(progress, f"model {place}/{len(subjects)}, {Path(subject.model).name}")
-        kept = _Kept(folder, source, load(subject.model))
+        kept = _Kept(folder, Examinee(load(subject.model), source))
         examined.append(Examined(subject, {part: kept.part(part, told) for part in dict.fromkeys(parts)}))
     return Checkup(source.file, len(source.pairs), tuple(examined))
 
@@ -191,24 +191,24 @@ class _Kept:
     """What is known of a model already, in a file for each part."""
 
     folder: Path | None
-    source: CheckupSource
-    encoder: Encoder
+    examinee: Examinee
 
     def part(self, name: str, progress: Progress | None) -> Measures:
         """The measures of a part, read back or made."""
         if self.folder is None:
-            return PARTS[name](self.encoder, self.source, progress)
+            return PARTS[name](self.examinee, progress)
         path = self.folder / "parts" / f"{self._key(name)}.json"
         try:
             found: Measures = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            found = PARTS[name](self.encoder, self.source, progress)
+            found = PARTS[name](self.examinee, progress)
             path.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps(found)
             write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
         return found
 
     def _key(self, name: str) -> str:
-        grammar = self.source.language.name if name in GRAMMATICAL else ""
-        facts = [name, model_key(self.encoder), self.source.facts, grammar]
+        source = self.examinee.source
+        grammar = source.language.name if name in GRAMMATICAL else ""
+        facts = [name, model_key(self.examinee.encoder), source.facts, grammar]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -14,17 +14,18 @@ import numpy as np
 from likewise.data import GUESSED, Columns, ScoredPair, locate, read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
+from likewise.explain.lint import report
+from likewise.explain.lint_evidence import PairEvidence, evidence
 from likewise.explain.lint_rules import LintRules
-from likewise.explain.parsed_pairs import parsed_sides
-from likewise.explain.patterns import patterns
-from likewise.explain.pos_relevance import PosRelevance
+from likewise.explain.pairs import explain_many
+from likewise.explain.parsed_pairs import ParsedSides, parsed_sides, unit_classes
+from likewise.explain.pos_relevance import ClassSums, PosRelevance
 from likewise.geometry.measuring import geometry_of
 from likewise.geometry.settings import GeometrySettings
 from likewise.grammar import Grammar
 from likewise.metrics import spearman
 from likewise.progress import Progress
 from likewise.studies.isotropy import IsotropyOptions, IsotropySource, study_isotropy
-from likewise.studies.linting import lint_pairs
 from likewise.studies.sts import evaluate_sts
 
 THIRDS = ("short", "medium", "long")
@@ -68,6 +69,11 @@ class CheckupSource:
         """The grammar of the texts."""
         return Grammar.load(self.grammar)
 
+    @cached_property
+    def parsed(self) -> ParsedSides:
+        """The grammar of both texts of all pairs."""
+        return parsed_sides(self.pairs, self.language)
+
     @property
     def facts(self) -> dict[str, Any]:
         """What measures depend on beside the model."""
@@ -76,12 +82,33 @@ class CheckupSource:
         return {"file": digest, "limit": self.limit, "by": self.by, "columns": repr(self.columns)}
 
 
-Part = Callable[[Encoder, CheckupSource, Progress | None], Measures]
+class Examinee:
+    """A model and the pairs that it is measured on; pairs are explained once for all parts that ask for it."""
+
+    def __init__(self, encoder: Encoder, source: CheckupSource) -> None:
+        self.encoder, self.source = encoder, source
+        self._rests: tuple[PosRelevance, list[PairEvidence]] | None = None
+
+    def rests_on(self, progress: Progress | None) -> tuple[PosRelevance, list[PairEvidence]]:
+        """What the cosines rest on: relevance by part of speech, and the evidence of each pair for lint."""
+        if self._rests is None:
+            pairs, parsed = self.source.pairs, self.source.parsed
+            sums, facts = ClassSums(), []
+            for pair, found in zip(pairs, explain_many(self.encoder, pairs, progress=progress), strict=True):
+                left, right = parsed.left[pair.left], parsed.right[pair.right]
+                sums.add(found, unit_classes(found.left, left), unit_classes(found.right, right))
+                facts.append(evidence(pair, found, left, right))
+            self._rests = sums.result(), facts
+        return self._rests
 
 
-def _sts(encoder: Encoder, source: CheckupSource, progress: Progress | None) -> Measures:
+Part = Callable[[Examinee, Progress | None], Measures]
+
+
+def _sts(examinee: Examinee, progress: Progress | None) -> Measures:
     """How cosines follow scores: over all, by the column, and by length."""
-    found = evaluate_sts(encoder, source.pairs, source.file, progress)
+    source = examinee.source
+    found = evaluate_sts(examinee.encoder, source.pairs, source.file, progress)
     measures: Measures = {name: each.value for name, each in found.agreement.items()}
     groups = _lengths(source.pairs)
     if source.by is not None:
@@ -106,23 +133,26 @@ def _lengths(pairs: Sequence[ScoredPair]) -> dict[str, list[int]]:
     return {name: sorted(map(int, part)) for name, part in zip(THIRDS, parts, strict=True)}
 
 
-def _space(encoder: Encoder, source: CheckupSource, progress: Progress | None) -> Measures:
+def _space(examinee: Examinee, progress: Progress | None) -> Measures:
     """The space of the vectors: expected cosine of two texts, IsoScore, recall."""
+    source = examinee.source
     task = IsotropySource(source.file, columns=source.columns, data_dir=source.data_dir, limit=source.limit).read()
-    plain = study_isotropy(encoder, task, IsotropyOptions(dims=()), progress).settings[0]
+    plain = study_isotropy(examinee.encoder, task, IsotropyOptions(dims=()), progress).settings[0]
     recall = {f"recall@{k}": each.value for k, each in plain.recall.items()}
     return {"baseline": plain.baseline, "isoscore": plain.isoscore, **recall}
 
 
-def _layers(encoder: Encoder, source: CheckupSource, progress: Progress | None) -> Measures:
+def _layers(examinee: Examinee, progress: Progress | None) -> Measures:
     """The geometry of the words in every layer."""
+    source = examinee.source
     texts = list(dict.fromkeys(text for pair in source.pairs for text in (pair.left, pair.right)))
-    found = geometry_of(encoder, texts, GeometrySettings(corrections=False), source.file, progress)
+    found = geometry_of(examinee.encoder, texts, GeometrySettings(corrections=False), source.file, progress)
     return {name.replace("_", " "): found.bands[name].values.tolist() for name in CURVES}
 
 
-def _skipped(encoder: Encoder, source: CheckupSource, progress: Progress | None) -> Measures:
+def _skipped(examinee: Examinee, progress: Progress | None) -> Measures:
     """How cosines follow scores with each layer left out, the first to the last."""
+    encoder, source = examinee.encoder, examinee.source
     layers = encoder.anatomy.layers
     if layers < 2:
         raise UsageError(f"{encoder.name} has one layer; leave out the part skipped")
@@ -133,11 +163,9 @@ def _skipped(encoder: Encoder, source: CheckupSource, progress: Progress | None)
     return {"spearman without a layer": found}
 
 
-def _classes(encoder: Encoder, source: CheckupSource, progress: Progress | None) -> Measures:
+def _classes(examinee: Examinee, progress: Progress | None) -> Measures:
     """Which parts of speech the cosines rest on: shares of all absolute relevance."""
-    parsed = parsed_sides(source.pairs, source.language, progress=progress)
-    found = patterns(encoder, source.pairs, parsed, data=source.file, progress=progress).classes
-    return dict(class_shares(found))
+    return dict(class_shares(examinee.rests_on(progress)[0]))
 
 
 def class_shares(found: PosRelevance) -> dict[str, float]:
@@ -152,10 +180,12 @@ def class_shares(found: PosRelevance) -> dict[str, float]:
     return {**cells, "biases": biases / whole}
 
 
-def _lint(encoder: Encoder, source: CheckupSource, progress: Progress | None) -> Measures:
+def _lint(examinee: Examinee, progress: Progress | None) -> Measures:
     """The share of pairs that each rule finds."""
-    report = lint_pairs(encoder, source.pairs, source.language, LintRules(), source.file, progress)
-    return {one.rule: one.share.value for one in report.counts}
+    encoder = examinee.encoder
+    _, facts = examinee.rests_on(progress)
+    found = report(facts, LintRules(), (examinee.source.file, encoder.name, encoder.reading.pooling))
+    return {one.rule: one.share.value for one in found.counts}
 
 
 PARTS: dict[str, Part] = {
