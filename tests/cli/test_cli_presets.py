@@ -55,6 +55,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
             rows[row + 1][0] = rows[row + 2][0] = rows[row][0]
         (folder / "snli").mkdir(exist_ok=True)
         write_rows(folder / "snli" / f"{part}.csv", [*pair, "label"], [list(row) for row in rows])
+    # What lint has exported lies where the command is run.
+    write("hard", [*pair, "score", "rule"], lambda n: [n % 6, "number"])
     return folder
 
 
@@ -69,6 +71,7 @@ def test_a_ready_made_config_runs(
 ) -> None:
     if "shared-nouns" in presets()[name]:
         monkeypatch.setenv("LIKEWISE_GRAMMAR", str(request.getfixturevalue("english_folder")))
+    monkeypatch.chdir(data_dir)
     out = tmp_path / "run"
     answer = run_tiny(
         "train", name, "--data-dir", data_dir, "--out", out, "--epochs", 1, "--samples", 16, "--limit", 24,

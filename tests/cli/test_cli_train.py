@@ -27,7 +27,16 @@ from training_files import numbered_file, task_text, three_kinds, write_rows
 
 pytest_plugins = ("command_line",)
 READY_MADE = ("multitask", "multitask-best", "multitask-grid", "sts-bilstm", "sts-cls", "sts-max", "sts-mean")
-TABLES = ("biased", "contrastive", "layers", "multitask-ablations", "multitask-grid", "sts-heads", "sts-joint")
+TABLES = (
+    "biased",
+    "contrastive",
+    "layers",
+    "multitask-ablations",
+    "multitask-grid",
+    "repair",
+    "sts-heads",
+    "sts-joint",
+)
 QUICK = "epochs = 1\nbatch = 8\nlearning_rate = 1e-3\n"
 ROWS = "[[row]]\nname = 'slow'\npublished = [0.5, 0.5]\n[[row]]\nname = 'Fast, too'\nlearning_rate = 1e-2\n"
 PAIR = ["the cat sits", "a dog runs", 2]
