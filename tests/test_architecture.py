@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -190,3 +190,33 @@ def test_library_does_not_print() -> None:
 def test_nothing_is_left_to_do() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
     assert [module_of(path) for path in FILES if marks.search(path.read_text(encoding="utf-8"))] == []
+
+
+def methods(sources: Iterable[str]) -> list[tuple[str, set[str]]]:
+    """The name of each class with its methods, those of its bases in the same sources included."""
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+
+    def found(node: ast.ClassDef) -> set[str]:
+        own = {inner.name for inner in node.body if isinstance(inner, Function)}
+        bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+        return own.union(*(found(other) for other in nodes if other.name in bases - {node.name}))
+
+    return [(node.name, found(node)) for node in nodes]
+
+
+def without_html(sources: Iterable[str]) -> list[str]:
+    """Results that are public, tell and draw themselves, and yet show nothing in a notebook."""
+    results = [(name, own) for name, own in methods(sources) if {"to_json", "plot"} <= own]
+    return [name for name, own in results if not name.startswith("_") and "_repr_html_" not in own]
+
+
+def test_results_show_themselves_in_notebooks() -> None:
+    assert without_html(path.read_text(encoding="utf-8") for path in FILES) == []
+
+
+def test_walker_sees_a_result_that_does_not_show_itself() -> None:
+    bare = "class Bare:\n    def to_json(self): ...\n    def plot(self): ..."
+    heir = "class Heir(rooms.Bare):\n    def _repr_html_(self): ..."
+    assert without_html([bare, heir, "class Other(Heir): ...", "class Late(Bare): ...", "class _Own(Bare): ..."]) == [
+        "Bare", "Late",
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import cache
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_studies import HEADS, attention_study, crowded_study
+from attention_studies import HEADS, HOSTILE, attention_study, crowded_study
 from likewise.attention.clusterings import ClusterScores
 from likewise.attention.figures import study_figures
 from likewise.attention.highlights import Highlight
@@ -28,6 +29,7 @@ from likewise.attention.tables import (
     variable_table,
 )
 from likewise.attention.variables import Variables
+from likewise.attention.verdicts import verdicts
 from likewise.drawing.axes import save_figure
 
 NAMES = [
@@ -228,3 +230,14 @@ def test_ranges_of_clusters() -> None:
     row = next(row for row in rows if row[:2] == (1, 0))
     found = [row[header.index(f"length {end}")] for end in ("min", "median", "max")]
     assert (row[2], found) == (len(own), [own.min(), np.median(own), own.max()])
+
+
+def test_a_notebook_shows_verdicts_and_tables() -> None:
+    shown = replace(study(), data=HOSTILE)._repr_html_()
+    assert HOSTILE not in shown and "<img" not in shown, "texts are told, not obeyed"
+    assert f"Attention of tiny {escape(HOSTILE)} on 60 pairs of {escape(HOSTILE)}." in shown
+    assert all(escape(line) in shown for line in verdicts(study()))
+    header, rows = variable_table(study())
+    assert all(f"<th>{escape(name)}</th>" in shown for name in (*metric_table(study())[0], *header))
+    # A row for each layer, one for each of its variables, and two headers.
+    assert shown.count("<tr>") == study().depth + len(rows) + 2

@@ -18,6 +18,7 @@ from likewise.encoder import Encoder
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.explain import Contributions, Explanation, contributions, explain, explain_many, pairs
 from likewise.explain.explanation import TOLERANCE, ExplainedText, Facts
+from likewise.explain.side_by_side import side_by_side
 from likewise.explain.units import Unit
 from tiny_models import tiny_encoder
 
@@ -171,6 +172,16 @@ class TestShowing:
         path = found.save_html(tmp_path / "new" / "page.html")
         assert path.read_text(encoding="utf-8") == found.to_html()
         assert f"{found.similarity:.4f}" in found.to_html()
+
+    def test_a_row_side_by_side_is_every_pair_under_its_name(self) -> None:
+        hostile = "<img src=x onerror=alert(1)>"
+        texts = {"en-en": (LEFT, RIGHT), hostile: (hostile, RIGHT)}
+        found = side_by_side(bert(), texts, 7)
+        shown = found._repr_html_()
+        assert hostile not in shown and "<img" not in shown, "texts are told, not obeyed"
+        places = [shown.index(words) for words in ("row 7, en-en", "row 7, &lt;img src=x onerror=alert(1)&gt;")]
+        drawn = [shown.index(one._repr_html_()) for one in found.explanations.values()]
+        assert places[0] < drawn[0] < places[1] < drawn[1], "each name stands above its own pair"
 
     def test_page_of_the_longest_texts_is_small(self) -> None:
         encoder = tiny_encoder(config={"max_position_embeddings": 512, "hidden_size": 16})

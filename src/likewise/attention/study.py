@@ -18,6 +18,7 @@ from likewise.attention.significance import ClusterTest
 from likewise.attention.training_curve import TrainingCurve
 from likewise.attention.variables import Variables
 from likewise.data import ScoredPair
+from likewise.drawing.html import paragraph, table
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,3 +144,10 @@ class AttentionStudy:
         from likewise.attention.figures import effects_figure
 
         return effects_figure(self)
+
+    def _repr_html_(self) -> str:
+        from likewise.attention.tables import metric_table, variable_table
+        from likewise.attention.verdicts import verdicts
+
+        told = [f"Attention of {self.model} on {len(self.pairs)} pairs of {self.data}.", *verdicts(self)]
+        return "".join(map(paragraph, told)) + table(*metric_table(self)) + table(*variable_table(self))

@@ -8,6 +8,7 @@ from typing import Any
 
 from likewise.drawing.axes import axes_or_new
 from likewise.drawing.heatmap import heatmap
+from likewise.drawing.html import paragraph
 from likewise.encoder import Encoder
 from likewise.explain.explanation import Explanation
 from likewise.explain.pairs import explain_many
@@ -37,6 +38,11 @@ class SideBySide:
             title = f"{name}: {one.similarity:.3f}"
             heatmap(one.relevance, one.left.labels, one.right.labels, title, ax)
         return panels[0]
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            paragraph(f"row {self.row}, {name}") + one._repr_html_() for name, one in self.explanations.items()
+        )
 
 
 def row_of_axes(count: int, size: tuple[float, float]) -> Sequence[Any]:
