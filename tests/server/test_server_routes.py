@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -34,7 +35,7 @@ def studio(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         models=(str(tiny_folder),),
         runs=folder / "runs",
         threads=1,
-        limits=Limits(characters=200, rows=50),
+        limits=Limits(characters=200, tokens=30, rows=50, row_characters=1000),
     )  # fmt: skip
     with TestClient(create_app(settings), base_url="http://127.0.0.1:8000", raise_server_exceptions=False) as made:
         yield made
@@ -56,6 +57,9 @@ def test_a_pair_is_the_librarys_explanation(studio: TestClient, model: str, tiny
     own = explain(tiny, LEFT, RIGHT, by="word").to_json()
     assert found["relevance"] == own["relevance"] and found["similarity"] == own["similarity"]
     assert sum(found["ledger"].values()) == pytest.approx(found["similarity"])
+    assert sum(found["shares"]["left"]) == pytest.approx(
+        found["similarity"] - sum(found["bias"]["right"]) - found["bias"]["both"]
+    )
 
 
 def test_two_readings_are_compared(studio: TestClient, model: str) -> None:
@@ -68,6 +72,8 @@ WRONG = {
     "no right": ({"left": "a"}, 422, "right"),
     "empty": ({"left": "a", "right": ""}, 422, "right"),
     "too long": ({"left": "a", "right": "b" * 201}, 413, "at most 200 characters"),
+    "far too long": ({"left": "a", "right": "b" * 300_000}, 413, "at most 200 characters"),
+    "too many tokens": ({"left": "a", "right": "b " * 60}, 413, "at most 30 tokens are explained by word"),
     "unknown setting": ({"left": "a", "right": "b", "colour": 1}, 422, "colour"),
     "unknown method": ({"left": "a", "right": "b", "method": "magic"}, 422, "method"),
     "unknown model": ({"left": "a", "right": "b", "model": "/etc/passwd"}, 403, "does not offer"),
@@ -118,8 +124,10 @@ def test_attention_points_are_clustered_brushed_and_looked_at(studio: TestClient
     assert found["n"] == 12 and sum(one["n"] for one in found["clusters"]) == 12
     wrong = studio.post(f"/api/attention/clusters/{made['job']}/brush", json={"layer": 1, "rows": [99]})
     assert wrong.status_code == 422
-    maps = studio.get(f"/api/attention/{study['job']}/pairs/3").json()
-    assert len(maps["maps"]) == 2 and len(maps["maps"][0][0]) == len(maps["tokens"])
+    maps = studio.get(f"/api/attention/{study['job']}/pairs/3", params={"layer": 2}).json()
+    heads = np.array(maps["heads"])
+    assert heads.shape[1:] == (len(maps["tokens"]),) * 2 and np.abs(heads.mean(0) - maps["mean"]).max() < 2e-4
+    assert "no layer 9" in studio.get(f"/api/attention/{study['job']}/pairs/3", params={"layer": 9}).json()["error"]
 
 
 def test_uploads_are_checked_kept_and_taken_away(studio: TestClient) -> None:

@@ -94,7 +94,7 @@ export const api = {
   clusters: (study: string, body: ClustersAsked) => posted<Job>(`attention/${study}/clusters`, body),
   brushed: (clusters: string, body: { layer: number; rows: number[] | null }, signal: AbortSignal) =>
     posted<Tested>(`attention/clusters/${clusters}/brush`, body, signal),
-  maps: (study: string, row: number, signal: AbortSignal) => got<Maps>(`attention/${study}/pairs/${row}`, signal),
+  maps: (study: string, row: number, layer: number, signal: AbortSignal) => got<Maps>(`attention/${study}/pairs/${row}?layer=${layer}`, signal),
 
   patterns: (body: { corpus: string; first: Reading; second: Reading | null }) => posted<Job>("corpus/patterns", body),
   lint: (body: Reading & { corpus: string }) => posted<Job>("corpus/lint", body),

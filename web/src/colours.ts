@@ -29,8 +29,16 @@ export function rising(value: number | null, scale: number): string {
   return mixed(strength(value, scale), blue, paper);
 }
 
-/** Whether letters on such a colour are to be white. */
-export const isStrong = (value: number | null, scale: number) => strength(value, scale) > 0.6;
+const INKS = { light: "#fff", dark: "#1b1f24" };
+/** Below this luminance white letters have more contrast than dark ones. */
+const DARK = 0.2;
+
+/** The colour of letters on such a colour: whichever can be read better. */
+export function inkOn(colour: string): string {
+  const parts = (colour.match(/\d+/g) ?? []).map(part => Number(part) / 255).map(part => (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  const [red = 0, green = 0, blue = 0] = parts;
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue < DARK ? INKS.light : INKS.dark;
+}
 
 export const strongest = (...values: (readonly (number | null)[])[]) =>
   values.flat().reduce<number>((most, value) => (value !== null && Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;

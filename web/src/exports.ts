@@ -26,6 +26,9 @@ export const csv = (rows: Cell[][]) => rows.map(row => row.map(cell).join(",")).
 
 export const saveCsv = (name: string, rows: Cell[][]) => save(`${name}.csv`, new Blob([csv(rows)], { type: "text/csv" }));
 
+/** A text inside a drawing that is written as text. */
+export const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
 /** A drawing of the page as a text that stands alone: styles of the page are written into it. */
 export function standalone(drawing: SVGSVGElement): string {
   const copy = drawing.cloneNode(true) as SVGSVGElement;

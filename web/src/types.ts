@@ -49,6 +49,8 @@ export interface Explanation {
   complete: boolean;
   layer: string;
   ledger: Record<string, number>;
+  /** what each unit makes of the similarity with all of the other text */
+  shares: { left: number[]; right: number[] };
 }
 
 export interface Comparison {
@@ -56,8 +58,8 @@ export interface Comparison {
   difference: number[][];
   change: number;
   gap: number;
-  first: Explanation;
-  second: Explanation;
+  first: Omit<Explanation, "ledger" | "shares">;
+  second: Omit<Explanation, "ledger" | "shares">;
 }
 
 export interface HitWord { text: string; start: number; end: number; kind: string; share: number }
@@ -148,9 +150,9 @@ export interface LayerClusters extends Tested {
 
 export interface Clusters { study: string; layers: LayerClusters[] }
 
-export interface Maps { left: string; right: string; tokens: string[]; maps: number[][][][] }
+export interface Maps { left: string; right: string; tokens: string[]; heads: number[][][]; mean: number[][] }
 
-export interface PosMatrices { positive: number[][]; negative: number[][]; positive_scaled: number[][]; negative_scaled: number[][] }
+export interface PosMatrices { positive: number[][]; negative: number[][]; both: number[][]; positive_scaled: number[][]; negative_scaled: number[][] }
 
 export interface StrongPair { id: string; left: string; right: string; relevance: number; similarity: number }
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 BLUE, RED = (33, 102, 172), (178, 24, 43)  # below and above zero, as in ColorBrewer's RdBu
 WHITE = (255, 255, 255)
-WHITE_INK_FROM = 0.6
-"""From this strength on, white letters read better than black ones."""
+WHITE_INK_FROM = 0.8
+"""From this strength on, white letters have more contrast than black ones, on both colours."""
 
 PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")  # Paul Tol's bright scheme
 

@@ -90,12 +90,12 @@ class PosRelevance:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The tables as lists of lists, in the order of ``classes``."""
+        """The tables as lists of lists, in the order of ``classes``; both is the sum of positive and negative."""
+        names = (*SIGNS, "both", *(f"{sign}_scaled" for sign in SIGNS))
+        tables = {kind: (*self.table(kind), sum(self.table(kind)), *self.scaled(kind)) for kind in KINDS}
         kinds = {
-            kind: dict(
-                zip((*SIGNS, *(f"{sign}_scaled" for sign in SIGNS)), (one.tolist() for one in tables), strict=True)
-            )
-            for kind, tables in ((kind, (*self.table(kind), *self.scaled(kind))) for kind in KINDS)
+            kind: {name: np.asarray(one).tolist() for name, one in zip(names, each, strict=True)}
+            for kind, each in tables.items()
         }
         bias = {"positive": self.bias_positive.tolist(), "negative": self.bias_negative.tolist()}
         counts = self.counts.astype(int).tolist()

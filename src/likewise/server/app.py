@@ -18,6 +18,7 @@ from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, M
 from likewise.reports.folder import versions
 from likewise.server.guards import Guards, TooLarge
 from likewise.server.jobs import QueueFull
+from likewise.server.presence import Presence
 from likewise.server.routes import attention, corpora, corpus, jobs, layers, pair, search, start, training
 from likewise.server.settings import StudioSettings
 from likewise.server.shelf import NotAllowed
@@ -51,6 +52,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     for room in ROUTES:
         app.include_router(room.router, prefix="/api")
     app.add_middleware(Guards, settings=settings)
+    app.add_middleware(Presence)
     app.add_exception_handler(LikewiseError, _told)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from likewise.data import locate
 from likewise.errors import DataError
 from likewise.server.settings import StudioSettings
-from likewise.server.shapes import Shape, shape_of
+from likewise.server.shapes import shape_of
 from likewise.server.shelf import file_stamp, require_different, short_name
 from likewise.server.uploads import Upload, Uploads
 
@@ -40,7 +40,7 @@ class Corpora:
 
     def all(self) -> list[Corpus]:
         """Every corpus, those of the start first."""
-        named = [_corpus(name, name, shape, own=False) for name, shape in self._shapes.items()]
+        named = [Corpus(name, name, one.rows, one.pairs, one.scored, own=False) for name, one in self._shapes.items()]
         return [*named, *(brought(one) for one in self._uploads.all())]
 
     def source(self, name: str) -> str:
@@ -64,8 +64,4 @@ class Corpora:
 
 def brought(upload: Upload) -> Corpus:
     """An upload as one of the corpora."""
-    return _corpus(upload.id, upload.name, Shape(upload.rows, upload.pairs, upload.scored), own=True)
-
-
-def _corpus(key: str, name: str, shape: Shape, own: bool) -> Corpus:
-    return Corpus(key, name, shape.rows, shape.pairs, shape.scored, own)
+    return Corpus(upload.id, upload.name, upload.rows, upload.pairs, upload.scored, own=True)

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST_NAME, MOST_TEXTS = 200, 12
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-Text = Annotated[str, Field(min_length=1, max_length=200_000)]
-"""Longer ones than the studio's own limit are told so by name."""
+Text = Annotated[str, Field(min_length=1)]
+"""How long one may be is the studio's to say."""
 
 
 class Asked(BaseModel):

@@ -29,6 +29,10 @@ class Limits:
 
     characters: int = 4_000
     """of a text"""
+    tokens: int = 256
+    """of a text that is explained by token or word while others wait"""
+    row_characters: int = 100_000
+    """of a text of an uploaded file"""
     upload_bytes: int = 32 * MEGABYTE
     """of an uploaded file"""
     body_bytes: int = MEGABYTE

@@ -16,18 +16,22 @@ class Shape:
     rows: int
     pairs: bool
     scored: bool
+    longest: int
+    """letters of its longest text"""
 
 
 def shape_of(source: str | Path, data_dir: Path | None = None) -> Shape:
     """The shape of a file or a named data set; all of it is read, so that a bad row is found now.
 
     >>> shape_of("sample/pairs")
-    Shape(rows=60, pairs=True, scored=True)
+    Shape(rows=60, pairs=True, scored=True, longest=64)
     """
     pairs = holds_pairs(source, data_dir=data_dir)
-    read = read_pairs if pairs else read_texts
-    rows = sum(1 for _ in read(source, data_dir=data_dir))
-    return Shape(rows, pairs, pairs and _is_scored(source, data_dir))
+    if pairs:
+        sizes = [max(len(one.left), len(one.right)) for one in read_pairs(source, data_dir=data_dir)]
+    else:
+        sizes = [len(one.text) for one in read_texts(source, data_dir=data_dir)]
+    return Shape(len(sizes), pairs, pairs and _is_scored(source, data_dir), max(sizes, default=0))
 
 
 def _is_scored(source: str | Path, data_dir: Path | None) -> bool:

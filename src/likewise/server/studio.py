@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -25,6 +25,8 @@ from likewise.server.uploads import Uploads
 
 Found = TypeVar("Found")
 
+LONG_HITS = 4
+"""Hits of the greatest length that are explained while others wait."""
 RankedTexts = tuple[Ranker, Corpus]
 """A classic ranker and the texts that it ranks."""
 
@@ -47,7 +49,7 @@ class Studio:
         """A studio over its folder."""
         limits = settings.limits
         uploads = Uploads(settings.folder / "corpora", limits)
-        jobs = Jobs(settings.folder / "jobs", limits.waiting)
+        jobs = Jobs(settings.folder / "jobs", limits.waiting, places=[settings.runs])
         return cls(
             settings,
             Shelf(settings),
@@ -102,6 +104,21 @@ class Studio:
         if len(text) > most:
             raise TooLong(f"a text has at most {most:,} characters, and this one {len(text):,}; shorten it")
         return text
+
+    def brief(self, encoder: Encoder, text: str, by: str) -> str:
+        """A text that is explained before anybody minds: each of its units is replayed over all of its tokens."""
+        most, tokens = self.settings.limits.tokens, len(encoder.tokenizer.ids([text])[0][0])
+        if by != "sentence" and tokens > most:
+            raise TooLong(
+                f"here at most {most} tokens are explained by {by}, and a text has {tokens};"
+                " shorten it, or explain by sentence"
+            )
+        return text
+
+    def soon_explained(self, encoder: Encoder, texts: Sequence[str]) -> bool:
+        """Whether hits are explained before anybody minds: all of them as soon as a few of the longest texts."""
+        sizes = [len(ids) for ids in encoder.tokenizer.ids(texts)[0]]
+        return sum(size**2 for size in sizes) <= LONG_HITS * self.settings.limits.tokens**2
 
     def close(self) -> None:
         """End what is under way."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
+from likewise.errors import Cancelled
 from likewise.server.jobs import QueueFull
+from likewise.server.presence import has_left
 
 Found = TypeVar("Found")
+
+LOOK = 0.2
+"""Seconds between two looks at whether who asked is still there."""
 
 
 class Turns:
@@ -28,13 +33,20 @@ class Turns:
         self.asking = 0
 
     def answer(self, work: Callable[[], Found]) -> Found:
-        """What comes of some work once it is its turn; with too many waiting already, it gets none."""
+        """What comes of some work once it is its turn; with too many waiting already, it gets none.
+
+        A question whose asker leaves before its turn is dropped.
+        """
         with self._count:
             if self.asking >= self._most:
                 raise QueueFull(f"{self._most} questions are waiting already; ask again in a moment")
             self.asking += 1
         try:
-            return self._worker.submit(work).result()
+            asked, left = self._worker.submit(work), has_left.get()
+            while not wait([asked], LOOK).done:
+                if left is not None and left.is_set() and asked.cancel():
+                    raise Cancelled("who asked has left")
+            return asked.result()
         finally:
             with self._count:
                 self.asking -= 1

@@ -75,6 +75,11 @@ class Uploads:
             raise UsageError(
                 f"a corpus has at most {self._limits.rows:,} rows, and this one {shape.rows:,}; send fewer"
             )
+        most = self._limits.row_characters
+        if shape.longest > most:
+            raise UsageError(
+                f"a text of a corpus has at most {most:,} characters, and the longest here {shape.longest:,}; cut it up"
+            )
         return Upload(key, shown(name), shape.rows, shape.pairs, shape.scored, file.name)
 
     def all(self) -> list[Upload]:

@@ -106,9 +106,12 @@ def _cluster(label: int, own: NDArray[np.bool_], values: Mapping[str, Array]) ->
     return {"label": label, "n": int(own.sum()), "quartiles": ends}
 
 
-def pair_maps(encoder: Encoder, left: str, right: str) -> dict[str, Any]:
-    """The attention maps (L, H, T, T) of a pair read as one sequence, and its tokens."""
+def pair_maps(encoder: Encoder, left: str, right: str, layer: int) -> dict[str, Any]:
+    """A pair's maps in a layer, from 1 on, read as one sequence: each head's (T, T), their mean, and the tokens."""
     [batch] = encoder.state_batches([(left, right)], attention=True)
     assert batch.attention is not None
-    maps = batch.attention[:, 0].float().cpu().numpy().round(4)
-    return {"tokens": list(batch.tokens[0].tokens), "maps": maps.tolist()}
+    if not 1 <= layer <= len(batch.attention):
+        raise DataError(f"no layer {layer}; there are 1 to {len(batch.attention)}")
+    heads = batch.attention[layer - 1, 0].float().cpu().numpy()
+    shown = {"heads": heads.round(4).tolist(), "mean": heads.mean(0).round(4).tolist()}
+    return {"tokens": list(batch.tokens[0].tokens), **shown}

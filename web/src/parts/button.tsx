@@ -9,9 +9,10 @@ import { Wrong } from "./states";
 
 interface Props {
   children: ComponentChildren;
-  ask: () => Promise<Job>;
-  /** the settings that the job changes, in the view where it was started */
-  onStart: (job: Job) => Record<string, string | null>;
+  /** what is asked for, one job or several */
+  ask: () => Promise<Job>[] | Promise<Job>;
+  /** the settings that a job changes, in the view where it was started */
+  onStart: (job: Job, place: number) => Record<string, string | null>;
   disabled?: boolean;
 }
 
@@ -23,9 +24,13 @@ export function StartButton({ children, ask, onStart, disabled }: Props) {
     setBusy(true);
     setError("");
     try {
-      const job = await ask();
-      noteStart(job);
-      put(onStart(job));
+      const answers = await Promise.allSettled([ask()].flat());
+      answers.filter(each => each.status === "fulfilled").forEach(({ value: job }, place) => {
+        noteStart(job);
+        put(onStart(job, place));
+      });
+      const failed = answers.find(each => each.status === "rejected");
+      if (failed) throw failed.reason;
     } catch (failure) {
       setError(words(failure));
     }

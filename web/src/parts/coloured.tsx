@@ -1,6 +1,6 @@
 /** A text whose words are coloured by what they add. */
 
-import { diverging, isStrong, strongest } from "../colours";
+import { diverging, inkOn, strongest } from "../colours";
 import { signed } from "../numbers";
 
 interface Props { words: string[]; shares: number[]; scale?: number; on?: number; onPoint?: (place: number | null) => void; numbered?: boolean; label: string }
@@ -11,8 +11,8 @@ export function Coloured({ words, shares, scale = strongest(shares), on, onPoint
       {words.map((word, place) => (
         <>
           <span
-            key={place} class={(isStrong(shares[place], scale) ? "strong" : "") + (on === place ? " on" : "")} tabIndex={onPoint ? 0 : undefined}
-            style={{ backgroundColor: diverging(shares[place], scale) }} title={signed(shares[place])}
+            key={place} class={on === place ? "on" : ""} tabIndex={onPoint ? 0 : undefined}
+            style={{ backgroundColor: diverging(shares[place], scale), color: inkOn(diverging(shares[place], scale)) }} title={signed(shares[place])}
             onPointerEnter={() => onPoint?.(place)} onFocus={() => onPoint?.(place)} onBlur={() => onPoint?.(null)}
           >
             {word}

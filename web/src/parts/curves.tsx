@@ -5,6 +5,7 @@ import { area, line } from "d3-shape";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { escaped } from "../exports";
 import { theme } from "../theme";
 
 export interface Curve { name: string; colour: string; values: (number | null)[]; low?: (number | null)[]; high?: (number | null)[]; /** which of the dashes; none is a solid line */ dash?: number }
@@ -58,8 +59,6 @@ export function Curves({ x, curves, xName, yName, high = 320, whole, range }: Pr
   return <div class="curves" ref={place} role="img" aria-label={`${yName} by ${xName}: ${curves.map(curve => curve.name).join(", ")}`} />;
 }
 
-const safe = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-
 /** The same curves as a drawing that stands alone. */
 export function curvesDrawing({ x, curves, xName, yName, range }: Props): string {
   const [wide, high, left, bottom, top, right] = [720, 420 + curves.length * 18, 70, 48 + curves.length * 18, 16, 20];
@@ -68,7 +67,7 @@ export function curvesDrawing({ x, curves, xName, yName, range }: Props): string
   const up = scaleLinear(range ?? [Math.min(...known), Math.max(...known)], [high - bottom, top]).nice();
   const at = (place: number) => across(x[place]);
   const path = line<number | null>().defined(value => value !== null).x((_, place) => at(place)).y(value => up(value!));
-  const text = (words: string, tx: number, ty: number, more = "") => `<text x="${tx}" y="${ty}" font-size="12" fill="#57606a" ${more}>${safe(words)}</text>`;
+  const text = (words: string, tx: number, ty: number, more = "") => `<text x="${tx}" y="${ty}" font-size="12" fill="#57606a" ${more}>${escaped(words)}</text>`;
   const parts = up.ticks(6).map(tick => `<line x1="${left}" x2="${wide - right}" y1="${up(tick)}" y2="${up(tick)}" stroke="#d8dee4"/>${text(up.tickFormat(6)(tick), left - 8, up(tick) + 4, 'text-anchor="end"')}`);
   parts.push(...across.ticks(Math.min(x.length, 12)).map(tick => text(across.tickFormat(12)(tick), across(tick), high - bottom + 18, 'text-anchor="middle"')));
   curves.forEach((curve, place) => {

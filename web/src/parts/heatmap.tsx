@@ -1,8 +1,9 @@
 /** A matrix as coloured cells, in SVG; cells can be pointed at and walked with the arrow keys. */
 
-import { useState } from "preact/hooks";
-import { diverging, isStrong, rising, strongest } from "../colours";
+import { useMemo, useState } from "preact/hooks";
+import { diverging, inkOn, rising, strongest } from "../colours";
 import { plain, short } from "../numbers";
+import { theme } from "../theme";
 
 export interface Cell { row: number; column: number }
 
@@ -24,16 +25,30 @@ interface Props {
 
 const LETTERS = 18;
 const NUMBERED = 16;
+/** Matrices of more cells are one picture of a pixel a cell: thousands of shapes would slow the page down. */
+const MOST_SHAPES = 2500;
 const LETTER_WIDTH = 7;
 const GAP = 8;
 const MOVES: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** A picture of one pixel for each colour. */
+function pixels(colours: string[][]): string {
+  const canvas = Object.assign(document.createElement("canvas"), { width: colours[0].length, height: colours.length });
+  const pen = canvas.getContext("2d")!;
+  colours.forEach((line, row) => line.forEach((colour, column) => {
+    pen.fillStyle = colour;
+    pen.fillRect(column, row, 1, 1);
+  }));
+  return canvas.toDataURL();
+}
 
 export function HeatMap({ rows, columns, values, kind = "signed", scale, digits = 2, label, apart, ...linked }: Props) {
   const [own, setOwn] = useState<Cell | null>(null);
   const pointed = linked.onPoint ? linked.pointed : own;
   const onPoint = linked.onPoint ?? setOwn;
   const numbered = Math.max(rows.length, columns.length) <= NUMBERED;
-  const [wide, high] = numbered ? [46, 28] : rows.length > 60 ? [9, 9] : [20, 18];
+  const drawn = rows.length * columns.length <= MOST_SHAPES;
+  const [wide, high] = numbered ? [46, 28] : Math.max(rows.length, columns.length) > 150 ? [5, 5] : rows.length > 60 ? [9, 9] : [20, 18];
   const longest = (labels: string[]) => Math.max(3, ...labels.map(each => Math.min(LETTERS, each.length))) * LETTER_WIDTH + 18;
   const upright = columns.some(each => each.length * LETTER_WIDTH > wide);
   const [left, top] = [longest(rows), upright ? longest(columns) : 22];
@@ -41,9 +56,17 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
   const inner = values.map((row, i) => row.map((value, j) => (isApart(i, j) ? null : value)));
   const outer = values.map((row, i) => row.map((value, j) => (isApart(i, j) && !(i === rows.length - 1 && j === columns.length - 1) ? value : null)));
   const scales = [scale ?? strongest(...inner), apart ? strongest(...outer) : 1];
-  const x = (column: number) => left + column * wide + (apart && column === columns.length - 1 ? GAP : 0);
-  const y = (row: number) => top + row * high + (apart && row === rows.length - 1 ? GAP : 0);
+  const gap = apart && drawn ? GAP : 0;
+  const x = (column: number) => left + column * wide + (column === columns.length - 1 ? gap : 0);
+  const y = (row: number) => top + row * high + (row === rows.length - 1 ? gap : 0);
   const paint = kind === "signed" ? diverging : rising;
+  const isCorner = (row: number, column: number) => apart === true && row === rows.length - 1 && column === columns.length - 1;
+  const colour = (value: number | null, row: number, column: number) => (isCorner(row, column) ? "transparent" : paint(value, scales[isApart(row, column) ? 1 : 0]));
+  const picture = useMemo(() => (drawn ? "" : pixels(values.map((line, row) => line.map((value, column) => colour(value, row, column))))), [values, drawn, theme.value]);
+  const over = (event: PointerEvent) => {
+    const box = (event.currentTarget as Element).getBoundingClientRect();
+    onPoint({ row: Math.min(rows.length - 1, Math.floor((event.clientY - box.top) / high)), column: Math.min(columns.length - 1, Math.floor((event.clientX - box.left) / wide)) });
+  };
   const every = Math.ceil(11 / high);
 
   const key = (event: KeyboardEvent) => {
@@ -78,18 +101,26 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
             {short(name, LETTERS)}
           </text>
         ))}
-        {values.map((line, row) => line.map((value, column) => {
-          const most = scales[isApart(row, column) ? 1 : 0];
-          const corner = apart && row === rows.length - 1 && column === columns.length - 1;
+        {!drawn && (
+          <g>
+            <image href={picture} x={left} y={top} width={columns.length * wide} height={rows.length * high} preserveAspectRatio="none" style="image-rendering: pixelated" />
+            {pointed && pointed.row >= 0 && pointed.column >= 0 && <rect class="on" x={x(pointed.column)} y={y(pointed.row)} width={wide} height={high} fill="none" />}
+            <rect class="over" x={left} y={top} width={columns.length * wide} height={rows.length * high} fill="transparent" onPointerMove={over}>
+              <title>{told}</title>
+            </rect>
+          </g>
+        )}
+        {drawn && values.map((line, row) => line.map((value, column) => {
+          const fill = colour(value, row, column);
           const on = pointed?.row === row && pointed.column === column;
           return (
             <g
               key={`${row},${column}`} class={on ? "cell on" : "cell"} data-row={row} data-column={column}
               onPointerEnter={() => onPoint({ row, column })}
             >
-              <rect x={x(column) + 1} y={y(row) + 1} width={wide - 2} height={high - 2} rx={3} fill={corner ? "transparent" : paint(value, most)} />
+              <rect x={x(column) + 1} y={y(row) + 1} width={wide - 2} height={high - 2} rx={3} fill={fill} />
               {numbered && value !== null && (
-                <text class={isStrong(value, most) && !corner ? "value strong" : "value"} x={x(column) + wide / 2} y={y(row) + high / 2} text-anchor="middle" dominant-baseline="central">
+                <text class="value" style={isCorner(row, column) ? undefined : { fill: inkOn(fill) }} x={x(column) + wide / 2} y={y(row) + high / 2} text-anchor="middle" dominant-baseline="central">
                   {plain(value, digits)}
                 </text>
               )}

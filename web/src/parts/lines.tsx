@@ -7,8 +7,8 @@ import type { Cell } from "./heatmap";
 interface Props { left: string[]; right: string[]; values: number[][]; pointed: Cell | null; onPoint: (cell: Cell | null) => void }
 
 const [HIGH, WIDE, SIDE, THICK, LETTERS] = [24, 560, 150, 9, 20];
-/** Lines of less than this share of the strongest say nothing and hide the others. */
-const FAINTEST = 0.03;
+/** Lines of less than this share of the strongest say nothing and hide the others, and so do more of them than this. */
+const [FAINTEST, MOST] = [0.03, 600];
 
 export function Lines({ left, right, values, pointed, onPoint }: Props) {
   const scale = strongest(...values);
@@ -16,7 +16,8 @@ export function Lines({ left, right, values, pointed, onPoint }: Props) {
   const y = (place: number, count: number) => (high - count * HIGH) / 2 + (place + 0.5) * HIGH;
   const drawn = values.flatMap((row, i) => row.map((value, j) => ({ i, j, value })))
     .filter(({ value }) => Math.abs(value) >= FAINTEST * scale)
-    .sort((a, b) => Math.abs(a.value) - Math.abs(b.value));
+    .sort((a, b) => Math.abs(a.value) - Math.abs(b.value))
+    .slice(-MOST);
   const isOn = (i: number, j: number) => !pointed || ((pointed.row === i || pointed.row < 0) && (pointed.column === j || pointed.column < 0));
   return (
     <div class="scroll">

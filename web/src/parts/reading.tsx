@@ -26,6 +26,12 @@ export function readingSettings(asked: Partial<Reading> | null | undefined): Rec
   return found;
 }
 
+/** How a model is read, in words. */
+export function readAs(asked: Partial<Reading> | null | undefined): string {
+  const { pooling, layer, special_tokens } = asked ?? {};
+  return [pooling ?? "", layer === undefined || layer === null ? "last layer" : `layer ${layer}`, special_tokens === false ? "without special tokens" : ""].filter(Boolean).join(" · ");
+}
+
 export function ChooseReading({ prefix = "", name = "model" }: { prefix?: string; name?: string }) {
   const put = (what: string) => (value: string) => set({ [prefix + what]: value || null });
   return (

@@ -3,6 +3,7 @@
 import { extent } from "d3-array";
 import { scaleLinear } from "d3-scale";
 import { useEffect, useRef } from "preact/hooks";
+import { escaped } from "../exports";
 import { theme } from "../theme";
 
 export interface Dots {
@@ -115,7 +116,7 @@ function svgPen(parts: string[]): Pen {
     dot: (x, y, size, colour, opacity) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="${colour}" fill-opacity="${opacity}"/>`),
     ring: (x, y, size, colour) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="none" stroke="${colour}" stroke-width="1.3"/>`),
     line: (from, to, colour, dashed) => parts.push(`<path d="M${from.map(round)}L${to.map(round)}" stroke="${colour}" ${dashed ? 'stroke-dasharray="5 4"' : ""}/>`),
-    text: (words, x, y, anchor, turned) => parts.push(`<text x="0" y="0" font-size="11" text-anchor="${anchor}" fill="#57606a" transform="translate(${round(x)} ${round(y)})${turned ? " rotate(-90)" : ""}">${words.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}</text>`),
+    text: (words, x, y, anchor, turned) => parts.push(`<text x="0" y="0" font-size="11" text-anchor="${anchor}" fill="#57606a" transform="translate(${round(x)} ${round(y)})${turned ? " rotate(-90)" : ""}">${escaped(words)}</text>`),
   };
 }
 

@@ -157,9 +157,9 @@ function ClusterTable({ found, variables }: { found: Tested; variables: string[]
 function TestTable({ found, variables }: { found: Tested; variables: string[] }) {
   const rows = variables.map(name => {
     const test = found.tests[name];
-    return test ? [name, plain(test.h, 2), chance(test.kruskal_p), plain(test.epsilon2), plain(test.eta2), `${Math.round(test.pairs_significant * test.pairs.length)} of ${test.pairs.length}`] : [name, "–", "–", "–", "–", "–"];
+    return test ? [name, plain(test.h, 2), chance(test.kruskal_p), plain(test.epsilon2), plain(test.eta2), test.pairs.length, plain(test.pairs_significant, 2)] : [name, "–", "–", "–", "–", "–", "–"];
   });
-  const head = ["variable", "Kruskal-Wallis H", "p", "ε²", "η²", "pairs that differ (Holm)"];
+  const head = ["variable", "Kruskal-Wallis H", "p", "ε²", "η²", "pairs of clusters", "share that differs (Holm)"];
   return (
     <Figure title="Do the clusters differ?" name="attention-tests" data={() => found.tests} rows={() => [["variable", "h", "p", "epsilon2", "eta2", "pairs", "significant"], ...variables.map(name => [name, found.tests[name]?.h, found.tests[name]?.kruskal_p, found.tests[name]?.epsilon2, found.tests[name]?.eta2, found.tests[name]?.pairs.length, found.tests[name]?.pairs_significant])]} drawing="none">
       <Table head={head} rows={rows} />
@@ -213,14 +213,12 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
 }
 
 function MapsPart({ study, row, depth }: { study: string; row: number; depth: number }) {
-  const answer = useAnswer<Maps>(`${study} ${row}`, signal => api.maps(study, row, signal), 150);
   const layer = within(setting("map-layer", "1"), 1, depth);
+  const answer = useAnswer<Maps>(`${study} ${row} ${layer}`, signal => api.maps(study, row, layer, signal), 150);
   if (answer.error) return <Wrong>{answer.error}</Wrong>;
   if (!answer.value || answer.waiting) return <Waiting />;
-  const { tokens, maps, left, right } = answer.value;
-  const heads = maps[layer - 1];
+  const { tokens, heads, mean, left, right } = answer.value;
   const head = within(setting("map-head", "0"), 0, heads.length);
-  const mean = tokens.map((_, i) => tokens.map((_, j) => heads.reduce((sum, each) => sum + each[i][j], 0) / heads.length));
   const values = head > 0 ? heads[head - 1] : mean;
   return (
     <section data-part="maps">
@@ -228,7 +226,7 @@ function MapsPart({ study, row, depth }: { study: string; row: number; depth: nu
       <p class="coloured" dir="auto">{left}</p>
       <p class="coloured" dir="auto">{right}</p>
       <div class="form">
-        <Choose name="layer" value={String(layer)} choices={maps.map((_, place) => String(place + 1))} onChange={value => set({ "map-layer": value })} />
+        <Choose name="layer" value={String(layer)} choices={Array.from({ length: depth }, (_, place) => String(place + 1))} onChange={value => set({ "map-layer": value })} />
         <Choose name="head" value={String(head)} choices={[["0", "mean of all"], ...heads.map((_, place) => [String(place + 1), String(place + 1)] as [string, string])]} onChange={value => set({ "map-head": value })} />
       </div>
       <Figure title={`Attention of layer ${layer}, ${head ? `head ${head}` : "mean of all heads"}`} name={`attention-map-${row}`} data={() => answer.value} rows={() => [["", ...tokens], ...values.map((line, place) => [tokens[place], ...line])]} note="A row is a token that looks, a column one that is looked at.">
@@ -252,7 +250,7 @@ function Studied({ study, points }: { study: string; points: Points }) {
     <>
       <RangesPart points={points} ranges={ranges} active={active} />
       <h2>{points.pairs.length.toLocaleString("en")} pairs in {points.depth} layers of {points.model}: {points.corpus}, points by {points.reducer}</h2>
-      <ClusterForm study={study} onStart={job => ({ clusterings: [...new Set([...settings("clusterings"), job.id])].join(","), cell: `${job.id}:1` })} />
+      <ClusterForm study={study} onStart={(job, place) => ({ clusterings: [...new Set([...settings("clusterings"), job.id])].join(","), ...(place ? {} : { cell: `${job.id}:1` }) })} />
       <LayersRow {...shown} title="no clustering" id="" clusters={null} />
       {clusterings.map(id => (
         <ClusteringRow key={id} id={id} {...shown} />

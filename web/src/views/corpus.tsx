@@ -3,7 +3,7 @@
 import { link, set, setting } from "../address";
 import { api, type Reading } from "../api";
 import { useJob } from "../asked";
-import { series } from "../colours";
+import { series, strongest } from "../colours";
 import { plain, signed } from "../numbers";
 import { StartButton } from "../parts/button";
 import { ChooseCorpus } from "../parts/corpus";
@@ -12,7 +12,7 @@ import { Check, Choose } from "../parts/fields";
 import { Figure } from "../parts/figure";
 import { HeatMap } from "../parts/heatmap";
 import { JobState } from "../parts/job";
-import { ChooseReading, reading, readingSettings } from "../parts/reading";
+import { ChooseReading, readAs, reading, readingSettings } from "../parts/reading";
 import { Empty } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered } from "../start";
@@ -23,9 +23,7 @@ const SIGNS: [string, string][] = [["both", "both signs"], ["positive", "what ad
 
 function matrix(one: PatternSetting, counted: string, sign: string): number[][] {
   const found = one.relevance[counted === "averaged" ? "averaged" : "summed"];
-  if (sign === "positive") return found.positive;
-  if (sign === "negative") return found.negative;
-  return found.positive.map((row, i) => row.map((value, j) => value + found.negative[i][j]));
+  return sign === "positive" ? found.positive : sign === "negative" ? found.negative : found.both;
 }
 
 function Strongest({ title, name, pairs }: { title: string; name: string; pairs: StrongPair[] }) {
@@ -36,12 +34,6 @@ function Strongest({ title, name, pairs }: { title: string; name: string; pairs:
   );
 }
 
-/** What is said of a reading where its own settings were changed. */
-function readAs(asked: Reading | null | undefined): string {
-  const { layer, special_tokens } = asked ?? {};
-  return [layer === undefined || layer === null ? "last layer" : `layer ${layer}`, special_tokens === false ? "without special tokens" : ""].filter(Boolean).join(" · ");
-}
-
 function Setting({ one, name, asked }: { one: PatternSetting; name: string; asked: Reading | null | undefined }) {
   const [counted, sign] = [setting("counted", "summed"), setting("sign", "both")];
   const values = matrix(one, counted, sign);
@@ -50,8 +42,8 @@ function Setting({ one, name, asked }: { one: PatternSetting; name: string; aske
   const shown = { x: levels.map(level => (level.low + level.high) / 2), curves: [{ name: "squared error", colour: series(0), values: levels.map(level => level.error?.value ?? null), low: levels.map(level => level.error?.low ?? null), high: levels.map(level => level.error?.high ?? null) }] as Curve[], xName: "human score, middle of a level", yName: "squared error" };
   return (
     <div>
-      <p class="score">{one.model} · {one.pooling} · {readAs(asked)} · {one.n} pairs</p>
-      <Figure title="Parts of speech" name={`corpus-${name}-classes`} data={() => one.relevance} rows={() => [["", ...classes], ...values.map((row, place) => [classes[place], ...row])]} note="Red adds to the similarities, blue takes away.">
+      <p class="score">{one.model} · {readAs({ ...asked, pooling: one.pooling })} · {one.n} pairs</p>
+      <Figure title="Parts of speech" name={`corpus-${name}-classes`} data={() => one.relevance} rows={() => [["", ...classes], ...values.map((row, place) => [classes[place], ...row])]} note={`Red adds to the similarities, blue takes away; the strongest colour is ${plain(strongest(...values), counted === "summed" ? 1 : 3)}.`}>
         <HeatMap rows={classes} columns={classes} values={values} digits={counted === "summed" ? 1 : 3} label="relevance between parts of speech" />
       </Figure>
       <Strongest title="Strongest word pairs of the most similar quarter" name={`corpus-${name}-top`} pairs={one.strongest.top} />

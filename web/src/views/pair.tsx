@@ -34,11 +34,10 @@ function withBias({ relevance, bias }: Explanation): number[][] {
 }
 
 const layerName = (layer: string) => (layer === "-1" ? "last layer" : `layer ${layer}`);
-const total = (values: number[]) => values.reduce((sum, value) => sum + value, 0);
 
 function Told({ found, pointed }: { found: Explanation; pointed: Cell | null }) {
   if (!pointed) return <p class="told">Point at a word or a cell to see what it adds.</p>;
-  const { left, right, relevance, bias } = found;
+  const { left, right, shares, bias } = found;
   const { row, column } = pointed;
   const name = (units: string[], place: number) => units[place] ?? "bias";
   if (row >= 0 && column >= 0) {
@@ -49,20 +48,19 @@ function Told({ found, pointed }: { found: Explanation; pointed: Cell | null }) 
       </p>
     );
   }
-  const mine = row >= 0 ? relevance[row] : relevance.map(line => line[column]);
-  const apart = row >= 0 ? bias.left[row] : bias.right[column];
+  const [mine, apart] = row >= 0 ? [shares.left[row], bias.left[row]] : [shares.right[column], bias.right[column]];
   if (mine === undefined) return <p class="told" />;
   return (
     <p class="told">
-      <b>{row >= 0 ? name(left.units, row) : name(right.units, column)}</b> adds {signed(total(mine) + apart)}, of which {signed(apart)} with the other text's bias
+      <b>{row >= 0 ? name(left.units, row) : name(right.units, column)}</b> adds {signed(mine)}, of which {signed(apart)} with the other text's bias
     </p>
   );
 }
 
 function Explained({ found, name }: { found: Explanation; name: string }) {
   const [pointed, setPointed] = useState<Cell | null>(null);
-  const { left, right, relevance, bias } = found;
-  const shares = [relevance.map((row, place) => total(row) + bias.left[place]), right.units.map((_, place) => total(relevance.map(row => row[place])) + bias.right[place])];
+  const { left, right, relevance } = found;
+  const shares = [found.shares.left, found.shares.right];
   const paired = (side: 0 | 1) => {
     if (!pointed) return shares[side];
     const other = side === 0 ? pointed.column : pointed.row;
@@ -101,7 +99,7 @@ function Explained({ found, name }: { found: Explanation; name: string }) {
 }
 
 /** A model; fully, how it is read too. */
-const readingName = ({ model, pooling, layer }: Explanation, full: boolean) => (full ? `${model} (${pooling}, ${layerName(layer)})` : model);
+const readingName = ({ model, pooling, layer }: Comparison["first"], full: boolean) => (full ? `${model} (${pooling}, ${layerName(layer)})` : model);
 
 function Changed({ found }: { found: Comparison }) {
   const [pointed, setPointed] = useState<Cell | null>(null);

@@ -11,8 +11,9 @@ import { ChooseCorpus } from "../parts/corpus";
 import { type Curve, Curves, curvesDrawing, curvesRows } from "../parts/curves";
 import { Choose, ChooseSome, Field } from "../parts/fields";
 import { Figure } from "../parts/figure";
+import { hitsDrawing } from "../parts/hits_drawing";
 import { JobState } from "../parts/job";
-import { ChooseReading, reading, readingSettings } from "../parts/reading";
+import { ChooseReading, readAs, reading, readingSettings } from "../parts/reading";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered } from "../start";
@@ -58,16 +59,19 @@ function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: nu
   );
 }
 
-function Ranked({ name, title, answer, query, read }: { name: string; title: string; answer: Answer<Hits>; query: string; read: Record<string, string> }) {
+interface Listed { name: string; title: string; answer: Answer<Hits>; query: string; read: Record<string, string>; explained?: boolean }
+
+function Ranked({ name, title, answer, query, read, explained }: Listed) {
   const hits = answer.value?.hits ?? [];
   const scale = strongest(...hits.map(hit => hit.explanation?.words.map(word => word.share) ?? []));
   const rows = () => [["rank", "id", "score", "text"], ...hits.map(hit => [hit.rank, hit.id, hit.score, hit.text])];
   return (
     <div class={answer.waiting ? "old" : ""}>
-      <Figure title={title} name={name} data={() => answer.value} rows={rows} drawing="none">
+      <Figure title={title} name={name} data={() => answer.value} rows={rows} drawing={hits.length ? () => hitsDrawing(hits, scale) : "none"}>
         {answer.error && <Wrong>{answer.error}</Wrong>}
         {answer.waiting && <Waiting />}
         {answer.value && hits.length === 0 && <Empty>No text shares a word with the query.</Empty>}
+        {explained && hits.some(hit => !hit.explanation) && <p class="note">These texts are too long to be explained while you wait; "why" explains one of them.</p>}
         <ol class="hits">
           {hits.map(hit => (
             <Found key={hit.id} hit={hit} query={query} scale={scale} read={read} />
@@ -90,7 +94,7 @@ function RecallCurves({ results }: { results: Recall[] }) {
     name: one.ranker === "dense" ? one.model : one.ranker, colour: series(place), values: x.map(k => one.recall[k]),
     low: x.map(k => one.intervals.recall[k]?.[0] ?? null), high: x.map(k => one.intervals.recall[k]?.[1] ?? null),
   }));
-  const shown = { x, curves, xName: "k", yName: "recall at k" };
+  const shown = { x, curves, xName: "k", yName: "recall at k", range: [0, 1] as [number, number] };
   return (
     <Figure title="Recall at k" name="search-recall" data={() => results} rows={() => curvesRows(x, curves, "k")} drawing={() => curvesDrawing(shown)}
       note={`Each pair's first text searches for its second among ${results[0].texts} texts; bands are 95 % intervals over ${results[0].n} queries.`}>
@@ -126,6 +130,7 @@ export function SearchView() {
   const chosen = offered().corpora.find(each => each.id === corpus);
   const found = useJob<{ texts: number; corpus: string; model: string }>(id);
   const read = readingSettings(found.job?.asked as Partial<Reading> | undefined);
+  const changed = found.job !== null && JSON.stringify([read, found.job.asked.engine]) !== JSON.stringify([readingSettings(reading()), engine]);
   const asked = { index: id, query, k };
   const ready = found.result !== null && found.job?.asked.corpus === corpus && query.trim() !== "";
   const answer = useAnswer(ready ? JSON.stringify(asked) : null, signal => api.search(asked, signal), TYPING);
@@ -141,6 +146,7 @@ export function SearchView() {
         </StartButton>
       </div>
       <JobState id={id} found={found} />
+      {found.result && changed && <p class="note" data-note="changed">The settings have changed since this index was built; build it again to search with them.</p>}
       {!id && <Empty>Choose a corpus or upload one, and build its index; then search it.</Empty>}
       {found.result && (
         <>
@@ -153,7 +159,7 @@ export function SearchView() {
           {query.trim() === "" && <Empty>Type a query.</Empty>}
           {query.trim() !== "" && (
             <div class="columns three">
-              <Ranked name="search-hits" title={`By meaning (${found.result.model})`} answer={answer} query={query} read={read} />
+              <Ranked name="search-hits" title={`By meaning (${found.result.model}, ${readAs(found.job?.asked as Partial<Reading> | undefined)})`} answer={answer} query={query} read={read} explained />
               {RANKERS.map(([ranker, title]) => (
                 <Baseline key={ranker} corpus={corpus} query={query} k={k} ranker={ranker} title={title} read={read} />
               ))}

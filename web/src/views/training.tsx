@@ -29,7 +29,7 @@ function RunsTable({ runs, chosen }: { runs: RunBrief[]; chosen: string }) {
   return (
     <Figure title="Runs" name="training-runs" data={() => runs} rows={() => [head, ...runs.map(run => [run.name, run.model, run.score, run.formula, run.best_epoch, run.steps, run.seconds])]} drawing="none">
       <Table head={head} rows={runs.map(run => [
-        <button class="chip" aria-pressed={run.name === chosen} onClick={() => set({ run: run.name })}>{run.name}</button>,
+        <button class="chip" aria-pressed={run.name === chosen} onClick={() => set({ run: run.name, point: null })}>{run.name}</button>,
         run.model, plain(run.score, 4), run.formula, run.best_epoch, run.steps, time(run.seconds),
       ])} />
     </Figure>
@@ -65,10 +65,9 @@ function LossCurves({ run }: { run: Run }) {
 function Confusion({ name, kind, judged }: { name: string; kind: string; judged: Judged }) {
   const counts = judged.confusion!;
   const names = CLASSES[kind] ?? counts.map((_, place) => String(place));
-  const shares = counts.map(row => row.map(value => value / Math.max(1, row.reduce((sum, each) => sum + each, 0))));
   return (
-    <Figure title={`Confusion, ${name}`} name={`training-confusion-${name}`} data={() => counts} rows={() => [["true \\ predicted", ...names], ...counts.map((row, place) => [names[place], ...row])]} note="A row is what is true, a column what was said; shares of the row.">
-      <HeatMap rows={names} columns={names} values={shares} kind="share" scale={1} label={`confusion of ${name}`} />
+    <Figure title={`Confusion, ${name}`} name={`training-confusion-${name}`} data={() => counts} rows={() => [["true \\ predicted", ...names], ...counts.map((row, place) => [names[place], ...row])]} note="A row is what is true, a column what was said.">
+      <HeatMap rows={names} columns={names} values={counts} kind="share" digits={0} label={`confusion of ${name}`} />
     </Figure>
   );
 }
@@ -78,11 +77,12 @@ function Predicted({ name, predictions: { rows, n, line } }: { name: string; pre
   const size = { wide: 440, high: 380 };
   const axes = { x: "true", y: "predicted", identity: true, line };
   const colours = series(0);
-  const [picked, setPicked] = useState<number | null>(null);
+  const [part, chosen] = setting("point").split(":");
+  const picked = part === name && rows[Number(chosen)] ? Number(chosen) : null;
   const told = (place: number) => `${rows[place].id}: ${rows[place].truth} → ${Number(rows[place].predicted).toFixed(2)}`;
   return (
     <Figure title={`Predicted against true, ${name}`} name={`training-scatter-${name}`} data={() => rows} rows={() => [["id", "true", "predicted"], ...rows.map(row => [row.id, Number(row.truth), Number(row.predicted)])]} drawing={() => scatterDrawing({ ...size, points, colours, axes })} note={`Dashed: where both are the same. Solid: the fitted line.${n > rows.length ? ` The first ${rows.length.toLocaleString("en")} of ${n.toLocaleString("en")} are shown.` : ""}`}>
-      <Scatter {...size} points={points} colours={colours} axes={axes} label={`predicted against true of ${name}`} told={told} picked={picked} onPick={setPicked} />
+      <Scatter {...size} points={points} colours={colours} axes={axes} label={`predicted against true of ${name}`} told={told} picked={picked} onPick={row => set({ point: `${name}:${row}` })} />
       <p class="told" role="status">{picked === null ? "Click a point, or walk through them with the arrow keys." : told(picked)}</p>
     </Figure>
   );

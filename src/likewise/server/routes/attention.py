@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from likewise.attention import AttentionSettings
 from likewise.attention.settings import ClusterSettings
@@ -43,7 +43,8 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
         points = AttentionPoints.of(replace(found, data=asked.corpus))
         points.save(folder / POINTS)
         return {
-            "model": asked.model, "corpus": asked.corpus, "reducer": asked.reducer, "depth": points.depth,
+            "model": asked.model, "corpus": studio.corpora.name(asked.corpus), "reducer": asked.reducer,
+            "depth": points.depth,
             "view": points.view.tolist(), "pairs": points.pairs,
             "variables": {name: values.tolist() for name, values in points.variables.items()},
             "loss": found.loss, "trivial_loss": found.trivial_loss,
@@ -88,14 +89,14 @@ def brushed(job: str, asked: BrushAsked, studio: Here) -> dict[str, Any]:
 
 
 @router.get("/{job}/pairs/{row}")
-def maps(job: str, row: int, studio: Here) -> dict[str, Any]:
-    """A pair's own maps in every layer and head."""
+def maps(job: str, row: int, studio: Here, layer: Annotated[int, Query(ge=1)] = 1) -> dict[str, Any]:
+    """A pair's own maps in every head of a layer."""
     known = _study(studio, job)
     points = AttentionPoints.load(studio.jobs.folder(known.id) / POINTS)
     if not 0 <= row < len(points.pairs):
         raise DataError(f"no pair {row}; there are 0 to {len(points.pairs) - 1}")
     left, right = points.pairs[row]
-    shown = studio.answer(lambda encoder: pair_maps(encoder, left, right), known.asked["model"])
+    shown = studio.answer(lambda encoder: pair_maps(encoder, left, right, layer), known.asked["model"])
     return {"left": left, "right": right, **shown}
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from likewise.explain import Comparison, compare, explain
+from likewise.encoder import Encoder
+from likewise.explain import Comparison, Explanation, compare, explain
 from likewise.server.routes.answers import ERRORS
 from likewise.server.schemas import CompareAsked, PairAsked
 from likewise.server.studio import Here
@@ -17,13 +18,15 @@ router = APIRouter(prefix="/pair", tags=["pair"], responses=ERRORS)
 @router.post("")
 def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
     """The ledger of a pair, which sums to the similarity."""
-    left, right = studio.text(asked.left), studio.text(asked.right)
-    found = studio.answer(
-        lambda encoder: explain(encoder, left, right, asked.method, asked.by, asked.similarity, bias=asked.bias),
-        asked.model,
-        **asked.options(),
-    )
-    return found.to_json() | {"ledger": found.ledger}
+    texts = studio.text(asked.left), studio.text(asked.right)
+
+    def work(encoder: Encoder) -> Explanation:
+        left, right = (studio.brief(encoder, text, asked.by) for text in texts)
+        return explain(encoder, left, right, asked.method, asked.by, asked.similarity, bias=asked.bias)
+
+    found = studio.answer(work, asked.model, **asked.options())
+    shares = {"left": found.left_shares.tolist(), "right": found.right_shares.tolist()}
+    return found.to_json() | {"ledger": found.ledger, "shares": shares}
 
 
 @router.post("/compare")
@@ -34,6 +37,8 @@ def compared(asked: CompareAsked, studio: Here) -> dict[str, Any]:
     def work() -> Comparison:
         first = studio.read(asked.model, **asked.options())
         second = studio.read(asked.other.model, **asked.other.options())
+        for encoder in (first, second):
+            studio.brief(encoder, left, "word"), studio.brief(encoder, right, "word")
         return compare(first, second, left, right)
 
     return studio.turns.answer(work).to_json()

@@ -61,7 +61,10 @@ def search(asked: SearchAsked, studio: Here) -> dict[str, Any]:
 
     def work(encoder: Encoder) -> dict[str, Any]:
         index = studio.indexes.get(made, lambda: Index.open(place, encoder))
-        return (explained_search(index, query, asked.k) if asked.explain else index.search(query, asked.k)).to_json()
+        plain = index.search(query, asked.k)
+        if not asked.explain or not studio.soon_explained(encoder, [hit.text for hit in plain.hits]):
+            return plain.to_json()
+        return explained_search(index, query, asked.k).to_json()
 
     return studio.answer(work, how.model, **how.options())
 
