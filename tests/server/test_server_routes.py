@@ -213,6 +213,7 @@ def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: st
     after = studio.post("/api/pair", json={"model": model, "left": LEFT, "right": RIGHT}).json()["similarity"]
     trained = studio.post("/api/pair", json={"model": "runs/mine", "left": LEFT, "right": RIGHT}).json()["similarity"]
     assert after == before != trained, "the model in memory is nobody's to change"
+    assert studio.post("/api/training", json=asked).json()["state"] == "done", "the same job is found again"
     again = studio.post("/api/training", json=asked | {"epochs": 2})
     assert again.status_code == 422 and "another name" in again.json()["error"]
     leak = studio.post("/api/training", json=asked | {"name": "leak", "dev": asked["train"]})

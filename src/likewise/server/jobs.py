@@ -11,13 +11,13 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from likewise.drafts import write_whole
-from likewise.errors import Cancelled, LikewiseError, first_line
+from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.progress import Progress
 from likewise.reports.folder import finite
 
@@ -36,6 +36,10 @@ Given = Iterable[str]
 
 class QueueFull(LikewiseError):
     """Too much is waiting already."""
+
+
+class Taken(UsageError):
+    """Other work that is under way has the same name."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,27 @@ def job_id(room: str, asked: Mapping[str, Any], given: Given = ()) -> str:
     return hashlib.sha256(json.dumps([room, asked, sorted(given)], sort_keys=True).encode()).hexdigest()[:20]
 
 
+def without_places(words: str, places: Iterable[Path]) -> str:
+    """Words that do not tell where things lie on this machine: that is nobody's business.
+
+    A bare name such as ``runs`` is left, since it tells nothing and may be a word like others.
+
+    >>> without_places("/home/me/runs/one holds files; these runs stay", [Path("/home/me/runs"), Path("runs")])
+    '…/one holds files; these runs stay'
+    """
+    spelled = {path for place in places for path in (place, place.absolute(), place.resolve()) if len(path.parts) > 1}
+    for place in sorted(map(str, spelled), key=len, reverse=True):
+        words = words.replace(place, "…")
+    return words
+
+
 class Jobs:
     """A queue that one thread works through, and a folder of what came of it."""
 
-    def __init__(self, folder: Path, waiting: int) -> None:
+    def __init__(self, folder: Path, waiting: int, places: Sequence[Path] = ()) -> None:
+        """``places`` are folders that no error tells, beside the one that ``folder`` lies in."""
         self._folder, self._waiting = folder, waiting
+        self._places = (folder.parent, *places)
         self._jobs: dict[str, Job] = {}
         self._queue: list[tuple[str, Work]] = []
         self._stopped: set[str] = set()
@@ -94,10 +114,13 @@ class Jobs:
             job = replace(job, state="failed", error="the studio was stopped in between; ask again to go on")
         self._jobs[job.id] = job
 
-    def ask(self, room: str, title: str, asked: dict[str, Any], work: Work, given: Given = ()) -> Job:
+    def ask(
+        self, room: str, title: str, asked: dict[str, Any], work: Work, given: Given = (), alone: str | None = None
+    ) -> Job:
         """The job that does this; one that is under way or done is found again.
 
         ``given`` is what the answer depends on beside the words of the question: files, weights, a grammar.
+        ``alone`` is a word of the question that no other job of the room may have while it is under way.
         """
         name = job_id(room, asked, given)
         with self._changed:
@@ -106,6 +129,8 @@ class Jobs:
                 raise QueueFull("the same work is just being cancelled; ask again in a moment")
             if known is not None and known.state in ("waiting", "running", "done"):
                 return known
+            if alone is not None and any(job.asked.get(alone) == asked[alone] for job in self._under_way(room)):
+                raise Taken(f"the {title} is under way with other settings; choose another {alone}, or cancel it first")
             if len(self._queue) >= self._waiting:
                 raise QueueFull(f"{self._waiting} jobs are waiting already; wait for one, or cancel it")
             job = self._jobs[name] = Job(name, room, title, asked, began=time.time())
@@ -114,6 +139,9 @@ class Jobs:
             self._keep(job)
             self._changed.notify_all()
         return job
+
+    def _under_way(self, room: str) -> list[Job]:
+        return [job for job in self._jobs.values() if job.room == room and job.state not in OVER]
 
     def get(self, name: str) -> Job | None:
         """A job by its name."""
@@ -189,8 +217,7 @@ class Jobs:
         except Cancelled:
             state = "cancelled"
         except LikewiseError as failure:
-            # Where things lie on this machine is nobody's business.
-            state, error = "failed", first_line(failure).replace(str(self._folder.parent), "…")
+            state, error = "failed", without_places(first_line(failure), self._places)
         except Exception:  # whatever it is, the next job must run
             log.exception("job %s failed", name)
             state, error = "failed", "something went wrong inside; the studio's log says what"

@@ -18,6 +18,7 @@ from likewise.errors import DataError, UsageError
 from likewise.metrics import fitted_line
 from likewise.reports.folder import made_by
 from likewise.reports.training import write_training
+from likewise.server.jobs import Job, job_id
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import JobAnswer, TrainAsked
@@ -32,7 +33,7 @@ from likewise.train.loop import CHECKPOINT
 log = logging.getLogger("likewise")
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
 
-RESULTS = "results.json"
+ROOM, RESULTS = "training", "results.json"
 SHOWN = ("id", "truth", "predicted")
 PLACES = ("model", "file")
 """What may be a path in a report."""
@@ -45,8 +46,7 @@ def start(asked: TrainAsked, studio: Here) -> JobAnswer:
     """Fine-tune a model for similarity, as a job; one that was stopped goes on where it was."""
     given = [*studio.given(asked.train, asked.model), *studio.given(asked.dev)]
     folder = studio.settings.runs / asked.name
-    if (folder / RESULTS).exists():
-        raise UsageError(f"there is a run called {asked.name} already; choose another name")
+    _require_own(folder, studio.jobs.get(job_id(ROOM, asked.model_dump(), given)))
     config = _config(asked, studio, folder)
 
     def work(progress: Any, _: Path) -> dict[str, Any]:
@@ -59,7 +59,16 @@ def start(asked: TrainAsked, studio: Here) -> JobAnswer:
         workshop.finish(config)
         return {"name": asked.name, "score": report.score}
 
-    return answer(studio.jobs.ask("training", f"training of {asked.name}", asked.model_dump(), work, given))
+    title = f"training of {asked.name}"
+    return answer(studio.jobs.ask(ROOM, title, asked.model_dump(), work, given, alone="name"))
+
+
+def _require_own(folder: Path, known: Job | None) -> None:
+    """Refuse a folder that is another run's; one's own is there where the same job was asked for before."""
+    # A job that is over without a result may go on, yet not where another run has finished meanwhile.
+    failed = known is not None and known.state in ("failed", "cancelled")
+    if (known is None and folder.exists()) or (failed and (folder / RESULTS).exists()):
+        raise UsageError(f"there is a run called {folder.name} already; choose another name")
 
 
 def _fresh(studio: Studio, name: str, folder: Path) -> Encoder:
