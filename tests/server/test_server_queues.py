@@ -1,9 +1,10 @@
-"""Queues over HTTP: a run's name belongs to one training."""
+"""Queues over HTTP: what is too much is sent away with 429, and a run's name belongs to one training."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def studio(tiny_folder: Path, tmp_path: Path, gate: Gate) -> Iterator[TestClient
     """A studio of short queues; the gate opens before it closes."""
     settings = StudioSettings(
         folder=tmp_path / "kept", models=(str(tiny_folder),), runs=tmp_path / "elsewhere" / "runs", threads=1,
-        limits=Limits(waiting=2),
+        limits=Limits(waiting=2, asking=1),
     )  # fmt: skip
     with TestClient(create_app(settings), base_url="http://127.0.0.1:8000", raise_server_exceptions=False) as made:
         yield made
@@ -72,6 +73,31 @@ def training(studio: TestClient, tiny_folder: Path) -> dict[str, Any]:
     kept = {name: studio.post("/api/corpora", content=text, headers={"x-file-name": f"{name}.csv"}).json()["id"]
             for name, text in files.items()}  # fmt: skip
     return kept | {"name": "mine", "model": tiny_folder.name, "epochs": 1}
+
+
+def test_a_question_beyond_the_queue_is_sent_away(studio: TestClient, gate: Gate, tiny_folder: Path) -> None:
+    asked = {"left": "a cat", "right": "a dog", "model": tiny_folder.name}
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(inside(studio).turns.answer, gate)
+        assert gate.begun.wait(PATIENCE)
+        answer = studio.post("/api/pair", json=asked)
+        gate.opened.set()
+        first.result(PATIENCE)
+    assert answer.status_code == 429
+    assert answer.json() == {"error": "1 questions are waiting already; ask again in a moment"}
+    assert studio.post("/api/pair", json=asked).status_code == 200, "there is room again"
+
+
+def test_a_job_beyond_the_queue_is_sent_away(busy: TestClient, tiny_folder: Path) -> None:
+    asked = [{"corpus": "sample/pairs", "models": [tiny_folder.name], "limit": limit} for limit in (20, 21, 22)]
+    first, second, third = (busy.post("/api/layers/geometry", json=one) for one in asked)
+    assert (first.status_code, second.status_code, third.status_code) == (202, 202, 429)
+    assert third.json() == {"error": "2 jobs are waiting already; wait for one, or cancel it"}
+    assert busy.post("/api/layers/geometry", json=asked[0]).json()["id"] == first.json()["id"], "it waits already"
+    busy.post(f"/api/jobs/{first.json()['id']}/cancel")
+    assert busy.post("/api/layers/geometry", json=asked[2]).status_code == 202, "there is room again"
+    for job in busy.get("/api/jobs").json():
+        busy.post(f"/api/jobs/{job['id']}/cancel")
 
 
 def test_a_name_is_one_trainings_while_it_waits(busy: TestClient, training: dict[str, Any]) -> None:
