@@ -24,10 +24,11 @@ PATIENCE = 90_000.0
 
 @dataclass(frozen=True)
 class LiveStudio:
-    """A studio that runs, and the name of its model."""
+    """A studio that runs, the name of its model, and its folder of runs."""
 
     address: str
     model: str
+    runs: Path
 
 
 # By module and not by session: Playwright's event loop must not linger beneath other tests, which may have their own.
@@ -49,7 +50,7 @@ def start_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     """Starts studios by the command, each with a folder of its own."""
     running: list[tuple[subprocess.Popen[str], Path]] = []
 
-    def start(model: Path, *options: str) -> LiveStudio:
+    def start(model: Path | str, *options: str) -> LiveStudio:
         folder = tmp_path_factory.mktemp("studio")
         command = [
             sys.executable, "-m", "likewise", "studio", "--no-browser", "--port", "0", "--threads", "1", "--model",
@@ -63,7 +64,7 @@ def start_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         while not (found := re.search(r"http://\S+(?=.*\n)", log.read_text())):
             assert process.poll() is None and time.monotonic() < end, log.read_text()
             time.sleep(0.05)
-        return LiveStudio(found.group(), model.name)
+        return LiveStudio(found.group(), Path(model).name, folder / "runs")
 
     yield start
     for process, log in running:

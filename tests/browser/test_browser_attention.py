@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -102,6 +103,23 @@ def test_every_algorithm_runs_from_the_page(visit: Any, studied: Any, algorithm:
     assert studied.locator(".clustering h3").inner_text().startswith(algorithm)
 
 
+def test_all_five_stand_side_by_side(visit: Any, studied: Any) -> None:
+    studied.locator("[data-part=clusterings]").get_by_label("algorithm").select_option("all")
+    studied.get_by_role("button", name="Cluster").click()
+    visit.until(lambda: studied.locator(".clustering .strip").count() == len(ALGORITHMS))
+    titles = studied.locator(".clustering h3").all_inner_texts()
+    assert [title.split(",")[0] for title in titles] == list(ALGORITHMS)
+    assert studied.locator(".clustering .cell-box small", has_text="CH").count() == 2 * len(ALGORITHMS)
+
+
+def test_a_click_finds_the_point_beneath_it(visit: Any, studied: Any) -> None:
+    _, drawing = visit.saved(studied.locator("[data-figure=attention-layer-1]").get_by_role("button", name="SVG"))
+    x, y = re.findall(rb'<circle cx="([0-9.]+)" cy="([0-9.]+)"', drawing)[7]
+    studied.locator("[data-part=cell] canvas.scatter").click(position={"x": float(x), "y": float(y)})
+    studied.wait_for_selector("[data-part=maps] .cell")
+    assert "pair=" in studied.url
+
+
 def test_a_point_shows_its_pair_and_maps(visit: Any, studied: Any) -> None:
     page = studied
     canvas = page.locator("[data-part=cell] canvas.scatter")
@@ -112,6 +130,8 @@ def test_a_point_shows_its_pair_and_maps(visit: Any, studied: Any) -> None:
     one = page.locator("[data-part=maps] .heatmap").inner_html()
     page.locator("[data-part=maps]").get_by_label("head", exact=True).select_option("1")
     visit.until(lambda: page.locator("[data-part=maps] .heatmap").inner_html() != one)
+    page.locator("[data-part=maps]").get_by_label("layer", exact=True).select_option("2")
+    page.locator("[data-part=maps] h3", has_text="layer 2, head 1").wait_for()
     page.reload()
     page.wait_for_selector("[data-part=maps] .cell")
     assert page.locator("[data-part=maps]").get_by_label("head", exact=True).input_value() == "1"

@@ -118,11 +118,15 @@ def test_examples_theme_and_shortcuts(visit: Any) -> None:
     page.wait_for_selector("main[data-view=layers]")
 
 
-def test_a_narrow_window_has_no_sideways_scroll(visit: Any) -> None:
-    page = visit.open(left=LEFT, right=RIGHT)
-    page.wait_for_selector(".ledger")
+@pytest.mark.parametrize("second", ["off", "on"])
+def test_a_narrow_window_has_no_sideways_scroll(visit: Any, second: str) -> None:
+    page = visit.open(left=LEFT, right=RIGHT, second=second)
+    visit.until(lambda: page.locator(".ledger").count() == (2 if second == "on" else 1))
     page.set_viewport_size({"width": 1024, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for ledger in page.locator(".ledger").all():
+        box, figure = ledger.bounding_box(), ledger.locator("xpath=ancestor::section").bounding_box()
+        assert box["x"] + box["width"] <= figure["x"] + figure["width"]
 
 
 def test_texts_that_look_like_pages_stay_texts(visit: Any) -> None:

@@ -32,6 +32,13 @@ def test_search_and_the_rankers_beside_it(visit: Any) -> None:
     assert "above the next by" in page.locator("[data-figure=search-hits] li").first.inner_text()
     _, data = visit.saved(page.locator("[data-figure=search-hits]").get_by_role("button", name="JSON"))
     assert len(json.loads(data)["hits"]) == 10
+    name, drawing = visit.saved(page.locator("[data-figure=search-hits]").get_by_role("button", name="SVG"))
+    assert name == "search-hits.svg" and drawing.count(b"<rect") > 10 and b"10.  " in drawing
+    assert page.locator("[data-note=changed]").count() == 0
+    page.get_by_label("pooling").select_option("cls")
+    page.locator("[data-note=changed]").wait_for()
+    page.get_by_label("pooling").select_option("")
+    page.locator("[data-note=changed]").wait_for(state="detached")
     first = page.locator("[data-figure=search-hits] li").first.get_attribute("data-hit")
     page.reload()
     page.wait_for_selector("[data-figure=search-hits] li")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from likewise.reports.training import write_training
 from likewise.sample import sample_path
+from training_reports import made_report
 
 pytest_plugins = ("live_studio",)
 pytestmark = pytest.mark.browser
@@ -51,3 +54,42 @@ def test_the_same_name_is_refused(visit: Any) -> None:
     page.get_by_role("button", name="Train", exact=True).click()
     page.wait_for_selector("[role=alert]")
     assert "another name" in page.locator("[role=alert]").first.inner_text()
+
+
+@pytest.fixture
+def three_tasks(studio: Any, tiny_folder: Path) -> str:
+    """A run that learnt three tasks, as the command leaves it."""
+    folder = studio.runs / "three-tasks"
+    if not folder.exists():
+        shutil.copytree(tiny_folder, folder)
+        (folder / "likewise.json").write_text("{}")
+        write_training(made_report(), {"command": "likewise train"}, folder)
+    return folder.name
+
+
+def test_confusions_scatters_and_curves_are_taken_along(visit: Any, three_tasks: str) -> None:
+    page = visit.open("training", run=three_tasks)
+    page.wait_for_selector("[data-figure=training-loss] canvas")
+    confusion = page.locator("[data-figure=training-confusion-dev-sentiment]")
+    assert confusion.locator(".cell").count() == 25
+    assert page.locator("[data-figure=training-confusion-test-paraphrase] .cell").count() == 4
+    _, counts = visit.saved(confusion.get_by_role("button", name="JSON"))
+    assert sum(map(sum, json.loads(counts))) == 60
+    name, drawing = visit.saved(confusion.get_by_role("button", name="SVG"))
+    assert name == "training-confusion-dev-sentiment.svg" and drawing.count(b"<rect") > 25
+    _, picture = visit.saved(page.locator("[data-figure=training-dev]").get_by_role("button", name="PNG"))
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_a_chosen_point_is_in_the_address(visit: Any, three_tasks: str) -> None:
+    page = visit.open("training", run=three_tasks)
+    figure = page.locator("[data-figure=training-scatter-test-similarity]")
+    figure.locator("canvas.scatter").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    figure.locator(".told", has_text="2: ").wait_for()
+    told = figure.locator(".told").inner_text()
+    page.reload()
+    figure.locator(".told", has_text="2: ").wait_for()
+    assert figure.locator(".told").inner_text() == told
+    assert "Click a point" in page.locator("[data-figure=training-scatter-dev-similarity] .told").inner_text()
