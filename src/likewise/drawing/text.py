@@ -56,15 +56,21 @@ def brief(value: float, scale: float, sign: str = "-") -> str:
 
 
 def told_apart(paths: Sequence[str]) -> list[str]:
-    """Short names of models: the last part of their paths where these differ, else all of it; equal ones numbered.
+    """Short names of models: as many last parts of their paths as tell them apart; equal ones numbered.
 
-    >>> told_apart(["models/e5", "minilm"]), told_apart(["a/e5", "b/e5"]), told_apart(["e5", "e5"])
+    >>> told_apart(["models/e5", "minilm"]), told_apart(["/runs/a/e5", "/runs/b/e5"]), told_apart(["e5", "e5"])
     (['e5', 'minilm'], ['a/e5', 'b/e5'], ['e5', 'e5 (2)'])
     """
-    short = [PurePath(path).name or path for path in paths]
-    names = short if len(set(short)) == len(set(paths)) else list(paths)
+    deepest = max((len(PurePath(path).parts) for path in paths), default=1)
+    short = ([_ending(path, depth) for path in paths] for depth in range(1, deepest))
+    names = next((found for found in short if len(set(found)) == len(set(paths))), list(paths))
     seen: Counter[str] = Counter()
     for place, name in enumerate(names):
         seen[name] += 1
         names[place] = name if seen[name] == 1 else f"{name} ({seen[name]})"
     return names
+
+
+def _ending(path: str, depth: int) -> str:
+    """The last parts of a path."""
+    return "/".join(PurePath(path).parts[-depth:]) or path
