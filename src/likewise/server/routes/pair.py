@@ -38,7 +38,8 @@ def compared(asked: CompareAsked, studio: Here) -> dict[str, Any]:
         first = studio.read(asked.model, **asked.options())
         second = studio.read(asked.other.model, **asked.other.options())
         for encoder in (first, second):
-            studio.brief(encoder, left, "word"), studio.brief(encoder, right, "word")
+            for text in (left, right):
+                studio.brief(encoder, text, "word")
         return compare(first, second, left, right)
 
     return studio.turns.answer(work).to_json()
