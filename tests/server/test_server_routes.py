@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from fastapi.testclient import TestClient
 from likewise.encoder import Encoder
 from likewise.errors import LikewiseError
 from likewise.explain import explain
+from likewise.grammar.pipelines import VARIABLE
 from likewise.sample import sample_path
 from likewise.server.app import create_app
 from likewise.server.corpora import Corpora
@@ -50,6 +52,25 @@ def test_start_offers_what_there_is(studio: TestClient, model: str, tiny_folder:
     found = studio.get("/api/start")
     assert found.json()["models"] == [model] and str(tiny_folder.parent) not in found.text
     assert {one["id"] for one in found.json()["corpora"]} >= {"sample/pairs", "sample/sentences"}
+
+
+def test_without_spacy_all_but_what_needs_a_grammar_is_there(
+    studio: TestClient, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    assert studio.get("/api/start").json()["grammar"] is False
+    asked = {"corpus": "sample/pairs", "model": model}
+    for room, question in (("lint", asked), ("patterns", {"corpus": "sample/pairs", "first": {"model": model}})):
+        refused = studio.post(f"/api/corpus/{room}", json=question)
+        assert refused.status_code == 501 and "likewise[grammar]" in refused.json()["error"]
+    points = finished(studio, studio.post("/api/attention", json={**asked, "limit": 12}))
+    assert "structure" not in points["variables"]
+
+
+def test_a_grammar_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(LikewiseError, match="no folder"):
+        create_app(StudioSettings(folder=tmp_path, grammar=str(tmp_path / "none")))
 
 
 def test_a_pair_is_the_librarys_explanation(studio: TestClient, model: str, tiny: Encoder) -> None:

@@ -44,11 +44,8 @@ def installed() -> list[str]:
 
 def pipeline(name: str) -> Language:
     """The pipeline in a folder or of an installed name, known to tag and to parse."""
-    folder = os.path.expanduser(name)
-    # os.path answers False where pathlib raises: a name that is too long, a user that is not there.
-    if not os.path.isdir(folder):
-        _check_installed(name, folder)
-    spacy = _spacy()
+    require(name)
+    folder, spacy = os.path.expanduser(name), _spacy()
     try:
         nlp: Language = spacy.load(Path(folder) if os.path.isdir(folder) else name)
     except Exception as error:  # a broken folder fails in as many ways as it has files
@@ -57,6 +54,14 @@ def pipeline(name: str) -> Language:
         ) from error
     _check_annotations(nlp, name)
     return nlp
+
+
+def require(name: str) -> None:
+    """Refuse what is neither a folder nor an installed pipeline; nothing is loaded."""
+    folder = os.path.expanduser(name)
+    # os.path answers False where pathlib raises: a name that is too long, a user that is not there.
+    if not os.path.isdir(folder):
+        _check_installed(name, folder)
 
 
 def _spacy() -> ModuleType:

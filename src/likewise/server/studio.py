@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Request
 
 from likewise.encoder import Encoder
-from likewise.errors import LikewiseError, ModelError, UsageError
+from likewise.errors import LikewiseError, UsageError
 from likewise.grammar import Grammar
-from likewise.grammar.pipelines import chosen
+from likewise.grammar.pipelines import chosen, require
 from likewise.retrieval.corpus import Corpus
 from likewise.retrieval.index import Index
 from likewise.retrieval.ranker import Ranker
@@ -48,6 +48,8 @@ class Studio:
     def opened(cls, settings: StudioSettings) -> Studio:
         """A studio over its folder."""
         limits = settings.limits
+        if settings.grammar is not None:
+            require(settings.grammar)
         uploads = Uploads(settings.folder / "corpora", limits)
         jobs = Jobs(settings.folder / "jobs", limits.waiting, places=[settings.runs])
         return cls(
@@ -81,11 +83,15 @@ class Studio:
         return [self.corpora.stamp(corpus), *map(self.shelf.stamp, models), *named]
 
     def grammar_name(self) -> str:
-        """The pipeline of the views that need one; empty where there is none."""
+        """The pipeline of the views that need one; empty where there is none, or no spaCy."""
         try:
             return chosen(self.settings.grammar)
-        except ModelError:
+        except LikewiseError:
             return ""
+
+    def require_grammar(self) -> None:
+        """Refuse at once what needs a grammar where there is none; loading it takes longer and is a job's work."""
+        require(chosen(self.settings.grammar))
 
     def grammar(self) -> Grammar:
         """The grammar of the views that need one."""

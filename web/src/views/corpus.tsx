@@ -170,7 +170,7 @@ export function CorpusView() {
       <div class="form">
         <ChooseCorpus value={corpus} onChange={value => set({ corpus: value, patterns: null, lint: null })} only={each => each.pairs} />
       </div>
-      {!offered().grammar && <Empty>This view needs a spaCy pipeline; start the studio with --grammar, for example likewise studio --grammar en_core_web_sm.</Empty>}
+      {!offered().grammar && <Empty>This view needs a spaCy pipeline: pip install "likewise[grammar]", python -m spacy download en_core_web_sm, then start the studio again, with --grammar where it is a folder of your own.</Empty>}
       <PatternsPart corpus={corpus} />
       <LintPart corpus={corpus} />
     </>

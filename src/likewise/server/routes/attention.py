@@ -32,11 +32,12 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
     """Turn a corpus's attention maps into points of every layer, as a job."""
     file = PairFile(studio.corpus(asked.corpus), data_dir=studio.settings.data_dir, limit=asked.limit)
     studio.shelf.require(asked.model)
-    grammar, given = studio.grammar_or_none(), studio.given(asked.corpus, asked.model, grammar=True)
+    given = studio.given(asked.corpus, asked.model, grammar=True)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         # Clusterings are asked for one by one; the study itself needs no more than one.
         settings = AttentionSettings(asked.reducer, (), clusters=ClusterSettings(("kmeans",), most=3), control_pairs=0)
+        grammar = studio.grammar_or_none()
         found = study_attention(
             file, lambda: studio.shelf.encoder(asked.model), grammar, settings, folder / STUDY, progress
         )

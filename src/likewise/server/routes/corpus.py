@@ -28,14 +28,15 @@ def _file(studio: Studio, corpus: str, limit: int | None) -> PairFile:
 @router.post("/patterns", status_code=202)
 def parts_of_speech(asked: PatternsAsked, studio: Here) -> JobAnswer:
     """Relevance between parts of speech and the strongest word pairs, by one setting or two, as a job."""
-    file, grammar = _file(studio, asked.corpus, asked.limit), studio.grammar()
+    studio.require_grammar()
+    file = _file(studio, asked.corpus, asked.limit)
     readings = [each for each in (asked.first, asked.second) if each is not None]
     given = studio.given(asked.corpus, *(reading.model for reading in readings), grammar=True)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
         pairs = file.read_told()
-        parsed = parsed_sides(pairs, grammar, progress=progress)
+        parsed = parsed_sides(pairs, studio.grammar(), progress=progress)
         found = [
             patterns(studio.read(each.model, **each.options()), pairs, parsed, data=asked.corpus, progress=progress)
             for each in readings
@@ -52,13 +53,15 @@ def parts_of_speech(asked: PatternsAsked, studio: Here) -> JobAnswer:
 @router.post("/lint", status_code=202)
 def linted(asked: LintAsked, studio: Here) -> JobAnswer:
     """Suspicious pairs, each with its evidence, as a job."""
-    file, grammar = _file(studio, asked.corpus, asked.limit), studio.grammar()
+    studio.require_grammar()
+    file = _file(studio, asked.corpus, asked.limit)
     given = studio.given(asked.corpus, asked.model, grammar=True)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
         encoder = studio.read(asked.model, **asked.options())
-        return lint_pairs(encoder, file.read_told(), grammar, LintRules(), asked.corpus, progress).to_json()
+        found = lint_pairs(encoder, file.read_told(), studio.grammar(), LintRules(), asked.corpus, progress)
+        return found.to_json()
 
     title = f"lint of {studio.corpora.name(asked.corpus)}"
     return answer(studio.jobs.ask("lint", title, asked.model_dump(), work, given))
