@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from likewise.explain.word_pairs import QUARTERS
+
 pytest_plugins = ("live_studio",)
 pytestmark = [pytest.mark.browser, pytest.mark.data]
 
@@ -27,6 +29,10 @@ def test_parts_of_speech_of_two_settings(visit: Any) -> None:
     assert page.locator("[data-figure=corpus-change] tbody tr").count() > 0
     classes = page.locator("[data-figure=corpus-1-classes] .heatmap .name").all_text_contents()
     assert "NOUN" in classes and "VERB" in classes
+    captions = page.locator("[data-figure=corpus-2-strongest] caption").all_text_contents()
+    assert captions == [f"{quarter} quarter" for quarter in QUARTERS]
+    name, table = visit.saved(page.locator("[data-figure=corpus-1-strongest]").get_by_role("button", name="CSV"))
+    assert name == "corpus-1-strongest.csv" and {line.split(",")[0] for line in table.decode().split()} >= set(QUARTERS)
     summed = page.locator("[data-figure=corpus-1-classes] .heatmap").inner_html()
     page.get_by_label("counted").select_option("averaged")
     visit.until(lambda: page.locator("[data-figure=corpus-1-classes] .heatmap").inner_html() != summed)

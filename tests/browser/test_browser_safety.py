@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,28 @@ def test_1024_pixels_are_enough(visit: Any, view: str) -> None:
     page = visit.open(view)
     page.set_viewport_size({"width": 1024, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_on_every_address_the_token_opens_the_door(
+    chromium: Any, start_studio: Callable[..., Any], tiny_folder: Path
+) -> None:
+    printed = start_studio(tiny_folder, "--host", "0.0.0.0").address
+    invited = re.sub("//[^:]+:", "//127.0.0.1:", printed)  # by the name of this machine, which need not be found here
+    home, knows, stranger = invited.split("?")[0], chromium.new_context(), chromium.new_context()
+    page = knows.new_page()
+    page.goto(f"{invited}#/pair?left=a+cat&right=a+dog")
+    page.wait_for_selector(".heatmap")
+    assert "token=" in invited and "token" not in page.url, "nobody shares it by mistake"
+    page.goto(f"{home}#/search")
+    page.get_by_role("button", name="Build the index").click()
+    page.get_by_placeholder("What do you look for?").fill("volcano")
+    page.wait_for_selector("[data-figure=search-hits] li")
+
+    page = stranger.new_page()
+    assert page.goto(home).status == 401
+    assert "a token is needed" in page.inner_text("body")
+    for context in (knows, stranger):
+        context.close()
 
 
 def upload(visit: Any, file: Path, first: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import SHARED
+from likewise.explain.word_pairs import QUARTERS
 
 pytest_plugins = ("command_line",)
 
@@ -26,7 +27,7 @@ def test_one_setting(run_tiny: Any, english_folder: Path, tmp_path: Path) -> Non
     found = document(run_tiny(*arguments, "--json", "--out", tmp_path / "out", "--plot", tmp_path / "p.svg"))
     assert (found["n"], found["pooling"], found["skipped"]) == (20, "mean", 0)
     assert {"NOUN", "VERB", "PUNCT", "[CLS]", "[SEP]"} <= set(found["relevance"]["classes"])
-    assert len(found["strongest"]["top"]) == len(found["strongest"]["bottom"]) == 10
+    assert {name: len(part) for name, part in found["strongest"].items()} == dict.fromkeys(QUARTERS, 10)
     assert sum(level["n"] for level in found["errors"]["levels"]) == 20
     assert len(found["farthest"]) == 10
     tables = {"classes", "bias", "word_pairs", "errors_by_level", "disagreements"}

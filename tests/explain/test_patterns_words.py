@@ -44,9 +44,11 @@ def test_quarters() -> None:
     predicted = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
     words = [WordPair(str(row), "a", "b", 1 - value, value) for row, value in enumerate(predicted.tolist())]
     found = strongest_by_quarter(words, predicted, 10)
-    assert [one.id for one in found["top"]] == ["6", "7"]
-    assert [one.id for one in found["bottom"]] == ["0", "1"]
+    named = {quarter: [one.id for one in part] for quarter, part in found.items()}
+    assert named == {"top": ["6", "7"], "second": ["4", "5"], "third": ["2", "3"], "bottom": ["0", "1"]}
     assert [one.id for one in strongest_by_quarter(words, predicted, 1)["top"]] == ["6"]
+    same = strongest_by_quarter(words[:1], predicted[:1], 10)
+    assert [len(part) for part in same.values()] == [1, 0, 0, 0], "a pair stands in one quarter alone"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -162,7 +162,7 @@ export interface PatternSetting {
   pooling: string;
   n: number;
   relevance: { classes: string[]; counts: number[][]; summed: PosMatrices; averaged: PosMatrices };
-  strongest: { top: StrongPair[]; bottom: StrongPair[] };
+  strongest: Record<string, StrongPair[]>;
   errors: { levels: { name: string; low: number; high: number; n: number; error: { value: number; low: number; high: number } | null; human: number; predicted: number }[] } | null;
   farthest: { id: string; left: string; right: string; human: number; predicted: number; similarity: number; difference: number }[] | null;
 }

@@ -33,7 +33,7 @@ class Patterns:
     bias: str
     classes: PosRelevance
     strongest: dict[str, tuple[WordPair, ...]]
-    """by quarter of the predicted similarity: top and bottom"""
+    """by quarter of the predicted similarity, from top to bottom"""
     predicted: Array
     truth: Array | None = None
     errors: LevelErrors | None = None

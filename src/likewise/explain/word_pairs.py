@@ -1,4 +1,4 @@
-"""Word pairs: the strongest ones among the most and the least similar pairs of a corpus."""
+"""Word pairs: the strongest ones in each quarter of a corpus, from the most to the least similar pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from likewise.explain.explanation import Array, ExplainedText, Explanation
 from likewise.grammar.spans import word_spans
 
-QUARTERS = ("top", "bottom")
+QUARTERS = ("top", "second", "third", "bottom")
+"""Of the predicted similarities, the highest first."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,9 @@ def strongest_words(found: Explanation, name: str, count: int) -> list[WordPair]
 
 
 def strongest_by_quarter(found: Sequence[WordPair], predicted: Array, count: int) -> dict[str, tuple[WordPair, ...]]:
-    """The strongest of them in the top and in the bottom quarter of the predicted similarities (n,)."""
-    low, high = np.quantile(predicted, [0.25, 0.75])
-    parts = {
-        "top": [one for one in found if one.similarity >= high],
-        "bottom": [one for one in found if one.similarity <= low],
-    }
-    return {name: tuple(sorted(part, key=lambda one: -one.relevance)[:count]) for name, part in parts.items()}
+    """The strongest of them in each quarter of the predicted similarities (n,); on an edge the higher one counts."""
+    edges = np.quantile(predicted, [0.75, 0.5, 0.25])
+    parts: dict[str, list[WordPair]] = {name: [] for name in QUARTERS}
+    for one in sorted(found, key=lambda one: -one.relevance):
+        parts[QUARTERS[int((one.similarity < edges).sum())]].append(one)
+    return {name: tuple(part[:count]) for name, part in parts.items()}

@@ -120,9 +120,8 @@ class PatternStudy:
         return sides[0]
 
     def _repr_html_(self) -> str:
-        return "".join(one._repr_html_() for one in self.settings) + (
-            "" if self.change is None else self.change._repr_html_()
-        )
+        parts = [*self.settings, self.change, self.row]
+        return "".join(one._repr_html_() for one in parts if one is not None)
 
 
 def study_patterns(

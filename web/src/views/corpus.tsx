@@ -16,7 +16,7 @@ import { ChooseReading, readAs, reading, readingSettings } from "../parts/readin
 import { Empty } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered } from "../start";
-import type { Lint, Patterns, PatternSetting, PosChange, StrongPair } from "../types";
+import type { Lint, Patterns, PatternSetting, PosChange } from "../types";
 
 const COUNTED: [string, string][] = [["summed", "summed over all pairs"], ["averaged", "mean of a word pair"]];
 const SIGNS: [string, string][] = [["both", "both signs"], ["positive", "what adds"], ["negative", "what takes away"]];
@@ -26,10 +26,15 @@ function matrix(one: PatternSetting, counted: string, sign: string): number[][] 
   return sign === "positive" ? found.positive : sign === "negative" ? found.negative : found.both;
 }
 
-function Strongest({ title, name, pairs }: { title: string; name: string; pairs: StrongPair[] }) {
+function Strongest({ name, quarters }: { name: string; quarters: PatternSetting["strongest"] }) {
+  const rows = () => Object.entries(quarters).flatMap(([quarter, pairs]) => pairs.map(each => [quarter, each.id, each.left, each.right, each.relevance, each.similarity]));
   return (
-    <Figure title={title} name={name} data={() => pairs} rows={() => [["id", "left", "right", "relevance", "similarity"], ...pairs.map(each => [each.id, each.left, each.right, each.relevance, each.similarity])]} drawing="none">
-      <Table head={["words", "relevance", "similarity of the texts"]} rows={pairs.map(each => [`${each.left} × ${each.right}`, signed(each.relevance), plain(each.similarity)])} />
+    <Figure title="Strongest word pairs, by quarter of similarity" name={name} data={() => quarters} rows={() => [["quarter", "id", "left", "right", "relevance", "similarity"], ...rows()]} drawing="none">
+      <div class="quarters">
+        {Object.entries(quarters).map(([quarter, pairs]) => (
+          <Table key={quarter} caption={`${quarter} quarter`} head={["words", "relevance", "texts"]} rows={pairs.map(each => [`${each.left} × ${each.right}`, signed(each.relevance), plain(each.similarity)])} />
+        ))}
+      </div>
     </Figure>
   );
 }
@@ -46,8 +51,7 @@ function Setting({ one, name, asked }: { one: PatternSetting; name: string; aske
       <Figure title="Parts of speech" name={`corpus-${name}-classes`} data={() => one.relevance} rows={() => [["", ...classes], ...values.map((row, place) => [classes[place], ...row])]} note={`Red adds to the similarities, blue takes away; the strongest colour is ${plain(strongest(...values), counted === "summed" ? 1 : 3)}.`}>
         <HeatMap rows={classes} columns={classes} values={values} digits={counted === "summed" ? 1 : 3} label="relevance between parts of speech" />
       </Figure>
-      <Strongest title="Strongest word pairs of the most similar quarter" name={`corpus-${name}-top`} pairs={one.strongest.top} />
-      <Strongest title="Strongest word pairs of the least similar quarter" name={`corpus-${name}-bottom`} pairs={one.strongest.bottom} />
+      <Strongest name={`corpus-${name}-strongest`} quarters={one.strongest} />
       {levels.length > 0 && (
         <Figure title="Error by human score" name={`corpus-${name}-errors`} data={() => one.errors} rows={() => [["level", "n", "error", "low", "high"], ...levels.map(level => [level.name, level.n, level.error?.value, level.error?.low, level.error?.high])]} drawing={() => curvesDrawing(shown)}>
           <Curves {...shown} high={220} />
@@ -97,7 +101,7 @@ function PatternsPart({ corpus }: { corpus: string }) {
       <div class="form">
         <ChooseReading />
         <Check name="a second setting beside it" value={two} onChange={on => set({ second: on ? "on" : null })} />
-        <StartButton disabled={!corpus} ask={() => api.patterns({ corpus, first: reading(), second: two ? reading("other-") : null })} onStart={job => ({ patterns: job.id })}>
+        <StartButton disabled={!corpus || !offered().grammar} ask={() => api.patterns({ corpus, first: reading(), second: two ? reading("other-") : null })} onStart={job => ({ patterns: job.id })}>
           Analyse
         </StartButton>
       </div>
@@ -152,7 +156,7 @@ function LintPart({ corpus }: { corpus: string }) {
     <section>
       <h2>Scores that rest on the wrong things</h2>
       <div class="form">
-        <StartButton disabled={!corpus} ask={() => api.lint({ ...reading(), corpus })} onStart={job => ({ lint: job.id })}>
+        <StartButton disabled={!corpus || !offered().grammar} ask={() => api.lint({ ...reading(), corpus })} onStart={job => ({ lint: job.id })}>
           Look for suspicious pairs
         </StartButton>
       </div>
