@@ -270,6 +270,11 @@ def test_corpora_that_were_named_at_the_start(tiny_folder: Path, tmp_path: Path)
     )
     with TestClient(create_app(settings), base_url="http://127.0.0.1:8000") as made:
         found = made.get("/api/corpora")
+        (tmp_path / "own.csv").unlink()
+        asked = {"corpus": "own.csv", "model": tiny_folder.name}
+        gone = made.post("/api/search/index", json=asked)
+        assert gone.status_code == 422
+        assert gone.json()["error"] == "own.csv is no longer where it was; put it back, or choose another"
     assert {"id": "own.csv", "name": "own.csv", "rows": 1, "pairs": True, "scored": True, "own": False} in found.json()
     assert str(tmp_path) not in found.text
     with pytest.raises(LikewiseError, match="nowhere"):

@@ -18,6 +18,7 @@ from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, M
 from likewise.reports.folder import versions
 from likewise.server.guards import Guards, TooLarge
 from likewise.server.jobs import QueueFull
+from likewise.server.places import without_places
 from likewise.server.presence import Presence
 from likewise.server.routes import attention, corpora, corpus, jobs, layers, pair, search, start, training
 from likewise.server.settings import StudioSettings
@@ -84,8 +85,8 @@ def _status(error: Exception) -> int:
 
 
 async def _told(request: Request, error: Exception) -> Response:
-    del request
-    return JSONResponse({"error": first_line(error)}, status_code=_status(error))
+    places = request.app.state.studio.settings.places
+    return JSONResponse({"error": without_places(first_line(error), places)}, status_code=_status(error))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

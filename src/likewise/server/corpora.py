@@ -46,11 +46,19 @@ class Corpora:
     def source(self, name: str) -> str:
         """The file or the name of a data set behind a corpus."""
         if name in self._named:
-            return self._named[name]
+            return self._present(name)
         upload = self._uploads.get(name)
         if upload is None:
             raise DataError(f"no corpus {name[:40]!r}; choose one from the list, or upload it")
         return str(self._uploads.path(upload))
+
+    def _present(self, name: str) -> str:
+        """The source of one that was named at the start, unless it has gone since."""
+        try:
+            locate(self._named[name], self._data_dir)
+        except DataError as error:
+            raise DataError(f"{name} is no longer where it was; put it back, or choose another") from error
+        return self._named[name]
 
     def name(self, key: str) -> str:
         """What a corpus is called, for who reads it."""

@@ -20,6 +20,7 @@ from likewise.drafts import write_whole
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.progress import Progress
 from likewise.reports.folder import finite
+from likewise.server.places import without_places
 
 log = logging.getLogger("likewise")
 
@@ -72,27 +73,12 @@ def job_id(room: str, asked: Mapping[str, Any], given: Given = ()) -> str:
     return hashlib.sha256(json.dumps([room, asked, sorted(given)], sort_keys=True).encode()).hexdigest()[:20]
 
 
-def without_places(words: str, places: Iterable[Path]) -> str:
-    """Words that do not tell where things lie on this machine: that is nobody's business.
-
-    A bare name such as ``runs`` is left, since it tells nothing and may be a word like others.
-
-    >>> without_places("/home/me/runs/one holds files; these runs stay", [Path("/home/me/runs"), Path("runs")])
-    '…/one holds files; these runs stay'
-    """
-    spelled = {path for place in places for path in (place, place.absolute(), place.resolve()) if len(path.parts) > 1}
-    for place in sorted(map(str, spelled), key=len, reverse=True):
-        words = words.replace(place, "…")
-    return words
-
-
 class Jobs:
     """A queue that one thread works through, and a folder of what came of it."""
 
     def __init__(self, folder: Path, waiting: int, places: Sequence[Path] = ()) -> None:
-        """``places`` are folders that no error tells, beside the one that ``folder`` lies in."""
-        self._folder, self._waiting = folder, waiting
-        self._places = (folder.parent, *places)
+        """``places`` are folders that no error tells."""
+        self._folder, self._waiting, self._places = folder, waiting, places
         self._jobs: dict[str, Job] = {}
         self._queue: list[tuple[str, Work]] = []
         self._stopped: set[str] = set()

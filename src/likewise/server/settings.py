@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import secrets
 import socket
@@ -100,6 +101,13 @@ class StudioSettings:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Folders of this machine that no answer tells; of what was named at the start, the folder that it lies in."""
+        named = (*self.models, *self.corpora, *([self.grammar] if self.grammar else []))
+        data = [self.data_dir] if self.data_dir else []
+        return (self.folder, self.runs, *data, *(Path(os.path.expanduser(name)).parent for name in named))
 
     @property
     def place(self) -> str:

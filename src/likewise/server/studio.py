@@ -51,7 +51,7 @@ class Studio:
         if settings.grammar is not None:
             require(settings.grammar)
         uploads = Uploads(settings.folder / "corpora", limits)
-        jobs = Jobs(settings.folder / "jobs", limits.waiting, places=[settings.runs])
+        jobs = Jobs(settings.folder / "jobs", limits.waiting, settings.places)
         return cls(
             settings,
             Shelf(settings),

@@ -70,13 +70,15 @@ export function NumberField({ name, value, onChange, min, max, step = 1, placeho
   );
 }
 
-/** Several of a few, each a button that is in or out; one stays in. */
+const AT_ONCE = 12;
+
+/** Several of a few, each a button that is in or out; one stays in. Those of many may be out of sight and are named. */
 export function ChooseSome({ name, value, choices, most, onChange }: { name: string; value: string[]; choices: string[]; most: number; onChange: (value: string[]) => void }) {
   const turned = (each: string) => (value.includes(each) ? value.filter(one => one !== each) : [...value, each].slice(-most));
   return (
     <div class="field" role="group" aria-label={name}>
-      <span>{name}</span>
-      <div class="chips">
+      <span>{name}{choices.length > AT_ONCE && `: ${value.join(", ")}`}</span>
+      <div class="chips some">
         {choices.map(each => (
           <button key={each} class="chip" aria-pressed={value.includes(each)} onClick={() => turned(each).length > 0 && onChange(turned(each))}>
             {each}
