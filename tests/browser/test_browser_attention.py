@@ -90,6 +90,8 @@ def test_clusterings_side_by_side_with_tests_of_the_brush(visit: Any, studied: A
     assert all(was != now for was, now in zip(marked, pixels(page), strict=True)), "in all layers and clusterings"
     name, drawing = visit.saved(page.locator("[data-figure=attention-layer-1]").get_by_role("button", name="SVG"))
     assert name.endswith(".svg") and drawing.count(b"<circle") >= 60
+    _, table = visit.saved(page.locator("[data-clustering='no clustering']").get_by_role("button", name="CSV"))
+    assert table.split()[0] == b"layer,row,x,y" and len(table.split()) == 1 + 2 * 60
     page.set_viewport_size({"width": 1024, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wide tables scroll by themselves"
     before = page.locator(".clustering .strip").count()

@@ -10,8 +10,8 @@ interface Props {
   name: string;
   note?: ComponentChildren;
   children: ComponentChildren;
-  data?: () => unknown;
-  rows?: () => Cell[][];
+  data: () => unknown;
+  rows: () => Cell[][];
   /** the drawing as SVG, where the page shows it otherwise; "none" where there is nothing to draw */
   drawing?: (() => string) | "none";
 }
@@ -34,8 +34,8 @@ export function Figure({ title, name, note, children, data, rows, drawing }: Pro
         <div class="exports" role="group" aria-label={`export ${title}`}>
           {drawing !== "none" && <button onClick={withDrawing(saveSvg)}>SVG</button>}
           {drawing !== "none" && <button onClick={withDrawing(savePng)}>PNG</button>}
-          {data && <button onClick={() => saveJson(name, data())}>JSON</button>}
-          {rows && <button onClick={() => saveCsv(name, rows())}>CSV</button>}
+          <button onClick={() => saveJson(name, data())}>JSON</button>
+          <button onClick={() => saveCsv(name, rows())}>CSV</button>
         </div>
       </header>
       <div ref={body}>{children}</div>
