@@ -40,8 +40,10 @@ def studio(folder: Path, grammar: str | None) -> Iterator[str]:
     command += ["--corpus", "learn.csv", "--corpus", "judge.csv", *(["--grammar", grammar] if grammar else [])]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
     try:
-        found = re.search(r"http://\S+", process.stderr.readline() if process.stderr else "")
-        assert found, "the studio does not start"
+        said = process.stderr.readline() if process.stderr else ""
+        found = re.search(r"http://\S+", said)
+        if not found:
+            sys.exit(f"the studio does not start: {said.strip()}")
         yield found.group()
     finally:
         process.terminate()
@@ -103,13 +105,15 @@ def main() -> None:
     parser.add_argument("--grammar", help="a spaCy pipeline; without one the view of a corpus is left out")
     parser.add_argument("--view", choices=VIEWS, help="this one alone")
     asked = parser.parse_args()
+    # The studio is started elsewhere; an installed pipeline's name is no folder and stays as it is.
+    grammar = str(Path(asked.grammar).resolve()) if asked.grammar and Path(asked.grammar).is_dir() else asked.grammar
     place = shutil.which("chromium")
     if place is None:
         sys.exit("no Chromium on this machine; install it, for example with: apt-get install chromium")
     IMAGES.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
-        studio(Path(folder), asked.grammar) as address,
+        studio(Path(folder), grammar) as address,
         sync_playwright() as run,
     ):
         browser = run.chromium.launch(executable_path=place, args=FLAGS)
