@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from likewise.errors import DataError
+from likewise import __version__
+from likewise.errors import DataError, UsageError
 from likewise.server.jobs import OVER, Job, Jobs, QueueFull
 
 PATIENCE = 20.0
@@ -70,6 +71,9 @@ def test_work_is_done_once_and_kept(jobs: Jobs, tmp_path: Path) -> None:
     assert (done.state, done.done, done.total, done.note) == ("done", 3, 4, "rows")
     assert result(jobs, job.id) == {"value": None, "list": [1, 2.5]}
     assert jobs.ask("room", "title", {"a": 1}, work).state == "done" and asked == [1]
+    with pytest.raises(UsageError, match="give this studio a --folder of its own"):
+        Jobs(tmp_path / "jobs", waiting=2)
+    jobs.close()
     again = Jobs(tmp_path / "jobs", waiting=2)
     assert [one.id for one in again.all("room")] == [job.id] and again.result(job.id) is not None
     again.close()
@@ -114,8 +118,10 @@ def test_jobs_that_are_over_can_be_forgotten(jobs: Jobs) -> None:
 def test_a_job_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
     folder = tmp_path / "jobs" / "abc"
     folder.mkdir(parents=True)
-    facts = {"id": "abc", "room": "room", "title": "title", "asked": {}, "state": "running"}
+    facts = {"id": "abc", "room": "room", "title": "title", "asked": {}, "state": "running", "version": __version__}
     (folder / "job.json").write_text(json.dumps(facts))
+    (tmp_path / "jobs" / "old").mkdir()
+    (tmp_path / "jobs" / "old" / "job.json").write_text(json.dumps(facts | {"id": "old", "version": "0.0.1"}))
     (tmp_path / "jobs" / "bad").mkdir()
     (tmp_path / "jobs" / "bad" / "job.json").write_text("{")
     jobs = Jobs(tmp_path / "jobs", waiting=1)

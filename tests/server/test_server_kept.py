@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,13 @@ def test_more_uploads_than_may_be_kept_are_refused_and_one_taken_away_makes_room
         uploads.add("own.txt", b"three\na cat\n")
     uploads.remove(first.id)
     assert uploads.add("own.txt", b"three\na cat\n").rows == 2
+
+
+def test_the_same_file_brought_by_many_at_once_is_kept_once(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path, Limits(uploads=2))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda place: uploads.add(f"{place}.txt", b"one\na cat\n"), range(8)))
+    assert len({one.id for one in found}) == 1 and len(uploads.all()) == 1
 
 
 def test_another_grammar_makes_another_question(settings: StudioSettings, monkeypatch: pytest.MonkeyPatch) -> None:

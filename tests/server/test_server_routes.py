@@ -95,6 +95,8 @@ WRONG = {
     "too long": ({"left": "a", "right": "b" * 201}, 413, "at most 200 characters"),
     "far too long": ({"left": "a", "right": "b" * 300_000}, 413, "at most 200 characters"),
     "too many tokens": ({"left": "a", "right": "b " * 60}, 413, "at most 30 tokens are explained by word"),
+    "a slow method": ({"left": "a", "right": "b " * 20, "method": "jacobian"}, 413, "at most 6 tokens"),
+    "many sentences": ({"left": "a", "right": "B c. " * 20, "by": "sentence", "method": "hxp"}, 413, "with bilrp"),
     "unknown setting": ({"left": "a", "right": "b", "colour": 1}, 422, "colour"),
     "unknown method": ({"left": "a", "right": "b", "method": "magic"}, 422, "method"),
     "unknown model": ({"left": "a", "right": "b", "model": "/etc/passwd"}, 403, "does not offer"),
@@ -145,6 +147,8 @@ def test_attention_points_are_clustered_brushed_and_looked_at(studio: TestClient
     assert found["n"] == 12 and sum(one["n"] for one in found["clusters"]) == 12
     wrong = studio.post(f"/api/attention/clusters/{made['job']}/brush", json={"layer": 1, "rows": [99]})
     assert wrong.status_code == 422
+    wrong = studio.post(f"/api/attention/clusters/{made['job']}/brush", json={"layer": 1, "rows": [10**30]})
+    assert wrong.status_code == 422 and "rows" in wrong.json()["error"]
     maps = studio.get(f"/api/attention/{study['job']}/pairs/3", params={"layer": 2}).json()
     heads = np.array(maps["heads"])
     assert heads.shape[1:] == (len(maps["tokens"]),) * 2 and np.abs(heads.mean(0) - maps["mean"]).max() < 2e-4
@@ -290,4 +294,5 @@ def test_a_failure_inside_leaves_the_server_up(studio: TestClient, monkeypatch: 
     monkeypatch.setattr(pair, "explain", broken)
     answer = studio.post("/api/pair", json={"left": "a", "right": "b", "model": "tiny"})
     assert answer.status_code == 500 and "secret" not in answer.text
+    assert answer.headers["x-content-type-options"] == "nosniff", "as on every answer"
     assert studio.get("/api/start").status_code == 200

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
 from likewise.reports.folder import versions
-from likewise.server.guards import Guards, TooLarge
+from likewise.server.guards import HEADERS, Guards
 from likewise.server.jobs import QueueFull
 from likewise.server.places import without_places
 from likewise.server.presence import Presence
@@ -57,7 +57,6 @@ def create_app(settings: StudioSettings) -> FastAPI:
     app.add_exception_handler(LikewiseError, _told)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(TooLarge, _too_large)
     app.add_exception_handler(Exception, _unknown)
     _serve_front_end(app)
     return app
@@ -104,12 +103,9 @@ async def _refused(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error.detail)}, status_code=error.status_code, headers=error.headers)
 
 
-async def _too_large(request: Request, error: Exception) -> Response:
-    del request
-    return JSONResponse({"error": str(error)}, status_code=413)
-
-
 async def _unknown(request: Request, error: Exception) -> Response:
     """The server stays up, the cause goes to the log."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return JSONResponse({"error": "something went wrong inside; the studio's log says what"}, status_code=500)
+    # This answer is made outside of the guards, which add these to all others.
+    words = "something went wrong inside; the studio's log says what"
+    return JSONResponse({"error": words}, status_code=500, headers=HEADERS)

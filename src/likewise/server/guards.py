@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
+from fastapi import HTTPException
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from likewise.server.settings import StudioSettings
@@ -92,11 +93,8 @@ class Guards:
             return bearer[7:].strip()
         if asked := _asked(scope):
             return asked
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(f"{COOKIE}_{self.settings.port}")
-        except CookieError:
-            return ""
-        return "" if cookie is None else str(cookie.value)
+        # Not by http.cookies, which gives up at the first cookie that it dislikes, though it may be somebody else's.
+        return cookie_parser(headers.get("cookie", "")).get(f"{COOKIE}_{self.settings.port}", "")
 
     def _guarded(self, scope: Scope, send: Send) -> Send:
         """Add the headers of every answer, and remember a token that came in the address."""
@@ -129,8 +127,11 @@ def _asked(scope: Scope) -> str:
     return parse_qs(query.decode("latin-1")).get("token", [""])[0]
 
 
-class TooLarge(Exception):
-    """A body that grew beyond what it may have."""
+class TooLarge(HTTPException):
+    """A body that grew beyond what it may have; of a kind that FastAPI lets through where it reads bodies."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(413, _too_large(most))
 
 
 class _Counted:
@@ -143,7 +144,7 @@ class _Counted:
         message = await self._receive()
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise TooLarge(_too_large(self._most))
+            raise TooLarge(self._most)
         return message
 
 

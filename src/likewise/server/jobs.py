@@ -11,13 +11,17 @@ import logging
 import shutil
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from likewise import __version__
 from likewise.drafts import write_whole
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
+from likewise.locks import only_writer
 from likewise.progress import Progress
 from likewise.reports.folder import finite
 from likewise.server.places import without_places
@@ -26,7 +30,7 @@ log = logging.getLogger("likewise")
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 OVER = ("done", "failed", "cancelled")
-FACTS, RESULT = "job.json", "result.json"
+FACTS, RESULT, GONE = "job.json", "result.json", ".gone-"
 
 Work = Callable[[Progress, Path], Mapping[str, Any]]
 """Takes a progress callable and a folder of its own; gives what is kept as JSON."""
@@ -62,15 +66,18 @@ class Job:
     """when it was asked for, in seconds since the epoch"""
     seconds: float = 0.0
     """how long it ran"""
+    version: str = ""
+    """of Likewise, when it was asked for"""
 
 
 def job_id(room: str, asked: Mapping[str, Any], given: Given = ()) -> str:
-    """The name of what is asked for.
+    """The name of what is asked for; another version of Likewise may have another answer.
 
     >>> job_id("search", {"a": 1}) == job_id("search", {"a": 1}) != job_id("corpus", {"a": 1})
     True
     """
-    return hashlib.sha256(json.dumps([room, asked, sorted(given)], sort_keys=True).encode()).hexdigest()[:20]
+    question = [__version__, room, asked, sorted(given)]
+    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:20]
 
 
 class Jobs:
@@ -85,6 +92,10 @@ class Jobs:
         self._changed = threading.Condition()
         self._closing = False
         folder.mkdir(parents=True, exist_ok=True)
+        self._held = ExitStack()
+        self._held.enter_context(only_writer(folder / ".lock", folder, "give this studio a --folder of its own"))
+        for path in folder.glob(f"{GONE}*"):
+            shutil.rmtree(path, ignore_errors=True)
         for path in sorted(folder.glob(f"*/{FACTS}")):
             self._read_back(path)
         self._thread = threading.Thread(target=self._run, name="likewise-jobs", daemon=True)
@@ -95,6 +106,9 @@ class Jobs:
             job = Job(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             log.warning("%s cannot be read and is passed over", path)
+            return
+        if job.version != __version__:
+            log.warning("%s is of another version of Likewise and is passed over; it may be deleted", path.parent)
             return
         if job.state not in OVER:
             job = replace(job, state="failed", error="the studio was stopped in between; ask again to go on")
@@ -119,7 +133,7 @@ class Jobs:
                 raise Taken(f"the {title} is under way with other settings; choose another {alone}, or cancel it first")
             if len(self._queue) >= self._waiting:
                 raise QueueFull(f"{self._waiting} jobs are waiting already; wait for one, or cancel it")
-            job = self._jobs[name] = Job(name, room, title, asked, began=time.time())
+            job = self._jobs[name] = Job(name, room, title, asked, began=time.time(), version=__version__)
             self._stopped.discard(name)
             self._queue.append((name, work))
             self._keep(job)
@@ -169,8 +183,17 @@ class Jobs:
             if job is None or job.state not in OVER:
                 return False
             del self._jobs[name]
-            shutil.rmtree(self._folder / name, ignore_errors=True)
+            gone = self._put_aside(name)
+        # An index of gigabytes takes its time, and nobody should wait for it.
+        shutil.rmtree(gone, ignore_errors=True)
         return True
+
+    def _put_aside(self, name: str) -> Path:
+        """Where a job's folder is now, so that the same question may be asked again at once."""
+        place, gone = self._folder / name, self._folder / f"{GONE}{uuid.uuid4().hex}"
+        with suppress(FileNotFoundError):
+            place.rename(gone)
+        return gone
 
     def close(self) -> None:
         """Stop what runs and let the thread end."""
@@ -179,6 +202,7 @@ class Jobs:
             self._stopped.update(name for name, job in self._jobs.items() if job.state == "running")
             self._changed.notify_all()
         self._thread.join(timeout=10)
+        self._held.close()
 
     # The thread
 

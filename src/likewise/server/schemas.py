@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-LONGEST_NAME, MOST_TEXTS = 200, 12
+LONGEST_NAME, MOST_TEXTS, MOST_ROWS = 200, 12, 50_000
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Text = Annotated[str, Field(min_length=1)]
 """How long one may be is the studio's to say."""
@@ -131,7 +131,7 @@ class BrushAsked(Asked):
     """A clustering's tests on some of the pairs."""
 
     layer: int = Field(ge=1, le=200)
-    rows: Annotated[list[int], Field(max_length=50_000)] | None = None
+    rows: Annotated[list[Annotated[int, Field(ge=0, lt=MOST_ROWS)]], Field(max_length=MOST_ROWS)] | None = None
     """of the pairs; all of them where it is left out"""
 
 

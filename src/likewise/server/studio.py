@@ -12,6 +12,7 @@ from likewise.encoder import Encoder
 from likewise.errors import LikewiseError, UsageError
 from likewise.grammar import Grammar
 from likewise.grammar.pipelines import chosen, require
+from likewise.grammar.spans import sentence_spans
 from likewise.retrieval.corpus import Corpus
 from likewise.retrieval.index import Index
 from likewise.retrieval.ranker import Ranker
@@ -27,6 +28,8 @@ Found = TypeVar("Found")
 
 LONG_HITS = 4
 """Hits of the greatest length that are explained while others wait."""
+EFFORT = {"bilrp": 1.0, "hxp": 2.5, "jacobian": 20.0}
+"""How long methods take beside BiLRP, as measured; the others take no time to speak of."""
 RankedTexts = tuple[Ranker, Corpus]
 """A classic ranker and the texts that it ranks."""
 
@@ -41,6 +44,8 @@ class Studio:
     uploads: Uploads
     corpora: Corpora
     turns: Turns
+    aside: Turns
+    """for what needs no model and may take a while, so that no other question waits for it"""
     indexes: Kept[Index]
     rankers: Kept[RankedTexts]
 
@@ -51,13 +56,16 @@ class Studio:
         if settings.grammar is not None:
             require(settings.grammar)
         uploads = Uploads(settings.folder / "corpora", limits)
+        shelf, corpora = Shelf(settings), Corpora(settings, uploads)
+        # Last, when nothing can go wrong any more: it holds the folder's lock and starts a thread.
         jobs = Jobs(settings.folder / "jobs", limits.waiting, settings.places)
         return cls(
             settings,
-            Shelf(settings),
+            shelf,
             jobs,
             uploads,
-            Corpora(settings, uploads),
+            corpora,
+            Turns(limits.asking),
             Turns(limits.asking),
             Kept(limits.rankers),
             Kept(limits.rankers),
@@ -111,13 +119,15 @@ class Studio:
             raise TooLong(f"a text has at most {most:,} characters, and this one {len(text):,}; shorten it")
         return text
 
-    def brief(self, encoder: Encoder, text: str, by: str) -> str:
-        """A text that is explained before anybody minds: each of its units is replayed over all of its tokens."""
-        most, tokens = self.settings.limits.tokens, len(encoder.tokenizer.ids([text])[0][0])
-        if by != "sentence" and tokens > most:
+    def brief(self, encoder: Encoder, text: str, by: str, method: str = "bilrp") -> str:
+        """A text that is explained before anybody minds: each of its units is followed over all of its tokens."""
+        tokens, effort = len(encoder.tokenizer.ids([text])[0][0]), EFFORT.get(method, 0.0)
+        units = len(sentence_spans(text)) if by == "sentence" else tokens
+        if effort * units * tokens > self.settings.limits.tokens**2:
+            most = int(self.settings.limits.tokens / effort**0.5)
             raise TooLong(
-                f"here at most {most} tokens are explained by {by}, and a text has {tokens};"
-                " shorten it, or explain by sentence"
+                f"here at most {most} tokens are explained by {by} with {method}, and a text has {tokens};"
+                " shorten it, or explain by sentence with bilrp"
             )
         return text
 
@@ -129,6 +139,7 @@ class Studio:
     def close(self) -> None:
         """End what is under way."""
         self.turns.close()
+        self.aside.close()
         self.jobs.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,6 +37,7 @@ class Uploads:
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder, self._limits = folder, limits
+        self._adding = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, name: str, content: bytes) -> Upload:
@@ -45,8 +47,11 @@ class Uploads:
             raise UsageError(f"a corpus is a file that ends with {', '.join(ENDINGS)}; got {shown(name)!r}")
         if len(content) > self._limits.upload_bytes:
             raise UsageError(f"a corpus has at most {self._limits.upload_bytes:,} bytes; send a smaller one")
+        with self._adding:
+            return self._kept(name, ending, content)
+
+    def _kept(self, name: str, ending: str, content: bytes) -> Upload:
         key = hashlib.sha256(ending.encode() + content).hexdigest()[:20]
-        place = self._folder / key
         known = self.get(key)
         if known is not None:
             return known
@@ -60,7 +65,7 @@ class Uploads:
             file.write_bytes(content)
             found = self._described(key, name, file)
             (draft / FACTS).write_text(json.dumps(asdict(found)), encoding="utf-8")
-            draft.rename(place)
+            draft.rename(self._folder / key)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         return found

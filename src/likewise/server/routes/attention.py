@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -43,6 +44,7 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
         )
         points = AttentionPoints.of(replace(found, data=asked.corpus))
         points.save(folder / POINTS)
+        shutil.rmtree(folder / STUDY)  # what the study kept to go on from, larger than all else
         return {
             "model": asked.model, "corpus": studio.corpora.name(asked.corpus), "reducer": asked.reducer,
             "depth": points.depth,

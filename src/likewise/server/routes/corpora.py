@@ -31,7 +31,8 @@ async def add(
     content = await request.body()
     if not content:
         raise UsageError("the file is empty; choose one with at least one row")
-    upload = await run_in_threadpool(studio.uploads.add, unquote(x_file_name), content)
+    name = unquote(x_file_name)
+    upload = await run_in_threadpool(studio.aside.answer, lambda: studio.uploads.add(name, content))
     return asdict(brought(upload))
 
 

@@ -21,7 +21,7 @@ def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
     texts = studio.text(asked.left), studio.text(asked.right)
 
     def work(encoder: Encoder) -> Explanation:
-        left, right = (studio.brief(encoder, text, asked.by) for text in texts)
+        left, right = (studio.brief(encoder, text, asked.by, asked.method) for text in texts)
         return explain(encoder, left, right, asked.method, asked.by, asked.similarity, bias=asked.bias)
 
     found = studio.answer(work, asked.model, **asked.options())

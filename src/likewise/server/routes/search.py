@@ -83,7 +83,7 @@ def by_baseline(asked: BaselineAsked, studio: Here) -> dict[str, Any]:
         [hits] = ranked_hits(*studio.rankers.get(made, make), [query], asked.k)
         return hits.to_json()
 
-    return studio.turns.answer(work)
+    return studio.aside.answer(work)
 
 
 @router.post("/recall", status_code=202)
