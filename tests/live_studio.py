@@ -106,6 +106,11 @@ class Visit:
             assert time.monotonic() < end, "it does not come to hold"
             self.page.wait_for_timeout(50)
 
+    def is_wide_enough(self, width: int = 1024) -> bool:
+        """Whether a window as narrow as this shows everything without a scroll to the side."""
+        self.page.set_viewport_size({"width": width, "height": 800})
+        return bool(self.page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
     def saved(self, button: Any) -> tuple[str, bytes]:
         """The name and the content of what a button saves."""
         with self.page.expect_download() as waited:

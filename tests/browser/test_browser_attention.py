@@ -92,8 +92,7 @@ def test_clusterings_side_by_side_with_tests_of_the_brush(visit: Any, studied: A
     assert name.endswith(".svg") and drawing.count(b"<circle") >= 60
     _, table = visit.saved(page.locator("[data-clustering='no clustering']").get_by_role("button", name="CSV"))
     assert table.split()[0] == b"layer,row,x,y" and len(table.split()) == 1 + 2 * 60
-    page.set_viewport_size({"width": 1024, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wide tables scroll by themselves"
+    assert visit.is_wide_enough(), "wide tables scroll by themselves"
     before = page.locator(".clustering .strip").count()
     page.get_by_role("button", name="put").first.click()
     visit.until(lambda: page.locator(".clustering .strip").count() == before - 1)

@@ -39,6 +39,7 @@ def test_parts_of_speech_of_two_settings(visit: Any) -> None:
     page.reload()
     page.wait_for_selector("[data-figure=corpus-2-classes] .cell")
     assert page.get_by_label("counted").input_value() == "averaged"
+    assert visit.is_wide_enough()
 
 
 def test_lint_findings_lead_to_their_pair(visit: Any) -> None:
@@ -48,9 +49,14 @@ def test_lint_findings_lead_to_their_pair(visit: Any) -> None:
     findings = page.locator("[data-figure=corpus-lint] table").nth(1).locator("tbody tr")
     whole = findings.count()
     assert whole > 0
+    counts = (
+        page.locator("[data-figure=corpus-lint] table").first.locator("tbody tr td:nth-child(3)").all_text_contents()
+    )
+    assert sum(map(int, counts)) == whole and len(counts) > 1
     page.locator("[data-figure=corpus-lint] .chip").first.click()
-    assert findings.count() <= whole
+    visit.until(lambda: findings.count() == int(counts[0]))
     page.locator("[data-figure=corpus-lint] .chip").first.click()
+    visit.until(lambda: findings.count() == whole)
     name, table = visit.saved(page.locator("[data-figure=corpus-lint]").get_by_role("button", name="CSV"))
     assert name == "corpus-lint.csv" and len(table.decode().strip().split("\r\n")) == whole + 1
     findings.locator("a").first.click()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -32,6 +33,13 @@ def test_typing_explains_and_the_ledger_adds_up(visit: Any) -> None:
     assert last == "similarity" and abs(sum(value for _, value in parts) - total) < 1e-4
     assert similarity(page) == pytest.approx(total, abs=1e-4)
     assert "left=A+cat" in page.url
+
+
+def test_the_address_keeps_up_with_fast_typing(visit: Any) -> None:
+    page, text = visit.open(right="a"), "the quick brown fox jumps over " * 5
+    page.get_by_label("left text").first.press_sequentially(text)
+    page.wait_for_timeout(2_000)
+    assert parse_qs(page.url.split("?")[1])["left"] == [text]
 
 
 def test_reload_and_share_restore_the_view(visit: Any) -> None:
@@ -122,8 +130,7 @@ def test_examples_theme_and_shortcuts(visit: Any) -> None:
 def test_a_narrow_window_has_no_sideways_scroll(visit: Any, second: str) -> None:
     page = visit.open(left=LEFT, right=RIGHT, second=second)
     visit.until(lambda: page.locator(".ledger").count() == (2 if second == "on" else 1))
-    page.set_viewport_size({"width": 1024, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert visit.is_wide_enough()
     for ledger in page.locator(".ledger").all():
         box, figure = ledger.bounding_box(), ledger.locator("xpath=ancestor::section").bounding_box()
         assert box["x"] + box["width"] <= figure["x"] + figure["width"]

@@ -39,6 +39,7 @@ def test_search_and_the_rankers_beside_it(visit: Any) -> None:
     page.locator("[data-note=changed]").wait_for()
     page.get_by_label("pooling").select_option("")
     page.locator("[data-note=changed]").wait_for(state="detached")
+    assert visit.is_wide_enough()
     first = page.locator("[data-figure=search-hits] li").first.get_attribute("data-hit")
     page.reload()
     page.wait_for_selector("[data-figure=search-hits] li")

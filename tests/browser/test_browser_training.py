@@ -79,6 +79,17 @@ def test_confusions_scatters_and_curves_are_taken_along(visit: Any, three_tasks:
     assert name == "training-confusion-dev-sentiment.svg" and drawing.count(b"<rect") > 25
     _, picture = visit.saved(page.locator("[data-figure=training-dev]").get_by_role("button", name="PNG"))
     assert picture.startswith(b"\x89PNG")
+    assert visit.is_wide_enough()
+
+
+def test_tables_beside_the_runs_are_taken_along_as_they_are(visit: Any, studio: Any) -> None:
+    folder = studio.runs / "table"
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_text("<p>", encoding="utf-8")
+    (folder / "table.csv").write_text("row,change\nmean,-0.25\n=A1,+1e-3\n", encoding="utf-8")
+    page = visit.open("training", report="table")
+    _, table = visit.saved(page.locator("[data-figure=training-report-table]").get_by_role("button", name="CSV"))
+    assert table.split() == [b"row,change", b"mean,-0.25", b"'=A1,+1e-3"], "numbers stay numbers, formulas do not"
 
 
 def test_a_chosen_point_is_in_the_address(visit: Any, three_tasks: str) -> None:

@@ -28,6 +28,9 @@ addEventListener("hashchange", follow);
 
 const written = ({ view, settings }: Address) => `#/${view}${settings.size ? `?${settings}` : ""}`;
 
+/** The whole address of what is shown, which the browser's own may be a moment behind. */
+export const here = () => location.origin + location.pathname + written(address.value);
+
 /** The link to a view with some settings. */
 export const link = (view: View, settings: Record<string, string> = {}) =>
   written({ view, settings: new URLSearchParams(settings) });
@@ -55,18 +58,20 @@ function changed(settings: URLSearchParams, changes: Changes): URLSearchParams {
   return next;
 }
 
-/** Browsers allow a hundred changes of the address in half a minute; who types fast makes more. */
-const [MOST, WHILE, PAUSE] = [60, 30_000, 500];
+/** Browsers allow a hundred changes of the address in half a minute; who types fast makes more. So after a while they are made with pauses. */
+const [AT_ONCE, WHILE, PAUSE] = [40, 30_000, 600];
 let writes: number[] = [];
 
 function write(): void {
   clearTimeout(timer);
-  writes = writes.filter(when => Date.now() - when < WHILE);
-  if (writes.length >= MOST) {
-    timer = setTimeout(write, PAUSE);
+  const now = Date.now();
+  writes = writes.filter(when => now - when < WHILE);
+  const wait = writes.length < AT_ONCE ? 0 : writes[writes.length - 1] + PAUSE - now;
+  if (wait > 0) {
+    timer = setTimeout(write, wait);
     return;
   }
-  writes.push(Date.now());
+  writes.push(now);
   history.replaceState(null, "", location.pathname + written(address.value));
 }
 

@@ -129,6 +129,8 @@ export interface Follower { changed: (job: Job) => void; lost: (error: Refused) 
 /** One stream for all jobs: a browser has six connections to a server, and a page may follow more jobs than that. */
 const followed = new Map<string, Set<Follower>>();
 let events: EventSource | null = null;
+/** Milliseconds until a stream that was refused is asked for again; one that breaks off the browser opens by itself. */
+const AGAIN = 3000;
 
 function listen(): void {
   if (events) return;
@@ -138,6 +140,10 @@ function listen(): void {
     followed.get(job.id)?.forEach(follower => follower.changed(job));
   };
   events.onerror = () => {
+    if (events?.readyState === EventSource.CLOSED) {
+      hush();
+      setTimeout(() => followed.size > 0 && listen(), AGAIN);
+    }
     // The browser tries again by itself; whether anybody is there is asked apart.
     api.jobs().catch(() => followed.forEach(all => all.forEach(follower => follower.lost(new Refused(AWAY)))));
   };

@@ -2,7 +2,7 @@
 
 import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { address, back, type View, VIEWS } from "./address";
+import { address, back, here, type View, VIEWS } from "./address";
 import { JobsTray } from "./parts/tray";
 import { Waiting, Wrong } from "./parts/states";
 import { renewStart, start, startError } from "./start";
@@ -34,7 +34,9 @@ function useShortcuts() {
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
       const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      const view = event.altKey && VIEWS[Number(event.code.replace("Digit", "")) - 1];
+      // Where Alt and a digit type another sign, as on many keyboards, who types means that sign.
+      const types = typing && event.key.length === 1 && !/\d/.test(event.key);
+      const view = event.altKey && !types && VIEWS[Number(event.code.replace("Digit", "")) - 1];
       if (view) {
         event.preventDefault();
         location.hash = back(view);
@@ -52,7 +54,7 @@ function ShareButton() {
   const [said, setSaid] = useState("Copy link");
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(location.href);
+      await navigator.clipboard.writeText(here());
       setSaid("Copied");
     } catch {
       setSaid("Copy the address bar");

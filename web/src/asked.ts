@@ -55,12 +55,12 @@ export function useJob<T>(id: string): Followed<T> {
   useEffect(() => {
     setFound(UNKNOWN);
     if (!id) return;
-    let gone = false;
-    let stop = () => {};
+    let [gone, over] = [false, false];
     const lost = (error: unknown) => !gone && setFound(before => ({ ...before, error: words(error) }));
     const changed = async (job: Job) => {
-      if (gone) return;
-      if (isOver(job)) stop();
+      if (gone || over) return;
+      over = isOver(job);
+      if (over) stop();
       setFound(before => ({ ...before, job, error: "" }));
       if (job.state !== "done") return;
       try {
@@ -70,11 +70,12 @@ export function useJob<T>(id: string): Followed<T> {
         lost(error);
       }
     };
-    api.job(id).then(job => {
-      if (gone) return;
-      if (!isOver(job)) stop = api.follow(id, { changed, lost });
-      void changed(job);
-    }, lost);
+    // Listened to before it is asked for, so that nothing is missed in between.
+    const stop = api.follow(id, { changed, lost });
+    api.job(id).then(changed, error => {
+      stop();
+      lost(error);
+    });
     return () => {
       gone = true;
       stop();

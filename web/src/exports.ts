@@ -18,7 +18,7 @@ export const saveJson = (name: string, data: unknown) =>
 function cell(value: Cell): string {
   const words = value === null || value === undefined ? "" : String(value);
   // A text that begins like a formula would be run by a spreadsheet.
-  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(words) ? `'${words}` : words;
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(words) && !Number.isFinite(Number(words)) ? `'${words}` : words;
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
@@ -66,7 +66,8 @@ export async function savePng(name: string, drawing: string): Promise<void> {
     pen.fillRect(0, 0, canvas.width, canvas.height);
     pen.drawImage(image, 0, 0, canvas.width, canvas.height);
     const pixels = await new Promise<Blob | null>(done => canvas.toBlob(done));
-    if (pixels) save(`${name}.png`, pixels);
+    if (!pixels) throw new Error("the browser makes no picture of this size");
+    save(`${name}.png`, pixels);
   } finally {
     URL.revokeObjectURL(place);
   }

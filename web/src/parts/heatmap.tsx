@@ -62,7 +62,7 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
   const paint = kind === "signed" ? diverging : rising;
   const isCorner = (row: number, column: number) => apart === true && row === rows.length - 1 && column === columns.length - 1;
   const colour = (value: number | null, row: number, column: number) => (isCorner(row, column) ? "transparent" : paint(value, scales[isApart(row, column) ? 1 : 0]));
-  const picture = useMemo(() => (drawn ? "" : pixels(values.map((line, row) => line.map((value, column) => colour(value, row, column))))), [values, drawn, theme.value]);
+  const picture = useMemo(() => (drawn ? "" : pixels(values.map((line, row) => line.map((value, column) => colour(value, row, column))))), [values, drawn, kind, scale, theme.value]);
   const over = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     onPoint({ row: Math.min(rows.length - 1, Math.floor((event.clientY - box.top) / high)), column: Math.min(columns.length - 1, Math.floor((event.clientX - box.left) / wide)) });

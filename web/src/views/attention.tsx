@@ -76,9 +76,11 @@ const within = (text: string, low: number, high: number) => Math.min(high, Math.
 
 const pick = (row: number) => set({ pair: String(row) });
 
-function told(points: Points, row: number): string {
+/** A pair in words, with its cluster: of many clusters some share a colour. */
+function told(points: Points, row: number, labels?: number[]): string {
+  const cluster = labels ? `cluster ${labelName(labels[row])}\n` : "";
   const values = Object.entries(points.variables).map(([name, each]) => `${name} ${plain(each[row], 2)}`);
-  return `${points.pairs[row].map(text => short(text, 80)).join("\n")}\n${values.join(", ")}`;
+  return `${cluster}${points.pairs[row].map(text => short(text, 80)).join("\n")}\n${values.join(", ")}`;
 }
 
 const METRICS = ["silhouette", "davies_bouldin", "calinski_harabasz"] as const;
@@ -104,7 +106,7 @@ function LayersRow({ points, lit, picked, title, id, clusters }: Shown & { title
                 <button onClick={() => set({ cell: name })}>
                   layer {layer + 1}{found ? ` · ${found.k} clusters` : ""}
                 </button>
-                <LinkedScatter points={points} lit={lit} picked={picked} layer={layer} colours={colours(layer)} label={`${title}, layer ${layer + 1}`} />
+                <LinkedScatter points={points} lit={lit} picked={picked} layer={layer} colours={colours(layer)} labels={found?.labels} label={`${title}, layer ${layer + 1}`} />
                 {found && (
                   <small>
                     S {plain(found.silhouette, 2)} · DB {plain(found.davies_bouldin, 2)} · CH {plain(found.calinski_harabasz, 0)}
@@ -119,10 +121,10 @@ function LayersRow({ points, lit, picked, title, id, clusters }: Shown & { title
   );
 }
 
-function LinkedScatter({ points, lit, picked, layer, colours, label }: Shown & { layer: number; colours: string | string[]; label: string }) {
+function LinkedScatter({ points, lit, picked, layer, colours, labels, label }: Shown & { layer: number; colours: string | string[]; labels?: number[]; label: string }) {
   const places = useMemo(() => layerPoints(points, layer), [points, layer]);
   const kept = useMemo(() => colours, [JSON.stringify(colours)]);
-  return <Scatter {...SMALL} points={places} colours={kept} marks={lit} picked={picked} onPick={pick} told={row => told(points, row)} label={label} />;
+  return <Scatter {...SMALL} points={places} colours={kept} marks={lit} picked={picked} onPick={pick} told={row => told(points, row, labels)} label={label} />;
 }
 
 function ClusteringRow({ id, ...shown }: Shown & { id: string }) {
@@ -190,7 +192,7 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
           data={() => ({ layer, points: places, labels: layers?.labels ?? null, variables: points.variables })}
           rows={() => [["row", "x", "y", "cluster", ...variables], ...places.map(([x, y], row) => [row, x, y, layers?.labels[row], ...variables.map(name => points.variables[name][row])])]}
           note="Click a point, or walk with the arrow keys, to see its pair.">
-          <Scatter {...size} points={places} colours={colours} marks={lit} picked={picked} onPick={pick} told={row => told(points, row)} label={`points of layer ${layer}`} />
+          <Scatter {...size} points={places} colours={colours} marks={lit} picked={picked} onPick={pick} told={row => told(points, row, layers?.labels)} label={`points of layer ${layer}`} />
         </Figure>
         {answer.value && (
           <div class={`grow ${answer.waiting ? "old" : ""}`} data-tested={answer.value.n}>
@@ -207,8 +209,9 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
           </div>
         )}
         {answer.error && <Wrong>{answer.error}</Wrong>}
+        {layers && !answer.value && answer.waiting && <Waiting />}
       </div>
-      {!layers && <Empty>Start a clustering and choose one of its layers to see its clusters and tests.</Empty>}
+      {!layers && <Empty>{id === "-" ? "Start a clustering and choose one of its layers to see its clusters and tests." : "Its clusters and tests are shown once the clustering is done."}</Empty>}
     </section>
   );
 }

@@ -1,6 +1,6 @@
 /** Two texts: how similar they are, and why. */
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { set, setting } from "../address";
 import { api, type PairAsked } from "../api";
 import { useAnswer } from "../asked";
@@ -68,9 +68,10 @@ function Explained({ found, name }: { found: Explanation; name: string }) {
     return side === 0 ? relevance.map(row => row[other]) : relevance[other];
   };
   const scale = strongest(...shares);
+  const values = useMemo(() => withBias(found), [found]);
   const rows = () => [
     ["left", "right", "relevance"],
-    ...withBias(found).flatMap((line, i) => line.map((value, j) => [left.units[i] ?? "(bias)", right.units[j] ?? "(bias)", value])),
+    ...values.flatMap((line, i) => line.map((value, j) => [left.units[i] ?? "(bias)", right.units[j] ?? "(bias)", value])),
   ];
   const cut = left.truncated || right.truncated;
   return (
@@ -85,7 +86,7 @@ function Explained({ found, name }: { found: Explanation; name: string }) {
       <Told found={found} pointed={pointed} />
       <div class="panels">
         <Figure title="Matrix" name={`${name}-matrix`} data={() => found} rows={rows} note="Red adds to the similarity, blue takes away; the biases have a scale of their own.">
-          <HeatMap rows={[...left.units, "bias"]} columns={[...right.units, "bias"]} values={withBias(found)} pointed={pointed} onPoint={setPointed} label={`relevance of ${left.units.length} by ${right.units.length} pairs`} apart />
+          <HeatMap rows={[...left.units, "bias"]} columns={[...right.units, "bias"]} values={values} pointed={pointed} onPoint={setPointed} label={`relevance of ${left.units.length} by ${right.units.length} pairs`} apart />
         </Figure>
         <Figure title="Lines" name={`${name}-lines`} data={() => found} rows={rows}>
           <Lines left={left.units} right={right.units} values={relevance} pointed={pointed} onPoint={setPointed} />

@@ -71,7 +71,7 @@ function Ranked({ name, title, answer, query, read, explained }: Listed) {
         {answer.error && <Wrong>{answer.error}</Wrong>}
         {answer.waiting && <Waiting />}
         {answer.value && hits.length === 0 && <Empty>No text shares a word with the query.</Empty>}
-        {explained && hits.some(hit => !hit.explanation) && <p class="note">These texts are too long to be explained while you wait; "why" explains one of them.</p>}
+        {explained && hits.some(hit => !hit.explanation) && <p class="note">These texts are too long to be explained while you wait; "why" takes one of them along to the pair view.</p>}
         <ol class="hits">
           {hits.map(hit => (
             <Found key={hit.id} hit={hit} query={query} scale={scale} read={read} />
