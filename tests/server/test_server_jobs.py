@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from likewise import __version__
 from likewise.errors import DataError, UsageError
-from likewise.server.jobs import OVER, Job, Jobs, QueueFull
+from likewise.server.jobs import OVER, VERSION, Job, Jobs, QueueFull
 
 PATIENCE = 20.0
 
@@ -118,7 +117,7 @@ def test_jobs_that_are_over_can_be_forgotten(jobs: Jobs) -> None:
 def test_a_job_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
     folder = tmp_path / "jobs" / "abc"
     folder.mkdir(parents=True)
-    facts = {"id": "abc", "room": "room", "title": "title", "asked": {}, "state": "running", "version": __version__}
+    facts = {"id": "abc", "room": "room", "title": "title", "asked": {}, "state": "running", "version": VERSION}
     (folder / "job.json").write_text(json.dumps(facts))
     (tmp_path / "jobs" / "old").mkdir()
     (tmp_path / "jobs" / "old" / "job.json").write_text(json.dumps(facts | {"id": "old", "version": "0.0.1"}))

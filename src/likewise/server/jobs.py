@@ -18,18 +18,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from likewise import __version__
 from likewise.drafts import write_whole
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.locks import only_writer
 from likewise.progress import Progress
-from likewise.reports.folder import finite
+from likewise.reports.folder import finite, versions
 from likewise.server.places import without_places
 
 log = logging.getLogger("likewise")
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 OVER = ("done", "failed", "cancelled")
+VERSION = versions()["likewise"]
 FACTS, RESULT, GONE = "job.json", "result.json", ".gone-"
 
 Work = Callable[[Progress, Path], Mapping[str, Any]]
@@ -76,7 +76,7 @@ def job_id(room: str, asked: Mapping[str, Any], given: Given = ()) -> str:
     >>> job_id("search", {"a": 1}) == job_id("search", {"a": 1}) != job_id("corpus", {"a": 1})
     True
     """
-    question = [__version__, room, asked, sorted(given)]
+    question = [VERSION, room, asked, sorted(given)]
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -107,7 +107,7 @@ class Jobs:
         except (OSError, ValueError, TypeError):
             log.warning("%s cannot be read and is passed over", path)
             return
-        if job.version != __version__:
+        if job.version != VERSION:
             log.warning("%s is of another version of Likewise and is passed over; it may be deleted", path.parent)
             return
         if job.state not in OVER:
@@ -133,7 +133,7 @@ class Jobs:
                 raise Taken(f"the {title} is under way with other settings; choose another {alone}, or cancel it first")
             if len(self._queue) >= self._waiting:
                 raise QueueFull(f"{self._waiting} jobs are waiting already; wait for one, or cancel it")
-            job = self._jobs[name] = Job(name, room, title, asked, began=time.time(), version=__version__)
+            job = self._jobs[name] = Job(name, room, title, asked, began=time.time(), version=VERSION)
             self._stopped.discard(name)
             self._queue.append((name, work))
             self._keep(job)
