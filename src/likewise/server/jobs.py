@@ -96,23 +96,17 @@ class Jobs:
         self._held.enter_context(only_writer(folder / ".lock", folder, "give this studio a --folder of its own"))
         for path in folder.glob(f"{GONE}*"):
             shutil.rmtree(path, ignore_errors=True)
-        for path in sorted(folder.glob(f"*/{FACTS}")):
-            self._read_back(path)
+        self._read_back()
         self._thread = threading.Thread(target=self._run, name="likewise-jobs", daemon=True)
         self._thread.start()
 
-    def _read_back(self, path: Path) -> None:
-        try:
-            job = Job(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            log.warning("%s cannot be read and is passed over", path)
-            return
-        if job.version != VERSION:
-            log.warning("%s is of another version of Likewise and is passed over; it may be deleted", path.parent)
-            return
-        if job.state not in OVER:
-            job = replace(job, state="failed", error="the studio was stopped in between; ask again to go on")
-        self._jobs[job.id] = job
+    def _read_back(self) -> None:
+        """The jobs that an earlier studio left in the folder."""
+        found = [job for path in sorted(self._folder.glob(f"*/{FACTS}")) if (job := _read(path)) is not None]
+        self._jobs = {job.id: job for job in found if job.version == VERSION}
+        if strange := len(found) - len(self._jobs):
+            told = "%s: jobs of other versions of Likewise, not shown and free to be deleted: %d"
+            log.warning(told, self._folder, strange)
 
     def ask(
         self, room: str, title: str, asked: dict[str, Any], work: Work, given: Given = (), alone: str | None = None
@@ -253,6 +247,18 @@ class Jobs:
             _write(self._folder / job.id / FACTS, asdict(job))
         except OSError:  # a full disk must not end the thread that all jobs need
             log.exception("job %s cannot be kept", job.id)
+
+
+def _read(path: Path) -> Job | None:
+    """A job from its file, none where it cannot be read; one that was under way has failed."""
+    try:
+        job = Job(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        log.warning("%s cannot be read and is passed over", path)
+        return None
+    if job.state in OVER:
+        return job
+    return replace(job, state="failed", error="the studio was stopped in between; ask again to go on")
 
 
 def _write(path: Path, document: Any) -> None:
