@@ -91,11 +91,11 @@ function LayersRow({ points, lit, picked, title, id, clusters }: Shown & { title
   const depths = Array.from({ length: points.depth }, (_, layer) => layer);
   const colours = (layer: number) => (clusters ? clusters.layers[layer].labels.map(labelColour) : PALETTE[0]);
   const drawing = () => sideBySide(depths.map(layer => scatterDrawing({ ...SMALL, points: layerPoints(points, layer), colours: colours(layer), marks: lit, picked })), SMALL);
-  const found = (all: Clusters) => [["layer", "clusters", "noise", ...METRICS], ...all.layers.map(each => [each.layer, each.k, each.noise, ...METRICS.map(name => each[name])])];
+  const scored = (all: Clusters) => [["layer", "clusters", "noise", ...METRICS], ...all.layers.map(each => [each.layer, each.k, each.noise, ...METRICS.map(name => each[name])])];
   const placed = () => [["layer", "row", "x", "y"], ...depths.flatMap(layer => layerPoints(points, layer).map(([x, y], row) => [layer + 1, row, x, y]))];
   return (
     <div class="strip" data-clustering={title}>
-      <Figure title={title} name={`attention-layers-${title.replaceAll(/[^a-z0-9]+/gi, "-")}`} drawing={drawing} data={() => clusters ?? points.view} rows={() => (clusters ? found(clusters) : placed())}
+      <Figure title={title} name={`attention-layers-${title.replaceAll(/[^a-z0-9]+/gi, "-")}`} drawing={drawing} data={() => clusters ?? points.view} rows={() => (clusters ? scored(clusters) : placed())}
         note={clusters ? "S silhouette, DB Davies-Bouldin, CH Calinski-Harabasz." : undefined}>
         <div class="cells">
           {depths.map(layer => {
