@@ -21,6 +21,7 @@ checks = pytest.importorskip("schemathesis.checks")
 HOST = {"Host": "127.0.0.1"}
 ENDLESS = ("/api/jobs/events",)
 """It answers as long as somebody listens; tests/server/test_server_routes.py does."""
+PAIRS = 12
 BOUNDED = settings(
     max_examples=25,
     deadline=None,
@@ -45,7 +46,7 @@ def described(tiny_folder: Path, tmp_path: Path) -> Iterator[Any]:
 
 def made(studio: TestClient) -> dict[str, str]:
     """Jobs that are done, by the beginning of the addresses that ask for one."""
-    study = finished(studio, studio.post("/api/attention", json={"corpus": "sample/pairs", "limit": 12}))["job"]
+    study = finished(studio, studio.post("/api/attention", json={"corpus": "sample/pairs", "limit": PAIRS}))["job"]
     clusters = finished(studio, studio.post(f"/api/attention/{study}/clusters", json={"most": 3}))["job"]
     index = finished(studio, studio.post("/api/search/index", json={"corpus": "sample/pairs"}))["job"]
     return {
@@ -55,12 +56,14 @@ def made(studio: TestClient) -> dict[str, str]:
 
 
 def with_known(case: Any, known: dict[str, str]) -> Any:
-    """A request about a job and a layer that are there; what is made up hardly ever is."""
+    """A request about a job, a pair and a layer that are there; what is made up hardly ever is."""
     job = next((job for begin, job in known.items() if case.operation.path.startswith(begin)), None)
-    if job is not None and "job" in (case.path_parameters or {}):
-        case.path_parameters["job"] = job
-    if job is not None and isinstance(case.body, dict):
-        case.body.update({name: there for name, there in (("index", job), ("layer", 1)) if name in case.body})
+    there = {"job": job, "index": job, "row": 1, "layer": 1}
+    for part in (case.path_parameters, case.query, case.body):
+        if job is not None and isinstance(part, dict):
+            part.update({name: value for name, value in there.items() if name in part})
+            if isinstance(part.get("rows"), list):
+                part["rows"] = [row % PAIRS for row in part["rows"]]
     return case
 
 
