@@ -26,7 +26,7 @@ from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.families import anatomy, require_family
 from likewise.encoder.forward import Batch, Step
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
-from likewise.encoder.modes import LIVE, Mode
+from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.reading import Reading, ReadingOptions
@@ -359,6 +359,19 @@ class Encoder:
         if self.postprocessing is not None:
             vectors = readout.post_processed(self.postprocessing, vectors, mode)
         return readout.unit(vectors, mode) if self.reading.normalize else vectors
+
+    def directions_from(self, directions: Tensor, counted: Tensor, mode: Transposed) -> Tensor:
+        """The whole way back: directions (B, K, d) -> (B, K, T, E), so that <J x, u> = <x, J^T u>."""
+        gradient = directions
+        if self.reading.normalize:
+            gradient = gradient * mode.held("unit")
+        if self.postprocessing is not None:
+            gradient = readout.post_processed_transposed(self.postprocessing, gradient, mode)
+        gradient = gradient.to(self.anatomy.dtype)
+        gradient = readout.finish_transposed(self.anatomy, self.recipe, self.reading, gradient, mode)
+        gradient = readout.pool_transposed(self.anatomy, self.recipe, self.reading, gradient, counted, mode)
+        wanted = set(self.reading.layers_of(self.anatomy.layers))
+        return forward.layers_transposed(self.anatomy, gradient / len(wanted), wanted, mode)
 
     def counted_tokens(self, ids: Tensor, prompt: str = "") -> Tensor:
         """Which tokens of ids (B, T) count in pooling: (B, T), 1 or 0."""

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from likewise.encoder.activations import HEAD_ACTIVATIONS
-from likewise.encoder.forward import activate
-from likewise.encoder.modes import LIVE, Mode
+from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.encoder.primitives import activate, activate_transposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,12 @@ class Dense:
     def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
         """(..., in) -> (..., out)."""
         return activate(HEAD_ACTIVATIONS[self.activation], mode.shift(F.linear(x, self.weight), self.bias), mode)
+
+    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """(B, K, out) -> (B, K, in)."""
+        gradient = activate_transposed(HEAD_ACTIVATIONS[self.activation], gradient, mode)
+        mode.collect(gradient, self.bias)
+        return gradient @ self.weight
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Dense:
         """The same head elsewhere."""

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from likewise.encoder.modes import LIVE, Mode
+from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.errors import ModelError, UsageError
 
 
@@ -47,6 +47,13 @@ class QkvPooling(nn.Module):
         # The rule is attention's, not pooling's: methods that keep attention live want the true derivative here too.
         weights = mode.hold("attention", lambda _: self.weights(states, counted))  # (B, T), replayed (B, 1, T)
         return (weights.unsqueeze(-2) @ values).squeeze(-2)
+
+    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """Directions (B, K, D) of the pooled vector -> (B, K, T, D) of the states."""
+        weights = mode.held("attention")  # (B, 1, T)
+        values = weights[..., None] * gradient[..., None, :]
+        mode.collect(values, self.value.bias)
+        return values @ self.value.weight
 
     def weights(self, states: Tensor, counted: Tensor) -> Tensor:
         """How much each token weighs: states (B, T, D) and counting tokens (B, T) -> (B, T), summing to 1."""

@@ -3,16 +3,22 @@
 With three factors held as one forward pass found them (attention probabilities, the scale of each norm, the gate
 of each activation) an encoder is affine in its input embeddings (Ali et al. 2022). The forward pass asks its mode
 for each such factor, in an order that never changes, so constants are kept by call and not by module: ALBERT's
-layers share their modules.
+layers share their modules. The transpose takes them in the reverse order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from likewise.encoder.attention import LazyMaps, LazyTrace
+
+Result = TypeVar("Result")
 
 RULES = ("attention", "norm", "activation")
 """The factors that an explanation may hold."""
@@ -31,10 +37,26 @@ class Mode:
         del rule
         return compute(self)
 
+    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+        """The attention maps, whole or block by block."""
+        return maps.whole(self)
+
     def holds(self, rule: str) -> bool:
         """Whether a factor is held as a constant."""
         del rule
         return False
+
+    def run_layer(self, run: Callable[[Mode], Result]) -> Result:
+        """Run a layer in this mode."""
+        return run(self)
+
+    def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
+        """Say from where attention takes what it leaves at each position; see ``attention.traced``."""
+        del compute
+
+    def settle(self, h: Tensor) -> Tensor:
+        """The states of a layer, its biases with the rows that they belong to."""
+        return h
 
     def scale(self, y: Tensor, factor: Tensor) -> Tensor:
         """Multiply y, which is this forward pass's own tensor, by a factor."""
@@ -60,34 +82,79 @@ class Detached(Mode):
         """The present factor, cut off from the derivative where its rule is held."""
         return compute(LIVE).detach() if rule in self.rules else compute(self)
 
+    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+        """The present maps, cut off from the derivative where attention is held."""
+        return maps.whole().detach() if "attention" in self.rules else maps.whole(self)
+
     def holds(self, rule: str) -> bool:
         """Whether a factor is held as a constant."""
         return rule in self.rules
 
 
-Constant = Tensor | Callable[[], Tensor]
+Constant = tuple[str, "Tensor | LazyMaps | LazyTrace"]
 
 
 class Recorder(Mode):
-    """The model itself, writing down each factor. Without ``keep_maps`` attention is only noted how to compute."""
+    """The model itself, writing down each factor.
+
+    Without ``keep`` it writes down each layer's input alone, and records the layer again when its factors are asked
+    for. Then ``lazy_maps`` computes attention maps block by block. ``traced`` also records where attention takes what
+    it leaves at each position.
+    """
 
     fused = False
 
-    def __init__(self, keep_maps: bool = True) -> None:
-        self.keep_maps = keep_maps
-        self.constants: list[tuple[str, Constant]] = []
+    def __init__(self, keep: bool = True, lazy_maps: bool = False, traced: bool = False) -> None:
+        self.keep, self.lazy_maps, self.traced = keep, lazy_maps, traced
+        self.constants: list[Constant | Callable[[], list[Constant]]] = []
+
+    def run_layer(self, run: Callable[[Mode], Result]) -> Result:
+        """Run a layer, and write down its factors or how to record them again."""
+        if self.keep:
+            return run(self)
+        found = run(self._for_one_layer())
+        self.constants.append(partial(self._recorded, run))
+        return found
+
+    def _recorded(self, run: Callable[[Mode], object]) -> list[Constant]:
+        one = self._for_one_layer()
+        run(one)
+        return [constant for constant in one.constants if isinstance(constant, tuple)]
+
+    def _for_one_layer(self) -> Recorder:
+        return Recorder(lazy_maps=self.lazy_maps, traced=self.traced)
 
     def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """Compute a factor and keep it."""
         value = compute(LIVE)
-        lazy = rule == "attention" and not self.keep_maps
-        self.constants.append((rule, partial(compute, LIVE) if lazy else value))
+        self.constants.append((rule, value))
         return value
+
+    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+        """Keep the maps, or how to compute them."""
+        kept = maps if self.lazy_maps else maps.whole()
+        self.constants.append(("attention", kept))
+        return kept
+
+    def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
+        """Keep where attention takes what it leaves, if biases are traced."""
+        if self.traced:
+            self.constants.append(("trace", compute()))
 
     def holds(self, rule: str) -> bool:
         """Every factor is recorded."""
         del rule
         return True
+
+    def forwards(self) -> Iterator[Constant]:
+        """The constants in the order of the forward pass."""
+        for item in self.constants:
+            yield from [item] if isinstance(item, tuple) else item()
+
+    def backwards(self) -> Iterator[Constant]:
+        """The constants, last first."""
+        for item in reversed(self.constants):
+            yield from [item] if isinstance(item, tuple) else reversed(item())
 
 
 class DetachedAt(Detached):
@@ -95,7 +162,7 @@ class DetachedAt(Detached):
 
     def __init__(self, end: Recorder) -> None:
         super().__init__(())
-        self._lengths = iter([constant for rule, constant in end.constants if rule == "unit"])
+        self._lengths = iter([constant for rule, constant in end.forwards() if rule == "unit"])
 
     def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """A length as at the end of the path, any other factor as it is."""
@@ -106,20 +173,31 @@ class DetachedAt(Detached):
         return length
 
 
+def _next(constants: Iterator[Constant], rule: str) -> Any:
+    recorded, constant = next(constants)
+    assert recorded == rule, f"replay went another way than its record: {rule} for {recorded}"
+    return constant
+
+
 class Replay(Mode):
     """Recorded constants of B texts, for rows (B, R, T, D) of parts of their inputs; biases as a subclass says."""
 
     fused = False
 
     def __init__(self, recorder: Recorder) -> None:
-        self._constants = iter(recorder.constants)
+        self._constants = recorder.forwards()
 
     def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """The next recorded factor, with a dimension for the rows: (B, ...) -> (B, 1, ...)."""
         del compute
-        recorded, constant = next(self._constants)
-        assert recorded == rule, f"replay went another way than its record: {rule} for {recorded}"
-        return (constant if isinstance(constant, Tensor) else constant()).unsqueeze(1)
+        constant: Tensor = _next(self._constants, rule)
+        return constant.unsqueeze(1)
+
+    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+        """The next recorded maps, whole ones with a dimension for the rows."""
+        del maps
+        recorded: Tensor | LazyMaps = _next(self._constants, "attention")
+        return recorded.unsqueeze(1) if isinstance(recorded, Tensor) else recorded
 
     def holds(self, rule: str) -> bool:
         """Every factor is replayed."""
@@ -146,6 +224,77 @@ class ReplayWithBiasRow(Replay):
         return y
 
 
+class ReplayWithLocalBias(Replay):
+    """A bias that is added at a position belongs to the row that holds this position's token.
+
+    ``masks`` (B, R, T) are the tokens of each row. Once pooled, a row gets as much of a bias as its tokens weigh in
+    pooling: ``weights`` (B, T).
+    """
+
+    def __init__(self, recorder: Recorder, masks: Tensor, weights: Tensor) -> None:
+        super().__init__(recorder)
+        self._held = masks.nonzero(as_tuple=True)
+        self._pooled = torch.einsum("brt,bt->br", masks, weights.to(masks.dtype))[..., None]
+
+    def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
+        """Add a bias to y (B, R, T, D), or to pooled y (B, R, D)."""
+        if bias is None:
+            return y
+        if y.ndim == 3:
+            return y + self._pooled.to(y.dtype) * bias
+        y[self._held] += bias
+        return y
+
+
+class ReplayWithTracedBias(Replay):
+    """A bias belongs to the tokens that its position is made of, traced back through the attention of each layer.
+
+    ``owners`` (B, R, T) says how much of a position belongs to each row: at first the tokens of the row. The last row
+    of the input is empty. It collects a layer's biases at each position, and is dealt out when the layer ends. Once
+    pooled, positions count by their ``weights`` (B, T).
+    """
+
+    def __init__(self, recorder: Recorder, masks: Tensor, weights: Tensor) -> None:
+        super().__init__(recorder)
+        self._owners, self._weights = masks, weights.to(masks.dtype)
+        self._mixed = False
+
+    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+        """From here on the layer's biases are added to what attention has mixed."""
+        self._mixed = True
+        return super().hold_maps(maps)
+
+    def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
+        """Follow the positions through this layer's attention."""
+        del compute
+        self._owners = mixed_owners(_next(self._constants, "trace"), self._owners)
+
+    def settle(self, h: Tensor) -> Tensor:
+        """Deal the collected biases out: h (B, R + 1, T, D)."""
+        self._mixed = False
+        h[:, :-1].addcmul_(self._owners[..., None], h[:, -1:])
+        h[:, -1] = 0
+        return h
+
+    def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
+        """Add a bias to y (B, R + 1, T, D), or to pooled y (B, R + 1, D)."""
+        if bias is None:
+            return y
+        if y.ndim == 3:
+            share = torch.einsum("brt,bt->br", self._owners, self._weights)[..., None]
+            return torch.cat([y[:, :-1] + share.to(y.dtype) * bias, y[:, -1:]], dim=1)
+        if self._mixed:
+            y[:, -1] += bias
+        else:
+            y[:, :-1].addcmul_(self._owners[..., None], bias)
+        return y
+
+
+def mixed_owners(trace: Tensor | LazyTrace, owners: Tensor) -> Tensor:
+    """To whom positions belong after attention: owners (B, R, T) of the positions that it takes from."""
+    return owners @ trace.transpose(1, 2) if isinstance(trace, Tensor) else trace.mixed(owners)
+
+
 class ReplayWithSharedBias(Replay):
     """Each bias is dealt out to the rows by how much each one makes of the sum that it is added to (as DecompX)."""
 
@@ -157,3 +306,40 @@ class ReplayWithSharedBias(Replay):
         total = weights.sum(1, keepdim=True)
         shares = torch.where(total > 0, weights / torch.where(total > 0, total, 1), 1 / y.shape[1])
         return torch.addcmul(y, shares, bias)
+
+
+class Transposed:
+    """The way back through a record: its constants, last first, and what each bias adds to a readout.
+
+    For K directions, gradients (B, K, T, D): ``biases`` (B, K, T) sums <gradient, bias> at each position; biases of
+    pooled vectors go to positions by their ``weights`` (B, T). Where the record is traced, each layer hands on what was
+    collected above it to the positions that its attention took from.
+    """
+
+    def __init__(self, recorder: Recorder, weights: Tensor) -> None:
+        self._constants, self._traced = recorder.backwards(), recorder.traced
+        self._weights = weights
+        self.biases: Tensor | float = 0.0
+
+    def held(self, rule: str) -> Tensor:
+        """The last factor that was not taken yet, with a dimension for the directions: (B, ...) -> (B, 1, ...)."""
+        constant: Tensor = _next(self._constants, rule)
+        return constant.unsqueeze(1)
+
+    def held_maps(self) -> Tensor | LazyMaps:
+        """The same for attention maps; what was collected goes where they took it from."""
+        if self._traced:
+            trace: Tensor | LazyTrace = _next(self._constants, "trace")
+            if isinstance(self.biases, Tensor):
+                self.biases = self.biases @ trace if isinstance(trace, Tensor) else trace.taken(self.biases)
+        maps: Tensor | LazyMaps = _next(self._constants, "attention")
+        return maps.unsqueeze(1) if isinstance(maps, Tensor) else maps
+
+    def collect(self, gradient: Tensor, bias: Tensor | None) -> None:
+        """Sum <gradient, bias> of a bias that was added at each position, or, by weight, to a pooled vector."""
+        if bias is None:
+            return
+        found = gradient @ bias
+        if gradient.ndim == 3:
+            found = found[..., None] * self._weights[:, None].to(found.dtype)
+        self.biases = self.biases + found.to(self._weights.dtype)

@@ -45,8 +45,7 @@ def mean_sqrt_len_pool(states: Tensor, mask: Tensor) -> Tensor:
 
 def weighted_pool(states: Tensor, mask: Tensor) -> Tensor:
     """The average weighted by position, 1, 2, 3, ... (as SGPT does: later tokens have seen more)."""
-    places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
-    return mean_pool_by(states, mask * places)
+    return mean_pool_by(states, _by_position(mask))
 
 
 def mean_pool_by(states: Tensor, weights: Tensor) -> Tensor:
@@ -73,6 +72,24 @@ POOLERS: dict[str, Pooler] = {
     "mean-sqrt-len": mean_sqrt_len_pool,
     "weighted": weighted_pool,
 }
+
+POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "cls": lambda mask: _one_hot(mask, mask.argmax(1)),
+    "last": lambda mask: _one_hot(mask, mask.shape[1] - 1 - mask.flip(1).argmax(1)),
+    "mean": lambda mask: mask / mask.sum(1)[:, None].clip(1),
+    "mean-sqrt-len": lambda mask: mask / mask.sum(1)[:, None].clip(1).sqrt(),
+    "weighted": lambda mask: _by_position(mask) / _by_position(mask).sum(1)[:, None].clip(1),
+}
+"""How much each token (B, T) weighs in the poolings that are a sum over tokens, whatever their states."""
+
+
+def _one_hot(mask: Tensor, positions: Tensor) -> Tensor:
+    return torch.nn.functional.one_hot(positions, mask.shape[1]) * mask
+
+
+def _by_position(mask: Tensor) -> Tensor:
+    return mask * torch.arange(1, mask.shape[1] + 1, device=mask.device)
+
 
 MODEL_POOLER = "pooler"
 """The pooler that the model itself brings (a dense layer and tanh over the first token)."""

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from likewise.encoder.activations import TANH
 from likewise.encoder.anatomy import Anatomy
-from likewise.encoder.forward import activate, linear
-from likewise.encoder.learned_pooling import LEARNED
-from likewise.encoder.modes import LIVE, Mode
-from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
+from likewise.encoder.learned_pooling import LEARNED, QkvPooling
+from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.encoder.pooling import MODEL_POOLER, POOLERS, POOLING_WEIGHTS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
+from likewise.encoder.primitives import activate, activate_transposed, linear, linear_transposed
 from likewise.encoder.reading import Reading
 from likewise.encoder.recipe import Recipe
 from likewise.errors import UsageError
@@ -56,6 +56,51 @@ def _winners(states: Tensor, counted: Tensor, mode: Mode) -> Tensor:
     return winners * any_counts.reshape(-1, *(1,) * (winners.ndim - 1))
 
 
+def pool_transposed(
+    anatomy: Anatomy, recipe: Recipe, reading: Reading, gradient: Tensor, counted: Tensor, mode: Transposed
+) -> Tensor:
+    """Directions (B, K, P) of the pooled vector -> (B, K, T, D) of the states."""
+    parts = pooling_parts(reading.pooling)
+    # From the last part to the first, as the constants come.
+    pieces = zip(reversed(parts), reversed(gradient.chunk(len(parts), dim=-1)), strict=True)
+    found = [_pooled_transposed(anatomy, recipe, part, piece, counted, mode) for part, piece in pieces]
+    return sum(found[1:], found[0])
+
+
+def _pooled_transposed(
+    anatomy: Anatomy, recipe: Recipe, part: str, gradient: Tensor, counted: Tensor, mode: Transposed
+) -> Tensor:
+    if part == MODEL_POOLER:
+        assert anatomy.pooler is not None
+        first = linear_transposed(anatomy.pooler, activate_transposed(TANH, gradient, mode), mode)
+        return _at_first(first, counted.shape[1])
+    if part in LEARNED:
+        assert isinstance(recipe.learned, QkvPooling)
+        return recipe.learned.transposed(gradient, mode)
+    if part == "max":
+        winning = mode.held("pooling").expand(*gradient.shape[:2], 1, -1)
+        any_counts = counted.any(1).to(gradient.dtype)[:, None, None]
+        empty = gradient.new_zeros(*gradient.shape[:2], counted.shape[1], gradient.shape[-1])
+        return empty.scatter_(-2, winning, (gradient * any_counts)[..., None, :])
+    weights = POOLING_WEIGHTS[part](counted.double()).to(gradient.dtype)
+    return weights[:, None, :, None] * gradient[..., None, :]
+
+
+def _at_first(gradient: Tensor, length: int) -> Tensor:
+    """(B, K, D) -> (B, K, T, D), zeros but for the first token."""
+    return torch.nn.functional.pad(gradient[..., None, :], (0, 0, 0, length - 1))
+
+
+def bias_weights(pooling: str, counted: Tensor) -> Tensor:
+    """To which tokens (B, T) a bias of the pooled vector belongs: by their weight in pooling, summing to 1."""
+    kinds = [part if part in POOLING_WEIGHTS else "cls" if part == MODEL_POOLER else "mean"
+             for part in pooling_parts(pooling)]  # fmt: skip
+    weights = torch.stack([POOLING_WEIGHTS[kind](counted.double()) for kind in kinds]).mean(0)
+    # Where no token counts, all of them do.
+    weights = torch.where(counted.any(1)[:, None], weights, torch.ones_like(weights))
+    return weights / weights.sum(1, keepdim=True)
+
+
 def finish(recipe: Recipe, reading: Reading, pooled: Tensor, mode: Mode = LIVE) -> Tensor:
     """Dense heads, the model's own Normalize and the dimension cut: (..., P) -> (..., d)."""
     if reading.heads:
@@ -74,6 +119,18 @@ def finish(recipe: Recipe, reading: Reading, pooled: Tensor, mode: Mode = LIVE) 
     return pooled[..., :cut]
 
 
+def finish_transposed(anatomy: Anatomy, recipe: Recipe, reading: Reading, gradient: Tensor, mode: Transposed) -> Tensor:
+    """(B, K, d) -> (B, K, P)."""
+    heads = recipe.heads if reading.heads else ()
+    width = heads[-1].weight.shape[0] if heads else anatomy.hidden_size * len(pooling_parts(reading.pooling))
+    gradient = torch.nn.functional.pad(gradient, (0, width - gradient.shape[-1]))
+    if recipe.normalizes and reading.normalize is not False:
+        gradient = gradient * mode.held("unit")
+    for head in reversed(heads):
+        gradient = head.transposed(gradient, mode)
+    return gradient
+
+
 def unit(vectors: Tensor, mode: Mode = LIVE) -> Tensor:
     """Divide vectors (..., d) by their length, which explanations hold."""
     if mode.fused:
@@ -83,6 +140,20 @@ def unit(vectors: Tensor, mode: Mode = LIVE) -> Tensor:
 
 def post_processed(processing: PostProcessing, vectors: Tensor, mode: Mode) -> Tensor:
     """(x - shift) @ matrix in double precision, its shift told to the mode: (..., d) -> (..., k)."""
-    matrix = torch.as_tensor(processing.matrix, dtype=torch.float64, device=vectors.device)
-    shift = torch.as_tensor(processing.shift, dtype=torch.float64, device=vectors.device)
-    return mode.shift(vectors.double() @ matrix, -shift @ matrix)
+    matrix, shift = _affine(processing, vectors.device)
+    return mode.shift(vectors.double() @ matrix, shift)
+
+
+def post_processed_transposed(processing: PostProcessing, gradient: Tensor, mode: Transposed) -> Tensor:
+    """(B, K, k) -> (B, K, d), in double precision."""
+    matrix, shift = _affine(processing, gradient.device)
+    mode.collect(gradient.double(), shift)
+    return gradient.double() @ matrix.T
+
+
+def _affine(processing: PostProcessing, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The matrix (d, k) and what is added to the product, (k,)."""
+    matrix, shift = (
+        torch.as_tensor(array, dtype=torch.float64, device=device) for array in (processing.matrix, processing.shift)
+    )
+    return matrix, -shift @ matrix

@@ -129,15 +129,17 @@ class Tokenizer:
         known = {getattr(self.hugging_face, f"{role}_token_id", None) for role in roles}
         return sorted(set(self.hugging_face.all_special_ids) - ({self.hugging_face.unk_token_id} - known))
 
+    def role_id(self, *roles: str) -> int | None:
+        """The id of the first token that the tokenizer has of these roles, such as pad or mask."""
+        found = (getattr(self.hugging_face, f"{role}_token_id", None) for role in roles)
+        return next((int(each) for each in found if each is not None), None)
+
     def filler_id(self, *roles: str) -> int:
         """The id of the first token that the tokenizer has of these roles, else of a blank, else of any other role."""
-        for role in roles:
-            found = getattr(self.hugging_face, f"{role}_token_id", None)
-            if found is not None:
-                return int(found)
+        if (known := self.role_id(*roles)) is not None:
+            return known
         blank = self.backend.encode(" ", add_special_tokens=False).ids
-        others = (getattr(self.hugging_face, f"{role}_token_id", None) for role in ("pad", "unk", "eos", "bos"))
-        return blank[0] if blank else next((int(each) for each in others if each is not None), 0)
+        return blank[0] if blank else self.role_id("pad", "unk", "eos", "bos") or 0
 
     def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
         if isinstance(text, (tuple, list)) and len(text) == 2:

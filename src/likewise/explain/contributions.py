@@ -1,4 +1,4 @@
-"""Contributions: what each unit of a text adds to its vector, phi(x) = c_1 + ... + c_n + c_bias."""
+"""What each unit of a text adds to its vector (contributions) or to the vector's product with directions (shares)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Contributions:
     """One text's units, their contributions (n, d), the bias's (d,), and the model's own vector (d,).
+
+    phi(x) = c_1 + ... + c_n + c_bias. With a reference, its part is in the bias's.
 
     >>> one = Contributions("a", (Unit("a", 0, 1, (0,)),), np.ones((1, 2)), np.zeros(2), np.ones(2))
     >>> float(one.missing)
@@ -47,3 +49,23 @@ class Contributions:
         """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
         length = float(np.linalg.norm(self.vector.astype(np.float64))) if self.length is None else self.length
         return length or 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """One text's units, their shares (K, n) in <vector, direction> for K directions, and the bias's (K,)."""
+
+    text: str
+    units: tuple[Unit, ...]
+    values: Array
+    bias: Array
+    vector: NDArray[np.floating]
+    truncated: bool = False
+    parts: dict[str, Array] = field(default_factory=dict)
+    """the same shares split by what the input embedding is made of, (K, n) each"""
+    ids: tuple[int, ...] = ()
+
+    @property
+    def divisor(self) -> float:
+        """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
+        return float(np.linalg.norm(self.vector.astype(np.float64))) or 1.0

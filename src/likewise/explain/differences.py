@@ -10,7 +10,7 @@ import numpy as np
 from likewise.drawing.heatmap import heatmap
 from likewise.drawing.html import paragraph, table
 from likewise.encoder import Encoder
-from likewise.explain.explanation import Array, Explanation
+from likewise.explain.explanation import Array, Explanation, PairShares
 from likewise.explain.pairs import explain, explain_many
 from likewise.explain.settings import SettingOptions
 from likewise.explain.units import Unit
@@ -29,8 +29,8 @@ class Contrast:
     (True, True)
     """
 
-    better: Explanation
-    worse: Explanation
+    better: Explanation | PairShares
+    worse: Explanation | PairShares
 
     @property
     def difference(self) -> float:
@@ -46,7 +46,7 @@ class Contrast:
     @property
     def query_bias(self) -> float:
         """What the query's bias adds to the difference."""
-        return _bias_share(self.better) - _bias_share(self.worse)
+        return self.better.left_bias - self.worse.left_bias
 
     @property
     def gap(self) -> float:
@@ -63,10 +63,6 @@ class Contrast:
         rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
         intro = paragraph(f"{self.difference:+.4f} between {self.better.right.text!r} and {self.worse.right.text!r}")
         return intro + table(("query", "difference"), [*rows, ("(bias)", self.query_bias)])
-
-
-def _bias_share(explanation: Explanation) -> float:
-    return float(explanation.bias_right.sum()) + explanation.bias_both
 
 
 def contrast(

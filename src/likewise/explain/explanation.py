@@ -64,6 +64,50 @@ class Facts:
     """whether the method promises that the ledger sums to the similarity"""
     layer: str = "-1"
     rules: tuple[str, ...] = ()
+    relative_to: str = "none"
+    """the reference that contributions are relative to; its part is in the bias terms"""
+
+
+def require_complete(score: float, gap: float, tolerance: float) -> None:
+    """Refuse a ledger that does not sum to what it explains."""
+    if not abs(gap) <= tolerance:
+        raise ModelError(
+            f"the ledger misses the score {score:.6f} by {gap:.1e}, so it is not shown;"
+            " load the model with dtype float32 or float64"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PairShares:
+    """What each unit of two texts makes of their similarity; each side with its bias sums to it."""
+
+    left: ExplainedText
+    right: ExplainedText
+    left_shares: Array
+    right_shares: Array
+    left_bias: float
+    right_bias: float
+    similarity: float
+    facts: Facts
+    tolerance: float = TOLERANCE
+
+    def __post_init__(self) -> None:
+        require_complete(self.similarity, self.gap, self.tolerance)
+
+    @property
+    def gap(self) -> float:
+        """What is left unexplained of the similarity, by the side that leaves more."""
+        left = self.similarity - float(self.left_shares.sum()) - self.left_bias
+        right = self.similarity - float(self.right_shares.sum()) - self.right_bias
+        return max(left, right, key=abs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Both sides' shares, on the scale of the similarity."""
+        sides = {"left": self.left.to_json(), "right": self.right.to_json()}
+        shares = {"left": self.left_shares.tolist(), "right": self.right_shares.tolist()}
+        bias = {"left": self.left_bias, "right": self.right_bias}
+        numbers = {"shares": shares, "bias": bias, "similarity": self.similarity, "gap": self.gap}
+        return sides | numbers | asdict(self.facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +138,8 @@ class Explanation:
     """the reference terms of integrated Jacobians, f(r,y), f(x,r) and f(r,r)"""
 
     def __post_init__(self) -> None:
-        if self.facts.complete and not abs(self.gap) <= self.tolerance:
-            raise ModelError(
-                f"the ledger misses the similarity {self.similarity:.6f} by {self.gap:.1e}, so it is not shown;"
-                " load the model with dtype float32 or float64"
-            )
+        if self.facts.complete:
+            require_complete(self.similarity, self.gap, self.tolerance)
 
     @property
     def explained(self) -> float:
@@ -121,6 +162,16 @@ class Explanation:
         """What each right unit makes of the similarity, with all of the left side, (m,)."""
         shares: Array = self.relevance.sum(0) + self.bias_right
         return shares
+
+    @property
+    def left_bias(self) -> float:
+        """What the left side's bias makes of the similarity, with all of the right side."""
+        return float(self.bias_right.sum()) + self.bias_both
+
+    @property
+    def right_bias(self) -> float:
+        """What the right side's bias makes of the similarity, with all of the left side."""
+        return float(self.bias_left.sum()) + self.bias_both
 
     def strongest(self, count: int = 10) -> list[tuple[Unit, Unit, float]]:
         """The unit pairs of largest absolute relevance, strongest first."""
@@ -151,7 +202,8 @@ class Explanation:
         cells = np.block(
             [[self.relevance, self.bias_left[:, None]], [self.bias_right[None], np.full((1, 1), self.bias_both)]]
         )
-        return cells, [*self.left.labels, "(bias)"], [*self.right.labels, "(bias)"]
+        rest = "(bias)" if self.facts.relative_to == "none" else "(reference)"
+        return cells, [*self.left.labels, rest], [*self.right.labels, rest]
 
     def to_json(self) -> dict[str, Any]:
         """Everything, on the scale of the similarity."""

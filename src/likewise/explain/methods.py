@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.forward import embed, layers
+from likewise.encoder.forward import layers
 from likewise.encoder.modes import RULES, Detached, DetachedAt, Recorder
 from likewise.errors import UsageError
 from likewise.explain.contributions import Contributions
-from likewise.explain.replaying import Function, Inputs, Replayed, jacobian_products, replay
+from likewise.explain.jacobians import Function, jacobian_products
+from likewise.explain.linear_map import Inputs, LinearMap, Replayed
+from likewise.explain.reference import reference_embeddings
 from likewise.explain.settings import Settings
 
 Array = NDArray[np.float64]
@@ -36,7 +38,7 @@ class Method:
 def bilrp(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
     """BiLRP (Eberle et al. 2020; Vasileiou & Eberle 2024): all three rules by replay, fewer by forward mode."""
     if set(settings.rules) == set(RULES):
-        return replay(encoder, inputs, settings)
+        return LinearMap.of(encoder, inputs, settings).rows()
     return _detached(encoder, inputs, settings.rules)
 
 
@@ -61,8 +63,8 @@ def integrated_jacobians(encoder: Encoder, inputs: Inputs, settings: Settings) -
     The path is integrated by Gauss and Legendre; the bias slot holds the reference's own vector.
     """
     start = start_layer(encoder, settings)
-    silent = replace(inputs.batch, ids=reference_ids(encoder, inputs.batch.ids))
-    begin, end = (_states_at(encoder, embed(encoder.anatomy, each), start) for each in (silent, inputs.batch))
+    silent = reference_embeddings(encoder, inputs.batch)
+    begin, end = (_states_at(encoder, each, start) for each in (silent, inputs.x))
     inputs = replace(inputs, x=end, sources=(end - begin)[None])
     vectors = encoder.vectors_from(end, inputs.counted, start=start)
 
@@ -90,12 +92,6 @@ def start_layer(encoder: Encoder, settings: Settings) -> int:
 def _states_at(encoder: Encoder, x: Tensor, start: int) -> Tensor:
     steps = layers(encoder.anatomy, x)
     return x if start == 0 else next(step.states for place, step in enumerate(steps) if place == start)
-
-
-def reference_ids(encoder: Encoder, ids: Tensor) -> Tensor:
-    """A text of the same length that says nothing: special tokens stay, all others become the filler."""
-    special = torch.isin(ids, torch.tensor(encoder.tokenizer.special_ids(), device=ids.device))
-    return torch.where(special, ids, encoder.tokenizer.filler_id("pad", "mask"))
 
 
 def embedding(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Replayed:
@@ -143,15 +139,6 @@ def method_named(name: str) -> Method:
     if name not in METHODS:
         raise UsageError(f"unknown method {name!r}; choose from {', '.join(METHODS)}")
     return METHODS[name]
-
-
-def can_share(name: str, settings: Settings) -> bool:
-    """Whether a method has biases that could be dealt out; a split keeps them apart.
-
-    >>> can_share("bilrp", Settings()), can_share("hxp", Settings())
-    (True, False)
-    """
-    return is_complete(name, settings) and not settings.split
 
 
 def is_complete(name: str, settings: Settings) -> bool:

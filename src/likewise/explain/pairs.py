@@ -1,10 +1,14 @@
-"""Pairs -> explanations, one or thousands."""
+"""Pairs -> explanations, one or thousands, by the cheaper of two ways.
+
+The rows of both texts, whose products are the matrix; or the rows of the text with fewer units, pulled back through the
+other one: as many transposed passes as it has units, whatever the length of the other.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Protocol, Unpack
+from typing import Literal, Protocol, Unpack, overload
 
 import numpy as np
 
@@ -12,17 +16,20 @@ from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
 from likewise.encoder.similarity import MEASURES
 from likewise.errors import UsageError
-from likewise.explain.contributions import Contributions
-from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Explanation, Facts
-from likewise.explain.methods import METHODS, can_share, is_complete, method_named
+from likewise.explain.contributions import Contributions, Shares
+from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Explanation, Facts, PairShares
+from likewise.explain.methods import METHODS, is_complete, method_named
 from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import Prompted, check, contribution_stream, drawn_bias
-from likewise.explain.units import By, check_by
+from likewise.explain.texts import Grouped, Prompted, TextMap, check, contribution_stream, grouped
+from likewise.explain.units import By, Unit, check_by
 from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
 
 WINDOW_LETTERS = 200_000
 """Letters of text whose contributions are computed together by ``explain_many``; bounds its memory."""
+
+COLUMN_COST = 1.2
+"""A transposed pass, in rows of a replay (bench/explain.py)."""
 
 
 class TextPair(Protocol):
@@ -37,6 +44,22 @@ class TextPair(Protocol):
         """The second text."""
 
 
+@overload
+def explain(
+    encoder: Encoder, left: str, right: str, method: str = ..., by: str | tuple[Sequence[Span], Sequence[Span]] = ...,
+    similarity: str = ..., *, left_prompt: str | None = ..., right_prompt: str | None = ..., top: int | None = ...,
+    shares_only: Literal[False] = ..., **settings: Unpack[SettingOptions],
+) -> Explanation: ...  # fmt: skip
+
+
+@overload
+def explain(
+    encoder: Encoder, left: str, right: str, method: str = ..., by: str | tuple[Sequence[Span], Sequence[Span]] = ...,
+    similarity: str = ..., *, left_prompt: str | None = ..., right_prompt: str | None = ..., top: int | None = ...,
+    shares_only: Literal[True], **settings: Unpack[SettingOptions],
+) -> PairShares: ...  # fmt: skip
+
+
 def explain(
     encoder: Encoder,
     left: str,
@@ -47,11 +70,15 @@ def explain(
     *,
     left_prompt: str | None = None,
     right_prompt: str | None = None,
+    top: int | None = None,
+    shares_only: bool = False,
     **settings: Unpack[SettingOptions],
-) -> Explanation:
+) -> Explanation | PairShares:
     """Why the encoder finds two texts as similar as it does.
 
-    ``by`` is token, word, sentence, or the character spans of both texts; a prompt of None is the model's own.
+    ``by`` is token, word, sentence, or the character spans of both texts; a prompt of None is the model's own. ``top``
+    keeps the strongest units of each side and makes one unit, "(rest)", of all others. ``shares_only`` gives what each
+    unit makes of the score without the matrix of unit pairs, at the cost of one transposed pass a text.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = explain(encoder, "Fire in hospital kills 38", "38 feared dead in hospital fire")
@@ -59,16 +86,30 @@ def explain(
     (0.84, True)
     """
     chosen = Settings(**settings)
-    groups = _groups(by)
-    texts = [Prompted(left, left_prompt, groups[0]), Prompted(right, right_prompt, groups[1])]
     check_similarity(similarity)
-    if chosen.bias == "drawn":
-        chosen = replace(chosen, bias=drawn_bias(encoder, texts, chosen) if can_share(method, chosen) else "separate")
-    unique = texts[:1] if texts[0] == texts[1] else texts
-    found = dict(contribution_stream(encoder, unique, method, chosen))
-    report_truncation(sum(one.truncated for one in found.values()), len(found), encoder.tokenizer.limit)
+    check(encoder, method, chosen)
+    columns = has_columns(method, chosen)
+    if (top is not None or shares_only) and not columns:
+        raise UsageError("top and shares_only go with bilrp, all its rules, and biases that are separate or local")
+    if top is not None and top < 1:
+        raise UsageError(f"top is a number of units from 1 on, got {top}")
     facts = facts_of(encoder, method, by if isinstance(by, str) else "span", similarity, chosen)
-    return explanation(found[0], found[len(unique) - 1], facts, chosen.seed)
+    prompts = (left_prompt, right_prompt)
+    texts = [Prompted(*each) for each in zip((left, right), prompts, _groups(by), strict=True)]
+    sides = [grouped(encoder, text, chosen) for text in texts]
+    cut = {text: side.tokens.truncated for text, side in zip(texts, sides, strict=True)}
+    report_truncation(sum(cut.values()), len(cut), encoder.tokenizer.limit)
+    fewer, more = sorted(len(side.units) for side in sides)
+    if not (top or shares_only or (columns and columns_pay(fewer, more))):
+        found = dict(contribution_stream(encoder, list(cut), method, chosen))
+        return explanation(found[0], found[len(cut) - 1], facts, chosen.seed)
+    maps = [TextMap.of(encoder, side, chosen) for side in sides]
+    if shares_only:
+        return pair_shares(maps[0], maps[1], facts)
+    if top is not None:
+        shares = pair_shares(maps[0], maps[1], facts)
+        maps = [_strongest(*each, top) for each in zip(maps, (shares.left_shares, shares.right_shares), strict=True)]
+    return explained_maps(maps[0], maps[1], facts)
 
 
 def explain_many(
@@ -108,6 +149,22 @@ def _groups(by: str | tuple[Sequence[Span], Sequence[Span]]) -> tuple[By, By]:
     return by[0], by[1]
 
 
+def has_columns(method: str, settings: Settings) -> bool:
+    """Whether explanations of this kind can be pulled back: the ledger is linear in each token of both texts."""
+    return is_complete(method, settings) and settings.bias != "shared"
+
+
+def columns_pay(fewer: int, more: int, uses: int = 1) -> bool:
+    """Whether to pull the ``fewer`` units of one text back, or to compute the rows of the ``more`` units of the other.
+
+    ``uses`` is the number of pairs that would share those rows.
+
+    >>> columns_pay(8, 250), columns_pay(30, 32)
+    (True, False)
+    """
+    return COLUMN_COST * (fewer + 1) * uses < more + 1
+
+
 def _explanations(
     encoder: Encoder,
     sides: Sequence[tuple[Prompted, Prompted]],
@@ -117,23 +174,57 @@ def _explanations(
 ) -> Iterator[Explanation]:
     """Window by window; contributions are kept until the last pair that needs them."""
     last_use = {text: place for place, pair in enumerate(sides) for text in pair}
+    uses = Counter(text for pair in sides for text in set(pair))
+    columns = has_columns(facts.method, chosen)
     ticker = Ticker(progress, len(sides), "pairs")
     known: dict[Prompted, Contributions] = {}
-    truncated = 0
+    cut: set[Prompted] = set()
     for window in _windows(sides):
-        new = list(dict.fromkeys(text for place in window for text in sides[place] if text not in known))
+        groups = {text: grouped(encoder, text, chosen) for place in window for text in sides[place]}
+        cut |= {text for text, group in groups.items() if group.tokens.truncated}
+        pulled = {place for place in window if columns and _pulled(sides[place], groups, uses)}
+        needed = (text for place in window for text in _row_sides(sides[place], groups, place in pulled))
+        new = list(dict.fromkeys(text for text in needed if text not in known))
         for place, found in _ticked(contribution_stream(encoder, new, facts.method, chosen), ticker):
             known[new[place]] = found
-            truncated += found.truncated
         for place in window:
-            first, second = sides[place]
-            yield explanation(known[first], known[second], facts, chosen.seed)
+            pair = sides[place]
+            if place in pulled:
+                yield _pulled_back(encoder, pair, groups, known, facts, chosen)
+            else:
+                yield explanation(known[pair[0]], known[pair[1]], facts, chosen.seed)
             ticker.add()
-            for text in {first, second}:
+            for text in set(pair):
                 if last_use[text] == place:
-                    del known[text]
+                    known.pop(text, None)
     ticker.close()
-    report_truncation(truncated, len(last_use), encoder.tokenizer.limit)
+    report_truncation(len(cut), len(last_use), encoder.tokenizer.limit)
+
+
+def _pulled(pair: tuple[Prompted, Prompted], groups: dict[Prompted, Grouped], uses: Counter[Prompted]) -> bool:
+    """Whether a pair goes by columns of its text with more units."""
+    fewer, more = sorted(pair, key=lambda text: len(groups[text].units))
+    return columns_pay(len(groups[fewer].units), len(groups[more].units), uses[more])
+
+
+def _row_sides(
+    pair: tuple[Prompted, Prompted], groups: dict[Prompted, Grouped], pulled: bool
+) -> tuple[Prompted, ...]:
+    """The texts of a pair whose rows are needed."""
+    return (min(pair, key=lambda text: len(groups[text].units)),) if pulled else pair
+
+
+def _pulled_back(
+    encoder: Encoder,
+    pair: tuple[Prompted, Prompted],
+    groups: dict[Prompted, Grouped],
+    known: dict[Prompted, Contributions],
+    facts: Facts,
+    chosen: Settings,
+) -> Explanation:
+    left_has_rows = len(groups[pair[0]].units) <= len(groups[pair[1]].units)
+    rows, other = pair if left_has_rows else pair[::-1]
+    return pulled_back(known[rows], TextMap.of(encoder, groups[other], chosen), facts, left_has_rows)
 
 
 def _ticked(stream: Iterator[tuple[int, Contributions]], ticker: Ticker) -> Iterator[tuple[int, Contributions]]:
@@ -175,18 +266,17 @@ def facts_of(encoder: Encoder, method: str, by: str, similarity: str, settings: 
     method_named(method)
     rules = settings.rules if method == "bilrp" else ()
     complete = is_complete(method, settings)
-    bias = settings.bias if complete else "separate"
+    bias, reference = (settings.bias, settings.reference) if complete else ("separate", "none")
     layer = str(encoder.reading.layer)
-    return Facts(method, encoder.name, encoder.reading.pooling, by, similarity, bias, complete, layer, rules)
+    return Facts(
+        method, encoder.name, encoder.reading.pooling, by, similarity, bias, complete, layer, rules, reference
+    )
 
 
 def explanation(left: Contributions, right: Contributions, facts: Facts, seed: int = 0) -> Explanation:
     """The ledger of two texts whose contributions are known: a matrix product."""
     method = METHODS[facts.method]
-    lengths = _lengths(left.vector) * _lengths(right.vector)
-    scale = 1.0 if facts.measure == "dot" else 1 / (left.divisor * right.divisor)
-    score = float(left.vector.astype(np.float64) @ right.vector.astype(np.float64))
-    similarity = score if facts.measure == "dot" else score / (lengths or 1.0)
+    scale = _scale(left, right, facts)
     left_bias, right_bias = left.bias.astype(np.float64), right.bias.astype(np.float64)
     both = float(left_bias @ right_bias) * scale
     with_right, with_left = left.values @ right_bias * scale, right.values @ left_bias * scale
@@ -195,15 +285,79 @@ def explanation(left: Contributions, right: Contributions, facts: Facts, seed: i
         reference = {"f(r,y)": float(with_left.sum()) + both, "f(x,r)": float(with_right.sum()) + both, "f(r,r)": both}
     return Explanation(
         _side(left, right, scale), _side(right, left, scale), method.relevance(left, right, seed) * scale,
-        with_right, with_left, both, similarity, facts,
-        TOLERANCE if facts.measure == "cosine" else TOLERANCE * max(1.0, lengths), reference,
+        with_right, with_left, both, _score(left, right, facts), facts, _tolerance(left, right, facts), reference,
     )  # fmt: skip
 
 
-def _lengths(vector: Array | np.ndarray) -> float:
-    return float(np.linalg.norm(vector.astype(np.float64)))
+def explained_maps(left: TextMap, right: TextMap, facts: Facts) -> Explanation:
+    """The ledger of two texts that are recorded."""
+    units = len(left.grouped.units), len(right.grouped.units)
+    if not columns_pay(min(units), max(units)):
+        return explanation(left.contributions(), right.contributions(), facts)
+    if units[0] <= units[1]:
+        return pulled_back(left.contributions(), right, facts)
+    return pulled_back(right.contributions(), left, facts, rows_are_left=False)
 
 
-def _side(own: Contributions, other: Contributions, scale: float) -> ExplainedText:
+def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left: bool = True) -> Explanation:
+    """The ledger by columns: the rows of one text, its bias last, pulled back through the other text."""
+    n, has_bias = len(rows.units), bool(rows.bias.any())
+    columns = other.shares(np.concatenate([rows.values, rows.bias[None]]) if has_bias else rows.values)
+    scale = _scale(rows, columns, facts)
+    values, bias = columns.values * scale, columns.bias * scale
+    across, both = (values[n], float(bias[n])) if has_bias else (np.zeros(values.shape[1]), 0.0)
+    parts = {name: part.sum(0) * scale for name, part in columns.parts.items()}
+    sides = _side(rows, columns, scale), ExplainedText(columns.text, columns.units, columns.truncated, columns.ids, parts)
+    cells = values[:n], bias[:n], across
+    if not rows_are_left:
+        sides, cells = sides[::-1], (values[:n].T, across, bias[:n])
+    score, tolerance = _score(rows, columns, facts), _tolerance(rows, columns, facts)
+    return Explanation(*sides, *cells, both, score, facts, tolerance)
+
+
+def pair_shares(left: TextMap, right: TextMap, facts: Facts) -> PairShares:
+    """What each unit of two recorded texts makes of their similarity: a transposed pass a text."""
+    columns = left.shares(right.vector[None]), right.shares(left.vector[None])
+    scale = _scale(*columns, facts)
+    sides = [
+        ExplainedText(one.text, one.units, one.truncated, one.ids, {name: part[0] * scale for name, part in one.parts.items()})
+        for one in columns
+    ]
+    shares = [one.values[0] * scale for one in columns]
+    biases = [float(one.bias[0]) * scale for one in columns]
+    return PairShares(*sides, *shares, *biases, _score(*columns, facts), facts, _tolerance(*columns, facts))
+
+
+def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
+    """The units with the largest shares, in the order of the text, and all others as one."""
+    units = one.grouped.units
+    if len(units) <= count + 1:
+        return one
+    chosen = sorted(np.argsort(-np.abs(shares), kind="stable")[:count])
+    others = sorted({token for unit in units for token in unit.tokens} - {t for i in chosen for t in units[i].tokens})
+    rest = Unit("(rest)", 0, 0, tuple(others), "rest")
+    return one.regrouped((*(units[place] for place in chosen), rest))
+
+
+def _score(left: Contributions | Shares, right: Contributions | Shares, facts: Facts) -> float:
+    """The shown similarity, by the model's own vectors."""
+    score = float(left.vector.astype(np.float64) @ right.vector.astype(np.float64))
+    return score if facts.measure == "dot" else score / (_length(left) * _length(right) or 1.0)
+
+
+def _scale(left: Contributions | Shares, right: Contributions | Shares, facts: Facts) -> float:
+    """What products of contributions are multiplied by."""
+    return 1.0 if facts.measure == "dot" else 1 / (left.divisor * right.divisor)
+
+
+def _tolerance(left: Contributions | Shares, right: Contributions | Shares, facts: Facts) -> float:
+    return TOLERANCE if facts.measure == "cosine" else TOLERANCE * max(1.0, _length(left) * _length(right))
+
+
+def _length(one: Contributions | Shares) -> float:
+    return float(np.linalg.norm(one.vector.astype(np.float64)))
+
+
+def _side(own: Contributions, other: Contributions | Shares, scale: float) -> ExplainedText:
     parts = {name: values.astype(np.float64) @ other.vector * scale for name, values in own.parts.items()}
     return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)

@@ -11,9 +11,8 @@ from likewise.errors import UsageError
 
 GIGABYTE = 2**30
 
-DRAWN_BIAS = "shared"
-"""Where drawings put the biases unless told otherwise: the more faithful way where every drawn token is ranked, special
-ones included (docs/results/explain.md)."""
+BIASES = ("separate", "local", "traced", "shared")
+"""Where the biases go."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,12 @@ class Settings:
     rules: tuple[str, ...] = RULES
     """the factors that bilrp holds: attention, norm, activation; all three are replayed, fewer go by forward mode"""
     bias: str = "separate"
-    """separate: the biases have a row of their own; shared: each bias is dealt out to the tokens; drawn: shared where
-    that can be had, as drawings like it"""
+    """separate: the biases have a row of their own; local: a bias belongs to the token at whose position it is added;
+    traced: to the tokens that this position is made of, by the attention of each layer; shared: each bias is dealt out
+    to all tokens by what they make of the sum that it is added to"""
+    reference: str = "none"
+    """contributions relative to a text of fillers (filler) or to a given text, what is left in the bias row; none: to
+    nothing"""
     steps: int = 10
     """points along the path of integrated Jacobians"""
     start_layer: int = 0
@@ -44,8 +47,10 @@ class Settings:
         unknown = sorted(set(self.rules) - set(RULES))
         if unknown:
             raise UsageError(f"unknown rule {unknown[0]!r}; choose from {', '.join(RULES)}")
-        if self.bias not in ("separate", "shared", "drawn"):
-            raise UsageError(f"unknown bias {self.bias!r}; choose from separate, shared, drawn")
+        if self.bias not in BIASES:
+            raise UsageError(f"unknown bias {self.bias!r}; choose from {', '.join(BIASES)}")
+        if not self.reference.strip():
+            raise UsageError("an empty reference; choose none, filler, or give a text")
         if not isinstance(self.steps, int) or self.steps < 1:
             raise UsageError(f"integrated Jacobians take a whole number of steps from 1 on, got {self.steps!r}")
         if not isinstance(self.seed, int) or self.seed < 0:
@@ -53,7 +58,7 @@ class Settings:
         if not 0 < self.memory < math.inf:
             raise UsageError(f"the memory budget must be above 0 gigabytes and finite, got {self.memory:g}")
         if self.split and self.bias == "shared":
-            raise UsageError("split goes with bias='separate', where each part keeps its own share")
+            raise UsageError("split does not go with bias='shared'; choose separate or local")
 
     @property
     def memory_bytes(self) -> int:
@@ -66,6 +71,7 @@ class SettingOptions(TypedDict, total=False):
 
     rules: tuple[str, ...]
     bias: str
+    reference: str
     steps: int
     start_layer: int
     fold_special: bool

@@ -1,9 +1,9 @@
-"""Texts -> contributions, by token budget, no text twice."""
+"""Texts -> contributions by token budget, no text twice; and one text as a linear map."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 import numpy as np
@@ -18,15 +18,13 @@ from likewise.encoder.forward import Batch, embed, embedding_parts
 from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
-from likewise.explain.contributions import Contributions
+from likewise.explain.contributions import Contributions, Shares
+from likewise.explain.linear_map import ROW_TOKENS, Inputs, LinearMap, Replayed
 from likewise.explain.methods import is_complete, method_named, start_layer
-from likewise.explain.replaying import ROW_TOKENS, Inputs, Replayed, map_bytes, why_not_shared
-from likewise.explain.settings import DRAWN_BIAS, GIGABYTE, SettingOptions, Settings
+from likewise.explain.reference import NO_REFERENCE, reference_parts
+from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.units import By, Unit, units_of
 from likewise.progress import Progress, Ticker
-
-MOST_TOKENS = 512
-"""The longest text that is explained by token."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +80,11 @@ def contribution_stream(
     """The same text by text, longest first, each with its place; several short ones run together."""
     check(encoder, method, settings)
     chosen = method_named(method)
-    grouped = [_grouped(encoder, text, settings) for text in texts]
-    for places in _batches(grouped, settings):
-        batch = [grouped[place] for place in places]
-        ids = _tensor(encoder, [one.tokens.ids for one in batch])
-        types = _tensor(encoder, [one.tokens.types for one in batch])
+    groups = [grouped(encoder, text, settings) for text in texts]
+    for places in _batches(groups, settings):
+        batch = [groups[place] for place in places]
         with torch.no_grad():
-            replayed = chosen.values(encoder, _inputs(encoder, batch, Batch(ids, types), settings), settings)
+            replayed = chosen.values(encoder, _inputs(encoder, batch, settings), settings)
         for row, place in enumerate(places):
             yield place, _one(batch[row], replayed, row, chosen.own_length, _part_names(encoder, settings))
 
@@ -98,10 +94,11 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
     method_named(method)
     if settings.split and method != "bilrp":
         raise UsageError("only bilrp can split its shares; leave split out")
-    if settings.bias == "shared" and not is_complete(method, settings):
-        raise UsageError("bias='shared' goes with bilrp and all its rules; keep the biases separate")
-    if settings.bias == "drawn":
-        raise UsageError("bias='drawn' is chosen for one pair at a time; give separate or shared here")
+    if not is_complete(method, settings):
+        if settings.bias == "shared":
+            raise UsageError("bias='shared' goes with bilrp and all its rules; keep the biases separate")
+        if settings.reference != NO_REFERENCE:
+            raise UsageError("a reference goes with bilrp and all its rules; leave it out")
     if method == "jacobian":
         start_layer(encoder, settings)
     # Baselines look at the embeddings alone.
@@ -113,30 +110,65 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
         raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
 
 
-def drawn_bias(encoder: Encoder, texts: Sequence[Prompted], settings: Settings) -> str:
-    """Where drawings of these texts put the biases: the more faithful way where it can be had.
-
-    >>> drawn_bias(Encoder.load("minilm", device="cpu"), [Prompted("A cat sat.")], Settings())
-    'shared'
-    """
-    lengths = [len(encoder.tokenize([text.text], text.prompt)[0]) for text in texts]
-    if DRAWN_BIAS == "shared" and any(why_not_shared(encoder, length, settings) for length in lengths):
-        return "separate"
-    return DRAWN_BIAS
-
-
-def _grouped(encoder: Encoder, text: Prompted, settings: Settings) -> Grouped:
+def grouped(encoder: Encoder, text: Prompted, settings: Settings) -> Grouped:
+    """Tokenise a text and group its tokens into units."""
     prompt = encoder.recipe.prompt_for(None) if text.prompt is None else text.prompt
     (tokens,) = encoder.tokenize([text.text], prompt)
     if not len(tokens):
         raise DataError("a text without a single token cannot be explained; give at least one word")
-    if text.by == "token" and len(tokens) > MOST_TOKENS:
-        needed = map_bytes(encoder, 1, len(tokens)) / GIGABYTE
-        raise UsageError(
-            f"by token goes up to {MOST_TOKENS} tokens, this text has {len(tokens)} (attention maps of"
-            f" {needed:.1f} GB); use by='word' or by='sentence'"
-        )
     return Grouped(tokens, units_of(tokens, text.by, settings.fold_special), prompt)
+
+
+@dataclass(frozen=True, eq=False)
+class TextMap:
+    """One text whose encoder is held as a linear map: its units' contributions, or their shares in directions.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> one = TextMap.of(encoder, grouped(encoder, Prompted("A cat sat."), Settings()), Settings())
+    >>> one.shares(one.vector[None]).values.shape
+    (1, 6)
+    """
+
+    grouped: Grouped
+    linear: LinearMap
+
+    @classmethod
+    def of(cls, encoder: Encoder, text: Grouped, settings: Settings) -> TextMap:
+        """Record the text's forward pass."""
+        with torch.no_grad():
+            return cls(text, LinearMap.of(encoder, _inputs(encoder, [text], settings), settings))
+
+    @property
+    def vector(self) -> NDArray[np.floating]:
+        """The model's own vector, (d,)."""
+        return _array(self.linear.vectors[0])
+
+    def regrouped(self, units: tuple[Unit, ...]) -> TextMap:
+        """The same record with other units."""
+        text, inputs = replace(self.grouped, units=units), self.linear.inputs
+        inputs = replace(inputs, masks=_masks([text], inputs.x))
+        return TextMap(text, replace(self.linear, inputs=inputs))
+
+    def contributions(self) -> Contributions:
+        """What each unit adds to the vector, by rows."""
+        names = _part_names(self.linear.encoder, self.linear.settings)
+        with torch.no_grad():
+            return _one(self.grouped, self.linear.rows(), 0, False, names)
+
+    def shares(self, directions: NDArray[np.floating]) -> Shares:
+        """What each unit adds to the products of the vector with directions (K, d), by columns."""
+        text, linear = self.grouped, self.linear
+        like = linear.vectors
+        with torch.no_grad():
+            pulled = linear.columns(torch.as_tensor(directions, dtype=like.dtype, device=like.device)[None])
+        values = _array(pulled.shares[0]).astype(np.float64).reshape(len(directions), len(text.units), -1)
+        names = _part_names(linear.encoder, linear.settings)
+        parts = {name: values[..., place] for place, name in enumerate(names)}
+        bias = _array(pulled.bias[0]).astype(np.float64)
+        return Shares(
+            str(text.tokens.text), text.units, values.sum(-1), bias, self.vector, text.tokens.truncated, parts,
+            text.tokens.ids,
+        )  # fmt: skip
 
 
 def _batches(texts: Sequence[Grouped], settings: Settings) -> Iterator[list[int]]:
@@ -150,16 +182,35 @@ def _batches(texts: Sequence[Grouped], settings: Settings) -> Iterator[list[int]
         yield from windows(places, max(1, ROW_TOKENS // (length * rows)))
 
 
-def _inputs(encoder: Encoder, texts: Sequence[Grouped], batch: Batch, settings: Settings) -> Inputs:
+def _inputs(encoder: Encoder, texts: Sequence[Grouped], settings: Settings) -> Inputs:
+    """Texts of one length and number of units as one batch."""
+    batch = Batch(
+        _tensor(encoder, [text.tokens.ids for text in texts]), _tensor(encoder, [text.tokens.types for text in texts])
+    )
     x = embed(encoder.anatomy, batch)
+    sources, reference = _sources(encoder, batch, settings), None
+    if settings.reference != NO_REFERENCE:
+        other, words = reference_parts(encoder, batch, settings.reference)
+        reference = embed(encoder.anatomy, other, words=words)
+        sources = sources - _sources(encoder, other, settings, words)
+    counted = encoder.counted_tokens(batch.ids, texts[0].prompt)
+    return Inputs(batch, x, counted, _masks(texts, x), sources, reference)
+
+
+def _sources(encoder: Encoder, batch: Batch, settings: Settings, words: Tensor | None = None) -> Tensor:
+    """The embeddings, or the parts that they are the sum of: (P, B, T, E)."""
+    if not settings.split:
+        return embed(encoder.anatomy, batch, words=words)[None]
+    return torch.stack(list(embedding_parts(encoder.anatomy, batch, words).values()))
+
+
+def _masks(texts: Sequence[Grouped], x: Tensor) -> Tensor:
+    """Which tokens belong to which unit: (B, R, T)."""
     masks = torch.zeros(len(texts), len(texts[0].units), x.shape[1], dtype=x.dtype)
     for row, text in enumerate(texts):
         for place, unit in enumerate(text.units):
             masks[row, place, list(unit.tokens)] = 1
-    sources = x[None]
-    if settings.split:
-        sources = torch.stack(list(embedding_parts(encoder.anatomy, batch).values()))
-    return Inputs(batch, x, encoder.counted_tokens(batch.ids, texts[0].prompt), masks.to(x.device), sources)
+    return masks.to(x.device)
 
 
 def _part_names(encoder: Encoder, settings: Settings) -> list[str]:
@@ -176,8 +227,6 @@ def _one(text: Grouped, replayed: Replayed, row: int, own_length: bool, parts: l
         by_part = values.reshape(len(text.units), len(parts), -1)
         split = {name: by_part[:, place] for place, name in enumerate(parts)}
         values = by_part.sum(1)
-    elif len(values) != len(text.units):
-        values = np.stack([values[list(unit.tokens)].sum(0) for unit in text.units])
     length = float(np.linalg.norm(values.sum(0, dtype=np.float64))) if own_length else None
     vector, bias = _array(replayed.vectors[row]), _array(replayed.bias[row])
     written = str(text.tokens.text)

@@ -15,7 +15,8 @@ from likewise.grammar.spans import Span, sentence_spans, word_spans
 By = str | Sequence[Span]
 """``token``, ``word``, ``sentence``, or the character spans of the groups."""
 
-Kind = Literal["text", "special", "prompt"]
+Kind = Literal["text", "special", "prompt", "rest"]
+"""``rest``: the units that are not named, as one"""
 
 
 @dataclass(frozen=True)

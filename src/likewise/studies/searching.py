@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rich.text import Text
 
 from likewise.drawing.hits import DrawnHit, hits_fragment, hits_lines
 from likewise.drawing.html import page
-from likewise.errors import ModelError
-from likewise.explain.contributions import Contributions
+from likewise.errors import ModelError, UsageError
 from likewise.explain.differences import Contrast
-from likewise.explain.explanation import Explanation
+from likewise.explain.explanation import Explanation, PairShares
 from likewise.explain.kept import KeptContributions
-from likewise.explain.pairs import explanation, facts_of
-from likewise.explain.settings import Settings
-from likewise.explain.texts import Prompted, drawn_bias
+from likewise.explain.pairs import columns_pay, explanation, facts_of, has_columns, pair_shares, pulled_back
+from likewise.explain.settings import SettingOptions, Settings
+from likewise.explain.texts import Prompted, TextMap, grouped
 from likewise.explain.units import check_by
 from likewise.paths import user_cache
-from likewise.progress import Progress
+from likewise.progress import Progress, Ticker
 from likewise.retrieval.hits import Hits
 from likewise.retrieval.index import Index, check_search
 from likewise.retrieval.store import Hit
 
 STRONGEST = 5
+FIRST_HITS = 3
+"""Long hits that get their pairs of words unless asked otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,22 +36,26 @@ class ExplainedHit:
     """A hit, why it was found, and what puts it above the next one."""
 
     hit: Hit
-    explanation: Explanation
-    """the query is on the left, the text on the right"""
+    shares: Explanation | PairShares
+    """what each unit makes of the score: the query is on the left, the text on the right"""
     above_next: Contrast | None = None
+    most_pairs: int = STRONGEST
 
     @property
     def words(self) -> list[tuple[int, int, float]]:
         """Where each unit of the text begins and ends, and its share of the score."""
-        shares = zip(self.explanation.right.units, self.explanation.right_shares.tolist(), strict=True)
+        shares = zip(self.shares.right.units, self.shares.right_shares.tolist(), strict=True)
         return [(unit.start, unit.end, share) for unit, share in shares if unit.kind == "text"]
 
     @property
     def pairs(self) -> list[tuple[str, str, float]]:
-        """The strongest pairs of a query unit and a unit of the text, special tokens left out."""
-        every = self.explanation.strongest(self.explanation.relevance.size)
+        """The strongest pairs of a query unit and a unit of the text, special tokens left out; empty where they were
+        not computed."""
+        if not isinstance(self.shares, Explanation):
+            return []
+        every = self.shares.strongest(self.shares.relevance.size)
         words = (pair for pair in every if pair[0].kind == pair[1].kind == "text")
-        return [(left.text, right.text, value) for left, right, value in islice(words, STRONGEST)]
+        return [(left.text, right.text, value) for left, right, value in islice(words, self.most_pairs)]
 
     @property
     def lead(self) -> float:
@@ -66,15 +72,14 @@ class ExplainedHit:
 
     def to_json(self) -> dict[str, Any]:
         """Shares, pairs and the lead, on the scale of the score."""
-        found = self.explanation
+        found = self.shares
         shares = zip(found.right.units, found.right_shares.tolist(), strict=True)
         words = [
             {"text": unit.text, "start": unit.start, "end": unit.end, "kind": unit.kind, "share": share}
             for unit, share in shares
         ]
         pairs = [{"query": left, "text": right, "relevance": value} for left, right, value in self.pairs]
-        bias = float(found.bias_left.sum()) + found.bias_both
-        facts = {"words": words, "bias": bias, "pairs": pairs, "gap": found.gap, "bias_mode": found.facts.bias_mode}
+        facts = {"words": words, "bias": found.right_bias, "pairs": pairs, "gap": found.gap, "bias_mode": found.facts.bias_mode}
         if self.above_next is not None:
             by = [{"query": name, "difference": value} for name, value in self.reasons]
             lead = {"difference": self.above_next.difference, "by": by, "bias": self.above_next.query_bias}
@@ -121,12 +126,19 @@ class ExplainedHits:
 
 
 def explained_search(
-    index: Index, query: str, k: int = 10, *, by: str = "word", bias: str = "drawn", progress: Progress | None = None
+    index: Index,
+    query: str,
+    k: int = 10,
+    *,
+    by: str = "word",
+    pairs_per_hit: int | None = None,
+    progress: Progress | None = None,
+    **settings: Unpack[SettingOptions],
 ) -> ExplainedHits:
     """The k best hits, each explained exactly as it was scored: same model, prompts and similarity.
 
-    ``bias`` is where the biases go: a share of their own (separate), dealt out to the words (shared), or shared where
-    that can be had (drawn).
+    What the words make of a score costs one transposed pass a hit. Pairs of words cost one for each word of the query:
+    by default the first hits get them; ``pairs_per_hit`` gives all hits so many.
 
     >>> from likewise.encoder import Encoder
     >>> texts = [("1", "The volcano spat ash."), ("2", "The bank cut rates.")]
@@ -137,29 +149,65 @@ def explained_search(
     """
     check_search([query], k)
     check_by(by)
+    if pairs_per_hit is not None and pairs_per_hit < 0:
+        raise UsageError(f"pairs_per_hit is a number from 0 on, got {pairs_per_hit}")
     # One more than asked for: the last one has a next one too.
     found = index.search(query, k + 1)
-    texts = [Prompted(query, index.prompts[0], by), *(Prompted(hit.text, index.prompts[1], by) for hit in found)]
-    settings = Settings(fold_special=True)
-    settings = replace(settings, bias=drawn_bias(index.encoder, texts, settings) if bias == "drawn" else bias)
-    kept = KeptContributions(index.encoder, settings, user_cache() / "contributions")
-    asked, *others = kept.of(texts, progress)
-    ledgers = [_ledger(index, asked, one, by, settings) for one in others]
-    for hit, ledger in zip(found, ledgers, strict=True):
-        _check_score(index, hit, ledger)
-    leads = [Contrast(one, after) for one, after in pairwise(ledgers)]
-    explained = [
-        ExplainedHit(hit, ledger, leads[place] if place < len(leads) else None)
-        for place, (hit, ledger) in enumerate(zip(found, ledgers, strict=True))
-    ]
+    hits = _HitExplainer(index, Prompted(query, index.prompts[0], by), Settings(**{"fold_special": True} | settings))
+    with_pairs = min(k, FIRST_HITS if pairs_per_hit is None else k if pairs_per_hit else 0)
+    shares = hits.explained([hit.text for hit in found], with_pairs, progress)
+    for hit, one in zip(found, shares, strict=True):
+        _check_score(index, hit, one)
+    leads = [*(Contrast(one, after) for one, after in pairwise(shares)), None]
+    most = STRONGEST if pairs_per_hit is None else pairs_per_hit
+    explained = [ExplainedHit(*each, most) for each in zip(found, shares, leads, strict=True)]
     return ExplainedHits(replace(found, hits=found.hits[:k]), tuple(explained[:k]))
 
 
-def _ledger(index: Index, query: Contributions, text: Contributions, by: str, settings: Settings) -> Explanation:
-    return explanation(query, text, facts_of(index.encoder, "bilrp", by, index.similarity, settings))
+class _HitExplainer:
+    """Explains texts beside one query, by the cheaper way for each.
+
+    Rows of short texts are kept on disk, where the next query finds them; long texts go by columns.
+    """
+
+    def __init__(self, index: Index, query: Prompted, settings: Settings) -> None:
+        self.encoder, self.settings, self.prompt = index.encoder, settings, index.prompts[1]
+        self.by = query.by
+        self.facts = facts_of(index.encoder, "bilrp", str(query.by), index.similarity, settings)
+        self.columns = has_columns("bilrp", settings)
+        self.cache = KeptContributions(index.encoder, settings, user_cache() / "contributions")
+        self.query = grouped(self.encoder, query, settings)
+        self._prompted = query
+
+    def explained(self, texts: Sequence[str], with_pairs: int, progress: Progress | None) -> list[Explanation | PairShares]:
+        """The first texts with the pairs of words, the others with shares alone."""
+        asked = [Prompted(text, self.prompt, self.by) for text in texts]
+        groups = [grouped(self.encoder, text, self.settings) for text in asked]
+        short = {
+            place for place, one in enumerate(groups)
+            if not (self.columns and columns_pay(len(self.query.units), len(one.units)))
+        }  # fmt: skip
+        ticker = Ticker(progress, len(texts), "explained texts")
+        rows = self.cache.of([self._prompted, *(asked[place] for place in sorted(short))], ticker.part())
+        by_rows = dict(zip(sorted(short), rows[1:], strict=True))
+        query = TextMap.of(self.encoder, self.query, self.settings) if len(short) < len(texts) else None
+        found: list[Explanation | PairShares] = []
+        for place, group in enumerate(groups):
+            if place in by_rows:
+                found.append(explanation(rows[0], by_rows[place], self.facts))
+            else:
+                assert query is not None
+                other = TextMap.of(self.encoder, group, self.settings)
+                by_pairs = place < with_pairs
+                found.append(
+                    pulled_back(rows[0], other, self.facts) if by_pairs else pair_shares(query, other, self.facts)
+                )
+                ticker.add()
+        ticker.close()
+        return found
 
 
-def _check_score(index: Index, hit: Hit, ledger: Explanation) -> None:
+def _check_score(index: Index, hit: Hit, ledger: Explanation | PairShares) -> None:
     """A hit is explained as it was scored, or not at all."""
     if not abs(hit.score - ledger.similarity) <= ledger.tolerance:
         raise ModelError(

@@ -1,0 +1,324 @@
+"""Self-attention in every mode, its transpose, and maps that are computed a block at a time.
+
+Shapes: see ``forward``. K is also the number of key and value heads, which may be fewer than the H query heads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from likewise.encoder.anatomy import Attention, RelativeBias
+from likewise.encoder.dropout import Dropout, no_dropout
+from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.encoder.packing import Group, Packing
+from likewise.encoder.primitives import linear, linear_transposed, norm
+
+BLOCK_CELLS = 2**23
+"""Cells of a map that are computed at a time where maps are not kept: 32 MB in float32."""
+
+WINDOW_BLOCK = 256
+"""Queries of a block where each token sees a window of keys."""
+
+EVERY = slice(None)
+
+
+@dataclass(frozen=True)
+class LazyMaps:
+    """The attention maps of states x (B, T, D), whole or block by block."""
+
+    view: Attention
+    x: Tensor
+    mask: Tensor | None = None
+
+    def whole(self, mode: Mode = LIVE) -> Tensor:
+        """(B, H, T, T)."""
+        return attention_weights(self.view, *queries_and_keys(self.view, self.x, mode), self.mask)
+
+    def blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
+        """Queries, the keys that they see, and their part of the map, (B, H, queries, keys)."""
+        query, key = queries_and_keys(self.view, self.x)
+        cells = query.shape[0] * self.view.heads * query.shape[-2]
+        for rows, columns in query_blocks(self.view, query.shape[-2], max(1, BLOCK_CELLS // cells)):
+            part = query[..., rows, :], key[..., columns, :]
+            yield rows, columns, attention_weights(self.view, *part, self.mask, rows, columns)
+
+
+@dataclass(frozen=True)
+class LazyTrace:
+    """``traced`` block by block: see there. ``query`` (B, H, T, W) is what heads give to each position's sum."""
+
+    maps: LazyMaps
+    query: Tensor
+    value: Tensor
+    own: Tensor
+
+    def mixed(self, owners: Tensor) -> Tensor:
+        """Owners (B, R, T) of the positions before attention -> of those after it."""
+        return torch.cat([owners[..., columns] @ part.transpose(1, 2) for _, columns, part in self._blocks()], dim=-1)
+
+    def taken(self, biases: Tensor) -> Tensor:
+        """The transpose: what lies at each position (B, K, T) goes to the positions that it was taken from."""
+        total = torch.zeros_like(biases)
+        for rows, columns, part in self._blocks():
+            total[..., columns] += biases[..., rows] @ part.to(biases.dtype)
+        return total
+
+    def _blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
+        for rows, columns, part in self.maps.blocks():
+            found = _shares(part, self.query[..., rows, :], self.value[..., columns, :])
+            place = torch.arange(rows.start, rows.stop, device=found.device)
+            found[:, place - rows.start, place - columns.start] += self.own[:, rows]
+            yield rows, columns, _positive(found)
+
+
+def traced(lazy: LazyMaps, maps: Tensor | None, h: Tensor, mixed: Tensor) -> Tensor | LazyTrace:
+    """How much of what a layer has at each position after attention comes from each position: (B, T, T), rows sum to 1.
+
+    Position t holds the sum s_t = h_t + sum_i v_ti, where v_ti is what attention brings it of position i. The part of i
+    is |<v_ti, s_t>|, with h_t in t's own (Ferrando et al. 2022 do so with distances). ``mixed`` is attention's output.
+    """
+    view = lazy.view
+    whole = h + (mixed if view.output.bias is None else mixed - view.output.bias)
+    query = heads_of(whole @ view.output.weight, view.heads)
+    value = spread(heads_of(linear(view.value, lazy.x), view.key_heads), view.heads)
+    own = (h * whole).sum(-1)
+    if maps is None:
+        return LazyTrace(lazy, query, value, own)
+    return _positive(_shares(maps, query, value) + torch.diag_embed(own))
+
+
+def _shares(maps: Tensor, query: Tensor, value: Tensor) -> Tensor:
+    """<v_ti, s_t> for maps (B, H, queries, keys): -> (B, queries, keys)."""
+    return (maps * (query @ value.transpose(-1, -2))).sum(1)
+
+
+def _positive(shares: Tensor) -> Tensor:
+    """Absolute values, scaled to sum to 1 in each row; a row of zeros is shared evenly."""
+    shares = shares.abs()
+    total = shares.sum(-1, keepdim=True)
+    return torch.where(total > 0, shares / torch.where(total > 0, total, 1), 1 / shares.shape[-1])
+
+
+def query_blocks(view: Attention, length: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Blocks of ``size`` queries and the range of keys that each sees."""
+    if view.reach is not None:
+        size = max(size, WINDOW_BLOCK)
+    for start in range(0, length, size):
+        stop = min(start + size, length)
+        first = 0 if view.reach is None else max(0, start - view.reach)
+        last = stop if view.causal else length if view.reach is None else min(length, stop + view.reach)
+        yield slice(start, stop), slice(first, last)
+
+
+def attend(
+    view: Attention, x: Tensor, mask: Tensor | None, maps: bool, dropout: Dropout, mode: Mode = LIVE
+) -> tuple[Tensor, Tensor | None]:
+    """Self-attention: x (B, T, D) -> mixed (B, T, D) and maps (B, H, T, T) or None where there are no whole ones."""
+    value = heads_of(linear(view.value, x, mode), view.key_heads)
+    attention_maps: Tensor | LazyMaps | None = None
+    # Fused attention would draw its own zeros.
+    drops = dropout is not no_dropout and bool(view.map_dropout)
+    if maps or drops or not mode.fused:
+        attention_maps = mode.hold_maps(LazyMaps(view, x, mask))
+        if isinstance(attention_maps, Tensor):
+            attention_maps = dropout(attention_maps, view.map_dropout)
+        mixed = mix(attention_maps, value)
+    else:
+        mixed = mix_fused(view, *queries_and_keys(view, x), value, mask)
+    merged = mixed.transpose(-3, -2).flatten(-2)
+    out = dropout(linear(view.output, merged, mode), view.output_dropout)
+    return out, attention_maps if isinstance(attention_maps, Tensor) else None
+
+
+def attend_transposed(view: Attention, gradient: Tensor, mode: Transposed) -> Tensor:
+    """(B, K, T, D) -> (B, K, T, D): the maps pass what a token gave back to where it came from."""
+    merged = heads_of(linear_transposed(view.output, gradient, mode), view.heads)
+    value = mix_transposed(mode.held_maps(), merged, view.key_heads)
+    return linear_transposed(view.value, value.transpose(-3, -2).flatten(-2), mode)
+
+
+def attend_apart(view: Attention, x: Tensor, packing: Packing, dropout: Dropout) -> Tensor:
+    """Self-attention within each of several texts laid end to end: x (N, D) -> mixed (N, D)."""
+    projected = [linear(part, x) for part in (view.query, view.key, view.value)]
+    mixed = [_mix_group(view, projected, group) for group in packing.groups]
+    return dropout(linear(view.output, torch.cat(mixed).index_select(0, packing.back)), view.output_dropout)
+
+
+def _mix_group(view: Attention, projected: Sequence[Tensor], group: Group) -> Tensor:
+    """Queries, keys and values (N, D) of all texts -> what a group's tokens see, (B * T, D)."""
+    # Not by an index: index_select has the faster way back.
+    query, key, value = (
+        part.index_select(0, group.places.flatten()).view(*group.places.shape, -1) for part in projected
+    )
+    query, key = turned(view, query, key)
+    value = heads_of(value, view.key_heads)
+    if group.dropout is not no_dropout and view.map_dropout:
+        mixed = mix(group.dropout(attention_weights(view, query, key, group.mask), view.map_dropout), value)
+    else:
+        mixed = mix_fused(view, query, key, value, group.mask)
+    return mixed.transpose(-3, -2).flatten(-2).flatten(0, 1)
+
+
+def mix_fused(view: Attention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """``mix`` without maps: queries and keys (B, H, T, W), values (B, K, T, W) -> (B, H, T, W)."""
+    value, length = spread(value, view.heads), query.shape[-2]
+    # An export must hold for every length, so it may not branch on this one.
+    narrow = view.reach is not None and not torch.compiler.is_exporting() and length > 2 * (view.reach + WINDOW_BLOCK)
+    blocks = query_blocks(view, length, WINDOW_BLOCK) if narrow else [(EVERY, EVERY)]
+    mixed = [
+        F.scaled_dot_product_attention(
+            query[..., rows, :], key[..., columns, :], value[..., columns, :], scale=view.scale,
+            attn_mask=attention_bias(view, query, mask, rows, columns),
+        )
+        for rows, columns in blocks
+    ]  # fmt: skip
+    return mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=-2)
+
+
+def mix(maps: Tensor | LazyMaps, value: Tensor) -> Tensor:
+    """Average values (..., K, T, W) by maps (..., H, T, T): -> (..., H, T, W)."""
+    if isinstance(maps, LazyMaps):
+        blocks = ((columns, part) for _, columns, part in maps.blocks())
+        return torch.cat([mix(_for(value, part), value[..., columns, :]) for columns, part in blocks], dim=-2)
+    heads = maps.shape[-3]
+    if maps.ndim < 5:
+        return maps @ spread(value, heads)
+    # Replayed rows (B, R, K, T, W) share their text's maps (B, 1, H, T, T): one product per head, not one per row.
+    return _apart(maps.squeeze(1) @ spread(_side_by_side(value), heads), value.shape[1])
+
+
+def mix_transposed(maps: Tensor | LazyMaps, gradient: Tensor, key_heads: int) -> Tensor:
+    """The transpose of ``mix`` for directions (B, K, H, T, W): -> (B, K, key heads, T, W)."""
+    if isinstance(maps, LazyMaps):
+        batch, directions, _, length, width = gradient.shape
+        total = gradient.new_zeros(batch, directions, key_heads, length, width)
+        for rows, columns, part in maps.blocks():
+            total[..., columns, :] += mix_transposed(part.unsqueeze(1), gradient[..., rows, :], key_heads)
+        return total
+    back = maps.squeeze(1).transpose(-1, -2) @ _side_by_side(gradient)
+    if (heads := back.shape[1]) != key_heads:
+        back = back.unflatten(1, (key_heads, heads // key_heads)).sum(2)
+    return _apart(back, gradient.shape[1])
+
+
+def _for(value: Tensor, part: Tensor) -> Tensor:
+    """Maps (B, H, T, T), with a dimension for rows where the values have one."""
+    return part.unsqueeze(1) if value.ndim == 5 else part
+
+
+def _side_by_side(rows: Tensor) -> Tensor:
+    """(B, R, H, T, W) -> (B, H, T, R * W)."""
+    return rows.permute(0, 2, 3, 1, 4).flatten(-2)
+
+
+def _apart(rows: Tensor, count: int) -> Tensor:
+    """(B, H, T, R * W) -> (B, R, H, T, W)."""
+    return rows.unflatten(-1, (count, -1)).permute(0, 3, 1, 2, 4)
+
+
+def queries_and_keys(view: Attention, x: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
+    """x (B, T, D) -> queries and keys (B, H, T, W)."""
+    return turned(view, linear(view.query, x, mode), linear(view.key, x, mode), mode)
+
+
+def turned(view: Attention, query: Tensor, key: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
+    """Projected queries and keys (B, T, D) as heads (B, H, T, W), normed and rotated where the family does so."""
+    query, key = heads_of(query, view.heads), heads_of(key, view.key_heads)
+    if view.query_norm is not None:
+        query = norm(view.query_norm, query, mode)
+    if view.key_norm is not None:
+        key = norm(view.key_norm, key, mode)
+    if view.rotary is not None:
+        cos, sin = rotation(view.rotary.frequencies, query, view.rotary.scaling)
+        query, key = rotate(query, cos, sin), rotate(key, cos, sin)
+    return query, spread(key, view.heads)
+
+
+def attention_weights(
+    view: Attention, query: Tensor, key: Tensor, mask: Tensor | None, rows: slice = EVERY, columns: slice = EVERY
+) -> Tensor:
+    """Some queries and keys (B, H, T, W) -> how much each token takes of each other, (B, H, queries, keys)."""
+    scores = query @ key.transpose(-1, -2) * view.scale
+    bias = attention_bias(view, query, mask, rows, columns)
+    return torch.softmax(scores if bias is None else scores + bias, dim=-1)
+
+
+def heads_of(x: Tensor, heads: int) -> Tensor:
+    """Split the width: (B, T, H * W) -> (B, H, T, W)."""
+    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(-3, -2)
+
+
+def spread(x: Tensor, heads: int) -> Tensor:
+    """Share key or value heads between query heads: (B, K, T, W) -> (B, H, T, W)."""
+    return x if x.shape[-3] == heads else x.repeat_interleave(heads // x.shape[-3], dim=-3)
+
+
+def rotation(frequencies: Tensor, x: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
+    """Cosines and sines (T, W) of the rotary angles at the positions of x (..., T, W)."""
+    # Angles in at least float32: positions beyond 2048 are not exact in half precision.
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    places = torch.arange(x.shape[-2], device=x.device, dtype=dtype)
+    angles = (places[:, None] * frequencies.to(dtype)).repeat(1, 2)
+    return (angles.cos() * scaling).to(x.dtype), (angles.sin() * scaling).to(x.dtype)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate each pair (x_d, x_{d + W/2}) of x (B, H, T, W) by its position's angle."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+def attention_bias(
+    view: Attention, h: Tensor, mask: Tensor | None, rows: slice = EVERY, columns: slice = EVERY
+) -> Tensor | None:
+    """What is added to the scores of these queries and keys, (B or 1, H or 1, T, T); None where all see all.
+
+    ``h`` (..., T, W) gives the length, or a block's own where ``rows`` is one.
+    """
+    bias, visible = None, None
+    if view.causal or view.reach is not None or view.relative is not None:
+        end = h.shape[-2] if rows.stop is None else max(rows.stop, columns.stop)
+        positions = torch.arange(end, device=h.device)
+        ahead = positions[columns][None, :] - positions[rows][:, None]
+        visible = visible_pairs(view, ahead)
+    if mask is not None:
+        real = mask.bool()[:, None, None, columns]
+        visible = real if visible is None else visible & real
+    # The lowest finite number, not -inf: a padding row that sees nothing must not become NaN.
+    if visible is not None:
+        bias = torch.zeros(visible.shape, dtype=h.dtype, device=h.device)
+        bias = bias.masked_fill(~visible, torch.finfo(h.dtype).min)
+    if view.relative is not None:
+        distances = relative_bias(view.relative, ahead)
+        bias = distances if bias is None else distances + bias
+    return bias
+
+
+def visible_pairs(view: Attention, ahead: Tensor) -> Tensor | None:
+    """Which token sees which, (1, 1, T, T), by how far ahead it lies (T, T); None where all do."""
+    # An export must hold for every length, so it may not branch on this one.
+    all_in_reach = view.reach is None or (not torch.compiler.is_exporting() and view.reach >= max(ahead.shape) - 1)
+    if not view.causal and all_in_reach:
+        return None
+    visible = ahead <= 0 if view.causal else torch.ones_like(ahead, dtype=torch.bool)
+    if view.reach is not None:
+        visible = visible & (ahead.abs() <= view.reach)
+    return visible[None, None]
+
+
+def relative_bias(view: RelativeBias, ahead: Tensor) -> Tensor:
+    """MPNet's bias (1, H, T, T): near distances have a bucket each, far ones share logarithmic buckets."""
+    half = view.buckets // 2
+    exact = half // 2
+    distance = ahead.abs()
+    far = torch.log(distance.clamp(min=1).float() / exact) / math.log(view.max_distance / exact)
+    far_bucket = (exact + (far * (half - exact)).long()).clamp(max=half - 1)
+    bucket = torch.where(distance < exact, distance, far_bucket) + (ahead > 0) * half
+    values: Tensor = view.module(bucket)  # (T, T, H)
+    return values.permute(2, 0, 1)[None]

@@ -1,0 +1,90 @@
+"""The parts that every layer is made of, each with its transpose.
+
+A transpose takes gradients (B, K, T, D) of K directions back through the linearized part, and collects what its bias
+adds: <J x + b, u> = <x, J^T u> + <b, u>. Shapes: see ``forward``.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from likewise.encoder.activations import ACTIVATIONS, Activation
+from likewise.encoder.anatomy import Affine, FeedForward, Norm
+from likewise.encoder.dropout import Dropout, no_dropout
+from likewise.encoder.modes import LIVE, Mode, Transposed
+
+
+def linear(view: Affine, x: Tensor, mode: Mode = LIVE) -> Tensor:
+    """(..., in) -> (..., out)."""
+    if mode.fused:
+        return F.linear(x, view.weight, view.bias)
+    return mode.shift(F.linear(x, view.weight), view.bias)
+
+
+def linear_transposed(view: Affine, gradient: Tensor, mode: Transposed) -> Tensor:
+    """(..., out) -> (..., in)."""
+    mode.collect(gradient, view.bias)
+    return gradient @ view.weight
+
+
+def norm(view: Norm | None, x: Tensor, mode: Mode = LIVE) -> Tensor:
+    """LayerNorm or RMSNorm, (..., D) -> (..., D); None is the identity (ModernBERT's first layer)."""
+    if view is None:
+        return x
+    if not mode.fused:
+        return scaled(view, x, mode)
+    if view.kind == "rms":
+        return F.rms_norm(x, x.shape[-1:], view.weight, view.eps)
+    return F.layer_norm(x, x.shape[-1:], view.weight, view.bias, view.eps)
+
+
+def scaled(view: Norm, x: Tensor, mode: Mode) -> Tensor:
+    """A norm in two steps, so that a mode can hold its scale; the mean of a LayerNorm stays live."""
+    centred = x.clone() if view.kind == "rms" else x - x.mean(-1, keepdim=True)
+    scale = mode.hold("norm", lambda _: torch.rsqrt(centred.square().mean(-1, keepdim=True) + view.eps))
+    return mode.shift(mode.scale(centred, scale * view.weight), view.bias)
+
+
+def norm_transposed(view: Norm | None, gradient: Tensor, mode: Transposed) -> Tensor:
+    """Scale, then subtract the mean: centring is its own transpose."""
+    if view is None:
+        return gradient
+    mode.collect(gradient, view.bias)
+    back = gradient * (mode.held("norm") * view.weight)
+    return back if view.kind == "rms" else back.sub_(back.mean(-1, keepdim=True))
+
+
+def activate(activation: Activation, h: Tensor, mode: Mode = LIVE) -> Tensor:
+    """Apply an activation to h (..., F), as h times its held factor where the mode holds it."""
+    if not mode.holds("activation"):
+        return activation(h)
+    product = mode.scale(h, mode.hold("activation", lambda _: activation.factor(h)))
+    return mode.shift(product, product.new_tensor(activation.shift)) if activation.shift else product
+
+
+def activate_transposed(activation: Activation, gradient: Tensor, mode: Transposed) -> Tensor:
+    """The same held factor."""
+    if activation.shift:
+        mode.collect(gradient, gradient.new_full(gradient.shape[-1:], activation.shift))
+    return gradient * mode.held("activation")
+
+
+def feed_forward(view: FeedForward, x: Tensor, dropout: Dropout = no_dropout, mode: Mode = LIVE) -> Tensor:
+    """(B, T, D) -> (B, T, D)."""
+    activation = ACTIVATIONS[view.activation]
+    if view.gate is None:
+        inner = activate(activation, linear(view.up, x, mode), mode)
+    else:
+        # The activated factor is held whole, the other one stays live.
+        held = mode.hold("activation", lambda within: activation(linear(view.up, x, within)))
+        inner = held * linear(view.gate, x, mode)
+    inner = dropout(inner, view.inner_dropout)
+    return dropout(linear(view.down, inner, mode), view.output_dropout)
+
+
+def feed_forward_transposed(view: FeedForward, gradient: Tensor, mode: Transposed) -> Tensor:
+    """(B, K, T, D) -> (B, K, T, D)."""
+    inner = linear_transposed(view.down, gradient, mode).mul_(mode.held("activation"))
+    return linear_transposed(view.up if view.gate is None else view.gate, inner, mode)

@@ -1,0 +1,234 @@
+"""A text's encoder as a linear map: phi(x) = J x_1 + ... + J x_n + b.
+
+One forward pass records the factors that are held. Rows run parts of the input through them, J x_i; columns take
+directions of the vector back, J^T u, which gives <J x_i, u> for every part at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from likewise.encoder import Encoder
+from likewise.encoder.forward import Batch
+from likewise.encoder.modes import (
+    Recorder,
+    Replay,
+    ReplayWithBiasRow,
+    ReplayWithLocalBias,
+    ReplayWithSharedBias,
+    ReplayWithTracedBias,
+    Transposed,
+)
+from likewise.encoder.readout import bias_weights
+from likewise.errors import UsageError
+from likewise.explain.settings import GIGABYTE, Settings
+
+ROW_TOKENS = 2048
+"""Row tokens that run together: rows x tokens of one chunk. From 1000 to 4000 the time hardly differs."""
+
+MOST_MAP_BYTES = 2**28
+"""Attention maps of one layer that are computed whole."""
+
+MOST_SHARED = 512
+"""Tokens among which biases are shared: all their rows run side by side."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """B texts of T tokens: embeddings (B, T, E), counting tokens (B, T), and the units as masks (B, R, T).
+
+    ``sources`` (P, B, T, E) are the parts that each unit's embeddings are split into; one part is no split. Where there
+    is a ``reference`` (B, T, E), they are the differences to it.
+    """
+
+    batch: Batch
+    x: Tensor
+    counted: Tensor
+    masks: Tensor
+    sources: Tensor
+    reference: Tensor | None = None
+
+    @property
+    def rows(self) -> int:
+        """Replayed rows per text, without the bias."""
+        return self.masks.shape[1] * self.sources.shape[0]
+
+    def text(self, place: int) -> Inputs:
+        """One of the texts, as a batch of its own."""
+        own = slice(place, place + 1)
+        reference = None if self.reference is None else self.reference[own]
+        return Inputs(self.batch, self.x[own], self.counted[own], self.masks[own], self.sources[:, own], reference)
+
+    def part(self, first: int, last: int) -> Tensor:
+        """Rows (B, last - first, T, E): each one unit's embeddings, zeros elsewhere."""
+        parts = self.sources.shape[0]
+        chosen = torch.arange(first, last, device=self.x.device)
+        masks = self.masks[:, chosen // parts, :, None]
+        return masks * self.sources.transpose(0, 1)[:, chosen % parts]
+
+    @property
+    def base(self) -> Tensor:
+        """What is left of x (B, T, E) without the sources: the reference, or nothing."""
+        return torch.zeros_like(self.x) if self.reference is None else self.reference
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Vectors (B, d), rows' contributions (B, R, d), and what is left: the biases' and the reference's (B, d)."""
+
+    vectors: Tensor
+    values: Tensor
+    bias: Tensor
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What each row (B, K, R), and what is left (B, K), adds to the product of a vector with K directions."""
+
+    shares: Tensor
+    bias: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap:
+    """The linearized encoder of a batch of texts of one length: a record of one forward pass, and vectors (B, d)."""
+
+    encoder: Encoder
+    inputs: Inputs
+    settings: Settings
+    record: Recorder
+    vectors: Tensor
+
+    @classmethod
+    def of(cls, encoder: Encoder, inputs: Inputs, settings: Settings) -> LinearMap:
+        """Record a forward pass; beyond the memory budget layers are recorded again when they are needed."""
+        shape = inputs.counted.shape
+        record = Recorder(
+            keep=record_bytes(encoder, *shape) <= settings.memory_bytes,
+            lazy_maps=map_bytes(encoder, *shape) > min(settings.memory_bytes, MOST_MAP_BYTES),
+            traced=settings.bias == "traced",
+        )
+        return cls(encoder, inputs, settings, record, encoder.vectors_from(inputs.x, inputs.counted, record))
+
+    def rows(self) -> Replayed:
+        """What each row adds to the vector."""
+        if self.settings.bias == "shared":
+            return Replayed(self.vectors, *self._rows_together())
+        # Whichever are fewer: a pass for each row, or for each dimension.
+        if self.inputs.rows > self.vectors.shape[-1]:
+            every = torch.eye(self.vectors.shape[-1], dtype=self.vectors.dtype, device=self.vectors.device)
+            pulled = self.columns(every.expand(len(self.vectors), -1, -1))
+            return Replayed(self.vectors, pulled.shares.transpose(1, 2), pulled.bias)
+        return Replayed(self.vectors, *self._rows_in_chunks())
+
+    def columns(self, directions: Tensor) -> Pulled:
+        """What each row adds to the products of the vectors with directions (B, K, d)."""
+        if self.settings.bias == "shared":
+            raise UsageError("shared biases take rows; choose bias='local' or 'separate'")
+        size = rows_at_once(self.inputs.counted)
+        found = [self._pull_back(some) for some in directions.split(size, dim=1)]
+        shares, bias = zip(*found, strict=True)
+        return Pulled(torch.cat(shares, dim=1), torch.cat(bias, dim=1))
+
+    def _pull_back(self, directions: Tensor) -> tuple[Tensor, Tensor]:
+        mode, inputs = Transposed(self.record, self._bias_weights), self.inputs
+        gradient = self.encoder.directions_from(directions, inputs.counted, mode)
+        by_token = torch.einsum("bkte,pbte->bkpt", gradient, inputs.sources).double()
+        left = torch.zeros_like(by_token[:, :, 0, 0])
+        if inputs.reference is not None:
+            left = torch.einsum("bkte,bte->bk", gradient, inputs.reference).double()
+        biases = mode.biases + torch.zeros_like(by_token[:, :, 0])
+        if self.settings.bias == "separate":
+            left = left + biases.sum(-1)
+        else:
+            # Of split tokens the last part takes the biases: that of the embedding norm's bias, where there is one.
+            by_token = torch.cat([by_token[:, :, :-1], by_token[:, :, -1:] + biases[:, :, None]], dim=2)
+        shares = torch.einsum("brt,bkpt->bkrp", inputs.masks.double(), by_token)
+        return shares.flatten(2), left
+
+    @property
+    def _bias_weights(self) -> Tensor:
+        return bias_weights(self.encoder.reading.pooling, self.inputs.counted)
+
+    def _rows_in_chunks(self) -> tuple[Tensor, Tensor]:
+        """The rows chunk by chunk, what is left with the last one: (B, R, d) and (B, d)."""
+        inputs, size = self.inputs, rows_at_once(self.inputs.counted)
+        # Nothing is left where the tokens take the biases and there is no reference.
+        left = self.settings.bias == "separate" or inputs.reference is not None
+        end, found = inputs.rows + left, []
+        for first in range(0, end, size):
+            last = min(first + size, end)
+            rows = inputs.part(first, min(last, inputs.rows))
+            if last > inputs.rows:
+                rows = torch.cat([rows, inputs.base[:, None]], dim=1)
+            found.append(self._replay(rows, self._owners(first, last)))
+        values = torch.cat(found, dim=1)
+        return (values[:, :-1], values[:, -1]) if left else (values, torch.zeros_like(values[:, 0]))
+
+    def _owners(self, first: int, last: int) -> Tensor:
+        """The tokens of the rows from first to last, (B, last - first, T); of split rows the last part has them, and
+        what is left, the row behind all others, has none."""
+        parts = self.inputs.sources.shape[0]
+        chosen = torch.arange(first, min(last, self.inputs.rows), device=self.inputs.x.device)
+        masks = self.inputs.masks[:, chosen // parts] * (chosen % parts == parts - 1)[:, None]
+        return torch.nn.functional.pad(masks, (0, 0, 0, last - first - masks.shape[1]))
+
+    def _replay(self, rows: Tensor, owners: Tensor) -> Tensor:
+        """The vectors (B, R, d) of rows (B, R, T, E) that own these tokens; what is left, if it is there, comes last."""
+        bias, counted = self.settings.bias, self.inputs.counted
+        if bias == "local":
+            return self.encoder.vectors_from(rows, counted, ReplayWithLocalBias(self.record, owners, self._bias_weights))
+        if bias == "traced":
+            rows = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, 1))
+            mode = ReplayWithTracedBias(self.record, owners, self._bias_weights)
+            return self.encoder.vectors_from(rows, counted, mode)[:, :-1]
+        is_last = not owners[:, -1].any()
+        mode = ReplayWithBiasRow(self.record) if is_last else Replay(self.record)
+        return self.encoder.vectors_from(rows, counted, mode)
+
+    def _rows_together(self) -> tuple[Tensor, Tensor]:
+        """All token rows side by side, since each bias is dealt out among them: (B, R, d) and (B, d)."""
+        inputs, length = self.inputs, self.inputs.counted.shape[1]
+        if cannot := why_not_shared(self.encoder, length, self.settings):
+            raise UsageError(f"biases cannot be shared: {cannot}")
+        every = torch.eye(length, dtype=inputs.x.dtype, device=inputs.x.device)[None, :, :, None]
+        rows = every * inputs.sources[0][:, None]
+        if inputs.reference is not None:
+            rows = torch.cat([rows, inputs.reference[:, None]], dim=1)
+        values = self.encoder.vectors_from(rows, inputs.counted, ReplayWithSharedBias(self.record))
+        tokens = torch.einsum("brt,btd->brd", inputs.masks.to(values.dtype), values[:, :length])
+        return tokens, values[:, length] if inputs.reference is not None else torch.zeros_like(self.vectors)
+
+
+def why_not_shared(encoder: Encoder, length: int, settings: Settings) -> str:
+    """What stands in the way of sharing biases in a text of so many tokens, with the cure; "" where nothing does."""
+    if length > MOST_SHARED:
+        return f"{length} tokens would run side by side, at most {MOST_SHARED} can; choose --bias local"
+    inner = encoder.anatomy.blocks[0].feed_forward.up.weight.shape[0]
+    needed = 3 * length**2 * inner * torch.finfo(encoder.anatomy.dtype).bits // 8
+    if needed > settings.memory_bytes:
+        return (
+            f"{length} tokens side by side take about {needed / GIGABYTE:.1f} GB; choose --bias local,"
+            " or allow a larger --memory"
+        )
+    return ""
+
+
+def rows_at_once(counted: Tensor) -> int:
+    """How many rows of texts with such tokens (B, T) run together."""
+    return max(1, ROW_TOKENS // counted.numel())
+
+
+def map_bytes(encoder: Encoder, batch: int, length: int) -> int:
+    """What the attention maps of one layer take."""
+    return batch * encoder.anatomy.heads * length**2 * encoder.anatomy.dtype.itemsize
+
+
+def record_bytes(encoder: Encoder, batch: int, length: int) -> int:
+    """What a record takes: maps and gates of all layers."""
+    inner = encoder.anatomy.blocks[0].feed_forward.down.weight.shape[1]
+    gates = batch * length * inner * encoder.anatomy.dtype.itemsize
+    return encoder.anatomy.layers * (map_bytes(encoder, batch, length) + gates)
