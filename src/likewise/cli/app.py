@@ -13,12 +13,14 @@ import typer
 from likewise import __version__
 from likewise.cli import (
     attention,
+    attribute,
     checkup,
     convert,
     demo,
     encode,
     evaluate,
     explain,
+    explain_attention,
     faithfulness,
     fit,
     geometry,
@@ -50,11 +52,13 @@ app = typer.Typer(
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "attention": attention.attention,
+    "attribute": attribute.attribute,
     "checkup": checkup.checkup,
     "convert": convert.convert,
     "demo": demo.demo,
     "encode": encode.encode,
     "explain": explain.explain,
+    "explain-attention": explain_attention.explain_attention,
     "faithfulness": faithfulness.faithfulness,
     "fit": fit.fit,
     "geometry": geometry.geometry,

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from likewise.studies.pair_files import PairFile
 
 
+SINGLE = ("--left-span or --right-span", "--top", "--shares-only")
+"""Options of one explained pair."""
+
+STRONGEST = 12
+
+
 @with_settings
 def explain(
     encoder: EncoderSettings,
@@ -47,6 +53,13 @@ def explain(
     right_span: Annotated[list[str] | None, typer.Option(help="The same in the right text.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw heat map and lines: .png, .svg or .pdf.")] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(help="Show the strongest units of each text, all others as (rest): for long texts.", min=1),
+    ] = None,
+    shares_only: Annotated[
+        bool, typer.Option("--shares-only", help="What each unit makes of the score, without pairs: for long texts.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Explain why the model finds two texts similar: which words with which, and what the biases add."""
@@ -54,22 +67,23 @@ def explain(
     given = {
         "--html": html, "--plot": plot, "--json": as_json, "--left-span or --right-span": spans, "a text": left,
         "--against": against, "--other-model or --other-pooling": other_model or other_pooling,
+        "--shares-only": shares_only, "--top": top,
     }  # fmt: skip
     if pairs is not None:
-        _refuse(given, "--pairs", tuple(given))
+        _refuse(given, "--pairs", tuple(name for name in given if name != "--top"))
         if out is None:
             raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
-        return _explain_file(encoder.load(run, reading), files.pairs(pairs), out, how)
+        return _explain_file(encoder.load(run, reading), files.pairs(pairs), out, how.options() | {"top": top})
     if left is None or right is None:
         raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
     if out is not None:
         raise UsageError("--out goes with --pairs; write one explanation with --html, --plot or --json")
     if against is not None:
-        _refuse(
-            given, "--against", ("--html", "--plot", "--left-span or --right-span", "--other-model or --other-pooling")
-        )
+        _refuse(given, "--against", ("--html", "--plot", *SINGLE, "--other-model or --other-pooling"))
     elif other_model is not None or other_pooling is not None:
-        _refuse(given, "--other-model and --other-pooling", ("--html", "--left-span or --right-span"))
+        _refuse(given, "--other-model and --other-pooling", ("--html", *SINGLE))
+    if shares_only:
+        _refuse(given, "--shares-only", ("--html", "--plot", "--top"))
     if plot is not None:
         from likewise.drawing.axes import check_format
 
@@ -80,11 +94,14 @@ def explain(
     if other_model is not None or other_pooling is not None:
         second = EncoderSettings(other_model or encoder.model, other_pooling or encoder.pooling)
         return _show_comparison((model, second.load(run, reading)), (left, right), how, plot, as_json)
-    _show_pair(model, (left, right), how, spans, (html, plot), as_json)
+    options = how.options() | spans
+    if shares_only:
+        return _show_shares(model, (left, right), options, as_json)
+    _show_pair(model, (left, right), options | {"top": top}, (html, plot), as_json)
 
 
 def _refuse(given: dict[str, Any], by: str, names: tuple[str, ...]) -> None:
-    """Say that an option would go unheard."""
+    """Reject options that have no effect."""
     for name in names:
         if given[name]:
             raise UsageError(f"{name} does not go with {by}; leave one of them out")
@@ -93,26 +110,40 @@ def _refuse(given: dict[str, Any], by: str, names: tuple[str, ...]) -> None:
 def _show_pair(
     model: Encoder,
     texts: tuple[str, str],
-    how: ExplainSettings,
-    spans: dict[str, Any],
+    options: dict[str, Any],
     targets: tuple[Path | None, Path | None],
     as_json: bool,
 ) -> None:
-    from likewise.drawing.axes import save_figure
     from likewise.explain import explain as explain_pair
 
     html, plot = targets
-    if as_json:
-        show_json(explain_pair(model, *texts, **how.options(drawn=False) | spans).to_json())
-    if as_json and html is None and plot is None:
-        return
-    drawn = explain_pair(model, *texts, **how.options(drawn=True) | spans)
+    found = explain_pair(model, *texts, **options)
     if html is not None:
-        notice(f"written: {drawn.save_html(html)}")
+        notice(f"written: {found.save_html(html)}")
     if plot is not None:
-        notice(f"written: {save_figure(drawn.plot_both(), plot)}")
-    if not as_json:
-        _show(drawn)
+        from likewise.drawing.axes import save_figure
+
+        notice(f"written: {save_figure(found.plot_both(), plot)}")
+    if as_json:
+        return show_json(found.to_json())
+    _show(found)
+
+
+def _show_shares(model: Encoder, texts: tuple[str, str], options: dict[str, Any], as_json: bool) -> None:
+    from likewise.drawing.terminal import unit_line
+    from likewise.explain import explain as explain_pair
+
+    found = explain_pair(model, *texts, shares_only=True, **options)
+    if as_json:
+        return show_json(found.to_json())
+    facts = found.facts
+    typer.echo(f"{facts.measure} {found.similarity:.4f}  ({facts.method}, {facts.model}, {facts.pooling})")
+    sides = ((found.left, found.left_shares, found.left_bias), (found.right, found.right_shares, found.right_bias))
+    for side, shares, bias in sides:
+        show_lines([unit_line(side.labels, shares)])
+        rows = sorted(zip(side.labels, shares.tolist(), strict=True), key=lambda row: -abs(row[1]))[:STRONGEST]
+        rows += [("(bias)", bias)] if bias else []
+        show_table(("unit", "share"), [*rows, ("all units", float(shares.sum()))])
 
 
 def _show(explanation: Explanation) -> None:
@@ -174,16 +205,16 @@ def _bilrp_options(how: ExplainSettings) -> dict[str, Any]:
     """What an exact difference takes: bilrp with all rules, by word unless told otherwise."""
     if how.method != "bilrp" or how.rules != "all" or how.split:
         raise UsageError("differences are exact only by plain bilrp; leave --method, --rules and --split out")
-    options = how.options(drawn=False)
-    names = ("similarity", "bias", "memory", *(["fold_special"] if how.fold_special else []))
-    return {name: options[name] for name in names} | {"by": how.by or "word"}
+    options = how.options()
+    names = ("similarity", "bias", "reference", "memory", *(["fold_special"] if how.fold_special else []))
+    return {name: options[name] for name in names if name in options} | {"by": how.by or "word"}
 
 
-def _explain_file(model: Encoder, source: PairFile, out: Path, how: ExplainSettings) -> None:
+def _explain_file(model: Encoder, source: PairFile, out: Path, options: dict[str, Any]) -> None:
     from likewise.studies.explaining import explain_file
 
     with progress_bar() as progress:
-        written = explain_file(model, source, out, how.options(drawn=False), progress)
+        written = explain_file(model, source, out, options, progress)
     notice(f"{written} explanations in {out}")
 
 

@@ -52,6 +52,9 @@ def search(
         bool, typer.Option("--explain", help="Colour the words that carry each score; say why above the next.")
     ] = False,
     by: Annotated[str, typer.Option(help="With --explain: word, token or sentence.")] = "word",
+    pairs_per_hit: Annotated[
+        int | None, typer.Option(help="With --explain: word pairs of every hit. Default: 5 of the first hits.", min=0)
+    ] = None,
     ranker: Annotated[
         str, typer.Option(help="dense, bm25, tfidf, bow, static, input-embeddings, random, or hybrid: bm25 and dense.")
     ] = "dense",
@@ -78,7 +81,8 @@ def search(
             return _show(place.ranked(ranker, queries, k, vectors, progress), None, as_json)
         with place.index(progress) as index:
             if explained:
-                found = [explained_search(index, query, k, by=by, progress=progress) for query in queries]
+                how: dict[str, Any] = {"by": by, "pairs_per_hit": pairs_per_hit, "progress": progress}
+                found = [explained_search(index, query, k, **how) for query in queries]
             else:
                 found = index.search_many(queries, k, progress)
             if html is not None:
@@ -93,7 +97,7 @@ def _check(context: typer.Context, ranker: str, explained: bool, crowded: bool) 
     if crowded:
         raise UsageError("--html shows one query; give one, or leave --html out")
     if not explained:
-        refuse_given(context, ("by",), "a search without --explain")
+        refuse_given(context, ("by", "pairs_per_hit"), "a search without --explain")
     if ranker != "static":
         refuse_given(context, ("vectors",), f"the ranker {ranker}; it is for static")
     if ranker not in ("dense", "hybrid"):

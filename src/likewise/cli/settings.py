@@ -126,6 +126,13 @@ class FileSettings:
         return PairFile(file, self.columns(), self.data_dir, self.skip_bad, limit)
 
 
+BIAS_HELP = (
+    "Where the biases go. traced: to the tokens that a position is made of; local: to the token at the position;"
+    " separate: a row of their own; shared: dealt out to all tokens. Default: traced."
+)
+REFERENCE_HELP = "What shares are relative to: none, filler, or a text. Default: none."
+
+
 @dataclass(frozen=True)
 class ExplainSettings:
     """How a similarity is explained."""
@@ -135,11 +142,8 @@ class ExplainSettings:
         None
     )
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine"
-    bias: Annotated[
-        str | None,
-        typer.Option(help="separate: a row of its own; shared: dealt out to the tokens. Default: shared where it is"
-                     " drawn, separate in JSON."),
-    ] = None  # fmt: skip
+    bias: Annotated[str | None, typer.Option(help=BIAS_HELP)] = None
+    reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None
     rules: Annotated[str, typer.Option(help="What bilrp holds: all, none, or some of attention,norm,activation.")] = (
         "all"
     )
@@ -152,17 +156,17 @@ class ExplainSettings:
     memory: Annotated[float, typer.Option(help="Gigabytes that recorded attention maps may take.")] = 2.0
     seed: Annotated[int, typer.Option(help="Of the random method.", min=0)] = 0
 
-    def options(self, drawn: bool) -> dict[str, Any]:
-        """The settings that ``explain`` takes, for a drawing or for JSON."""
+    def options(self) -> dict[str, Any]:
+        """The settings that ``explain`` takes."""
         from likewise.explain.settings import rule_names
 
+        chosen = {"bias": self.bias, "reference": self.reference}
         return {
             "method": self.method, "by": self.by or "token", "similarity": self.similarity,
-            "rules": rule_names(self.rules), "bias": self.bias or ("drawn" if drawn else "separate"),
-            "steps": self.steps, "start_layer": self.start_layer, "fold_special": self.fold_special,
-            "split": self.split, "memory": self.memory, "seed": self.seed,
+            "rules": rule_names(self.rules), "steps": self.steps, "start_layer": self.start_layer,
+            "fold_special": self.fold_special, "split": self.split, "memory": self.memory, "seed": self.seed,
             "left_prompt": self.left_prompt, "right_prompt": self.right_prompt,
-        }  # fmt: skip
+        } | {name: value for name, value in chosen.items() if value is not None}  # fmt: skip
 
 
 @dataclass(frozen=True)

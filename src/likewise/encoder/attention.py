@@ -66,7 +66,7 @@ class LazyTrace:
         """The transpose: what lies at each position (B, K, T) goes to the positions that it was taken from."""
         total = torch.zeros_like(biases)
         for rows, columns, part in self._blocks():
-            total[..., columns] += biases[..., rows] @ part.to(biases.dtype)
+            total[..., columns] += biases[..., rows] @ part
         return total
 
     def _blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
@@ -203,7 +203,7 @@ def mix_transposed(maps: Tensor | LazyMaps, gradient: Tensor, key_heads: int) ->
         return total
     back = maps.squeeze(1).transpose(-1, -2) @ _side_by_side(gradient)
     if (heads := back.shape[1]) != key_heads:
-        back = back.unflatten(1, (key_heads, heads // key_heads)).sum(2)
+        back = back.reshape(len(back), key_heads, heads // key_heads, *back.shape[2:]).sum(2)
     return _apart(back, gradient.shape[1])
 
 
@@ -219,7 +219,7 @@ def _side_by_side(rows: Tensor) -> Tensor:
 
 def _apart(rows: Tensor, count: int) -> Tensor:
     """(B, H, T, R * W) -> (B, R, H, T, W)."""
-    return rows.unflatten(-1, (count, -1)).permute(0, 3, 1, 2, 4)
+    return rows.reshape(*rows.shape[:-1], count, -1).permute(0, 3, 1, 2, 4)
 
 
 def queries_and_keys(view: Attention, x: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:

@@ -129,7 +129,7 @@ class LinearMap:
         if self.settings.bias == "shared":
             raise UsageError("shared biases take rows; choose bias='local' or 'separate'")
         size = rows_at_once(self.inputs.counted)
-        found = [self._pull_back(some) for some in directions.split(size, dim=1)]
+        found = [self._pull_back(some) for some in torch.split(directions, size, dim=1)]
         shares, bias = zip(*found, strict=True)
         return Pulled(torch.cat(shares, dim=1), torch.cat(bias, dim=1))
 
@@ -151,7 +151,7 @@ class LinearMap:
 
     @property
     def _bias_weights(self) -> Tensor:
-        return bias_weights(self.encoder.reading.pooling, self.inputs.counted)
+        return bias_weights(self.encoder.reading.pooling, self.inputs.counted).to(self.inputs.x.dtype)
 
     def _rows_in_chunks(self) -> tuple[Tensor, Tensor]:
         """The rows chunk by chunk, what is left with the last one: (B, R, d) and (B, d)."""
@@ -177,16 +177,15 @@ class LinearMap:
         return torch.nn.functional.pad(masks, (0, 0, 0, last - first - masks.shape[1]))
 
     def _replay(self, rows: Tensor, owners: Tensor) -> Tensor:
-        """The vectors (B, R, d) of rows (B, R, T, E) that own these tokens; what is left, if it is there, comes last."""
+        """The vectors (B, R, d) of rows (B, R, T, E) that own these tokens; what is left, if there, is the last one."""
         bias, counted = self.settings.bias, self.inputs.counted
-        if bias == "local":
-            return self.encoder.vectors_from(rows, counted, ReplayWithLocalBias(self.record, owners, self._bias_weights))
         if bias == "traced":
             rows = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, 1))
-            mode = ReplayWithTracedBias(self.record, owners, self._bias_weights)
-            return self.encoder.vectors_from(rows, counted, mode)[:, :-1]
-        is_last = not owners[:, -1].any()
-        mode = ReplayWithBiasRow(self.record) if is_last else Replay(self.record)
+            traced = ReplayWithTracedBias(self.record, owners, self._bias_weights)
+            return self.encoder.vectors_from(rows, counted, traced)[:, :-1]
+        mode: Replay = ReplayWithLocalBias(self.record, owners, self._bias_weights)
+        if bias == "separate":
+            mode = Replay(self.record) if owners[:, -1].any() else ReplayWithBiasRow(self.record)
         return self.encoder.vectors_from(rows, counted, mode)
 
     def _rows_together(self) -> tuple[Tensor, Tensor]:

@@ -88,11 +88,7 @@ def explain(
     chosen = Settings(**settings)
     check_similarity(similarity)
     check(encoder, method, chosen)
-    columns = has_columns(method, chosen)
-    if (top is not None or shares_only) and not columns:
-        raise UsageError("top and shares_only go with bilrp, all its rules, and biases that are separate or local")
-    if top is not None and top < 1:
-        raise UsageError(f"top is a number of units from 1 on, got {top}")
+    check_top(1 if shares_only and top is None else top, method, chosen)
     facts = facts_of(encoder, method, by if isinstance(by, str) else "span", similarity, chosen)
     prompts = (left_prompt, right_prompt)
     texts = [Prompted(*each) for each in zip((left, right), prompts, _groups(by), strict=True)]
@@ -100,16 +96,13 @@ def explain(
     cut = {text: side.tokens.truncated for text, side in zip(texts, sides, strict=True)}
     report_truncation(sum(cut.values()), len(cut), encoder.tokenizer.limit)
     fewer, more = sorted(len(side.units) for side in sides)
-    if not (top or shares_only or (columns and columns_pay(fewer, more))):
+    if not (top or shares_only or (has_columns(method, chosen) and columns_pay(fewer, more))):
         found = dict(contribution_stream(encoder, list(cut), method, chosen))
         return explanation(found[0], found[len(cut) - 1], facts, chosen.seed)
     maps = [TextMap.of(encoder, side, chosen) for side in sides]
     if shares_only:
         return pair_shares(maps[0], maps[1], facts)
-    if top is not None:
-        shares = pair_shares(maps[0], maps[1], facts)
-        maps = [_strongest(*each, top) for each in zip(maps, (shares.left_shares, shares.right_shares), strict=True)]
-    return explained_maps(maps[0], maps[1], facts)
+    return explained_maps(maps[0], maps[1], facts) if top is None else explained_top(maps[0], maps[1], facts, top)
 
 
 def explain_many(
@@ -121,10 +114,11 @@ def explain_many(
     *,
     left_prompt: str | None = None,
     right_prompt: str | None = None,
+    top: int | None = None,
     progress: Progress | None = None,
     **settings: Unpack[SettingOptions],
 ) -> Iterator[Explanation]:
-    """Explanations of many pairs, in order; a text that comes again is not computed again.
+    """Explanations of many pairs, in order; a text that comes again is not computed again. ``top``: see ``explain``.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> pairs = [("A cat sat.", "A dog ran."), ("A cat sat.", "It rains.")]
@@ -135,8 +129,11 @@ def explain_many(
     check_similarity(similarity)
     check(encoder, method, chosen)
     check_by(by)
+    check_top(top, method, chosen)
     facts = facts_of(encoder, method, by, similarity, chosen)
     sides = [_sides(pair, left_prompt, right_prompt, by) for pair in pairs]
+    if top is not None:
+        return _top_explanations(encoder, sides, facts, chosen, top, progress)
     return _explanations(encoder, sides, facts, chosen, progress)
 
 
@@ -201,15 +198,33 @@ def _explanations(
     report_truncation(len(cut), len(last_use), encoder.tokenizer.limit)
 
 
+def _top_explanations(
+    encoder: Encoder,
+    sides: Sequence[tuple[Prompted, Prompted]],
+    facts: Facts,
+    chosen: Settings,
+    top: int,
+    progress: Progress | None,
+) -> Iterator[Explanation]:
+    """The strongest units of each pair, pair by pair."""
+    ticker, cut = Ticker(progress, len(sides), "pairs"), 0
+    for pair in sides:
+        groups = [grouped(encoder, text, chosen) for text in pair]
+        cut += sum(group.tokens.truncated for group in groups)
+        left, right = (TextMap.of(encoder, group, chosen) for group in groups)
+        yield explained_top(left, right, facts, top)
+        ticker.add()
+    ticker.close()
+    report_truncation(cut, 2 * len(sides), encoder.tokenizer.limit)
+
+
 def _pulled(pair: tuple[Prompted, Prompted], groups: dict[Prompted, Grouped], uses: Counter[Prompted]) -> bool:
     """Whether a pair goes by columns of its text with more units."""
     fewer, more = sorted(pair, key=lambda text: len(groups[text].units))
     return columns_pay(len(groups[fewer].units), len(groups[more].units), uses[more])
 
 
-def _row_sides(
-    pair: tuple[Prompted, Prompted], groups: dict[Prompted, Grouped], pulled: bool
-) -> tuple[Prompted, ...]:
+def _row_sides(pair: tuple[Prompted, Prompted], groups: dict[Prompted, Grouped], pulled: bool) -> tuple[Prompted, ...]:
     """The texts of a pair whose rows are needed."""
     return (min(pair, key=lambda text: len(groups[text].units)),) if pulled else pair
 
@@ -255,6 +270,16 @@ def _windows(sides: Sequence[tuple[Prompted, Prompted]]) -> Iterator[list[int]]:
         yield window
 
 
+def check_top(top: int | None, method: str, settings: Settings) -> None:
+    """Refuse a number of strongest units, or shares alone, where there are no columns."""
+    if top is None:
+        return
+    if not has_columns(method, settings):
+        raise UsageError("strongest units and shares alone go with bilrp and all its rules; and not with bias='shared'")
+    if top < 1:
+        raise UsageError(f"top is a number of units from 1 on, got {top}")
+
+
 def check_similarity(similarity: str) -> None:
     """Refuse an unknown measure."""
     if similarity not in MEASURES:
@@ -268,9 +293,7 @@ def facts_of(encoder: Encoder, method: str, by: str, similarity: str, settings: 
     complete = is_complete(method, settings)
     bias, reference = (settings.bias, settings.reference) if complete else ("separate", "none")
     layer = str(encoder.reading.layer)
-    return Facts(
-        method, encoder.name, encoder.reading.pooling, by, similarity, bias, complete, layer, rules, reference
-    )
+    return Facts(method, encoder.name, encoder.reading.pooling, by, similarity, bias, complete, layer, rules, reference)
 
 
 def explanation(left: Contributions, right: Contributions, facts: Facts, seed: int = 0) -> Explanation:
@@ -306,8 +329,7 @@ def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left
     scale = _scale(rows, columns, facts)
     values, bias = columns.values * scale, columns.bias * scale
     across, both = (values[n], float(bias[n])) if has_bias else (np.zeros(values.shape[1]), 0.0)
-    parts = {name: part.sum(0) * scale for name, part in columns.parts.items()}
-    sides = _side(rows, columns, scale), ExplainedText(columns.text, columns.units, columns.truncated, columns.ids, parts)
+    sides = _side(rows, columns, scale), _shared_side(columns, scale)
     cells = values[:n], bias[:n], across
     if not rows_are_left:
         sides, cells = sides[::-1], (values[:n].T, across, bias[:n])
@@ -317,15 +339,19 @@ def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left
 
 def pair_shares(left: TextMap, right: TextMap, facts: Facts) -> PairShares:
     """What each unit of two recorded texts makes of their similarity: a transposed pass a text."""
-    columns = left.shares(right.vector[None]), right.shares(left.vector[None])
-    scale = _scale(*columns, facts)
-    sides = [
-        ExplainedText(one.text, one.units, one.truncated, one.ids, {name: part[0] * scale for name, part in one.parts.items()})
-        for one in columns
-    ]
-    shares = [one.values[0] * scale for one in columns]
-    biases = [float(one.bias[0]) * scale for one in columns]
-    return PairShares(*sides, *shares, *biases, _score(*columns, facts), facts, _tolerance(*columns, facts))
+    first, second = left.shares(right.vector[None]), right.shares(left.vector[None])
+    scale = _scale(first, second, facts)
+    return PairShares(
+        _shared_side(first, scale), _shared_side(second, scale), first.values[0] * scale, second.values[0] * scale,
+        float(first.bias[0]) * scale, float(second.bias[0]) * scale, _score(first, second, facts), facts,
+        _tolerance(first, second, facts),
+    )  # fmt: skip
+
+
+def explained_top(left: TextMap, right: TextMap, facts: Facts, top: int) -> Explanation:
+    """The ledger of the strongest units of two recorded texts, with all others as one unit a side."""
+    shares = pair_shares(left, right, facts)
+    return explained_maps(_strongest(left, shares.left_shares, top), _strongest(right, shares.right_shares, top), facts)
 
 
 def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
@@ -360,4 +386,10 @@ def _length(one: Contributions | Shares) -> float:
 
 def _side(own: Contributions, other: Contributions | Shares, scale: float) -> ExplainedText:
     parts = {name: values.astype(np.float64) @ other.vector * scale for name, values in own.parts.items()}
+    return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)
+
+
+def _shared_side(own: Shares, scale: float) -> ExplainedText:
+    """A side whose shares are known; with the other side's parts as directions, their sum is the other's vector."""
+    parts = {name: values.sum(0) * scale for name, values in own.parts.items()}
     return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)

@@ -157,28 +157,49 @@ class TextMap:
 
     def shares(self, directions: NDArray[np.floating]) -> Shares:
         """What each unit adds to the products of the vector with directions (K, d), by columns."""
-        text, linear = self.grouped, self.linear
-        like = linear.vectors
+        return next(_shares([self.grouped], self.linear, directions))
+
+
+def share_stream(
+    encoder: Encoder, texts: Sequence[Prompted], directions: NDArray[np.floating], settings: Settings
+) -> Iterator[tuple[int, Shares]]:
+    """The shares of each text's units in directions (K, d), longest texts first, each with its place."""
+    groups = [grouped(encoder, text, settings) for text in texts]
+    for places in _batches(groups, settings, len(directions)):
+        batch = [groups[place] for place in places]
         with torch.no_grad():
-            pulled = linear.columns(torch.as_tensor(directions, dtype=like.dtype, device=like.device)[None])
-        values = _array(pulled.shares[0]).astype(np.float64).reshape(len(directions), len(text.units), -1)
-        names = _part_names(linear.encoder, linear.settings)
+            linear = LinearMap.of(encoder, _inputs(encoder, batch, settings), settings)
+        yield from zip(places, _shares(batch, linear, directions), strict=True)
+
+
+def _shares(texts: Sequence[Grouped], linear: LinearMap, directions: NDArray[np.floating]) -> Iterator[Shares]:
+    """The shares of a batch of texts in the same directions (K, d)."""
+    like = linear.vectors
+    given = torch.as_tensor(directions, dtype=like.dtype, device=like.device).expand(len(texts), -1, -1)
+    with torch.no_grad():
+        pulled = linear.columns(given)
+    names = _part_names(linear.encoder, linear.settings)
+    for row, text in enumerate(texts):
+        values = _array(pulled.shares[row]).astype(np.float64).reshape(len(directions), len(text.units), -1)
         parts = {name: values[..., place] for place, name in enumerate(names)}
-        bias = _array(pulled.bias[0]).astype(np.float64)
-        return Shares(
-            str(text.tokens.text), text.units, values.sum(-1), bias, self.vector, text.tokens.truncated, parts,
+        bias = _array(pulled.bias[row]).astype(np.float64)
+        yield Shares(
+            str(text.tokens.text), text.units, values.sum(-1), bias, _array(like[row]), text.tokens.truncated, parts,
             text.tokens.ids,
         )  # fmt: skip
 
 
-def _batches(texts: Sequence[Grouped], settings: Settings) -> Iterator[list[int]]:
-    """Texts of one length, prompt and number of units together, as many as fit the budget of row tokens."""
+def _batches(texts: Sequence[Grouped], settings: Settings, passes: int | None = None) -> Iterator[list[int]]:
+    """Texts of one length, prompt and number of units together, as many as fit the budget of row tokens.
+
+    ``passes`` over each text; None for a row for each of its units.
+    """
     by_shape: dict[tuple[int, int, str], list[int]] = {}
     for place, text in enumerate(texts):
         by_shape.setdefault((len(text.tokens), len(text.units), text.prompt), []).append(place)
     # Longest first, so that a text too large for the memory fails at once and not in the end.
     for (length, units, _), places in sorted(by_shape.items(), reverse=True):
-        rows = length if settings.bias == "shared" else units + 1
+        rows = passes or (length if settings.bias == "shared" else units + 1)
         yield from windows(places, max(1, ROW_TOKENS // (length * rows)))
 
 

@@ -41,7 +41,8 @@ class PairAsked(Reading):
     right: Text
     method: Literal["bilrp", "hxp", "embedding", "embedding-squared", "jacobian", "random"] = "bilrp"
     by: Literal["token", "word", "sentence"] = "word"
-    bias: Literal["separate", "shared", "drawn"] = "separate"
+    bias: Literal["separate", "local", "traced", "shared"] | None = None
+    reference: Literal["none", "filler"] | None = None
     similarity: Literal["cosine", "dot"] = "cosine"
 
 

@@ -26,8 +26,6 @@ from likewise.server.uploads import Uploads
 
 Found = TypeVar("Found")
 
-LONG_HITS = 4
-"""Hits of the greatest length that are explained while others wait."""
 EFFORT = {"bilrp": 1.0, "hxp": 2.5, "jacobian": 20.0}
 """How long methods take beside BiLRP, as measured; the others take no time to speak of."""
 RankedTexts = tuple[Ranker, Corpus]
@@ -119,22 +117,25 @@ class Studio:
             raise TooLong(f"a text has at most {most:,} characters, and this one {len(text):,}; shorten it")
         return text
 
-    def brief(self, encoder: Encoder, text: str, by: str, method: str = "bilrp") -> str:
-        """A text that is explained before anybody minds: each of its units is followed over all of its tokens."""
-        tokens, effort = len(encoder.tokenizer.ids([text])[0][0]), EFFORT.get(method, 0.0)
-        units = len(sentence_spans(text)) if by == "sentence" else tokens
-        if effort * units * tokens > self.settings.limits.tokens**2:
-            most = int(self.settings.limits.tokens / effort**0.5)
-            raise TooLong(
-                f"here at most {most} tokens are explained by {by} with {method}, and a text has {tokens};"
-                " shorten it, or explain by sentence with bilrp"
-            )
-        return text
+    def require_brief(self, encoder: Encoder, texts: Sequence[str], by: str, method: str = "bilrp") -> None:
+        """Raise TooLong if explaining two texts would exceed the latency budget.
 
-    def soon_explained(self, encoder: Encoder, texts: Sequence[str]) -> bool:
-        """Whether hits are explained before anybody minds: all of them as soon as a few of the longest texts."""
-        sizes = [len(ids) for ids in encoder.tokenizer.ids(texts)[0]]
-        return sum(size**2 for size in sizes) <= LONG_HITS * self.settings.limits.tokens**2
+        BiLRP follows each unit of the text with fewer units through both texts, other methods every unit of both.
+        """
+        ids, _ = encoder.tokenizer.ids(texts)
+        tokens = [len(row) for row in ids]
+        units = [
+            len(sentence_spans(text)) if by == "sentence" else size for text, size in zip(texts, tokens, strict=True)
+        ]
+        effort, most = EFFORT.get(method, 0.0), self.settings.limits.tokens
+        passes = (
+            min(units) * max(tokens) if method == "bilrp" else max(a * b for a, b in zip(units, tokens, strict=True))
+        )
+        if effort * passes > most**2:
+            raise TooLong(
+                f"texts of {tokens[0]} and {tokens[1]} tokens take too long to explain by {by} with {method} here;"
+                f" the budget is two texts of {int(most / effort**0.5)}; shorten one, or explain by sentence with bilrp"
+            )
 
     def close(self) -> None:
         """End what is under way."""

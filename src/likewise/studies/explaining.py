@@ -1,19 +1,23 @@
-"""Explaining a whole file of pairs, one line of JSON each; an interrupted run goes on where it stopped."""
+"""Explaining a whole file of pairs or texts, one line of JSON each; an interrupted run goes on where it stopped."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.data import Pair, ScoredPair
 from likewise.encoder import Encoder
+from likewise.encoder.batches import windows
 from likewise.errors import UsageError
-from likewise.explain import explain_many
-from likewise.progress import Progress
+from likewise.explain import attribute, explain_many
+from likewise.explain.directions import as_directions
+from likewise.progress import Progress, Ticker
 from likewise.studies.pair_files import PairFile
+
+WINDOW = 256
+"""Texts that are attributed together."""
 
 
 def explain_file(
@@ -23,38 +27,72 @@ def explain_file(
     options: Mapping[str, Any],
     progress: Progress | None = None,
 ) -> int:
-    """Write an explanation of each pair to ``out`` as JSON lines; returns their number.
+    """Write an explanation of each pair to ``out`` as JSON lines; returns their number."""
+    file = PairFile(source) if isinstance(source, str) else source
+    pairs = file.read_told()
+    # Before the file of an earlier run is touched: an unknown option must not cost it.
+    explain_many(encoder, [], **options)
+    rows = [(pair.id, pair.left, pair.right) for pair in pairs]
+
+    def found(done: int) -> Iterator[dict[str, Any]]:
+        explained = explain_many(encoder, pairs[done:], progress=progress, **options)
+        for pair, explanation in zip(pairs[done:], explained, strict=True):
+            yield {"id": pair.id, **explanation.to_json()}
+
+    return _write_lines(out, _settings(encoder, file.file, rows, options), found)
+
+
+def attribute_file(
+    encoder: Encoder,
+    texts: Sequence[tuple[str, str]],
+    directions: Any,
+    out: Path,
+    options: Mapping[str, Any],
+    progress: Progress | None = None,
+) -> int:
+    """Write the attribution of each text, given with its id, to ``out`` as JSON lines; returns their number."""
+    chosen = as_directions(encoder, directions)
+    attribute(encoder, [], chosen, **options)
+    names = [[one.name, hashlib.sha256(one.vector.tobytes()).hexdigest()] for one in chosen]
+
+    def found(done: int) -> Iterator[dict[str, Any]]:
+        ticker = Ticker(progress, len(texts) - done, "texts")
+        for window in windows(texts[done:], WINDOW):
+            made = attribute(encoder, [text for _, text in window], chosen, progress=ticker.part(), **options)
+            for (name, _), one in zip(window, made.texts, strict=True):
+                yield {"id": name, "directions": list(made.directions), **one.to_json()}
+        ticker.close()
+
+    return _write_lines(out, _settings(encoder, "texts", texts, {**options, "directions": names}), found)
+
+
+def _write_lines(out: Path, settings: dict[str, Any], found: Callable[[int], Iterator[dict[str, Any]]]) -> int:
+    """Write rows as lines of JSON; ``found`` gives them from a number on. Returns the number of lines.
 
     Lines go to ``out`` with ``.part`` added, which is renamed in the end; a run with the same settings goes on behind
     the last whole line that it finds there. The settings go to a file of the same name with ``.run.json`` added.
     """
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
         raise UsageError(f"explanations are written as JSON lines; end {out.name!r} with .jsonl")
-    file = PairFile(source) if isinstance(source, str) else source
-    pairs = file.read_told()
     out.parent.mkdir(parents=True, exist_ok=True)
     part, run = out.with_name(out.name + ".part"), out.with_name(out.name + ".part.run.json")
-    settings = json.dumps(_settings(encoder, file, pairs, options), indent=2, default=str)
-    # Before the file of an earlier run is touched: an unknown option must not cost it.
-    explain_many(encoder, [], **options)
-    done = _lines_done(part, run, settings)
+    done = _lines_done(part, run, json.dumps(settings, indent=2, default=str))
     with part.open("a", encoding="utf-8") as lines:
-        found = explain_many(encoder, pairs[done:], progress=progress, **options)
-        for pair, explanation in zip(pairs[done:], found, strict=True):
-            row = {"id": pair.id, **explanation.to_json()}
+        for row in found(done):
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+            done += 1
     part.replace(out)
     run.replace(out.with_name(out.name + ".run.json"))
-    return len(pairs)
+    return done
 
 
 def _settings(
-    encoder: Encoder, file: PairFile, pairs: Sequence[Pair | ScoredPair], options: Mapping[str, Any]
+    encoder: Encoder, source: str, rows: Sequence[tuple[str, ...]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """All that shapes the explanations, so that two runs can be told apart."""
-    content = hashlib.sha256(json.dumps([(pair.id, pair.left, pair.right) for pair in pairs]).encode())
+    content = hashlib.sha256(json.dumps(rows).encode())
     post = None if encoder.postprocessing is None else encoder.postprocessing.name
-    facts = {"source": file.file, "pairs": len(pairs), "content": content.hexdigest()}
+    facts = {"source": source, "pairs": len(rows), "content": content.hexdigest()}
     model = {"model": encoder.name, "model_hash": encoder.hash, "heads_hash": encoder.heads_hash, "post": post}
     how = {"dtype": str(encoder.anatomy.dtype), "reading": vars(encoder.reading), "options": dict(options)}
     return facts | model | how

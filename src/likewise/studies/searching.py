@@ -79,7 +79,13 @@ class ExplainedHit:
             for unit, share in shares
         ]
         pairs = [{"query": left, "text": right, "relevance": value} for left, right, value in self.pairs]
-        facts = {"words": words, "bias": found.right_bias, "pairs": pairs, "gap": found.gap, "bias_mode": found.facts.bias_mode}
+        facts = {
+            "words": words,
+            "bias": found.right_bias,
+            "pairs": pairs,
+            "gap": found.gap,
+            "bias_mode": found.facts.bias_mode,
+        }
         if self.above_next is not None:
             by = [{"query": name, "difference": value} for name, value in self.reasons]
             lead = {"difference": self.above_next.difference, "by": by, "bias": self.above_next.query_bias}
@@ -179,7 +185,9 @@ class _HitExplainer:
         self.query = grouped(self.encoder, query, settings)
         self._prompted = query
 
-    def explained(self, texts: Sequence[str], with_pairs: int, progress: Progress | None) -> list[Explanation | PairShares]:
+    def explained(
+        self, texts: Sequence[str], with_pairs: int, progress: Progress | None
+    ) -> list[Explanation | PairShares]:
         """The first texts with the pairs of words, the others with shares alone."""
         asked = [Prompted(text, self.prompt, self.by) for text in texts]
         groups = [grouped(self.encoder, text, self.settings) for text in asked]

@@ -21,8 +21,11 @@ def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
     texts = studio.text(asked.left), studio.text(asked.right)
 
     def work(encoder: Encoder) -> Explanation:
-        left, right = (studio.brief(encoder, text, asked.by, asked.method) for text in texts)
-        return explain(encoder, left, right, asked.method, asked.by, asked.similarity, bias=asked.bias)
+        studio.require_brief(encoder, texts, asked.by, asked.method)
+        settings = {"bias": asked.bias, "reference": asked.reference}
+        given: Any = {name: value for name, value in settings.items() if value is not None}
+        found: Explanation = explain(encoder, *texts, asked.method, asked.by, asked.similarity, **given)
+        return found
 
     found = studio.answer(work, asked.model, **asked.options())
     shares = {"left": found.left_shares.tolist(), "right": found.right_shares.tolist()}
@@ -38,8 +41,7 @@ def compared(asked: CompareAsked, studio: Here) -> dict[str, Any]:
         first = studio.read(asked.model, **asked.options())
         second = studio.read(asked.other.model, **asked.other.options())
         for encoder in (first, second):
-            for text in (left, right):
-                studio.brief(encoder, text, "word")
+            studio.require_brief(encoder, (left, right), "word")
         return compare(first, second, left, right)
 
     return studio.turns.answer(work).to_json()

@@ -61,9 +61,8 @@ def search(asked: SearchAsked, studio: Here) -> dict[str, Any]:
 
     def work(encoder: Encoder) -> dict[str, Any]:
         index = studio.indexes.get(made, lambda: Index.open(place, encoder))
-        plain = index.search(query, asked.k)
-        if not asked.explain or not studio.soon_explained(encoder, [hit.text for hit in plain.hits]):
-            return plain.to_json()
+        if not asked.explain:
+            return index.search(query, asked.k).to_json()
         return explained_search(index, query, asked.k).to_json()
 
     return studio.answer(work, how.model, **how.options())

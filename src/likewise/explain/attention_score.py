@@ -1,0 +1,219 @@
+"""Attention itself, explained: a query-key score before the softmax as an exact sum over pairs of input tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from likewise.drawing.heatmap import heatmap
+from likewise.drawing.html import page, paragraph, table
+from likewise.encoder import Encoder
+from likewise.encoder.anatomy import Block
+from likewise.encoder.attention import attention_bias, queries_and_keys
+from likewise.encoder.forward import Batch, embed, embedding_parts, layers
+from likewise.encoder.modes import Mode, Recorder, ReplayWithBiasRow
+from likewise.encoder.primitives import norm
+from likewise.errors import UsageError
+from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, require_complete
+from likewise.explain.settings import Settings
+from likewise.explain.texts import Prompted, grouped
+from likewise.explain.units import Unit
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionScore:
+    """Why a head's query at one position meets the key at another: relevance (n, n) of unit pairs, and what is left.
+
+    The rows are what each unit adds to the query, the columns what it adds to the key. With the biases' parts and
+    ``distance``, what the model adds for how far apart the positions are (MPNet), they sum to ``score``.
+    """
+
+    text: ExplainedText
+    layer: int
+    head: int
+    query: int
+    key: int
+    relevance: Array
+    bias_query: Array
+    """each unit's part of the query with the key's bias, (n,)"""
+    bias_key: Array
+    """the query's bias with each unit's part of the key, (n,)"""
+    bias_both: float
+    distance: float
+    score: float
+    weight: float
+    """the attention that the softmax makes of it"""
+    by_part: dict[str, dict[str, float]]
+    """the same score by what the input embeddings are made of: word, position, type, bias, and the layers' biases"""
+    model: str
+
+    def __post_init__(self) -> None:
+        require_complete(self.score, self.gap, TOLERANCE * max(1.0, float(np.abs(self.relevance).sum())))
+
+    @property
+    def gap(self) -> float:
+        """What is left unexplained."""
+        whole = self.relevance.sum() + self.bias_query.sum() + self.bias_key.sum() + self.bias_both + self.distance
+        return self.score - float(whole)
+
+    def strongest(self, count: int = 10) -> list[tuple[Unit, Unit, float]]:
+        """The pairs of a query unit and a key unit of largest absolute relevance, strongest first."""
+        order = np.argsort(-np.abs(self.relevance), axis=None, kind="stable")[:count]
+        rows, columns = np.unravel_index(order, self.relevance.shape)
+        units = self.text.units
+        return [
+            (units[row], units[column], float(self.relevance[row, column]))
+            for row, column in zip(rows, columns, strict=True)
+        ]
+
+    @property
+    def ledger(self) -> dict[str, float]:
+        """The score's parts."""
+        return {
+            "units": float(self.relevance.sum()),
+            "query units with the key's bias": float(self.bias_query.sum()),
+            "key units with the query's bias": float(self.bias_key.sum()),
+            "bias with bias": self.bias_both,
+            "distance": self.distance,
+            "gap": self.gap,
+        }
+
+    @property
+    def title(self) -> str:
+        """A line for figures."""
+        names = self.text.labels
+        return f"{names[self.query]} to {names[self.key]}: {self.score:.3f}, layer {self.layer}, head {self.head}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, on the scale of the score."""
+        where = {"layer": self.layer, "head": self.head, "query": self.query, "key": self.key, "model": self.model}
+        bias = {"query": self.bias_query.tolist(), "key": self.bias_key.tolist(), "both": self.bias_both}
+        numbers = {"relevance": self.relevance.tolist(), "bias": bias, "distance": self.distance, "score": self.score}
+        rest = {"weight": self.weight, "gap": self.gap, "by_part": self.by_part, "ledger": self.ledger}
+        return self.text.to_json() | where | numbers | rest
+
+    def plot(self, ax: Any = None) -> Any:
+        """The unit pairs as a heat map: rows for the query, columns for the key."""
+        return heatmap(self.relevance, self.text.labels, self.text.labels, self.title, ax)
+
+    def _repr_html_(self) -> str:
+        pairs = [(left.text, right.text, value) for left, right, value in self.strongest()]
+        parts = [(name, *row.values()) for name, row in self.by_part.items()]
+        return (
+            paragraph(self.title)
+            + table(("query from", "key from", "relevance"), pairs)
+            + table(("query part", *self.by_part), parts)
+            + table(("ledger", "score"), [*self.ledger.items(), ("score", self.score)])
+        )
+
+    def to_html(self) -> str:
+        """A self-contained page."""
+        return page("Why this token attends to that one", [self._repr_html_()])
+
+
+def explain_attention(
+    encoder: Encoder, text: str, layer: int, head: int, i: int, j: int, by: str = "token", prompt: str | None = None
+) -> AttentionScore:
+    """Why the token at position i attends to the one at position j, in a layer (from 1) and a head (from 1).
+
+    The score is that of i's query and j's key before the softmax, scaled as the model scales it. Rows up to the layer
+    give both as sums over the text's units, exactly.
+
+    >>> found = explain_attention(Encoder.load("minilm", device="cpu"), "The cat sat.", 1, 1, 2, 3)
+    >>> abs(found.gap) < 1e-4
+    True
+    """
+    one = grouped(encoder, Prompted(text, prompt, by), Settings())
+    _check(encoder, layer, head, (i, j), len(one.tokens))
+    batch = Batch(*(torch.tensor([each], device=encoder.device) for each in (one.tokens.ids, one.tokens.types)))
+    with torch.no_grad():
+        x = embed(encoder.anatomy, batch)
+        masks = torch.zeros(len(one.units), x.shape[1], dtype=x.dtype, device=x.device)
+        for place, unit in enumerate(one.units):
+            masks[place, list(unit.tokens)] = 1
+        units = _Scores(encoder, x, layer).products(masks[None, :, :, None] * x[:, None], head, i, j)
+        parts = embedding_parts(encoder.anatomy, batch)
+        by_part = _Scores(encoder, x, layer).products(torch.stack(list(parts.values()), dim=1), head, i, j)
+        score, weight, distance = _Scores(encoder, x, layer).whole(head, i, j)
+    names = [*parts, "layers' biases"]
+    return AttentionScore(
+        ExplainedText(str(one.tokens.text), one.units, one.tokens.truncated, one.tokens.ids), layer, head, i, j,
+        units[:-1, :-1], units[:-1, -1], units[-1, :-1], float(units[-1, -1]), distance, score, weight,
+        {name: dict(zip(names, row.tolist(), strict=True)) for name, row in zip(names, by_part, strict=True)},
+        encoder.name,
+    )  # fmt: skip
+
+
+def _check(encoder: Encoder, layer: int, head: int, places: tuple[int, int], length: int) -> None:
+    views = encoder.anatomy
+    if encoder.backend is not None:
+        raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
+    if not 1 <= layer <= views.layers:
+        raise UsageError(f"no layer {layer}; {encoder.name} has layers 1 to {views.layers}")
+    if not 1 <= head <= views.blocks[layer - 1].attention.heads:
+        raise UsageError(f"no head {head}; {encoder.name} has heads 1 to {views.blocks[layer - 1].attention.heads}")
+    for place in places:
+        if not 0 <= place < length:
+            raise UsageError(f"no token {place}; the text has tokens 0 to {length - 1}")
+
+
+class _Scores:
+    """The query-key scores of one layer over a recorded text, x (1, T, E)."""
+
+    def __init__(self, encoder: Encoder, x: Tensor, layer: int) -> None:
+        self.encoder, self.x, self.layer = encoder, x, layer
+        self.record = Recorder()
+        self.query, self.key = self._queries_and_keys(x, self.record)
+
+    @property
+    def block(self) -> Block:
+        """The layer."""
+        return self.encoder.anatomy.blocks[self.layer - 1]
+
+    def _queries_and_keys(self, x: Tensor, mode: Mode) -> tuple[Tensor, Tensor]:
+        steps = islice(layers(self.encoder.anatomy, x, mode=mode), self.layer)
+        *_, before = steps
+        inner = norm(self.block.attention_norm, before.states, mode) if self.block.pre_norm else before.states
+        return queries_and_keys(self.block.attention, inner, mode)
+
+    def products(self, rows: Tensor, head: int, i: int, j: int) -> Array:
+        """Scaled products of the parts of a query and a key: rows (1, R, T, E) -> (R + 1, R + 1), biases last."""
+        rows = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, 1))
+        query, key = self._queries_and_keys(rows, ReplayWithBiasRow(self.record))
+        query, key = query[0, :, head - 1, i].double(), key[0, :, head - 1, j].double()
+        found: Array = (query @ key.T * self.block.attention.scale).cpu().numpy()
+        return found
+
+    def whole(self, head: int, i: int, j: int) -> tuple[float, float, float]:
+        """The model's own score, the attention weight that it becomes, and what the distance adds to it."""
+        view = self.block.attention
+        scores = self.query[:, head - 1 : head] @ self.key[:, head - 1 : head].transpose(-1, -2) * view.scale
+        added = attention_bias(view, self.query, None)
+        if added is not None:
+            scores = scores + (added if added.shape[1] == 1 else added[:, head - 1 : head])
+        if float(scores[0, 0, i, j]) <= torch.finfo(scores.dtype).min / 2:
+            raise UsageError(f"token {i} does not see token {j} in this layer; choose another pair")
+        distance = 0.0 if view.relative is None or added is None else float(added[0, head - 1, i, j])
+        weights = torch.softmax(scores, dim=-1)
+        return float(scores[0, 0, i, j]), float(weights[0, 0, i, j]), distance
+
+
+def token_place(encoder: Encoder, text: str, name: str) -> int:
+    """The position of a token by its number or by its text, the first one where there are several.
+
+    >>> token_place(Encoder.load("minilm", device="cpu"), "The cat sat.", "cat")
+    2
+    """
+    if name.isdigit():
+        return int(name)
+    (tokens,) = encoder.tokenize([text])
+    pieces = [text[start:end] for start, end in tokens.offsets]
+    for place, (token, piece) in enumerate(zip(tokens.tokens, pieces, strict=True)):
+        if name == token or (piece and name.lower() == piece.lower()):
+            return place
+    raise UsageError(f"no token {name!r}; the text has {', '.join(tokens.tokens)}")

@@ -1,0 +1,165 @@
+"""Attribution: what each unit of a text adds to the product of its vector with a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from likewise.drawing.hits import DrawnHit, hits_fragment
+from likewise.drawing.html import page
+from likewise.encoder import Encoder
+from likewise.encoder.encoder import report_truncation
+from likewise.encoder.similarity import MEASURES
+from likewise.errors import UsageError
+from likewise.explain.contributions import Shares
+from likewise.explain.directions import Direction, as_directions
+from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Facts, require_complete
+from likewise.explain.pairs import facts_of, has_columns
+from likewise.explain.settings import SettingOptions, Settings
+from likewise.explain.texts import Prompted, check, share_stream
+from likewise.explain.units import By, Unit
+from likewise.progress import Progress, Ticker
+
+
+@dataclass(frozen=True, eq=False)
+class AttributedText:
+    """One text: its units' shares (K, n) in its scores (K,) by K directions, and the biases' (K,)."""
+
+    text: ExplainedText
+    shares: Array
+    bias: Array
+    scores: Array
+    tolerance: float = TOLERANCE
+
+    def __post_init__(self) -> None:
+        worst = int(np.abs(self.gaps).argmax())
+        require_complete(float(self.scores[worst]), float(self.gaps[worst]), self.tolerance)
+
+    @property
+    def gaps(self) -> Array:
+        """What is left unexplained of each score, (K,)."""
+        gaps: Array = self.scores - self.shares.sum(1) - self.bias
+        return gaps
+
+    def strongest(self, count: int = 10, direction: int = 0) -> list[tuple[Unit, float]]:
+        """The units of largest absolute share in a direction, strongest first."""
+        shares = self.shares[direction]
+        order = np.argsort(-np.abs(shares), kind="stable")[:count]
+        return [(self.text.units[place], float(shares[place])) for place in order]
+
+    def to_json(self) -> dict[str, Any]:
+        """The text with its units, and scores, shares, biases and gaps by direction."""
+        numbers = {"scores": self.scores, "shares": self.shares, "bias": self.bias, "gap": self.gaps}
+        return self.text.to_json() | {name: values.tolist() for name, values in numbers.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """Texts, and what their units add to the products with some directions: shares and bias sum to the score.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = attribute(encoder, ["The soup is hot."], "warm food")
+    >>> found.texts[0].strongest(1)[0][0].text
+    'soup'
+    """
+
+    texts: tuple[AttributedText, ...]
+    directions: tuple[str, ...]
+    facts: Facts
+
+    def to_json(self) -> dict[str, Any]:
+        """The directions' names, every text, and how it was made."""
+        texts = [one.to_json() for one in self.texts]
+        return {"directions": list(self.directions), "texts": texts} | asdict(self.facts)
+
+    def drawn(self, direction: int = 0) -> list[DrawnHit]:
+        """What the drawing of a direction takes, highest score first."""
+        order = sorted(enumerate(self.texts, start=1), key=lambda item: -item[1].scores[direction])
+        return [
+            DrawnHit(str(number), float(one.scores[direction]), one.text.text, _words(one, direction))
+            for number, one in order
+        ]
+
+    def _repr_html_(self) -> str:
+        title = f"{self.facts.model}, {self.facts.measure}"
+        return "".join(hits_fragment(name, title, self.drawn(place)) for place, name in enumerate(self.directions))
+
+    def to_html(self) -> str:
+        """A self-contained page."""
+        return page("What moves these texts along a direction", [self._repr_html_()])
+
+
+def _words(one: AttributedText, direction: int) -> list[tuple[int, int, float]]:
+    shares = zip(one.text.units, one.shares[direction].tolist(), strict=True)
+    return [(unit.start, unit.end, share) for unit, share in shares if unit.kind == "text"]
+
+
+def attribute(
+    encoder: Encoder,
+    texts: str | Sequence[str],
+    directions: Any,
+    granularity: By = "word",
+    similarity: str = "dot",
+    *,
+    prompt: str | None = None,
+    progress: Progress | None = None,
+    **settings: Unpack[SettingOptions],
+) -> Attribution:
+    """What each unit of each text adds to <vector, direction>, by one transposed pass a text and direction.
+
+    A direction is a text, a vector (d,) or several (K, d), a scikit-learn linear model, a :class:`Direction`, or a list
+    of such. ``similarity="cosine"`` divides by the text's length, so that a text as direction gives the cosine.
+    """
+    rows = [texts] if isinstance(texts, str) else list(texts)
+    found = as_directions(encoder, directions)
+    stream = attribute_stream(encoder, rows, found, granularity, similarity, prompt=prompt, **settings)
+    ticker = Ticker(progress, len(rows), "texts")
+    done: dict[int, AttributedText] = {}
+    for place, one in stream:
+        done[place] = one
+        ticker.add()
+    ticker.close()
+    report_truncation(sum(one.text.truncated for one in done.values()), len(rows), encoder.tokenizer.limit)
+    facts = attribution_facts(encoder, granularity, similarity, Settings(**settings))
+    return Attribution(tuple(done[place] for place in range(len(rows))), tuple(one.name for one in found), facts)
+
+
+def attribution_facts(encoder: Encoder, granularity: By, similarity: str, settings: Settings) -> Facts:
+    """How an attribution is made."""
+    return facts_of(encoder, "bilrp", granularity if isinstance(granularity, str) else "span", similarity, settings)
+
+
+def attribute_stream(
+    encoder: Encoder,
+    texts: Sequence[str],
+    directions: Sequence[Direction],
+    granularity: By = "word",
+    similarity: str = "dot",
+    *,
+    prompt: str | None = None,
+    **settings: Unpack[SettingOptions],
+) -> Iterator[tuple[int, AttributedText]]:
+    """The same text by text, longest first, each with its place."""
+    chosen = Settings(**settings)
+    check(encoder, "bilrp", chosen)
+    if not has_columns("bilrp", chosen):
+        raise UsageError("attributions go with all rules of bilrp, and not with bias='shared'")
+    if similarity not in MEASURES:
+        raise UsageError(f"unknown similarity {similarity!r}; choose from {', '.join(MEASURES)}")
+    vectors = np.stack([one.vector for one in directions])
+    prompted = [Prompted(text, prompt, granularity) for text in texts]
+    for place, one in share_stream(encoder, prompted, vectors, chosen):
+        yield place, _attributed(one, vectors, similarity)
+
+
+def _attributed(one: Shares, vectors: Array, similarity: str) -> AttributedText:
+    scale = 1 / one.divisor if similarity == "cosine" else 1.0
+    scores = vectors @ one.vector.astype(np.float64)
+    parts = {name: values[0] * scale for name, values in one.parts.items()}
+    side = ExplainedText(one.text, one.units, one.truncated, one.ids, parts)
+    # Relative to how large a score of these vectors can be.
+    largest = max(1.0, float(np.linalg.norm(vectors, axis=1).max()) * one.divisor) * scale
+    return AttributedText(side, one.values * scale, one.bias * scale, scores * scale, TOLERANCE * max(1.0, largest))
