@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+import likewise.explain
 from likewise.explain.explanation import ExplainedText, Explanation, Facts
 from likewise.explain.units import Unit
 from likewise.grammar import ParsedText, Word
+
+APART: dict[str, Any] = {"bias": "separate", "reference": "none"}
+"""The plain ledger of the equations: contributions relative to nothing, the biases in a row of their own."""
+
+
+def contributions(*given: Any, **options: Any) -> Any:
+    """``likewise.explain.contributions`` with the plain ledger unless told otherwise."""
+    return likewise.explain.contributions(*given, **APART | options)
+
+
+def explain(*given: Any, **options: Any) -> Any:
+    """``likewise.explain.explain``, the same."""
+    return likewise.explain.explain(*given, **APART | options)
+
 
 FACTS = Facts("bilrp", "hand", "mean", "token")
 

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from ledgers import contributions, explain
 from torch import Tensor
 
 from likewise.encoder import Encoder
+from likewise.encoder.forward import Batch
 from likewise.encoder.heads import Dense
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.encoder.recipe import Recipe
 from likewise.errors import UsageError
-from likewise.explain import contributions, explain
 from likewise.explain.contributions import Contributions
-from likewise.explain.methods import METHODS, is_complete, method_named, reference_ids
+from likewise.explain.methods import METHODS, is_complete, method_named
+from likewise.explain.reference import reference_embeddings, reference_parts
 from likewise.explain.settings import Settings, rule_names
 from plain_models import embeddings_of, hugging_face
 from tiny_models import BIASES, CONFIGS, spelling_tokenizer, tiny_encoder
@@ -161,9 +163,26 @@ class TestIntegratedJacobians:
     def test_reference_keeps_special_tokens(self) -> None:
         encoder = encoder_of("bert")
         ids = ids_of(encoder, LEFT)[None]
-        assert reference_ids(encoder, ids).tolist() == [[2, *[0] * (ids.shape[1] - 2), 3]]
+        assert reference_parts(encoder, Batch(ids))[0].ids.tolist() == [[2, *[0] * (ids.shape[1] - 2), 3]]
         other = tiny_encoder(tokenizer=spelling_tokenizer())
-        assert reference_ids(other, torch.tensor([[2, 7, 1, 3]])).tolist() == [[2, 0, 0, 3]]
+        assert reference_parts(other, Batch(torch.tensor([[2, 7, 1, 3]])))[0].ids.tolist() == [[2, 0, 0, 3]]
+
+    def test_a_given_reference_takes_the_first_positions(self) -> None:
+        encoder = encoder_of("bert")
+        ids = ids_of(encoder, LEFT)[None]
+        given = encoder.tokenize(["the dog"])[0].ids[1:-1]
+        found = reference_parts(encoder, Batch(ids), "the dog")[0].ids[0].tolist()
+        assert found == [2, *given, *[0] * (ids.shape[1] - 2 - len(given)), 3]
+
+    def test_the_mean_word_where_there_is_no_filler(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        encoder = encoder_of("bert")
+        batch = Batch(ids_of(encoder, LEFT)[None])
+        monkeypatch.setattr(type(encoder.tokenizer), "role_id", lambda *_: None)
+        _, words = reference_parts(encoder, batch)
+        table = encoder.model.embeddings.word_embeddings.weight
+        assert torch.allclose(words[0, 1:-1], table.mean(0).expand_as(words[0, 1:-1]))
+        assert torch.equal(words[0, 0], table[2]) and torch.equal(words[0, -1], table[3])
+        assert not torch.equal(reference_embeddings(encoder, batch)[0, 1], reference_embeddings(encoder, batch)[0, 2])
 
 
 class TestBaselines:

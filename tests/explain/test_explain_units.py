@@ -279,7 +279,7 @@ class TestEdges:
             ({"by": "letter"}, "cannot explain by 'letter'; choose from token, word, sentence, or give spans"),
             ({"similarity": "euclid"}, "unknown similarity 'euclid'; choose from cosine, dot"),
             ({"rules": ("norms",)}, f"unknown rule 'norms'; choose from {', '.join(RULES)}"),
-            ({"bias": "mine"}, "unknown bias 'mine'; choose from separate, shared, drawn"),
+            ({"bias": "mine"}, "unknown bias 'mine'; choose from separate, local, traced, shared"),
         ],
     )
     def test_unknown_choices(self, options: dict[str, Any], words: str) -> None:

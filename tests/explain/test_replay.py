@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from ledgers import contributions, explain
 from torch import Tensor
 
 from likewise.encoder import Encoder
@@ -20,7 +21,7 @@ from likewise.encoder.pooling import POOLERS
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_postprocessing
 from likewise.encoder.recipe import Recipe
 from likewise.errors import UsageError
-from likewise.explain import contributions, explain, replaying
+from likewise.explain import jacobians, linear_map
 from likewise.explain.contributions import Contributions
 from plain_models import PLAIN, embeddings_of, hugging_face, products_by_backward_passes
 from tiny_models import BIASES, CONFIGS, tiny_encoder
@@ -292,8 +293,9 @@ class TestGroups:
     @pytest.mark.parametrize("method", ["bilrp", "hxp"])
     def test_backward_route_equals_forward_rows(self, name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         encoder, calls = encoder_of(name), []
-        plain = replaying.backward_products
-        monkeypatch.setattr(replaying, "backward_products", lambda *given: calls.append(1) or plain(*given))
+        where, which = (linear_map.LinearMap, "columns") if method == "bilrp" else (jacobians, "backward_products")
+        plain = getattr(where, which)
+        monkeypatch.setattr(where, which, lambda *given: calls.append(1) or plain(*given))
         forward = one(encoder, method=method)
         assert not calls
         backward = one(encoder.with_reading(truncate_dim=4), method=method)
@@ -317,7 +319,7 @@ class TestGroups:
         cases = [(name, method) for name in ("bert", "qwen3") for method in ("bilrp", "hxp")]
         whole = [one(encoder_of(name), method=method) for name, method in cases]
         cut = [one(encoder_of(name).with_reading(truncate_dim=4), method=method) for name, method in cases]
-        monkeypatch.setattr(replaying, "ROW_TOKENS", size)
+        monkeypatch.setattr(linear_map, "ROW_TOKENS", size)
         monkeypatch.setattr("likewise.explain.texts.ROW_TOKENS", size)
         for (name, method), expected, narrow in zip(cases, whole, cut, strict=True):
             found = one(encoder_of(name), method=method)
@@ -458,7 +460,7 @@ class TestSharedBias:
         assert abs(one(encoder.with_reading(truncate_dim=5), bias="shared", by="word").missing) < 1e-9
 
     def test_refused_where_the_memory_is_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(replaying, "GIGABYTE", 1)
+        monkeypatch.setattr(linear_map, "GIGABYTE", 1)
         with pytest.raises(UsageError, match=r"about \d+\.0 GB; keep them separate, or allow a larger memory"):
             one(encoder_of("bert"), bias="shared", memory=1e-9)
         one(encoder_of("bert"), bias="shared", memory=0.1)

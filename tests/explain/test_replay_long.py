@@ -1,4 +1,4 @@
-"""A text near a model's limit is explained in bounded memory, by rows and by backward passes."""
+"""A text near a model's limit is explained in bounded memory, by rows and by columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from ledgers import contributions
 
-from likewise.explain import contributions, replaying
+from likewise.explain import linear_map
 from tiny_models import tiny_encoder
 
 STATUS = Path("/proc/self/status")
 
 MEMORY = 300
 """Megabytes above a short text's that 500 tokens may take. Measured 130 to 160: 75 are attention maps, 20 activations,
-the rest one chunk of rows. A graph that takes the weights in needs 1600 for sixteen backward passes."""
+the rest one chunk of rows."""
 
 CHILD = """
 import json, re
@@ -36,7 +37,7 @@ def peak():
 torch.set_num_threads(1)
 encoder = Encoder.load("minilm", device="cpu")
 encoder = replace(encoder, tokenizer=Tokenizer(encoder.tokenizer.hugging_face, encoder.anatomy.max_positions))
-# Few dimensions are few backward passes; each keeps and takes what it would among 384.
+# Few dimensions are few columns; each takes what it would among 384.
 narrow = encoder.with_reading(truncate_dim=32)
 # Words of many tokens are few rows.
 text = "Pneumonoultramicroscopicsilicovolcanoconiosis and pseudopseudohypoparathyroidism " * 18
@@ -67,18 +68,7 @@ def test_500_tokens_in_bounded_memory() -> None:
         assert abs(gap) < 1e-5
         assert above < MEMORY
     assert words[1] <= words[2], "words were to go by rows"
-    assert tokens[1] > tokens[2], "tokens were to go by backward passes"
-
-
-def test_no_backward_pass_where_the_maps_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its graph would keep the maps of all layers."""
-    calls, plain = [], replaying.backward_products
-    monkeypatch.setattr(replaying, "backward_products", lambda *given: calls.append(1) or plain(*given))
-    encoder = tiny_encoder().with_reading(truncate_dim=4)
-    contributions(encoder, ["the man is playing a flute"], memory=1e-9)
-    assert not calls
-    contributions(encoder, ["the man is playing a flute"])
-    assert calls
+    assert tokens[1] > tokens[2], "tokens were to go by columns"
 
 
 @pytest.mark.parametrize("rows", [1, 3, 5, 32])
@@ -86,7 +76,7 @@ def test_chunks_that_do_not_divide_the_dimensions(rows: int, monkeypatch: pytest
     encoder = tiny_encoder().with_reading(truncate_dim=5)
     text = "the man is playing a flute"
     (whole,) = contributions(encoder, [text])
-    monkeypatch.setattr(replaying, "ROW_TOKENS", rows * len(whole.units))
+    monkeypatch.setattr(linear_map, "ROW_TOKENS", rows * len(whole.units))
     for method in ("bilrp", "hxp"):
         (found,) = contributions(encoder, [text], method=method)
         (every,) = contributions(tiny_encoder(), [text], method=method)

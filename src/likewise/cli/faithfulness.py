@@ -21,13 +21,14 @@ def faithfulness(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="bilrp, bilrp-shared, bilrp-attention-norm, hxp, jacobian, embedding, embedding-squared or"
-            " random; repeat. Default: all but jacobian and bilrp-attention-norm."
+            help="bilrp, as published; bilrp-filler, the default of explain; bilrp-local, -traced, -shared, each also"
+            " with -filler; bilrp-attention-norm, hxp, jacobian, embedding, embedding-squared or random; repeat."
         ),
     ] = None,
     rank_special: Annotated[
         bool, typer.Option("--rank-special", help="Mask and rank special tokens like the rest.")
     ] = False,
+    filler: Annotated[str, typer.Option(help="The token that hides others: mask or pad.")] = "mask",
     second_order: Annotated[
         bool, typer.Option("--second-order", help="Also insert and delete pairs of tokens.")
     ] = False,
@@ -44,7 +45,7 @@ def faithfulness(
     from likewise.reports.proof import write_proof
     from likewise.studies.proving import prove
 
-    settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, second_order, steps, seed)
+    settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, filler, second_order, steps, seed)
     pairs = how.pairs(file, limit).read_told()
     model = encoder.load(run, reading)
     with progress_bar() as progress:
@@ -60,7 +61,7 @@ def faithfulness(
         return show_json(proof.to_json())
     for found in (proof.faithfulness, proof.slow):
         if found is not None:
-            show_table(found.HEADER, found.rows(), f"{file}, {model.name}: area under the distance; lower is better")
+            show_table(found.header, found.rows(), f"{file}, {model.name}: area under the distance; lower is better")
             if found.insertion:
                 header = ("method", "insertion, lower is better", "deletion, higher is better")
                 show_table(header, found.second_order_rows(), "pairs of tokens, the strongest first")

@@ -127,10 +127,10 @@ class FileSettings:
 
 
 BIAS_HELP = (
-    "Where the biases go. traced: to the tokens that a position is made of; local: to the token at the position;"
-    " separate: a row of their own; shared: dealt out to all tokens. Default: traced."
+    "Where the biases go. separate: a row of their own; local: to the token at the position; traced: to the tokens"
+    " that attention brought there; shared: dealt out to all tokens. Default: separate."
 )
-REFERENCE_HELP = "What shares are relative to: none, filler, or a text. Default: none."
+REFERENCE_HELP = "What shares are relative to: filler, a text that says nothing; none; or a text. Default: filler."
 
 
 @dataclass(frozen=True)

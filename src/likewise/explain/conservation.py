@@ -19,6 +19,7 @@ from likewise.encoder.families import anatomy
 from likewise.encoder.heads import Dense
 from likewise.errors import DataError
 from likewise.explain.contributions import Contributions
+from likewise.explain.settings import PLAIN
 from likewise.explain.texts import contributions
 from likewise.progress import Progress, Ticker
 
@@ -79,9 +80,9 @@ def conservation(encoder: Encoder, texts: Sequence[str], progress: Progress | No
         raise DataError(f"conservation needs at least 2 texts, got {len(texts)}")
     plain = encoder.with_reading(normalize=False)
     ticker = Ticker(progress, 3 * len(texts), "texts")
-    hxp = contributions(plain, texts, method="hxp", progress=ticker.part())
-    bilrp = contributions(plain, texts, progress=ticker.part())
-    zero = contributions(without_biases(plain), texts, progress=ticker.part())
+    hxp = contributions(plain, texts, method="hxp", progress=ticker.part(), **PLAIN)
+    bilrp = contributions(plain, texts, progress=ticker.part(), **PLAIN)
+    zero = contributions(without_biases(plain), texts, progress=ticker.part(), **PLAIN)
     ticker.close()
     panels = (
         _panel("HxP", hxp),

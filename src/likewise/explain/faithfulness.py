@@ -6,8 +6,10 @@ the full text's (AUPC) is small where the important ones come first (Vasileiou &
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,19 +24,27 @@ from likewise.explain.explanation import Explanation
 from likewise.explain.methods import METHODS
 from likewise.explain.pairs import TextPair, explain_many
 from likewise.explain.perturbation import FRACTIONS, Shown, shown_steps, shown_vectors
+from likewise.explain.settings import PLAIN, SettingOptions
 from likewise.progress import Progress, Ticker
 
 Array = NDArray[np.float64]
 
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+VARIANTS: dict[str, tuple[str, SettingOptions]] = {
     **{name: (name, {}) for name in METHODS},
-    "bilrp-shared": ("bilrp", {"bias": "shared"}),
+    "bilrp": ("bilrp", PLAIN),
+    "bilrp-filler": ("bilrp", {"bias": "separate", "reference": "filler"}),
+    **{
+        f"bilrp-{bias}{end}": ("bilrp", {"bias": bias, "reference": reference})
+        for bias in ("local", "traced", "shared")
+        for end, reference in (("", "none"), ("-filler", "filler"))
+    },
     "bilrp-attention-norm": ("bilrp", {"rules": ("attention", "norm")}),
 }
-"""What is compared: a method and its settings, by name."""
+"""What is compared: a method and its settings, by name. ``bilrp`` is as published, ``bilrp-filler`` the default."""
 
-DEFAULT_VARIANTS = ("bilrp", "bilrp-shared", "hxp", "embedding", "embedding-squared", "random")
-MAIN = "bilrp"
+DEFAULT_VARIANTS = ("bilrp-filler", "bilrp", "bilrp-shared", "hxp", "embedding", "embedding-squared", "random")
+DEFAULT, PUBLISHED = "bilrp-filler", "bilrp"
+FILLERS = ("mask", "pad")
 WINDOW = 64
 """Pairs whose perturbed texts are encoded together."""
 
@@ -47,6 +57,8 @@ class PerturbationSettings:
     """the methods to compare"""
     rank_special: bool = False
     """special tokens are masked and ranked like the rest, instead of staying in place"""
+    filler: str = "mask"
+    """the token that hides others: mask or pad, each the other's stand-in where a tokenizer has one alone"""
     second_order: bool = False
     """also insert and delete pairs of tokens, the strongest pairs first"""
     steps: int = 10
@@ -57,11 +69,13 @@ class PerturbationSettings:
         for name in self.variants:
             if name not in VARIANTS:
                 raise UsageError(f"unknown method {name!r}; choose from {', '.join(VARIANTS)}")
+        if self.filler not in FILLERS:
+            raise UsageError(f"unknown filler {self.filler!r}; choose from {', '.join(FILLERS)}")
 
 
 @dataclass(frozen=True)
 class PairedTests:
-    """A method beside BiLRP on the same pairs: the mean difference and two paired tests of it."""
+    """The main method and another one on the same pairs: the mean difference and two paired tests of it."""
 
     difference: float
     wilcoxon: float
@@ -80,22 +94,29 @@ class Faithfulness:
     curves: Mapping[str, Array]
     insertion: Mapping[str, Array] = field(default_factory=dict)
     deletion: Mapping[str, Array] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """processor time that each method's explanations took"""
+
+    @property
+    def main(self) -> str:
+        """The method that the others are tested against: the default one, else BiLRP as published."""
+        return DEFAULT if DEFAULT in self.curves else PUBLISHED
 
     @property
     def areas(self) -> dict[str, Array]:
         """AUPC of each pair by method; lower is better."""
         return {name: area(found) for name, found in self.curves.items()}
 
-    def comparisons(self) -> dict[str, PairedTests]:
-        """BiLRP against each other method, pair by pair; a negative difference is in BiLRP's favour."""
+    def comparisons(self, main: str | None = None) -> dict[str, PairedTests]:
+        """The main method against each other one, pair by pair; a negative difference is in its favour."""
         from scipy.stats import ttest_rel, wilcoxon
 
-        areas = self.areas
+        areas, chosen = self.areas, main or self.main
         found = {}
         for name, others in areas.items():
-            if name == MAIN or MAIN not in areas:
+            if name == chosen or chosen not in areas:
                 continue
-            own = areas[MAIN]
+            own = areas[chosen]
             difference = own - others
             tests = (1.0, 1.0)
             if len(own) > 1 and np.any(difference != 0):
@@ -104,17 +125,31 @@ class Faithfulness:
         return found
 
     def rows(self) -> list[tuple[object, ...]]:
-        """Method, pairs, mean AUPC, its deviation, difference of BiLRP, p by Wilcoxon and by t-test; best first."""
+        """Method, pairs, mean AUPC, its deviation, what the main method has less, p by Wilcoxon and by t-test, time."""
         against = self.comparisons()
         rows = []
         for name, areas in sorted(self.areas.items(), key=lambda item: item[1].mean()):
             one = against.get(name)
             tests = ("", "", "") if one is None else (one.difference, f"{one.wilcoxon:.2g}", f"{one.t_test:.2g}")
             deviation = float(areas.std(ddof=1)) if len(areas) > 1 else 0.0
-            rows.append((name, len(areas), float(areas.mean()), deviation, *tests))
+            rows.append(
+                (name, len(areas), float(areas.mean()), deviation, *tests, round(self.seconds.get(name, 0.0), 1))
+            )
         return rows
 
-    HEADER = ("method", "pairs", "AUPC", "deviation", "BiLRP minus it", "p (Wilcoxon)", "p (t-test)")
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of ``rows``."""
+        return (
+            "method",
+            "pairs",
+            "AUPC",
+            "deviation",
+            f"{self.main} minus it",
+            "p (Wilcoxon)",
+            "p (t-test)",
+            "seconds",
+        )
 
     def second_order_rows(self) -> list[tuple[object, ...]]:
         """Method, area while pairs enter (lower is better) and while they leave (higher is better); best first."""
@@ -127,14 +162,17 @@ class Faithfulness:
         """Means, deviations, tests and mean curves."""
         methods = {
             name: {"aupc": float(found.mean()), "deviation": float(found.std(ddof=1)) if len(found) > 1 else 0.0,
-                   "curve": self.curves[name].mean(0).tolist()}
+                   "curve": self.curves[name].mean(0).tolist(), "seconds": self.seconds.get(name)}
             for name, found in self.areas.items()
         }  # fmt: skip
-        tests = {name: vars(one) for name, one in self.comparisons().items()}
+        tests = {
+            key: {name: vars(one) for name, one in self.comparisons(main).items()}
+            for key, main in (("bilrp_against", PUBLISHED), ("default_against", DEFAULT))
+        }
         second = {name: {"insertion": first, "deletion": then} for name, first, then in self.second_order_rows()}
         n = len(next(iter(self.curves.values())))
         facts = {"model": self.model, "pooling": self.pooling, "n": n, "fractions": FRACTIONS.tolist()}
-        return facts | {"methods": methods, "bilrp_against": tests} | ({"second_order": second} if second else {})
+        return facts | {"methods": methods} | tests | ({"second_order": second} if second else {})
 
     def plot(self, ax: Any = None) -> Any:
         """The mean distance by the share of tokens shown."""
@@ -150,7 +188,7 @@ class Faithfulness:
         return curves(FRACTIONS, series, labels, f"{which}, {self.model}", ax)
 
     def _repr_html_(self) -> str:
-        return table(self.HEADER, self.rows())
+        return table(self.header, self.rows())
 
 
 def _band(found: Array) -> tuple[Array, Array, Array]:
@@ -184,24 +222,34 @@ def faithfulness(
     ticker = Ticker(progress, len(pairs), "pairs")
     kinds = ("first", "insertion", "deletion") if chosen.second_order else ("first",)
     found: dict[str, dict[str, list[Array]]] = {kind: {name: [] for name in chosen.variants} for kind in kinds}
-    for window, explained in _explained(encoder, pairs, chosen, ticker):
+    seconds = dict.fromkeys(chosen.variants, 0.0)
+    for window, explained in _explained(encoder, pairs, chosen, ticker, seconds):
         orders = {name: [_orders(one, chosen.rank_special) for one in rows] for name, rows in explained.items()}
-        for name, curve in _distances(encoder, orders, ticker).items():
+        for name, curve in _distances(encoder, orders, ticker, chosen.filler).items():
             found["first"][name].append(curve)
         if chosen.second_order:
             for kind, deleting in (("insertion", False), ("deletion", True)):
-                for name, curve in _pair_distances(encoder, explained, deleting, chosen.rank_special, ticker).items():
+                steps = {name: [pair_steps(one, deleting, chosen.rank_special) for one in rows]
+                         for name, rows in explained.items()}  # fmt: skip
+                for name, curve in _pair_distances(encoder, explained, steps, deleting, ticker, chosen.filler).items():
                     found[kind][name].append(curve)
         ticker.add(len(window))
     ticker.close()
-    joined = [{name: np.concatenate(parts) for name, parts in found[kind].items()} for kind in kinds]
-    return Faithfulness(encoder.name, encoder.reading.pooling, *joined)
+    joined = {kind: {name: np.concatenate(parts) for name, parts in found[kind].items()} for kind in kinds}
+    return Faithfulness(
+        encoder.name, encoder.reading.pooling, joined["first"], joined.get("insertion", {}), joined.get("deletion", {}),
+        seconds,
+    )  # fmt: skip
 
 
 def _explained(
-    encoder: Encoder, pairs: Sequence[TextPair], settings: PerturbationSettings, ticker: Ticker
+    encoder: Encoder,
+    pairs: Sequence[TextPair],
+    settings: PerturbationSettings,
+    ticker: Ticker,
+    seconds: dict[str, float],
 ) -> Iterator[tuple[list[TextPair], dict[str, list[Explanation]]]]:
-    """Windows of pairs, each with its explanations by every variant."""
+    """Windows of pairs, each with its explanations by every variant, whose time is added to ``seconds``."""
 
     def heard(done: int, total: int | None, note: str) -> None:  # noqa: ARG001
         ticker.add(0)
@@ -209,10 +257,15 @@ def _explained(
     streams = {}
     for name in settings.variants:
         method, options = VARIANTS[name]
-        chosen = {"steps": settings.steps, "seed": settings.seed} | options
+        chosen: SettingOptions = {"steps": settings.steps, "seed": settings.seed, **options}
         streams[name] = explain_many(encoder, pairs, method, progress=heard, **chosen)
     for window in windows(pairs, WINDOW):
-        yield window, {name: [next(stream) for _ in window] for name, stream in streams.items()}
+        explained = {}
+        for name, stream in streams.items():
+            start = time.process_time()
+            explained[name] = list(islice(stream, len(window)))
+            seconds[name] += time.process_time() - start
+        yield window, explained
     # One of them to its end, where it says how many texts were cut.
     next(next(iter(streams.values())), None)
 
@@ -239,38 +292,44 @@ def _orders(explanation: Explanation, rank_special: bool) -> tuple[_Order, _Orde
     return sides[0], sides[1]
 
 
-def _distances(encoder: Encoder, orders: Mapping[str, list[tuple[_Order, _Order]]], ticker: Ticker) -> dict[str, Array]:
+def _distances(
+    encoder: Encoder, orders: Mapping[str, list[tuple[_Order, _Order]]], ticker: Ticker, filler: str
+) -> dict[str, Array]:
     """Each variant's curves (pairs, fractions) while single tokens enter."""
-    return _curves(
-        encoder,
-        {
-            name: [Shown(one.ids, step) for pair in pairs for one in pair for step in shown_steps(one.order, one.kept)]
-            for name, pairs in orders.items()
-        },
-        ticker,
-    )
+    texts = {
+        name: [Shown(one.ids, step) for pair in pairs for one in pair for step in shown_steps(one.order, one.kept)]
+        for name, pairs in orders.items()
+    }
+    return _curves(encoder, texts, ticker, filler)
 
 
 def _pair_distances(
-    encoder: Encoder, explained: Mapping[str, list[Explanation]], deleting: bool, rank_special: bool, ticker: Ticker
+    encoder: Encoder,
+    explained: Mapping[str, list[Explanation]],
+    steps: Mapping[str, list[list[tuple[frozenset[int], frozenset[int]]]]],
+    deleting: bool,
+    ticker: Ticker,
+    filler: str,
 ) -> dict[str, Array]:
     """Each variant's curves (pairs, fractions) while the most relevant pairs of tokens enter or leave."""
     texts: dict[str, list[Shown]] = {name: [] for name in explained}
     for name, rows in explained.items():
-        for one in rows:
-            left, right = zip(*pair_steps(one, deleting, rank_special), strict=True)
+        for one, shown in zip(rows, steps[name], strict=True):
+            left, right = zip(*shown, strict=True)
             texts[name] += [Shown(one.left.ids, step) for step in left]
             texts[name] += [Shown(one.right.ids, step) for step in right]
-    return _curves(encoder, texts, ticker, full=0 if deleting else -1)
+    return _curves(encoder, texts, ticker, filler, full=0 if deleting else -1)
 
 
-def _curves(encoder: Encoder, texts: Mapping[str, list[Shown]], ticker: Ticker, full: int = -1) -> dict[str, Array]:
+def _curves(
+    encoder: Encoder, texts: Mapping[str, list[Shown]], ticker: Ticker, filler: str, full: int = -1
+) -> dict[str, Array]:
     """The distance of each step's pooled vector to the full text's, both sides of a pair averaged.
 
     ``texts`` holds, by variant, the steps of the left text and of the right one for each pair; ``full`` is the step
     that shows everything. -> (pairs, fractions) by variant.
     """
-    vectors = shown_vectors(encoder, [text for steps in texts.values() for text in steps], ticker)
+    vectors = shown_vectors(encoder, [text for steps in texts.values() for text in steps], ticker, filler)
     steps = vectors.reshape(len(texts), -1, 2, len(FRACTIONS), vectors.shape[-1]).astype(np.float64)
     distances = np.linalg.norm(steps - steps[:, :, :, full][:, :, :, None], axis=-1).mean(2)
     return dict(zip(texts, distances, strict=True))

@@ -23,6 +23,7 @@ from likewise.explain.lint_judgement import human_places, judged
 from likewise.explain.lint_rules import DESCRIPTIONS, NEEDS_SCORES, Finding, LintRules
 from likewise.explain.pairs import explain_many
 from likewise.explain.parsed_pairs import ParsedSides, scores_of
+from likewise.explain.settings import PLAIN
 from likewise.metrics import Interval
 from likewise.progress import Progress
 
@@ -116,7 +117,7 @@ def lint(
     """
     if not pairs:
         raise DataError(f"{data}: no pair to look at; give a file with at least one")
-    stream = explain_many(encoder, pairs, by="token", bias="separate", progress=progress)
+    stream = explain_many(encoder, pairs, by="token", progress=progress, **PLAIN)
     facts = [
         evidence(pair, found, parsed.left[pair.left], parsed.right[pair.right])
         for pair, found in zip(pairs, stream, strict=True)

@@ -40,15 +40,19 @@ def shown_steps(order: Sequence[int], kept: Iterable[int] = ()) -> list[frozense
     return [always | frozenset(order[:count]) for count in counts]
 
 
-def shown_vectors(encoder: Encoder, texts: Sequence[Shown], ticker: Ticker | None = None) -> NDArray[np.float32]:
+def shown_vectors(
+    encoder: Encoder, texts: Sequence[Shown], ticker: Ticker | None = None, filler: str = "mask"
+) -> NDArray[np.float32]:
     """Pooled vectors (n, d) of partly shown texts, before heads and any Normalize; equal ones are encoded once.
 
-    ``ticker`` is let hear that the work goes on.
+    ``filler`` is the role of the token that hides others. ``ticker`` hears that the work goes on.
     """
     ticker = ticker or Ticker(None)
     unique = list(dict.fromkeys(texts))
     place = {text: row for row, text in enumerate(unique)}
-    mask = encoder.tokenizer.filler_id("mask")
+    mask = (
+        encoder.tokenizer.filler_id(filler, "mask", "pad") if filler != "mask" else encoder.tokenizer.filler_id("mask")
+    )
     rows: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(unique)
     for places in exact_length_batches([len(text.ids) for text in unique], TOKEN_BUDGET):
         ticker.add(0)

@@ -25,9 +25,9 @@ class Settings:
     """separate: the biases have a row of their own; local: a bias belongs to the token at whose position it is added;
     traced: to the tokens that this position is made of, by the attention of each layer; shared: each bias is dealt out
     to all tokens by what they make of the sum that it is added to"""
-    reference: str = "none"
-    """contributions relative to a text of fillers (filler) or to a given text, what is left in the bias row; none: to
-    nothing"""
+    reference: str = "filler"
+    """what bilrp's contributions are relative to: a text of fillers (filler), a given text, or nothing (none). What the
+    reference itself adds goes into the bias row. Why filler is the default: docs/results/explain.md"""
     steps: int = 10
     """points along the path of integrated Jacobians"""
     start_layer: int = 0
@@ -78,6 +78,10 @@ class SettingOptions(TypedDict, total=False):
     split: bool
     seed: int
     memory: float
+
+
+PLAIN: SettingOptions = {"bias": "separate", "reference": "none"}
+"""BiLRP as it was published: contributions relative to nothing, the biases in a row of their own."""
 
 
 def rule_names(text: str) -> tuple[str, ...]:

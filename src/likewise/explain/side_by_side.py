@@ -62,5 +62,5 @@ def side_by_side(
     >>> list(found.explanations)
     ['en-en', 'en-de']
     """
-    found = explain_many(encoder, list(texts.values()), by=by, bias=bias)
+    found = explain_many(encoder, list(texts.values()), by=by, bias=bias, reference="none")
     return SideBySide(row, dict(zip(texts, found, strict=True)))

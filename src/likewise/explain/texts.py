@@ -21,7 +21,7 @@ from likewise.errors import DataError, UsageError
 from likewise.explain.contributions import Contributions, Shares
 from likewise.explain.linear_map import ROW_TOKENS, Inputs, LinearMap, Replayed
 from likewise.explain.methods import is_complete, method_named, start_layer
-from likewise.explain.reference import NO_REFERENCE, reference_parts
+from likewise.explain.reference import FILLER, NO_REFERENCE, reference_parts
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.units import By, Unit, units_of
 from likewise.progress import Progress, Ticker
@@ -80,6 +80,8 @@ def contribution_stream(
     """The same text by text, longest first, each with its place; several short ones run together."""
     check(encoder, method, settings)
     chosen = method_named(method)
+    if not is_complete(method, settings):
+        settings = replace(settings, reference=NO_REFERENCE)
     groups = [grouped(encoder, text, settings) for text in texts]
     for places in _batches(groups, settings):
         batch = [groups[place] for place in places]
@@ -97,8 +99,8 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
     if not is_complete(method, settings):
         if settings.bias == "shared":
             raise UsageError("bias='shared' goes with bilrp and all its rules; keep the biases separate")
-        if settings.reference != NO_REFERENCE:
-            raise UsageError("a reference goes with bilrp and all its rules; leave it out")
+        if settings.reference not in (NO_REFERENCE, FILLER):
+            raise UsageError("a reference text goes with bilrp and all its rules; leave it out")
     if method == "jacobian":
         start_layer(encoder, settings)
     # Baselines look at the embeddings alone.

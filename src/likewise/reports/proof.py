@@ -42,7 +42,7 @@ def _tables(found: Faithfulness, prefix: str) -> dict[str, Table]:
         for fraction, value in zip(FRACTIONS, curve.mean(0), strict=True)
     ]
     return {
-        f"{prefix}methods": (found.HEADER, found.rows()),
+        f"{prefix}methods": (found.header, found.rows()),
         f"{prefix}areas": (("method", "pair", "aupc"), areas),
         f"{prefix}curves": (("method", "fraction", "distance"), steps),
     }

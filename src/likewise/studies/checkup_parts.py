@@ -20,6 +20,7 @@ from likewise.explain.lint_rules import LintRules
 from likewise.explain.pairs import explain_many
 from likewise.explain.parsed_pairs import ParsedSides, parsed_sides, unit_classes
 from likewise.explain.pos_relevance import ClassSums, PosRelevance
+from likewise.explain.settings import PLAIN
 from likewise.geometry.measuring import geometry_of
 from likewise.geometry.settings import GeometrySettings
 from likewise.grammar import Grammar
@@ -94,7 +95,7 @@ class Examinee:
         if self._rests is None:
             pairs, parsed = self.source.pairs, self.source.parsed
             sums, facts = ClassSums(), []
-            for pair, found in zip(pairs, explain_many(self.encoder, pairs, progress=progress), strict=True):
+            for pair, found in zip(pairs, explain_many(self.encoder, pairs, progress=progress, **PLAIN), strict=True):
                 left, right = parsed.left[pair.left], parsed.right[pair.right]
                 sums.add(found, unit_classes(found.left, left), unit_classes(found.right, right))
                 facts.append(evidence(pair, found, left, right))

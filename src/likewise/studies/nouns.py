@@ -20,6 +20,7 @@ from likewise.errors import DataError
 from likewise.explain.explanation import Array, Explanation
 from likewise.explain.pairs import explain_many
 from likewise.explain.parsed_pairs import ParsedSides, parsed_sides
+from likewise.explain.settings import PLAIN
 from likewise.grammar import Grammar, ParsedText, align
 from likewise.grammar.nouns import noun_matches, shared_nouns
 from likewise.metrics import Interval, bootstrap_means, mean_squared_error, pearson, spearman
@@ -158,7 +159,7 @@ def noun_study(
 
 
 def _explained(encoder: Encoder, pairs: Pairs, method: str, progress: Progress | None) -> Any:
-    return explain_many(encoder, pairs, method=method, by="token", similarity="dot", progress=progress)
+    return explain_many(encoder, pairs, method=method, by="token", similarity="dot", progress=progress, **PLAIN)
 
 
 def _counting(encoder: Encoder, pairs: Pairs, parsed: ParsedSides, progress: Progress | None) -> Counting:
