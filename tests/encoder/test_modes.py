@@ -31,8 +31,8 @@ def inputs(encoder: Encoder) -> Tensor:
     return embed(encoder.anatomy, Batch(IDS)).detach()
 
 
-def recorded(encoder: Encoder, x: Tensor, keep_maps: bool = True) -> Recorder:
-    recorder = Recorder(keep_maps)
+def recorded(encoder: Encoder, x: Tensor, **options: bool) -> Recorder:
+    recorder = Recorder(**options)
     with torch.no_grad():
         encoder.vectors_from(x, COUNTED, recorder)
     return recorder
@@ -118,14 +118,23 @@ def test_shared_bias_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_maps_that_are_not_kept_are_computed_again(name: str) -> None:
+def test_layers_that_are_not_kept_are_recorded_again(name: str) -> None:
     encoder = tiny_encoder(name)
     x = inputs(encoder)
-    kept, noted = recorded(encoder, x), recorded(encoder, x, keep_maps=False)
-    assert [rule for rule, _ in kept.constants] == [rule for rule, _ in noted.constants]
-    for (rule, constant), (_, other) in zip(kept.constants, noted.constants, strict=True):
-        assert isinstance(other, Tensor) == (rule != "attention")
-        assert torch.allclose(constant, other if isinstance(other, Tensor) else other())
+    kept, again, lazy = (
+        recorded(encoder, x, traced=True, **options)
+        for options in ({}, {"keep": False}, {"keep": False, "lazy_maps": True})
+    )
+    assert sum(callable(item) for item in again.constants) == encoder.anatomy.layers
+    with torch.no_grad():
+        constants = [list(record.forwards()) for record in (kept, again, lazy)]
+        assert [rule for rule, _ in kept.backwards()] == [rule for rule, _ in reversed(constants[0])]
+    for (rule, constant), (other_rule, other), (_, block) in zip(*constants, strict=True):
+        assert rule == other_rule
+        assert torch.allclose(constant, other)
+        assert isinstance(block, Tensor) == (rule not in ("attention", "trace"))
+        if rule == "attention":
+            assert torch.allclose(block.whole(), constant)
 
 
 def test_constants_are_kept_by_call() -> None:

@@ -280,11 +280,11 @@ class TestSettings:
         ("settings", "words"),
         [
             ({"rules": ("attention", "dropout")}, "unknown rule 'dropout'; choose from attention, norm, activation"),
-            ({"bias": "none"}, "unknown bias 'none'; choose from separate, shared"),
+            ({"bias": "none"}, "unknown bias 'none'; choose from separate, local, traced, shared"),
             ({"steps": 0}, "whole number of steps from 1 on"),
             ({"memory": 0}, "above 0"),
             ({"memory": float("nan")}, "above 0"),
-            ({"split": True, "bias": "shared"}, "split goes with bias='separate'"),
+            ({"split": True, "bias": "shared"}, "split does not go with bias='shared'"),
         ],
     )
     def test_refused(self, settings: dict[str, Any], words: str) -> None:

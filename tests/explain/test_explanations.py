@@ -110,7 +110,7 @@ class TestLedger:
 class TestRefusal:
     @pytest.mark.parametrize("miss", [2e-4, -2e-4, float("nan"), float("inf")])
     def test_a_complete_ledger_that_misses_is_not_shown(self, miss: float) -> None:
-        with pytest.raises(ModelError, match="ledger misses the similarity.*float32 or float64"):  # noqa: RUF043
+        with pytest.raises(ModelError, match="ledger misses the score.*float32 or float64"):  # noqa: RUF043
             by_hand(0.5 + miss)
 
     @pytest.mark.parametrize("miss", [0.0, 9e-5, -9e-5])
@@ -249,6 +249,7 @@ class TestMany:
 
         monkeypatch.setattr(pairs, "contribution_stream", watched)
         monkeypatch.setattr(pairs, "WINDOW_LETTERS", letters)
+        monkeypatch.setattr(pairs, "COLUMN_COST", 1e9)
         list(explain_many(bert(), PAIRS))
         assert sorted(computed) == sorted({text for pair in PAIRS for text in pair})
         computed.clear()

@@ -452,15 +452,15 @@ class TestSharedBias:
         for unit, value in zip(words.units, words.values, strict=True):
             assert np.abs(tokens.values[list(unit.tokens)].sum(0) - value).max() < 1e-12
 
-    def test_refused_where_it_does_not_fit(self) -> None:
+    def test_refused_where_it_does_not_fit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         encoder = encoder_of("bert")
-        width = encoder.anatomy.hidden_size
-        with pytest.raises(UsageError, match=rf"{width + 1} tokens would run .* allows {width}; keep them separate"):
-            contributions(encoder, ["a " * (width - 1)], bias="shared", by="word")
         assert abs(one(encoder.with_reading(truncate_dim=5), bias="shared", by="word").missing) < 1e-9
+        monkeypatch.setattr(linear_map, "MOST_SHARED", 20)
+        with pytest.raises(UsageError, match="21 tokens would run side by side, at most 20 can; choose --bias local"):
+            contributions(encoder, ["a " * 19], bias="shared", by="word")
 
     def test_refused_where_the_memory_is_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(linear_map, "GIGABYTE", 1)
-        with pytest.raises(UsageError, match=r"about \d+\.0 GB; keep them separate, or allow a larger memory"):
+        with pytest.raises(UsageError, match=r"about \d+\.0 GB; choose --bias local, or allow a larger --memory"):
             one(encoder_of("bert"), bias="shared", memory=1e-9)
         one(encoder_of("bert"), bias="shared", memory=0.1)

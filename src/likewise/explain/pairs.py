@@ -93,12 +93,14 @@ def explain(
     prompts = (left_prompt, right_prompt)
     texts = [Prompted(*each) for each in zip((left, right), prompts, _groups(by), strict=True)]
     sides = [grouped(encoder, text, chosen) for text in texts]
-    cut = {text: side.tokens.truncated for text, side in zip(texts, sides, strict=True)}
-    report_truncation(sum(cut.values()), len(cut), encoder.tokenizer.limit)
+    unique = texts[:1] if texts[0] == texts[1] else texts
+    report_truncation(
+        sum(side.tokens.truncated for side in sides[: len(unique)]), len(unique), encoder.tokenizer.limit
+    )
     fewer, more = sorted(len(side.units) for side in sides)
     if not (top or shares_only or (has_columns(method, chosen) and columns_pay(fewer, more))):
-        found = dict(contribution_stream(encoder, list(cut), method, chosen))
-        return explanation(found[0], found[len(cut) - 1], facts, chosen.seed)
+        found = dict(contribution_stream(encoder, unique, method, chosen))
+        return explanation(found[0], found[len(unique) - 1], facts, chosen.seed)
     maps = [TextMap.of(encoder, side, chosen) for side in sides]
     if shares_only:
         return pair_shares(maps[0], maps[1], facts)
