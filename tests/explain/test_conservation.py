@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from ledgers import contributions
 from matplotlib.axes import Axes
 
 from likewise.encoder import Encoder
 from likewise.encoder.heads import Dense
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DataError
-from likewise.explain import contributions
 from likewise.explain.conservation import ConservationPanel, conservation, without_biases
 from likewise.sample import sample_sentences
 from tiny_models import BIASES, tiny_encoder

@@ -43,7 +43,7 @@ class TestContrast:
         assert (found.better.right.text, found.worse.right.text) == (BETTER, WORSE)
 
     def test_shared_bias_leaves_none(self) -> None:
-        found = contrast(bert(), QUERY, BETTER, WORSE, bias="shared")
+        found = contrast(bert(), QUERY, BETTER, WORSE, bias="shared", reference="none")
         assert found.query_bias == 0
         assert sum(share for _, share in found.query) == pytest.approx(found.difference, abs=1e-10)
 
@@ -93,7 +93,7 @@ class TestCompare:
         assert found.difference[-1, -1] == pytest.approx(second.bias_both - first.bias_both, abs=1e-12)
 
     def test_two_tokenizers_by_word(self) -> None:
-        found = compare(bert(), other(), QUERY, BETTER)
+        found = compare(bert(), other(), QUERY, BETTER, reference="none")
         text = [unit.text for unit in found.left if unit.kind == "text"]
         assert text == ["the", "man's", "flute"]
         assert [unit.text for unit in found.left if unit.kind == "special"] == ["[CLS] [SEP]", "<s> </s>"]
@@ -120,7 +120,7 @@ class TestCompare:
         assert abs(found.gap) < 1e-9
         assert found.before.sum() == pytest.approx(found.first.similarity, abs=1e-9)
 
-    @pytest.mark.parametrize("options", [{"bias": "shared"}, {"fold_special": False}])
+    @pytest.mark.parametrize("options", [{"bias": "shared", "reference": "none"}, {"fold_special": False}])
     def test_settings_are_handed_on(self, options: dict[str, Any]) -> None:
         found = compare(bert(), bert().with_reading(layer=1), BETTER, WORSE, **options)
         assert abs(found.gap) < 1e-9

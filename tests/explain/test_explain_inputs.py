@@ -89,7 +89,7 @@ def test_an_unknown_setting_is_told_at_the_call(tiny: Encoder) -> None:
 
 
 def test_a_ledger_apart_is_drawn_with_its_bias(tiny: Encoder) -> None:
-    apart, shared = (explain(tiny, "a cat", "the dog", bias=bias) for bias in ("separate", "shared"))
+    apart, shared = (explain(tiny, "a cat", "the dog", bias=bias, reference="none") for bias in ("separate", "shared"))
     cells, left, right = apart.matrix
     assert cells.shape == (len(left), len(right)) == (len(apart.left.units) + 1, len(apart.right.units) + 1)
     assert cells.sum() == pytest.approx(apart.explained) and left[-1] == "(bias)"
