@@ -47,7 +47,7 @@ const encoded = (name: string) => name.split("/").map(encodeURIComponent).join("
 
 export interface Reading { model: string; pooling?: string; layer?: number; special_tokens?: boolean }
 
-export interface PairAsked extends Reading { left: string; right: string; method: string; by: string; bias: string }
+export interface PairAsked extends Reading { left: string; right: string; method: string; by: string; bias: string; reference: string }
 
 export interface ClustersAsked {
   algorithm: string;

@@ -46,6 +46,7 @@ export interface Explanation {
   by: string;
   measure: string;
   bias_mode: string;
+  relative_to: string;
   complete: boolean;
   layer: string;
   ledger: Record<string, number>;

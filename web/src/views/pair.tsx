@@ -19,12 +19,15 @@ import type { Comparison, Explanation } from "../types";
 
 const TYPING = 350;
 const LEVELS = ["token", "word", "sentence"];
-const BIASES: [string, string][] = [["separate", "named"], ["shared", "shared out to the words"]];
+const BIASES: [string, string][] = [
+  ["separate", "named"], ["local", "with the word at their position"], ["traced", "traced back by attention"], ["shared", "shared out to the words"],
+];
+const REFERENCES: [string, string][] = [["filler", "a text that says nothing"], ["none", "nothing"]];
 
 function asked(prefix = ""): PairAsked {
   return {
     ...reading(prefix), left: setting("left"), right: setting("right"), method: setting("method", "bilrp"), by: setting("by", "word"),
-    bias: setting("bias", "separate"),
+    bias: setting("bias", "separate"), reference: setting("reference", "filler"),
   };
 }
 
@@ -33,13 +36,16 @@ function withBias({ relevance, bias }: Explanation): number[][] {
   return [...relevance.map((row, place) => [...row, bias.left[place]]), [...bias.right, bias.both]];
 }
 
+/** What the last row and column hold: the biases, and the part of a reference. */
+const restName = ({ relative_to }: Explanation) => (relative_to === "none" ? "bias" : "reference");
+
 const layerName = (layer: string) => (layer === "-1" ? "last layer" : `layer ${layer}`);
 
 function Told({ found, pointed }: { found: Explanation; pointed: Cell | null }) {
   if (!pointed) return <p class="told">Point at a word or a cell to see what it adds.</p>;
   const { left, right, shares, bias } = found;
   const { row, column } = pointed;
-  const name = (units: string[], place: number) => units[place] ?? "bias";
+  const name = (units: string[], place: number) => units[place] ?? restName(found);
   if (row >= 0 && column >= 0) {
     const value = withBias(found)[row]?.[column];
     return (
@@ -52,7 +58,7 @@ function Told({ found, pointed }: { found: Explanation; pointed: Cell | null }) 
   if (mine === undefined) return <p class="told" />;
   return (
     <p class="told">
-      <b>{row >= 0 ? name(left.units, row) : name(right.units, column)}</b> adds {signed(mine)}, of which {signed(apart)} with the other text's bias
+      <b>{row >= 0 ? name(left.units, row) : name(right.units, column)}</b> adds {signed(mine)}, of which {signed(apart)} with the other text's {restName(found)}
     </p>
   );
 }
@@ -71,7 +77,7 @@ function Explained({ found, name }: { found: Explanation; name: string }) {
   const values = useMemo(() => withBias(found), [found]);
   const rows = () => [
     ["left", "right", "relevance"],
-    ...values.flatMap((line, i) => line.map((value, j) => [left.units[i] ?? "(bias)", right.units[j] ?? "(bias)", value])),
+    ...values.flatMap((line, i) => line.map((value, j) => [left.units[i] ?? `(${restName(found)})`, right.units[j] ?? `(${restName(found)})`, value])),
   ];
   const cut = left.truncated || right.truncated;
   return (
@@ -85,8 +91,8 @@ function Explained({ found, name }: { found: Explanation; name: string }) {
       <Coloured words={right.units} shares={paired(1)} scale={scale} numbered={right.units.length < 40} on={pointed?.column} label="right text" onPoint={place => setPointed(place === null ? null : { row: -1, column: place })} />
       <Told found={found} pointed={pointed} />
       <div class="panels">
-        <Figure title="Matrix" name={`${name}-matrix`} data={() => found} rows={rows} note="Red adds to the similarity, blue takes away; the biases have a scale of their own.">
-          <HeatMap rows={[...left.units, "bias"]} columns={[...right.units, "bias"]} values={values} pointed={pointed} onPoint={setPointed} label={`relevance of ${left.units.length} by ${right.units.length} pairs`} apart />
+        <Figure title="Matrix" name={`${name}-matrix`} data={() => found} rows={rows} note={`Red adds to the similarity, blue takes away; the ${restName(found)} has a scale of its own.`}>
+          <HeatMap rows={[...left.units, restName(found)]} columns={[...right.units, restName(found)]} values={values} pointed={pointed} onPoint={setPointed} label={`relevance of ${left.units.length} by ${right.units.length} pairs`} apart />
         </Figure>
         <Figure title="Lines" name={`${name}-lines`} data={() => found} rows={rows}>
           <Lines left={left.units} right={right.units} values={relevance} pointed={pointed} onPoint={setPointed} />
@@ -140,6 +146,7 @@ export function PairView() {
         <Choose name="method" value={setting("method", "bilrp")} choices={methods} onChange={put("method")} />
         <Choose name="by" value={setting("by", "word")} choices={LEVELS} onChange={put("by")} />
         <Choose name="biases" value={setting("bias", "separate")} choices={BIASES} onChange={put("bias")} />
+        <Choose name="relative to" value={setting("reference", "filler")} choices={REFERENCES} onChange={put("reference")} />
         <ChooseReading />
         <Check name="a second model beside it" value={two} onChange={on => set({ second: on ? "on" : null })} />
       </div>
