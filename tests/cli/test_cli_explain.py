@@ -75,7 +75,7 @@ class TestText:
     def test_shows_all_parts(self, run_tiny: Any, tiny: Encoder) -> None:
         answer = run_tiny(*PAIR, "--by", "word")
         assert (answer.code, answer.err) == (0, "")
-        found = explain(tiny, LEFT, RIGHT, by="word", bias="shared")
+        found = explain(tiny, LEFT, RIGHT, by="word")
         assert answer.out.startswith(f"cosine {found.similarity:.4f}  (bilrp, {tiny.name}, mean)\n")
         assert "strongest pairs" in answer.out and "ledger" in answer.out
         for left, right, value in found.strongest(8):
@@ -86,16 +86,18 @@ class TestText:
         shares = [f"{unit.text} {share:+.2f}" for unit, share in zip(found.left.units, found.left_shares, strict=True)]
         assert "  ".join(shares) in answer.out
 
-    def test_biases_are_dealt_out_unless_told_otherwise(self, run_tiny: Any) -> None:
-        """Shared biases leave no row of their own in the ledger."""
-        shared, separate = run_tiny(*PAIR).out, run_tiny(*PAIR, "--bias", "separate").out
-        for name in ("left units with bias", "right units with bias", "bias with bias"):
-            assert name not in shared and name in separate
+    def test_where_biases_and_references_go(self, run_tiny: Any) -> None:
+        """Tokens that take the biases leave no row of their own in the ledger."""
+        by_default, plain = run_tiny(*PAIR).out, run_tiny(*PAIR, "--reference", "none").out
+        local = run_tiny(*PAIR, "--bias", "local", "--reference", "none").out
+        for name in ("left units with {}", "right units with {}", "{0} with {0}"):
+            assert name.format("reference") in by_default and name.format("reference") not in plain + local
+            assert name.format("bias") in plain and name.format("bias") not in by_default + local
 
     def test_split(self, run_tiny: Any, tiny: Encoder) -> None:
         """Parts of the input embedding, with the biases apart: dealt out, they would have no part."""
         out = run_tiny(*PAIR, "--split").out
-        assert out.count("shares by part of the input embedding") == 2 and "bias with bias" in out
+        assert out.count("shares by part of the input embedding") == 2 and "reference with reference" in out
         found = explain(tiny, LEFT, RIGHT, split=True)
         assert set(found.left.parts) == {"word", "position", "type", "bias"}
         numbers = " +".join(re.escape(f"{part[0]:.4f}") for part in found.left.parts.values())
@@ -121,7 +123,7 @@ class TestJson:
         assert found == json.loads(json.dumps(explain(tiny, LEFT, RIGHT).to_json()))
         assert found.keys() == {
             "left", "right", "relevance", "bias", "similarity", "gap", "method", "model", "pooling", "by", "measure",
-            "bias_mode", "complete", "layer", "rules",
+            "bias_mode", "complete", "layer", "rules", "relative_to",
         }  # fmt: skip
         assert found["left"].keys() == {"text", "units", "spans", "kinds", "truncated"}
         assert found["bias"].keys() == {"left", "right", "both"}
@@ -131,17 +133,17 @@ class TestJson:
     def test_biases_are_separate_unless_told_otherwise(
         self, run_tiny: Any, options: tuple[str, ...], mode: str
     ) -> None:
-        found = one_document(run_tiny(*PAIR, *options, "--json").out)
+        found = one_document(run_tiny(*PAIR, *options, "--reference", "none", "--json").out)
         assert found["bias_mode"] == mode
         assert (found["bias"]["both"] == 0) == (mode == "shared")
         bias = sum(found["bias"]["left"]) + sum(found["bias"]["right"]) + found["bias"]["both"]
         assert np.sum(found["relevance"]) + bias == pytest.approx(found["similarity"], abs=1e-5)
 
     def test_page_and_document_at_once(self, run_tiny: Any, tmp_path: Path) -> None:
-        """Each in its own way: biases apart in JSON, dealt out where they are drawn."""
+        """One explanation, shown in several ways."""
         answer = run_tiny(*PAIR, "--json", "--html", tmp_path / "a.html", "--plot", tmp_path / "a.svg")
         assert one_document(answer.out)["bias_mode"] == "separate"
-        assert "<dd>shared</dd>" in (tmp_path / "a.html").read_text()
+        assert "<dd>separate</dd>" in (tmp_path / "a.html").read_text()
         assert answer.err.splitlines() == [f"likewise: written: {tmp_path / name}" for name in ("a.html", "a.svg")]
 
     @pytest.mark.parametrize("by", ["token", "word", "sentence"])
@@ -238,7 +240,7 @@ class TestFiles:
         assert answer.code == 0 and answer.err.endswith(f"likewise: written: {path}\n")
         page = path.read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>") and len(page.encode()) < 300_000
-        assert f"{explain(wide, LEFT, RIGHT, bias='shared').similarity:.4f}" in page and "<dd>shared</dd>" in page
+        assert f"{explain(wide, LEFT, RIGHT).similarity:.4f}" in page and "<dd>separate</dd>" in page
         assert not re.search(r"https?://|<link|<script\s|src=", page.replace("http://www.w3.org/2000/svg", ""))
         assert "strongest pairs" in answer.out, "the text output comes as well"
 
@@ -344,6 +346,7 @@ class TestPairs:
         self, run_tiny: Any, pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("likewise.explain.pairs.WINDOW_LETTERS", 1)
+        monkeypatch.setattr("likewise.explain.pairs.COLUMN_COST", 1e9)
         command = ("explain", "--pairs", pairs_file, "--out")
         assert run_tiny(*command, tmp_path / "whole.jsonl").code == 0
         from likewise.explain import pairs
@@ -391,9 +394,9 @@ class TestMistakes:
             (("--method", "lime"), "unknown method 'lime'; choose from bilrp, hxp"),
             (("--by", "letter"), "cannot explain by 'letter'; choose from token, word"),
             (("--similarity", "l2"), "unknown similarity 'l2'; choose from"),
-            (("--bias", "hidden"), "unknown bias 'hidden'; choose from separate, shared"),
+            (("--bias", "hidden"), "unknown bias 'hidden'; choose from separate, local, traced, shared"),
             (("--rules", "attention,nrom"), "unknown rule 'nrom'; choose from attention, norm"),
-            (("--split", "--bias", "shared"), "split goes with bias='separate'"),
+            (("--split", "--bias", "shared"), "split does not go with bias='shared'"),
             (("--split", "--method", "hxp"), "only bilrp can split"),
             (("--memory", "0"), "memory budget must be above 0"),
             (("--method", "jacobian", "--start-layer", "9"), "can start at layers 0 to 2"),

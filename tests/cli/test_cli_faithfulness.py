@@ -44,7 +44,16 @@ def test_document(run_tiny: Any, pairs_file: Path, expected: Any, tiny: Encoder)
     answer = run_tiny("faithfulness", pairs_file, *TWO, "--json")
     assert (answer.code, answer.err) == (0, "")
     found = one_document(answer.out)
-    assert found.keys() == {"model", "pooling", "n", "fractions", "methods", "bilrp_against", "conservation"}
+    assert found.keys() == {
+        "model",
+        "pooling",
+        "n",
+        "fractions",
+        "methods",
+        "bilrp_against",
+        "default_against",
+        "conservation",
+    }
     study = expected("bilrp", "random")
     for name in ("bilrp", "random"):
         assert found["methods"][name]["aupc"] == pytest.approx(study.areas[name].mean(), abs=1e-5)

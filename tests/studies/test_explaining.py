@@ -52,6 +52,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         yield from texts.contribution_stream(encoder, given, method, settings)
 
     monkeypatch.setattr(pairs, "contribution_stream", counting)
+    monkeypatch.setattr(pairs, "COLUMN_COST", 1e9)
     return seen
 
 

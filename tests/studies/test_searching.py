@@ -78,7 +78,7 @@ def check_ledgers(found: ExplainedHits) -> None:
     """Everything that is shown sums to what is shown."""
     for one in found.explained:
         size = max(1.0, abs(one.hit.score))
-        assert one.hit.score == pytest.approx(one.explanation.similarity, abs=1e-5 * size)
+        assert one.hit.score == pytest.approx(one.shares.similarity, abs=1e-5 * size)
         shown = one.to_json()
         total = sum(word["share"] for word in shown["words"]) + shown["bias"]
         assert total == pytest.approx(one.hit.score, abs=1e-5 * size) and abs(shown["gap"]) < 1e-5 * size
@@ -104,21 +104,21 @@ class TestTheShownScoreIsExplained:
         last = found.explained[5]
         assert last.lead == pytest.approx(last.hit.score - after.score, abs=1e-5 * max(1.0, abs(after.score)))
 
-    @pytest.mark.parametrize("bias", ["separate", "drawn"])
+    @pytest.mark.parametrize("bias", ["separate", "local", "shared"])
     def test_as_the_pair_alone_is(self, tiny: Encoder, tmp_path: Path, variant: str, bias: str) -> None:
         index = built(tiny, tmp_path / "index", variant)
-        found = explained_search(index, QUERY, 4, bias=bias)
+        found = explained_search(index, QUERY, 4, bias=bias, pairs_per_hit=3)
         query_prompt, document_prompt = index.prompts
         for one in found.explained:
             plain = explain(
                 index.encoder, QUERY, one.hit.text, by="word", similarity=index.similarity, fold_special=True,
-                left_prompt=query_prompt, right_prompt=document_prompt, bias=one.explanation.facts.bias_mode,
+                left_prompt=query_prompt, right_prompt=document_prompt, bias=bias,
             )  # fmt: skip
             size = max(1.0, float(np.abs(plain.relevance).max()))
-            np.testing.assert_allclose(one.explanation.relevance, plain.relevance, atol=1e-6 * size)
-            np.testing.assert_allclose(one.explanation.bias_left, plain.bias_left, atol=1e-6 * size)
-            assert one.explanation.left.units == plain.left.units and one.explanation.right.units == plain.right.units
-            assert one.explanation.facts == plain.facts
+            np.testing.assert_allclose(one.shares.relevance, plain.relevance, atol=1e-6 * size)
+            np.testing.assert_allclose(one.shares.bias_left, plain.bias_left, atol=1e-6 * size)
+            assert one.shares.left.units == plain.left.units and one.shares.right.units == plain.right.units
+            assert one.shares.facts == plain.facts
             for start, end, _ in one.words:
                 assert 0 <= start < end <= len(one.hit.text)
 
@@ -140,9 +140,9 @@ class TestHits:
     def test_pairs_are_the_strongest_of_words(self, index: Index) -> None:
         one = explained_search(index, "the cat", 1).explained[0]
         cells = [
-            (left.text, right.text, one.explanation.relevance[row, column])
-            for row, left in enumerate(one.explanation.left.units)
-            for column, right in enumerate(one.explanation.right.units)
+            (left.text, right.text, one.shares.relevance[row, column])
+            for row, left in enumerate(one.shares.left.units)
+            for column, right in enumerate(one.shares.right.units)
             if left.kind == right.kind == "text"
         ]
         strongest = sorted(cells, key=lambda cell: -abs(cell[2]))[:5]
@@ -191,26 +191,35 @@ class TestHits:
         check_ledgers(found)
         last = next(one for one in found.explained if one.hit.id == "4")
         plain = explain(tiny, "a volcano", last.hit.text, by=by, fold_special=True)
-        assert last.explanation.facts.by == by and last.explanation.right.units == plain.right.units
+        assert last.shares.facts.by == by and last.shares.right.units == plain.right.units
         if by == "sentence":
             assert [last.hit.text[start:end] for start, end, _ in last.words] == ["it is out.", "it is in it."]
 
-    @pytest.mark.parametrize("bias", ["separate", "shared", "drawn"])
+    @pytest.mark.parametrize("bias", ["separate", "local", "traced", "shared"])
     def test_biases(self, index: Index, bias: str) -> None:
-        found = explained_search(index, "the cat", 4, bias=bias)
+        found = explained_search(index, "the cat", 4, bias=bias, reference="none")
         check_ledgers(found)
-        modes = {one.explanation.facts.bias_mode for one in found.explained}
-        assert modes == {"separate" if bias == "separate" else "shared"}
+        assert {one.shares.facts.bias_mode for one in found.explained} == {bias}
         assert all((one.to_json()["bias"] == 0) == (bias != "separate") for one in found.explained)
 
-    def test_biases_are_drawn_apart_where_a_text_is_too_long_to_share_them(self, tiny: Encoder, tmp_path: Path) -> None:
-        index = Index.build(tiny, [*SHORT, ("long", "it is out " * 15)], tmp_path / "long")
-        found = explained_search(index, "the cat", 5)
-        assert {one.explanation.facts.bias_mode for one in found.explained} == {"separate"}
-        assert next(one for one in found.explained if one.hit.id == "long").explanation.right.truncated
-        check_ledgers(found)
-        with pytest.raises(UsageError, match="keep them separate"):
-            explained_search(index, "the cat", 5, bias="shared")
+    def test_long_hits_have_shares_and_the_first_ones_pairs(self, tiny: Encoder, tmp_path: Path) -> None:
+        texts = [(f"long {number}", f"{number} it is out " * 15) for number in range(6)]
+        index = Index.build(tiny, [*SHORT, *texts], tmp_path / "long")
+        by_default = explained_search(index, "the cat", 10)
+        check_ledgers(by_default)
+        long = [place for place, one in enumerate(by_default.explained) if one.hit.id in dict(texts)]
+        assert [bool(by_default.explained[place].pairs) for place in long] == [place < 3 for place in long]
+        assert any(place >= 3 for place in long)
+        for wanted in (0, 2):
+            found = explained_search(index, "the cat", 10, pairs_per_hit=wanted)
+            check_ledgers(found)
+            assert {len(found.explained[place].pairs) for place in long} == {wanted}
+            for one, other in zip(found.explained, by_default.explained, strict=True):
+                np.testing.assert_allclose(one.shares.right_shares, other.shares.right_shares, atol=1e-5)
+                np.testing.assert_allclose(one.shares.left_shares, other.shares.left_shares, atol=1e-5)
+                assert one.lead == pytest.approx(other.lead, abs=1e-5)
+        with pytest.raises(UsageError, match="a number from 0 on, got -1"):
+            explained_search(index, "the cat", 10, pairs_per_hit=-1)
 
     def test_any_text_can_be_a_hit(self, tiny: Encoder, tmp_path: Path) -> None:
         texts = ["", "two\nlines\u2028", 'say "no" <script>', "a fox 🦊 ran", "a \x00 here", "a \x1b[31m b"]

@@ -67,6 +67,11 @@ class Facts:
     relative_to: str = "none"
     """the reference that contributions are relative to; its part is in the bias terms"""
 
+    @property
+    def rest(self) -> str:
+        """What the bias terms hold: the biases, or the reference and the biases that go with it."""
+        return "bias" if self.relative_to == "none" else "reference"
+
 
 def require_complete(score: float, gap: float, tolerance: float) -> None:
     """Refuse a ledger that does not sum to what it explains."""
@@ -185,11 +190,12 @@ class Explanation:
     @property
     def ledger(self) -> dict[str, float]:
         """The similarity's parts: units with units, each side's units with the other's bias, the biases, the gap."""
+        rest = self.facts.rest
         return {
             "units": float(self.relevance.sum()),
-            "left units with bias": float(self.bias_left.sum()),
-            "right units with bias": float(self.bias_right.sum()),
-            "bias with bias": self.bias_both,
+            f"left units with {rest}": float(self.bias_left.sum()),
+            f"right units with {rest}": float(self.bias_right.sum()),
+            f"{rest} with {rest}": self.bias_both,
             "gap": self.gap,
         }
 
@@ -202,7 +208,7 @@ class Explanation:
         cells = np.block(
             [[self.relevance, self.bias_left[:, None]], [self.bias_right[None], np.full((1, 1), self.bias_both)]]
         )
-        rest = "(bias)" if self.facts.relative_to == "none" else "(reference)"
+        rest = f"({self.facts.rest})"
         return cells, [*self.left.labels, rest], [*self.right.labels, rest]
 
     def to_json(self) -> dict[str, Any]:

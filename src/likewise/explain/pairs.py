@@ -94,9 +94,7 @@ def explain(
     texts = [Prompted(*each) for each in zip((left, right), prompts, _groups(by), strict=True)]
     sides = [grouped(encoder, text, chosen) for text in texts]
     unique = texts[:1] if texts[0] == texts[1] else texts
-    report_truncation(
-        sum(side.tokens.truncated for side in sides[: len(unique)]), len(unique), encoder.tokenizer.limit
-    )
+    report_truncation(sum(side.tokens.truncated for side in sides[: len(unique)]), len(unique), encoder.tokenizer.limit)
     fewer, more = sorted(len(side.units) for side in sides)
     if not (top or shares_only or (has_columns(method, chosen) and columns_pay(fewer, more))):
         found = dict(contribution_stream(encoder, unique, method, chosen))

@@ -28,6 +28,7 @@ def explain_file(
     progress: Progress | None = None,
 ) -> int:
     """Write an explanation of each pair to ``out`` as JSON lines; returns their number."""
+    _check_ending(out)
     file = PairFile(source) if isinstance(source, str) else source
     pairs = file.read_told()
     # Before the file of an earlier run is touched: an unknown option must not cost it.
@@ -51,6 +52,7 @@ def attribute_file(
     progress: Progress | None = None,
 ) -> int:
     """Write the attribution of each text, given with its id, to ``out`` as JSON lines; returns their number."""
+    _check_ending(out)
     chosen = as_directions(encoder, directions)
     attribute(encoder, [], chosen, **options)
     names = [[one.name, hashlib.sha256(one.vector.tobytes()).hexdigest()] for one in chosen]
@@ -72,8 +74,6 @@ def _write_lines(out: Path, settings: dict[str, Any], found: Callable[[int], Ite
     Lines go to ``out`` with ``.part`` added, which is renamed in the end; a run with the same settings goes on behind
     the last whole line that it finds there. The settings go to a file of the same name with ``.run.json`` added.
     """
-    if out.suffix.lower() not in (".jsonl", ".ndjson"):
-        raise UsageError(f"explanations are written as JSON lines; end {out.name!r} with .jsonl")
     out.parent.mkdir(parents=True, exist_ok=True)
     part, run = out.with_name(out.name + ".part"), out.with_name(out.name + ".part.run.json")
     done = _lines_done(part, run, json.dumps(settings, indent=2, default=str))
@@ -84,6 +84,11 @@ def _write_lines(out: Path, settings: dict[str, Any], found: Callable[[int], Ite
     part.replace(out)
     run.replace(out.with_name(out.name + ".run.json"))
     return done
+
+
+def _check_ending(out: Path) -> None:
+    if out.suffix.lower() not in (".jsonl", ".ndjson"):
+        raise UsageError(f"explanations are written as JSON lines; end {out.name!r} with .jsonl")
 
 
 def _settings(

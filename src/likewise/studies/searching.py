@@ -27,6 +27,8 @@ from likewise.retrieval.index import Index, check_search
 from likewise.retrieval.store import Hit
 
 STRONGEST = 5
+KEPT_USES = 3
+"""How many searches are expected to find a text whose rows are kept."""
 FIRST_HITS = 3
 """Long hits that get their pairs of words unless asked otherwise."""
 
@@ -164,7 +166,7 @@ def explained_search(
     shares = hits.explained([hit.text for hit in found], with_pairs, progress)
     for hit, one in zip(found, shares, strict=True):
         _check_score(index, hit, one)
-    leads = [*(Contrast(one, after) for one, after in pairwise(shares)), None]
+    leads = [*(Contrast(one, after) for one, after in pairwise(shares)), None][: len(shares)]
     most = STRONGEST if pairs_per_hit is None else pairs_per_hit
     explained = [ExplainedHit(*each, most) for each in zip(found, shares, leads, strict=True)]
     return ExplainedHits(replace(found, hits=found.hits[:k]), tuple(explained[:k]))
@@ -193,7 +195,7 @@ class _HitExplainer:
         groups = [grouped(self.encoder, text, self.settings) for text in asked]
         short = {
             place for place, one in enumerate(groups)
-            if not (self.columns and columns_pay(len(self.query.units), len(one.units)))
+            if not (self.columns and columns_pay(len(self.query.units), len(one.units), KEPT_USES))
         }  # fmt: skip
         ticker = Ticker(progress, len(texts), "explained texts")
         rows = self.cache.of([self._prompted, *(asked[place] for place in sorted(short))], ticker.part())
