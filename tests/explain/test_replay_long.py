@@ -35,7 +35,7 @@ def peak():
 
 torch.set_num_threads(1)
 encoder = Encoder.load("minilm", device="cpu")
-encoder = replace(encoder, tokenizer=Tokenizer(encoder.tokenizer.hugging_face, encoder.anatomy.max_positions))
+encoder = replace(encoder, tokenizer=Tokenizer(encoder.tokenizer.vocabulary, encoder.anatomy.max_positions))
 # Few dimensions are few backward passes; each keeps and takes what it would among 384.
 narrow = encoder.with_reading(truncate_dim=32)
 # Words of many tokens are few rows.

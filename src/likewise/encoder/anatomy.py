@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-
 POOLER = "pooler"
 """The part that a model may lack."""
 

@@ -1,4 +1,4 @@
-"""Configs: what a folder's ``config.json`` says, completed by the family's own defaults; what we do not honour is refused.
+"""Configs: what ``config.json`` says, completed by the family's own defaults; what we do not honour is refused.
 
 The keys and defaults are those of Hugging Face's config classes; tests compare them.
 """
