@@ -126,33 +126,67 @@ def _embeddings(parts: _Parts, width: int, dropout: float, eps: float, first: in
     )
 
 
-def _bert_block(parts: _Parts, name: str) -> Block:
-    width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["layer_norm_eps"]
-    heads = parts["num_attention_heads"]
+_BERT_BLOCK = {
+    "width": "hidden_size", "inner": "intermediate_size", "heads": "num_attention_heads", "activation": "hidden_act",
+    "map_dropout": "attention_probs_dropout_prob", "attention_dropout": "hidden_dropout_prob",
+    "feed_forward_dropout": "hidden_dropout_prob",
+    "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
+    "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
+    "up": "intermediate.dense", "down": "output.dense", "feed_forward_norm": "output.LayerNorm",
+}  # fmt: skip
+"""How the parts of a block and its settings are called; None where there is no such setting."""
+_MPNET_BLOCK = _BERT_BLOCK | {
+    "query": "attention.attn.q", "key": "attention.attn.k", "value": "attention.attn.v", "output": "attention.attn.o",
+    "attention_norm": "attention.LayerNorm",
+}  # fmt: skip
+_ALBERT_BLOCK = _BERT_BLOCK | {
+    "query": "attention.query", "key": "attention.key", "value": "attention.value", "output": "attention.dense",
+    "attention_norm": "attention.LayerNorm", "up": "ffn", "down": "ffn_output",
+    "feed_forward_norm": "full_layer_layer_norm", "feed_forward_dropout": None,
+}  # fmt: skip
+_DISTILBERT_BLOCK = {
+    "width": "dim", "inner": "hidden_dim", "heads": "n_heads", "activation": "activation",
+    "map_dropout": "attention_dropout", "attention_dropout": None, "feed_forward_dropout": "dropout",
+    "query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "output": "attention.out_lin",
+    "attention_norm": "sa_layer_norm", "up": "ffn.lin1", "down": "ffn.lin2", "feed_forward_norm": "output_layer_norm",
+}  # fmt: skip
+FIXED_EPS = 1e-12
+"""What DistilBERT's norms have, whatever its config says."""
+
+
+def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative: RelativeBias | None = None) -> Block:
+    """A block of BERT or of its descendants, which norm after each sum."""
+
+    def setting(role: str) -> Any:
+        key = called[role]
+        return None if key is None else parts[key]
+
+    def linear(role: str, into: int, out: int) -> Affine:
+        return parts.linear(f"{name}.{called[role]}", into, out)
+
+    width, inner, heads = setting("width"), setting("inner"), setting("heads")
+    eps = parts.config.get("layer_norm_eps", FIXED_EPS)
     return Block(
         attention=Attention(
-            query=parts.linear(f"{name}.attention.self.query", width, width),
-            key=parts.linear(f"{name}.attention.self.key", width, width),
-            value=parts.linear(f"{name}.attention.self.value", width, width),
-            output=parts.linear(f"{name}.attention.output.dense", width, width),
+            query=linear("query", width, width),
+            key=linear("key", width, width),
+            value=linear("value", width, width),
+            output=linear("output", width, width),
             heads=heads,
             key_heads=heads,
             scale=parts.head_width(width, heads) ** -0.5,
-            map_dropout=parts["attention_probs_dropout_prob"],
-            output_dropout=parts["hidden_dropout_prob"],
+            relative=relative,
+            map_dropout=setting("map_dropout"),
+            output_dropout=setting("attention_dropout"),
         ),
-        attention_norm=parts.layer_norm(f"{name}.attention.output.LayerNorm", width, eps),
-        feed_forward=_bert_feed_forward(parts, name, width, inner),
-        feed_forward_norm=parts.layer_norm(f"{name}.output.LayerNorm", width, eps),
-    )
-
-
-def _bert_feed_forward(parts: _Parts, name: str, width: int, inner: int) -> FeedForward:
-    return FeedForward(
-        up=parts.linear(f"{name}.intermediate.dense", width, inner),
-        down=parts.linear(f"{name}.output.dense", inner, width),
-        activation=parts["hidden_act"],
-        output_dropout=parts["hidden_dropout_prob"],
+        attention_norm=parts.layer_norm(f"{name}.{called['attention_norm']}", width, eps),
+        feed_forward=FeedForward(
+            up=linear("up", width, inner),
+            down=linear("down", inner, width),
+            activation=setting("activation"),
+            output_dropout=setting("feed_forward_dropout"),
+        ),
+        feed_forward_norm=parts.layer_norm(f"{name}.{called['feed_forward_norm']}", width, eps),
     )
 
 
@@ -164,7 +198,9 @@ def _bert(parts: _Parts) -> Anatomy:
     return Anatomy(
         family=family,
         embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
-        blocks=tuple(_bert_block(parts, f"encoder.layer.{layer}") for layer in range(parts["num_hidden_layers"])),
+        blocks=tuple(
+            _block(parts, f"encoder.layer.{layer}", _BERT_BLOCK) for layer in range(parts["num_hidden_layers"])
+        ),
         hidden_size=width,
         max_positions=parts["max_position_embeddings"] - first,
         projection=None if inner == width else parts.linear("embeddings_project", inner, width),
@@ -172,62 +208,15 @@ def _bert(parts: _Parts) -> Anatomy:
     )
 
 
-def _distilbert_block(parts: _Parts, name: str) -> Block:
-    width, inner, heads = parts["dim"], parts["hidden_dim"], parts["n_heads"]
-    return Block(
-        attention=Attention(
-            query=parts.linear(f"{name}.attention.q_lin", width, width),
-            key=parts.linear(f"{name}.attention.k_lin", width, width),
-            value=parts.linear(f"{name}.attention.v_lin", width, width),
-            output=parts.linear(f"{name}.attention.out_lin", width, width),
-            heads=heads,
-            key_heads=heads,
-            scale=parts.head_width(width, heads) ** -0.5,
-            map_dropout=parts["attention_dropout"],
-        ),
-        attention_norm=parts.layer_norm(f"{name}.sa_layer_norm", width, DISTILBERT_EPS),
-        feed_forward=FeedForward(
-            up=parts.linear(f"{name}.ffn.lin1", width, inner),
-            down=parts.linear(f"{name}.ffn.lin2", inner, width),
-            activation=parts["activation"],
-            output_dropout=parts["dropout"],
-        ),
-        feed_forward_norm=parts.layer_norm(f"{name}.output_layer_norm", width, DISTILBERT_EPS),
-    )
-
-
-DISTILBERT_EPS = 1e-12
-
-
 def _distilbert(parts: _Parts) -> Anatomy:
     return Anatomy(
         family=parts["model_type"],
-        embeddings=_embeddings(parts, parts["dim"], parts["dropout"], DISTILBERT_EPS),
-        blocks=tuple(_distilbert_block(parts, f"transformer.layer.{layer}") for layer in range(parts["n_layers"])),
+        embeddings=_embeddings(parts, parts["dim"], parts["dropout"], FIXED_EPS),
+        blocks=tuple(
+            _block(parts, f"transformer.layer.{layer}", _DISTILBERT_BLOCK) for layer in range(parts["n_layers"])
+        ),
         hidden_size=parts["dim"],
         max_positions=parts["max_position_embeddings"],
-    )
-
-
-def _mpnet_block(parts: _Parts, name: str, relative: RelativeBias) -> Block:
-    width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["layer_norm_eps"]
-    heads = parts["num_attention_heads"]
-    return Block(
-        attention=Attention(
-            query=parts.linear(f"{name}.attention.attn.q", width, width),
-            key=parts.linear(f"{name}.attention.attn.k", width, width),
-            value=parts.linear(f"{name}.attention.attn.v", width, width),
-            output=parts.linear(f"{name}.attention.attn.o", width, width),
-            heads=heads,
-            key_heads=heads,
-            scale=parts.head_width(width, heads) ** -0.5,
-            relative=relative,
-            map_dropout=parts["attention_probs_dropout_prob"],
-            output_dropout=parts["hidden_dropout_prob"],
-        ),
-        attention_norm=parts.layer_norm(f"{name}.attention.LayerNorm", width, eps),
-        feed_forward=_bert_feed_forward(parts, name, width, inner),
-        feed_forward_norm=parts.layer_norm(f"{name}.output.LayerNorm", width, eps),
     )
 
 
@@ -241,36 +230,12 @@ def _mpnet(parts: _Parts) -> Anatomy:
         family=parts["model_type"],
         embeddings=_embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
         blocks=tuple(
-            _mpnet_block(parts, f"encoder.layer.{layer}", relative) for layer in range(parts["num_hidden_layers"])
+            _block(parts, f"encoder.layer.{layer}", _MPNET_BLOCK, relative)
+            for layer in range(parts["num_hidden_layers"])
         ),
         hidden_size=width,
         max_positions=parts["max_position_embeddings"] - first,
         pooler=parts.pooler("pooler.dense", width),
-    )
-
-
-def _albert_block(parts: _Parts, name: str) -> Block:
-    width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["layer_norm_eps"]
-    heads = parts["num_attention_heads"]
-    return Block(
-        attention=Attention(
-            query=parts.linear(f"{name}.attention.query", width, width),
-            key=parts.linear(f"{name}.attention.key", width, width),
-            value=parts.linear(f"{name}.attention.value", width, width),
-            output=parts.linear(f"{name}.attention.dense", width, width),
-            heads=heads,
-            key_heads=heads,
-            scale=parts.head_width(width, heads) ** -0.5,
-            map_dropout=parts["attention_probs_dropout_prob"],
-            output_dropout=parts["hidden_dropout_prob"],
-        ),
-        attention_norm=parts.layer_norm(f"{name}.attention.LayerNorm", width, eps),
-        feed_forward=FeedForward(
-            up=parts.linear(f"{name}.ffn", width, inner),
-            down=parts.linear(f"{name}.ffn_output", inner, width),
-            activation=parts["hidden_act"],
-        ),
-        feed_forward_norm=parts.layer_norm(f"{name}.full_layer_layer_norm", width, eps),
     )
 
 
@@ -283,7 +248,7 @@ def _albert(parts: _Parts) -> Anatomy:
         for each in range(parts["inner_group_num"])
     ]
     # Layers of a group share weights, and so their view.
-    made = {name: _albert_block(parts, name) for name in dict.fromkeys(names)}
+    made = {name: _block(parts, name, _ALBERT_BLOCK) for name in dict.fromkeys(names)}
     return Anatomy(
         family=parts["model_type"],
         embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"]),

@@ -295,10 +295,10 @@ def _between(first: str, last: str, between: str = "", second: int = 1) -> Calla
 
 def _roberta_process(trims: bool | None) -> Callable[..., Any]:
     def process(backend: Backend, settings: Mapping[str, Any], roles: Mapping[str, str]) -> Any:
-        ends = [(roles[role], backend.token_to_id(roles[role])) for role in ("sep", "cls")]
+        closes, opens = ((roles[role], backend.token_to_id(roles[role]) or 0) for role in ("sep", "cls"))
         trimmed = bool(settings.get("trim_offsets", True)) if trims is None else trims
         prefix = bool(settings.get("add_prefix_space", False)) if trims is None else False
-        return processors.RobertaProcessing(*ends, trimmed, prefix)
+        return processors.RobertaProcessing(closes, opens, trimmed, prefix)
 
     return process
 
