@@ -135,6 +135,8 @@ def _refuse(family: str, config: Mapping[str, Any]) -> None:
 
 
 def _check_numbers(family: str, config: Config) -> None:
+    if family in ("roberta", "xlm-roberta") and not isinstance(config["pad_token_id"], int):
+        raise ModelError(f"pad_token_id must be a whole number, since positions count from it; mend {CONFIG}")
     sizes = ("_size", "_layers", "_heads", "_embeddings", "_groups", "_buckets", "_num", "dim")
     for name, default in DEFAULTS[family].items():
         value = config[name]

@@ -32,6 +32,9 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer,
         views = anatomy(model)
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
+    except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
+        said = f"{CONFIG} does not fit a {model.config['model_type']} model ({first_line(error)})"
+        raise ModelError(f"{folder}: {said}; save the model again") from error
     files = weight_files(folder)
     try:
         state = _read(files, dict(model.named_parameters()), getattr(torch, dtype))

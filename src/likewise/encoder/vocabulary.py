@@ -121,10 +121,12 @@ def _read(folder: Path) -> Vocabulary:
     if backend.padding is not None:
         roles.setdefault("pad", backend.padding["pad_token"])
     extra = _extra(settings)
-    if kind.model is not None and isinstance(backend.model, kind.model):
+    fits = kind.model is not None and isinstance(backend.model, kind.model)
+    if fits:
         kind.rebuild(backend, settings)
-    _add_tokens(backend, settings, [*roles.values(), *extra])
-    if kind.process is not None:
+    flags = {roles[role]: dict(given) for role, given in kind.flags.items() if role in roles}
+    _add_tokens(backend, settings, {token: {} for token in (*roles.values(), *extra)} | flags)
+    if fits and kind.process is not None:
         backend.post_processor = kind.process(backend, settings, roles)
     elif backend.post_processor is None:
         backend.post_processor = processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
@@ -158,17 +160,17 @@ def _extra(settings: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(_content(token) for token in tokens))
 
 
-def _add_tokens(backend: Backend, settings: Mapping[str, Any], special: list[str]) -> None:
-    """Make tokens that the settings name known to the tokenizer, and special ones special."""
+def _add_tokens(backend: Backend, settings: Mapping[str, Any], special: Mapping[str, Mapping[str, bool]]) -> None:
+    """Make tokens that the settings name known to the tokenizer, and special ones special, with flags of each."""
     listed = settings.get("added_tokens_decoder") or {}
     known = {repr(token) for token in backend.get_added_tokens_decoder().values()}
     added = [AddedToken(**token) for _, token in sorted(listed.items(), key=lambda item: int(item[0]))]
     added = [token for token in added if repr(token) not in known]
     present = {token.content for token in (*backend.get_added_tokens_decoder().values(), *added)}
     given = {_content(token): token for token in settings.values() if isinstance(token, Mapping) and "content" in token}
-    for token in dict.fromkeys(special):
+    for token, usual in special.items():
         if token not in present:
-            flags = {name: value for name, value in given.get(token, {}).items() if name in ADDED_FLAGS}
+            flags = {name: value for name, value in given.get(token, usual).items() if name in ADDED_FLAGS}
             added.append(AddedToken(token, special=True, **flags))
     if added:
         backend.add_tokens(added)
@@ -206,6 +208,8 @@ class Kind:
     rebuild: Callable[[Backend, Mapping[str, Any]], None] = _as_is
     process: Callable[[Backend, Mapping[str, Any], Mapping[str, str]], Any] | None = None
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
+    flags: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
+    """how special tokens are found in texts, by role, where the files say nothing"""
 
 
 def _rebuild_wordpiece(backend: Backend, settings: Mapping[str, Any]) -> None:
@@ -306,6 +310,7 @@ def _roberta_process(trims: bool | None) -> Callable[..., Any]:
 _BERT_ROLES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _ROBERTA_ROLES = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>",
                   "mask": "<mask>"}  # fmt: skip
+_MPNET_FLAGS = {role: {"normalized": True, "lstrip": role == "mask"} for role in ROLES}
 _END = "<|endoftext|>"
 _BERT = Kind(_BERT_ROLES, models.WordPiece, _rebuild_wordpiece, _between("cls", "sep"), Vocabulary.inputs)
 
@@ -318,7 +323,7 @@ KINDS: dict[str, Kind] = {
     "DistilBertTokenizer": Kind(_BERT.roles, _BERT.model, _BERT.rebuild, _BERT.process),
     "GPT2Tokenizer": Kind({"bos": _END, "eos": _END, "unk": _END}, models.BPE, _rebuild_bytes),
     "MPNetTokenizer": Kind(_ROBERTA_ROLES | {"unk": "[UNK]"}, models.WordPiece, _rebuild_wordpiece,
-                           _roberta_process(True)),
+                           _roberta_process(True), flags=_MPNET_FLAGS),
     "Qwen2Tokenizer": Kind({"eos": _END, "unk": _END, "pad": _END}, models.BPE, _rebuild_qwen),
     "RobertaTokenizer": Kind(_ROBERTA_ROLES, models.BPE, _rebuild_bytes, _roberta_process(None)),
     "XLMRobertaTokenizer": Kind(_ROBERTA_ROLES, models.Unigram, _rebuild_xlm_roberta,
