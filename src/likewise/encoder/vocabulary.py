@@ -124,8 +124,8 @@ def _read(folder: Path) -> Vocabulary:
     fits = kind.model is not None and isinstance(backend.model, kind.model)
     if fits:
         kind.rebuild(backend, settings)
-    flags = {roles[role]: dict(given) for role, given in kind.flags.items() if role in roles}
-    _add_tokens(backend, settings, {token: {} for token in (*roles.values(), *extra)} | flags)
+    special: dict[str, Mapping[str, bool]] = {token: {} for token in (*roles.values(), *extra)}
+    _add_tokens(backend, settings, special | {roles[role]: kind.flags[role] for role in kind.flags if role in roles})
     if fits and kind.process is not None:
         backend.post_processor = kind.process(backend, settings, roles)
     elif backend.post_processor is None:
