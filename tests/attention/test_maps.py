@@ -21,9 +21,8 @@ PAIRS = [("a cat sat", "the dog"), ("we", "you and i and they"), ("a cat", "a ca
 def plain_maps(encoder: Encoder, pair: tuple[str, str]) -> np.ndarray:
     """Hugging Face's maps (L, H, n, n) of one pair as one sequence, without padding."""
     [text] = encoder.tokenize([pair], "")
-    encoder.model.set_attn_implementation("eager")
     with torch.no_grad():
-        said = encoder.model(
+        said = twin_model(encoder)(
             torch.tensor([text.ids]), token_type_ids=torch.tensor([text.types]), output_attentions=True
         )
     return torch.stack([layer[0] for layer in said.attentions]).double().numpy()
@@ -148,6 +147,7 @@ def test_the_trivial_loss_is_a_plain_loop(tiny: Encoder, tmp_path: Path) -> None
 @pytest.mark.data
 def test_lengths_of_the_benchmark(minilm: Encoder, shared_data: Path) -> None:
     from likewise.data import read_scored_pairs
+from twins import twin_model
 
     pairs = [(pair.left, pair.right) for pair in read_scored_pairs("stsb/test", data_dir=shared_data)]
     lengths = np.array([len(text) for text in minilm.tokenize(pairs, "")])

@@ -252,7 +252,31 @@ def test_other_names_for_the_same_settings(tmp_path: Path) -> None:
     assert_equal_to_transformers(tmp_path)
 
 
-QWEN3, MODERNBERT = CONFIGS["qwen3"]().to_dict(), CONFIGS["modernbert"]().to_dict()
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 0},
+        {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2},
+        {"use_sliding_window": False, "sliding_window": 3, "max_window_layers": 1},
+        {
+            "use_sliding_window": True, "sliding_window": 3,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        },
+    ],
+    ids=str,
+)  # fmt: skip
+def test_sliding_windows_of_qwen3(changes: dict[str, Any], tmp_path: Path) -> None:
+    make_model("qwen3", 0).save_pretrained(tmp_path)
+    set_config(tmp_path, **({"layer_types": None} | changes))
+    assert_equal_to_transformers(tmp_path)
+
+
+def test_as_many_key_heads_as_heads(tmp_path: Path) -> None:
+    make_model("qwen3", 0, num_key_value_heads=4).save_pretrained(tmp_path)
+    set_config(tmp_path, num_key_value_heads=None)
+    assert_equal_to_transformers(tmp_path)
+
+
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
 ROTARY: dict[str, dict[str, Any]] = {
     "theta at the top": {"rope_theta": 1e6},

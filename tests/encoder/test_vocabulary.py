@@ -273,7 +273,14 @@ def test_saved_settings_say_the_same(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("tokenizer.json", "{"), ("tokenizer.json", "{}"), ("tokenizer_config.json", "[]")]
+    ("name", "content"),
+    [
+        ("tokenizer.json", "{"),
+        ("tokenizer.json", "{}"),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", '{"truncation_side": "up"}'),
+        ("tokenizer_config.json", '{"model_max_length": "x"}'),
+    ],
 )
 def test_broken_files_are_refused(name: str, content: str, tmp_path: Path) -> None:
     folder = write(tmp_path, wordpiece(), "bert")

@@ -112,6 +112,8 @@ def completed(config: Mapping[str, Any]) -> Config:
         found |= {name: given[name] for name in ROTARY_KEYS if given.get(name) is not None}
     if family == "modernbert" and given.get("sliding_window") is not None:
         found["local_attention"] = 2 * given["sliding_window"]  # half the window, by its other name
+    if family == "qwen3" and found["num_key_value_heads"] is None:
+        found["num_key_value_heads"] = found["num_attention_heads"]
     _check_numbers(family, found)
     return {"model_type": family, **found}
 
@@ -139,9 +141,9 @@ def _check_numbers(family: str, config: Config) -> None:
         raise ModelError(f"pad_token_id must be a whole number, since positions count from it; mend {CONFIG}")
     sizes = ("_size", "_layers", "_heads", "_embeddings", "_groups", "_buckets", "_num", "dim")
     for name, default in DEFAULTS[family].items():
-        value = config[name]
-        if name.endswith(sizes) and isinstance(default, int) and not isinstance(default, bool):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ModelError(f"{name} must be a whole number from 1, not {value!r}; mend {CONFIG}")
+        value, least = config[name], int(name != "max_window_layers")
+        if name.endswith(sizes) and isinstance(default, int):
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ModelError(f"{name} must be a whole number from {least}, not {value!r}; mend {CONFIG}")
         elif isinstance(default, float) and (not isinstance(value, (int, float)) or value < 0):
             raise ModelError(f"{name} must be a number from 0, not {value!r}; mend {CONFIG}")

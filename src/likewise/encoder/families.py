@@ -53,7 +53,8 @@ def config_of(model: nn.Module) -> Config:
         return completed(config)
     require_family(config.model_type)
     if not type(model).__module__.startswith("transformers."):
-        raise ModelError(f"{type(model).__name__} is no class of transformers' own, so what it computes is not known")
+        kind = type(model).__name__
+        raise ModelError(f"{kind} is no class of transformers' own: what it computes is unknown; use a plain model")
     # What the class does is known; what else its folder had does not matter.
     return completed({name: value for name, value in config.to_dict().items() if name != "auto_map"})
 
@@ -84,10 +85,13 @@ class _Parts:
     def __getitem__(self, key: str) -> Any:
         return self.config[key]
 
+    @property
+    def empty(self) -> Transformer | None:
+        """The model, where its weights are yet to be declared."""
+        return self.model if isinstance(self.model, Transformer) and not self.model.loaded else None
+
     def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
-        if isinstance(self.model, Transformer) and not self.model.loaded:
-            return self.model.part(name, **shapes)
-        return self.model.get_submodule(name)
+        return self.model.get_submodule(name) if self.empty is None else self.empty.part(name, **shapes)
 
     def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:
         return Affine(self._module(name, weight=(out, width), bias=(out,) if bias else None))
@@ -103,8 +107,8 @@ class _Parts:
 
     def pooler(self, name: str, width: int) -> Affine | None:
         """The model's own, if it has one."""
-        new = isinstance(self.model, Transformer) and not self.model.loaded
-        return self.linear(name, width, width) if new or getattr(self.model, POOLER, None) is not None else None
+        lacks = self.empty is None and getattr(self.model, POOLER, None) is None
+        return None if lacks else self.linear(name, width, width)
 
     def head_width(self, width: int, heads: int) -> int:
         if width % heads:
@@ -378,7 +382,7 @@ def _qwen3_block(parts: _Parts, name: str, kind: str, turn: Rotary) -> Block:
     width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["rms_norm_eps"]
     bias = parts["attention_bias"]
     head, heads = parts["head_dim"], parts["num_attention_heads"]
-    key_heads = parts["num_key_value_heads"] or heads
+    key_heads = parts["num_key_value_heads"]
     return Block(
         attention=Attention(
             query=parts.linear(f"{name}.self_attn.q_proj", width, heads * head, bias),

@@ -132,10 +132,12 @@ def _read(folder: Path) -> Vocabulary:
         backend.post_processor = processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
     backend.encode_special_tokens = bool(settings.get("split_special_tokens", False))
     limit = settings.get("model_max_length", settings.get("max_len"))
-    side = (backend.truncation or {}).get("direction", "right")
+    side = str(settings.get("truncation_side", (backend.truncation or {}).get("direction", "right")))
+    if side not in ("left", "right"):
+        raise ModelError(f"truncation_side must be left or right, not {side!r}")
     return Vocabulary(
         backend, roles, tuple(extra), NO_LIMIT if limit is None else int(limit),
-        str(settings.get("truncation_side", side)), tuple(settings.get("model_input_names", kind.inputs)),
+        side, tuple(settings.get("model_input_names", kind.inputs)),
     )  # fmt: skip
 
 
