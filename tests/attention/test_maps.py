@@ -14,6 +14,7 @@ from likewise.attention.maps import AttentionMaps, RandomMaps, trivial_loss, wri
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError
 from tiny_models import tiny_encoder
+from twins import twin_model
 
 PAIRS = [("a cat sat", "the dog"), ("we", "you and i and they"), ("a cat", "a cat"), ("b", "c"), ("the sea", "is blue")]
 
@@ -147,7 +148,6 @@ def test_the_trivial_loss_is_a_plain_loop(tiny: Encoder, tmp_path: Path) -> None
 @pytest.mark.data
 def test_lengths_of_the_benchmark(minilm: Encoder, shared_data: Path) -> None:
     from likewise.data import read_scored_pairs
-from twins import twin_model
 
     pairs = [(pair.left, pair.right) for pair in read_scored_pairs("stsb/test", data_dir=shared_data)]
     lengths = np.array([len(text) for text in minilm.tokenize(pairs, "")])
