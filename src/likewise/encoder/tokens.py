@@ -110,17 +110,15 @@ class Tokenizer:
         known = {self.vocabulary.id_of(role) for role in ("bos", "eos", "cls", "sep", "pad", "mask")}
         return sorted(self.vocabulary.special_ids - ({self.vocabulary.id_of("unk")} - known))
 
-    def role_id(self, *roles: str) -> int | None:
-        """The id of the first token that the tokenizer has of these roles, such as pad or mask."""
-        found = (self.vocabulary.id_of(role) for role in roles)
-        return next((each for each in found if each is not None), None)
-
     def filler_id(self, *roles: str) -> int:
         """The id of the first token that the tokenizer has of these roles, else of a blank, else of any other role."""
-        if (known := self.role_id(*roles)) is not None:
-            return known
+        for role in roles:
+            found = self.vocabulary.id_of(role)
+            if found is not None:
+                return found
         blank = self.backend.encode(" ", add_special_tokens=False).ids
-        return blank[0] if blank else self.role_id("pad", "unk", "eos", "bos") or 0
+        others = (self.vocabulary.id_of(role) for role in ("pad", "unk", "eos", "bos"))
+        return int(blank[0]) if blank else next((each for each in others if each is not None), 0)
 
     def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
         if isinstance(text, (tuple, list)) and len(text) == 2:
