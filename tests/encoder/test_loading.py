@@ -241,7 +241,7 @@ def test_a_config_that_leaves_out_its_defaults(name: str, tmp_path: Path) -> Non
                 other.attention.reach, other.attention.scale, other.attention.causal,
             )  # fmt: skip
             if mine.attention.rotary is not None and other.attention.rotary is not None:
-                assert torch.equal(mine.attention.rotary.frequencies, other.attention.rotary.frequencies)
+                assert torch.equal(mine.attention.rotary.steps, other.attention.rotary.steps)
 
 
 def test_other_names_for_the_same_settings(tmp_path: Path) -> None:

@@ -108,9 +108,16 @@ class Norm:
 class Rotary:
     """Rotary positions: the angle of pair ``d`` at position ``t`` is ``t * frequencies[d]``."""
 
-    frequencies: Tensor
+    steps: Tensor
     """angle per position step, (head_width / 2,), always float32 on the CPU"""
     scaling: float
+    beside: Table
+    """the weights whose device the angles follow"""
+
+    @property
+    def frequencies(self) -> Tensor:
+        """Angle per position step, (head_width / 2,), where the weights are."""
+        return self.steps.to(self.beside.weight.device)
 
 
 @dataclass(frozen=True)

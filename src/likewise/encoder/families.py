@@ -363,11 +363,12 @@ def _modernbert(parts: _Parts) -> Anatomy:
     kinds = parts["layer_types"] or [KINDS[bool(layer % every)] for layer in range(layers)]
     _check_kinds(kinds, KINDS, layers)
     head = parts.head_width(width, parts["num_attention_heads"])
-    turns = {kind: rotary_by_kind(parts.config, kind, head) for kind in dict.fromkeys(kinds)}
+    word = parts.table("embeddings.tok_embeddings", parts["vocab_size"], width, parts["pad_token_id"])
+    turns = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
     return Anatomy(
         family=parts["model_type"],
         embeddings=Embeddings(
-            word=parts.table("embeddings.tok_embeddings", parts["vocab_size"], width, parts["pad_token_id"]),
+            word=word,
             norm=parts.layer_norm("embeddings.norm", *norm),
             dropout=parts["embedding_dropout"],
         ),
@@ -417,10 +418,11 @@ def _qwen3(parts: _Parts) -> Anatomy:
     first = layers if window is None else parts["max_window_layers"]
     kinds = parts["layer_types"] or [KINDS[layer >= first] for layer in range(layers)]
     _check_kinds(kinds, KINDS if window else KINDS[:1], layers)
-    turn = rotary(parts.config, parts["head_dim"])
+    word = parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])
+    turn = rotary(parts.config, parts["head_dim"], word)
     return Anatomy(
         family=parts["model_type"],
-        embeddings=Embeddings(word=parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])),
+        embeddings=Embeddings(word=word),
         blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, turn) for layer, kind in enumerate(kinds)),
         hidden_size=width,
         max_positions=parts["max_position_embeddings"],

@@ -266,7 +266,7 @@ def rotation(frequencies: Tensor, x: Tensor, scaling: float) -> tuple[Tensor, Te
     # Angles in at least float32: positions beyond 2048 are not exact in half precision.
     dtype = torch.promote_types(x.dtype, torch.float32)
     places = torch.arange(x.shape[-2], device=x.device, dtype=dtype)
-    angles = (places[:, None] * frequencies.to(x.device, dtype)).repeat(1, 2)
+    angles = (places[:, None] * frequencies.to(dtype)).repeat(1, 2)
     return (angles.cos() * scaling).to(x.dtype), (angles.sin() * scaling).to(x.dtype)
 
 

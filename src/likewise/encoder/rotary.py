@@ -9,14 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from likewise.encoder.anatomy import Rotary
+from likewise.encoder.anatomy import Rotary, Table
 from likewise.errors import ModelError
 
 Settings = Mapping[str, Any]
+Turn = tuple[Tensor, float]
+"""Angles per step, and what cosines and sines are multiplied by."""
 THETA = 10_000.0
 
 
-def rotary(config: Settings, width: int) -> Rotary:
+def rotary(config: Settings, width: int, beside: Table) -> Rotary:
     """The one rotation of a whole model, for heads of this width."""
     given = config.get("rope_scaling") or config["rope_parameters"] or {}
     # Saved by layer type, though the layers share it.
@@ -25,22 +27,23 @@ def rotary(config: Settings, width: int) -> Rotary:
         if any(other != nested[0] for other in nested):
             raise ModelError("rotary positions that differ from layer to layer are not supported; use another model")
         given = nested[0]
-    return _rotary({"rope_theta": config.get("rope_theta", THETA)} | _plain(given), config, width)
+    return Rotary(*_turn({"rope_theta": config.get("rope_theta", THETA)} | _plain(given), config, width), beside)
 
 
-def rotary_by_kind(config: Settings, kind: str, width: int) -> Rotary:
+def rotary_by_kind(config: Settings, kind: str, width: int, beside: Table) -> Rotary:
     """ModernBERT's rotation of full or sliding attention, for heads of this width."""
     old = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", THETA)}
     theta = config.get(old[kind][0], old[kind][1])
     given = (config["rope_parameters"] or {}).get(kind) or {}
-    return _rotary({"rope_theta": theta} | _plain(given) | _plain(config.get("rope_scaling") or {}), config, width)
+    given = _plain(given) | _plain(config.get("rope_scaling") or {})
+    return Rotary(*_turn({"rope_theta": theta} | given, config, width), beside)
 
 
 def _plain(given: Settings) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _rotary(given: Settings, config: Settings, width: int) -> Rotary:
+def _turn(given: Settings, config: Settings, width: int) -> Turn:
     kind = str(given.get("rope_type", given.get("type", "default")))
     if kind not in KINDS:
         raise ModelError(f"rotary positions of type {kind!r} are not supported; supported are {', '.join(KINDS)}")
@@ -59,15 +62,15 @@ def _frequencies(theta: float, width: int) -> Tensor:
     return 1.0 / (theta ** (torch.arange(0, width, 2, dtype=torch.float32) / width))
 
 
-def _default(plain: Tensor, _: Settings) -> Rotary:
-    return Rotary(plain, 1.0)
+def _default(plain: Tensor, _: Settings) -> Turn:
+    return plain, 1.0
 
 
-def _linear(plain: Tensor, given: Settings) -> Rotary:
-    return Rotary(plain / given["factor"], 1.0)
+def _linear(plain: Tensor, given: Settings) -> Turn:
+    return plain / given["factor"], 1.0
 
 
-def _llama3(plain: Tensor, given: Settings) -> Rotary:
+def _llama3(plain: Tensor, given: Settings) -> Turn:
     """Long waves are stretched, short ones kept, those between blended."""
     factor, low, high, trained = (given[name] for name in ("factor", "low_freq_factor", "high_freq_factor", "trained"))
     waves = 2 * math.pi / plain
@@ -75,10 +78,10 @@ def _llama3(plain: Tensor, given: Settings) -> Rotary:
     smooth = (trained / waves - low) / (high - low)
     blended = (1 - smooth) * stretched / factor + smooth * stretched
     between = ~(waves < trained / high) & ~(waves > trained / low)
-    return Rotary(torch.where(between, blended, stretched), 1.0)
+    return torch.where(between, blended, stretched), 1.0
 
 
-def _yarn(plain: Tensor, given: Settings) -> Rotary:
+def _yarn(plain: Tensor, given: Settings) -> Turn:
     """Peng et al. 2023: stretch dimensions that turn less than ``beta_slow`` times, keep those beyond ``beta_fast``."""
     theta, trained, width = float(given["rope_theta"]), given["trained"], 2 * len(plain)
     factor = given.get("factor") or given["limit"] / trained
@@ -94,7 +97,7 @@ def _yarn(plain: Tensor, given: Settings) -> Rotary:
     kept = 1 - ramp
     turning = theta ** (torch.arange(0, width, 2).to(torch.float32) / width)
     frequencies = 1.0 / (factor * turning) * (1 - kept) + 1.0 / turning * kept
-    return Rotary(frequencies, _yarn_scaling(factor, given))
+    return frequencies, _yarn_scaling(factor, given)
 
 
 def _yarn_scaling(factor: float, given: Settings) -> float:
@@ -107,7 +110,7 @@ def _yarn_scaling(factor: float, given: Settings) -> float:
     return scale(first) / scale(second) if first and second else scale()
 
 
-KINDS: dict[str, Callable[[Tensor, Settings], Rotary]] = {
+KINDS: dict[str, Callable[[Tensor, Settings], Turn]] = {
     "default": _default,
     # It differs from the default beyond the model's positions only, where texts are cut.
     "dynamic": _default,
