@@ -120,10 +120,10 @@ def test_pairs_are_cut_at_the_longer_text(tiny: Encoder) -> None:
 
 
 def test_the_limit_stays_within_the_positions(tiny_folder: Path) -> None:
-    assert Tokenizer.load(tiny_folder, None, 64).limit == 64
-    assert Tokenizer.load(tiny_folder, 1000, 64).limit == 64
-    assert Tokenizer.load(tiny_folder, 9, 64).limit == 9
-    assert Tokenizer.load(tiny_folder, None, 10_000).limit == 64, "the tokenizer's own limit"
+    assert Tokenizer.within(Vocabulary.read(tiny_folder), None, 64).limit == 64
+    assert Tokenizer.within(Vocabulary.read(tiny_folder), 1000, 64).limit == 64
+    assert Tokenizer.within(Vocabulary.read(tiny_folder), 9, 64).limit == 9
+    assert Tokenizer.within(Vocabulary.read(tiny_folder), None, 10_000).limit == 64, "the tokenizer's own limit"
 
 
 def test_the_side_of_truncation_is_the_tokenizers_own() -> None:

@@ -113,8 +113,8 @@ class Encoder:
         folder = catalogue.locate(str(name))
         recipe = read_recipe(folder)
         model, views = load_transformer(folder / recipe.transformer, dtype)
-        limits = recipe.max_length, views.max_positions
-        tokenizer = Tokenizer.load(folder / recipe.transformer, *limits, recipe.lower)
+        words = Vocabulary.read(folder / recipe.transformer)
+        tokenizer = Tokenizer.within(words, recipe.max_length, views.max_positions, recipe.lower)
         encoder = cls._assembled(str(name), model, views, tokenizer, recipe).to(device).with_reading(**reading)
         encoder = replace(encoder, folder=folder, loaded_version=weights_version(model))
         if recipe.note:
@@ -130,10 +130,8 @@ class Encoder:
         """Take a SentenceTransformer that is already in memory; its weights are shared, not copied."""
         transformer = getattr(model[0], "auto_model", None) or model[0].model
         views, recipe = anatomy(transformer), recipe_of(model)
-        vocabulary = Vocabulary.of(model.tokenizer)
-        limit = min(recipe.max_length or vocabulary.max_length, views.max_positions)
-        tokenizer = Tokenizer(vocabulary, limit, recipe.lower)
-        return cls._assembled(name, transformer, views, tokenizer, recipe)
+        words = Tokenizer.within(Vocabulary.of(model.tokenizer), recipe.max_length, views.max_positions, recipe.lower)
+        return cls._assembled(name, transformer, views, words, recipe)
 
     @classmethod
     def _assembled(cls, name: str, model: Any, views: Anatomy, tokenizer: Tokenizer, recipe: Recipe) -> Encoder:

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
@@ -74,9 +73,8 @@ class Tokenizer:
             self.backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *known])
 
     @classmethod
-    def load(cls, folder: Path, limit: int | None, max_positions: int, lower: bool = False) -> Tokenizer:
-        """Read a folder's tokenizer; the limit is the given one, else the tokenizer's own, within the positions."""
-        vocabulary = Vocabulary.read(folder)
+    def within(cls, vocabulary: Vocabulary, limit: int | None, max_positions: int, lower: bool = False) -> Tokenizer:
+        """A model's tokenizer; the limit is the given one, else the vocabulary's own, within the positions."""
         return cls(vocabulary, min(limit or vocabulary.max_length, max_positions), lower)
 
     def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
