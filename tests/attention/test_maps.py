@@ -14,6 +14,7 @@ from likewise.attention.maps import AttentionMaps, RandomMaps, trivial_loss, wri
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError
 from tiny_models import tiny_encoder
+from twins import twin_model
 
 PAIRS = [("a cat sat", "the dog"), ("we", "you and i and they"), ("a cat", "a cat"), ("b", "c"), ("the sea", "is blue")]
 
@@ -21,9 +22,8 @@ PAIRS = [("a cat sat", "the dog"), ("we", "you and i and they"), ("a cat", "a ca
 def plain_maps(encoder: Encoder, pair: tuple[str, str]) -> np.ndarray:
     """Hugging Face's maps (L, H, n, n) of one pair as one sequence, without padding."""
     [text] = encoder.tokenize([pair], "")
-    encoder.model.set_attn_implementation("eager")
     with torch.no_grad():
-        said = encoder.model(
+        said = twin_model(encoder)(
             torch.tensor([text.ids]), token_type_ids=torch.tensor([text.types]), output_attentions=True
         )
     return torch.stack([layer[0] for layer in said.attentions]).double().numpy()

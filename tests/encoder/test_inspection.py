@@ -12,6 +12,7 @@ from likewise.encoder.inspection import inspect
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import DataError
 from likewise.sample import sample_sentences
+from twins import twin_model, twin_tokenizer
 
 TEXTS = ["Two dogs run in the park.", "A cat 😀"]
 
@@ -29,7 +30,7 @@ def test_tokens_and_padding(minilm: Encoder) -> None:
 
 
 def test_padding_equals_hugging_face(minilm: Encoder) -> None:
-    theirs = minilm.tokenizer.hugging_face(TEXTS, padding=True)
+    theirs = twin_tokenizer(minilm)(TEXTS, padding=True)
     ours = inspect(minilm, TEXTS).texts
     assert [[token.id for token in text.tokens] for text in ours] == theirs["input_ids"]
     assert [[token.mask for token in text.tokens] for text in ours] == theirs["attention_mask"]
@@ -38,10 +39,9 @@ def test_padding_equals_hugging_face(minilm: Encoder) -> None:
 
 def test_shapes_equal_hugging_face(minilm: Encoder) -> None:
     outputs = inspect(minilm, TEXTS).outputs
-    inputs = minilm.tokenizer.hugging_face(TEXTS, padding=True, return_tensors="pt")
-    minilm.model.set_attn_implementation("eager")
+    inputs = twin_tokenizer(minilm)(TEXTS, padding=True, return_tensors="pt")
     with torch.no_grad():
-        theirs = minilm.model(**inputs, output_hidden_states=True, output_attentions=True)
+        theirs = twin_model(minilm)(**inputs, output_hidden_states=True, output_attentions=True)
     assert outputs == {
         "embeddings": str(tuple(theirs.hidden_states[0].shape)),
         "hidden_states": f"{len(theirs.hidden_states)} x {tuple(theirs.hidden_states[1].shape)}",
@@ -54,14 +54,14 @@ def test_shapes_equal_hugging_face(minilm: Encoder) -> None:
 
 def test_the_model_in_numbers(minilm: Encoder) -> None:
     facts = inspect(minilm, TEXTS).model
-    config = minilm.model.config
+    config = twin_model(minilm).config
     assert (facts.name, facts.family, facts.pooling) == ("minilm", "bert", "mean")
     assert facts.vocabulary == config.vocab_size == 30522
     assert facts.layers == config.num_hidden_layers == 6
     assert facts.heads == config.num_attention_heads == 12
     assert facts.hidden_size == facts.dimension == 384
     assert facts.feed_forward_size == config.intermediate_size == 1536
-    assert facts.parameters == minilm.model.num_parameters()
+    assert facts.parameters == twin_model(minilm).num_parameters()
     assert facts.max_tokens == 256
 
 

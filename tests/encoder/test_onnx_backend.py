@@ -22,6 +22,7 @@ from likewise.encoder.onnx_backend import Int8Check, attach_backend, exported, i
 from likewise.encoder.reading import Reading
 from likewise.encoder.recipe import Recipe
 from likewise.encoder.tokens import Tokenizer
+from likewise.encoder.vocabulary import Vocabulary
 from likewise.errors import ModelError, UsageError
 from likewise.sample import sample_sentences
 from tiny_models import CONFIGS
@@ -47,7 +48,7 @@ def make_encoder(name: str) -> Encoder:
     backend = Backend(models.WordLevel({f"w{number}": number for number in range(60)}, unk_token="w0"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
-    return Encoder(name, model.eval(), anatomy(model), Tokenizer(words, 38), Recipe(), Reading())
+    return Encoder(name, model.eval(), anatomy(model), Tokenizer(Vocabulary.of(words), 38), Recipe(), Reading())
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
 
-from conftest import save_tiny
+from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder, saving
 from likewise.encoder.heads import Dense
 from likewise.encoder.learned_pooling import LEARNED, new_learned_pooling
@@ -22,6 +23,7 @@ from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.encoder.recipe import Recipe
 from likewise.encoder.saving import Beside, save_encoder
 from likewise.errors import ModelError, UsageError
+from tiny_models import CONFIGS, make_model
 
 TEXTS = [
     "A man is playing a flute.",
@@ -145,6 +147,51 @@ def test_a_pooler_that_is_random_is_not_written(tmp_path: Path) -> None:
     again = load(save_encoder(encoder, tmp_path / "saved"))
     assert encoder.anatomy.pooler is None and again.anatomy.pooler is None
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def family_folder(name: str, folder: Path) -> Path:
+    """A tiny folder of a family, as transformers saves it."""
+    words = tiny_tokenizer()
+    make_model(name, 0, vocab_size=len(words)).float().save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("memory", [False, True], ids=["from a folder", "from memory"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_family_opens_in_transformers(name: str, memory: bool, tmp_path: Path) -> None:
+    first = family_folder(name, tmp_path / "first")
+    encoder = load(first)
+    if memory:
+        encoder = Encoder.from_sentence_transformer(SentenceTransformer(str(first), device="cpu"))
+    with torch.no_grad():
+        for weight in encoder.model.parameters():
+            weight.mul_(1.01)
+    folder = save_encoder(encoder, tmp_path / "saved")
+    theirs, source = AutoModel.from_pretrained(folder), AutoModel.from_pretrained(first)
+    assert type(theirs) is type(source)
+    state = encoder.model.state_dict()
+    assert all(torch.equal(weight, state[key]) for key, weight in theirs.state_dict().items())
+    left, right = theirs.config.to_dict(), source.config.to_dict()
+    # In memory sentence-transformers has switched the cache off, and set the tokenizer's limit.
+    changed = {key for key in left.keys() | right.keys() if left.get(key) != right.get(key)}
+    assert changed <= {"_name_or_path", *(["use_cache"] if memory else [])}
+    words, known = AutoTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained(first)
+    assert words(TEXTS)["input_ids"] == known(TEXTS)["input_ids"]
+    assert words.special_tokens_map == known.special_tokens_map
+    assert memory or words.model_max_length == known.model_max_length
+    assert np.array_equal(load(folder).encode(TEXTS), encoder.encode(TEXTS))
+    assert load(folder).config_hash == encoder.config_hash
+    # Some families take this tokenizer's [UNK] for padding, by its id.
+    texts = [text for text in TEXTS if 1 not in words(text)["input_ids"]]
+    assert len(texts) > 3
+    assert largest_gap(encoder.encode(texts), SentenceTransformer(str(folder), device="cpu").encode(texts)) < 1e-5
+
+
+def test_half_precision_is_saved_as_it_is(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = save_encoder(Encoder.load(tiny_folder, device="cpu", dtype="bfloat16"), tmp_path / "saved")
+    assert {weight.dtype for weight in load_file(folder / "model.safetensors").values()} == {torch.bfloat16}
+    assert AutoModel.from_pretrained(folder).dtype == torch.bfloat16
 
 
 # A folder that is there already

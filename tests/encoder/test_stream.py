@@ -322,7 +322,7 @@ def test_another_prompt_model_window_or_postprocessing_is_refused(
 
 
 def test_another_token_limit_is_refused(tiny: Encoder, begun: Path) -> None:
-    shorter = replace(tiny, tokenizer=Tokenizer(tiny.tokenizer.hugging_face, 8))
+    shorter = replace(tiny, tokenizer=Tokenizer(tiny.tokenizer.vocabulary, 8))
     with pytest.raises(UsageError, match="was begun with"):
         encode_stream(shorter, ITEMS, begun)
 

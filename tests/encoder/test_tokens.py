@@ -12,6 +12,7 @@ from sentence_transformers.base.modules import Transformer
 from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.tokens import TokenizedText, Tokenizer
+from likewise.encoder.vocabulary import Vocabulary
 from likewise.errors import DataError, ModelError
 
 TEXTS = [
@@ -119,16 +120,16 @@ def test_pairs_are_cut_at_the_longer_text(tiny: Encoder) -> None:
 
 
 def test_the_limit_stays_within_the_positions(tiny_folder: Path) -> None:
-    assert Tokenizer.load(tiny_folder, None, 64).limit == 64
-    assert Tokenizer.load(tiny_folder, 1000, 64).limit == 64
-    assert Tokenizer.load(tiny_folder, 9, 64).limit == 9
-    assert Tokenizer.load(tiny_folder, None, 10_000).limit == 64, "the tokenizer's own limit"
+    assert Tokenizer.within(Vocabulary.read(tiny_folder), None, 64).limit == 64
+    assert Tokenizer.within(Vocabulary.read(tiny_folder), 1000, 64).limit == 64
+    assert Tokenizer.within(Vocabulary.read(tiny_folder), 9, 64).limit == 9
+    assert Tokenizer.within(Vocabulary.read(tiny_folder), None, 10_000).limit == 64, "the tokenizer's own limit"
 
 
 def test_the_side_of_truncation_is_the_tokenizers_own() -> None:
     theirs = tiny_tokenizer()
     theirs.truncation_side = "left"
-    ours = Tokenizer(theirs, 6).ids(["a b c d e f g h"])[0][0]
+    ours = Tokenizer(Vocabulary.of(theirs), 6).ids(["a b c d e f g h"])[0][0]
     assert ours == theirs("a b c d e f g h", truncation=True, max_length=6)["input_ids"]
 
 
@@ -136,7 +137,7 @@ def test_the_users_tokenizer_stays_as_it_is() -> None:
     theirs = tiny_tokenizer()
     theirs("a", padding="max_length", truncation=True, max_length=5)
     before = theirs.backend_tokenizer.to_str()
-    Tokenizer(theirs, 9).ids(["a b c"])
+    Tokenizer(Vocabulary.of(theirs), 9).ids(["a b c"])
     assert theirs.backend_tokenizer.to_str() == before
 
 
@@ -154,7 +155,7 @@ def test_a_lone_surrogate_does_not_shift_the_offsets(minilm: Encoder) -> None:
 
 
 def test_lower_casing_does_not_shift_the_offsets(minilm: Encoder) -> None:
-    tokenizer = Tokenizer(minilm.tokenizer.hugging_face, 32, lower=True)
+    tokenizer = Tokenizer(minilm.tokenizer.vocabulary, 32, lower=True)
     text = "İİ dog"  # each İ becomes two characters in lower case
     [found] = tokenizer.tokenize([text])
     start, end = found.offsets[found.tokens.index("dog")]
@@ -190,7 +191,7 @@ def test_prompt_length_equals_sentence_transformers(tiny_folder: Path, tiny: Enc
 def test_prompt_length_without_special_tokens() -> None:
     backend = tiny_tokenizer()
     backend.backend_tokenizer.post_processor = None
-    assert Tokenizer(backend, 32).prompt_length("a b c ") == 3
+    assert Tokenizer(Vocabulary.of(backend), 32).prompt_length("a b c ") == 3
 
 
 def test_a_folder_without_a_vocabulary_is_refused(tmp_path: Path) -> None:

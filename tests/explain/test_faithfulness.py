@@ -149,8 +149,8 @@ class TestFirstOrder:
     def test_model_without_a_mask_token(self, rank_special: bool) -> None:
         """The stand-in of a tokenizer that swallows blanks is its padding."""
         encoder = neo()
-        assert encoder.tokenizer.hugging_face.mask_token_id is None
-        twin = PlainTest(encoder, encoder.tokenizer.hugging_face.pad_token_id)
+        assert encoder.tokenizer.vocabulary.id_of("mask") is None
+        twin = PlainTest(encoder, encoder.tokenizer.vocabulary.id_of("pad"))
         found = run(encoder, "bilrp", "hxp", pairs=PAIRS[:2], rank_special=rank_special)
         for place, pair in enumerate(PAIRS[:2]):
             for method in ("bilrp", "hxp"):

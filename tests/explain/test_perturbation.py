@@ -18,6 +18,7 @@ from likewise.encoder.forward import Batch
 from likewise.encoder.heads import Dense
 from likewise.encoder.recipe import Recipe
 from likewise.encoder.tokens import Tokenizer
+from likewise.encoder.vocabulary import Vocabulary
 from likewise.explain.perturbation import FRACTIONS, Shown, shown_steps, shown_vectors
 from tiny_models import NoDowncast, spelling_tokenizer, tiny_encoder
 
@@ -189,10 +190,10 @@ class TestFiller:
     def test_gpt_neo_has_a_blank_or_a_stand_in(self) -> None:
         """Without a mask token the blank stands in, and where a tokenizer swallows blanks, the padding."""
         encoder = tiny_encoder("gpt_neo", tokenizer=spelling_tokenizer())
-        assert encoder.tokenizer.hugging_face.mask_token_id is None
+        assert encoder.tokenizer.vocabulary.id_of("mask") is None
         (full,) = encoder.tokenize(["the man"])
         found = shown_vectors(encoder, [Shown(full.ids, frozenset({0, 2}))])[0]
-        pad = encoder.tokenizer.hugging_face.pad_token_id
+        pad = encoder.tokenizer.vocabulary.id_of("pad")
         ids = [id if place in (0, 2) else pad for place, id in enumerate(full.ids)]
         np.testing.assert_allclose(found, plain_states(encoder, ids).mean(0), atol=1e-5)
 
@@ -223,7 +224,7 @@ def test_tokenizer_without_any_special_token() -> None:
     """Nothing is kept in place; an all-masked text is fillers only."""
     words = tiny_tokenizer()
     words.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1")
-    encoder = replace(bert(), tokenizer=Tokenizer(words, 40))
+    encoder = replace(bert(), tokenizer=Tokenizer(Vocabulary.of(words), 40))
     (full,) = encoder.tokenize(["a dog"])
     found = shown_vectors(encoder, [Shown(full.ids, frozenset())])[0]
     np.testing.assert_allclose(found, plain_states(encoder, [MASK] * len(full)).mean(0), atol=1e-5)

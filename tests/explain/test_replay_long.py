@@ -36,7 +36,7 @@ def peak():
 
 torch.set_num_threads(1)
 encoder = Encoder.load("minilm", device="cpu")
-encoder = replace(encoder, tokenizer=Tokenizer(encoder.tokenizer.hugging_face, encoder.anatomy.max_positions))
+encoder = replace(encoder, tokenizer=Tokenizer(encoder.tokenizer.vocabulary, encoder.anatomy.max_positions))
 # Few dimensions are few columns; each takes what it would among 384.
 narrow = encoder.with_reading(truncate_dim=32)
 # Words of many tokens are few rows.

@@ -29,6 +29,7 @@ from likewise.geometry.occurrences import OccurrenceStream
 from likewise.geometry.settings import GeometrySettings
 from likewise.geometry.sums import PoissonWeights, SentenceBatch
 from tiny_models import tiny_encoder
+from twins import twin_model
 
 TEXTS = [
     "We rob a bank, and the bank is old.",
@@ -59,7 +60,7 @@ class Plain:
             special = encoder.tokenizer.backend.encode("").ids
             ids = [special[0], *(one for part in parts for one in part), special[-1]]
             with torch.no_grad():
-                hidden = encoder.model(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0]
+                hidden = twin_model(encoder)(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0]
             place = 1
             for mark, part in zip(marks, parts, strict=True):
                 if mark.isalnum():

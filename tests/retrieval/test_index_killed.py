@@ -31,9 +31,6 @@ CHILDREN.set_forkserver_preload(
         "faiss",
         "likewise.retrieval",
         "pytest",
-        "transformers.models.auto.modeling_auto",
-        "transformers.models.auto.tokenization_auto",
-        "transformers.models.bert.modeling_bert",
     ]
 )
 STARTS_WITHIN = 120.0

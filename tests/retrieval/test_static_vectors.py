@@ -17,6 +17,7 @@ from likewise.retrieval import ranker, static_vectors
 from likewise.retrieval.ranker import Ranker, Scores
 from likewise.retrieval.static_vectors import InputEmbeddings, StaticVectors, averages
 from tiny_models import CONFIGS, tiny_encoder
+from twins import twin_model, twin_tokenizer
 
 VOCABULARY = [*(f"word{place}" for place in range(30)), "a", "5", "naïve", "東京"]
 
@@ -124,9 +125,11 @@ def test_averages_equal_the_plain_twin(seed: int) -> None:
 
 def table_rows(encoder: Encoder, text: str) -> list[list[float]]:
     """The word embeddings of a text's tokens, by the model's own tokenizer and module."""
-    ids = encoder.tokenizer.hugging_face(text, add_special_tokens=False)["input_ids"]
+    ids = twin_tokenizer(encoder)(text, add_special_tokens=False)["input_ids"]
     with torch.inference_mode():
-        rows: list[list[float]] = encoder.model.get_input_embeddings()(torch.tensor(ids, dtype=torch.long)).tolist()
+        rows: list[list[float]] = (
+            twin_model(encoder).get_input_embeddings()(torch.tensor(ids, dtype=torch.long)).tolist()
+        )
     return rows
 
 

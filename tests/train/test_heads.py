@@ -21,6 +21,7 @@ from likewise.train.heads import FeedForward, feature_width, features, features_
 from likewise.train.processes import Processes
 from likewise.train.trainee import Trainee, new_trainee
 from tiny_models import tiny_encoder
+from twins import twin_model, twin_tokenizer
 
 Array = NDArray[np.float64]
 EXACT = 1e-12
@@ -152,9 +153,9 @@ def said(trainee: Trainee, task: Task) -> Array:
 
 def states(encoder: Encoder, *texts: str) -> Array:
     """The last layer of one text or joint pair, by Hugging Face's own tokenizer and model."""
-    tokens = encoder.tokenizer.hugging_face(*texts, return_tensors="pt", return_token_type_ids=True)
+    tokens = twin_tokenizer(encoder)(*texts, return_tensors="pt", return_token_type_ids=True)
     with torch.no_grad():
-        return numbers(encoder.model(**tokens).last_hidden_state[0])
+        return numbers(twin_model(encoder)(**tokens).last_hidden_state[0])
 
 
 def towers(encoder: Encoder) -> tuple[Array, Array]:

@@ -27,6 +27,7 @@ from likewise.train.processes import Processes
 from likewise.train.sources import Source
 from likewise.train.trainee import Trainee, new_trainee
 from training_files import similarity_file, write_rows
+from twins import twin_model
 
 SETTINGS = "seed = 2\nepochs = 1\nbatch = 8\nlearning_rate = 1e-3\n"
 
@@ -237,7 +238,7 @@ def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
         truth = [ids[at] for at in hidden]
         for at, new in hidden.items():
             ids[at] = new
-        states = encoder.model(input_ids=torch.tensor([ids])).last_hidden_state[0, list(hidden)]
+        states = twin_model(encoder)(input_ids=torch.tensor([ids])).last_hidden_state[0, list(hidden)]
         inner = F.layer_norm(
             F.gelu(states @ head.dense.weight.T + head.dense.bias), (16,), head.norm.weight, head.norm.bias
         )

@@ -24,6 +24,7 @@ from likewise.train.processes import Processes
 from likewise.train.smart import FIRST_NOISE, STEP, smoothness
 from likewise.train.trainee import Trainee, new_trainee
 from tiny_models import tiny_encoder
+from twins import twin_tokenizer
 
 PAIRS = (("a b c", "b c d e f"), ("e f", "e f"), ("g h i j", "k l"), ("m n", "n o p q r"), ("s", "t u v"))
 KEY = (3, 1, 4, 2)
@@ -73,7 +74,7 @@ def embeddings(encoder: Encoder, task: Task) -> list[Tensor]:
     for example in task.train:
         for text in task.texts(example):
             parts = text if isinstance(text, tuple) else (text,)
-            tokens = encoder.tokenizer.hugging_face(*parts, return_tensors="pt", return_token_type_ids=True)
+            tokens = twin_tokenizer(encoder)(*parts, return_tensors="pt", return_token_type_ids=True)
             found.append(encoder.model.embeddings(tokens["input_ids"], tokens["token_type_ids"]))
     return found
 

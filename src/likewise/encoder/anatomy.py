@@ -1,7 +1,8 @@
-"""What a transformer consists of: views on a Hugging Face model's modules, free of family names.
+"""What a transformer consists of: views on named weights, free of family names.
 
-A view never copies a weight. Weights are read from the module at each call, so that training, a move to
-another device and a change of dtype are seen at once.
+A view holds the module that has the weights under its name: one of Hugging Face's, or a bare one of ``Transformer``. It
+never copies a weight but reads it at each call, so that training, a move to another device and a change of dtype are
+seen at once.
 """
 
 from __future__ import annotations
@@ -10,14 +11,46 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+POOLER = "pooler"
+"""The part that a model may lack."""
+
+
+class Transformer(nn.Module):
+    """Named weights and the config they belong to.
+
+    >>> model = Transformer({"model_type": "bert"})
+    >>> _ = model.part("pooler.dense", weight=(2, 3), bias=None)
+    >>> [(name, tuple(weight.shape)) for name, weight in model.named_parameters()]
+    [('pooler.dense.weight', (2, 3))]
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        self.config = config
+        self.loaded = False
+
+    def part(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
+        """The module under a name; its weights have these shapes, and no memory until they are loaded."""
+        module: nn.Module = self
+        for step in name.split("."):
+            if step not in module._modules:
+                module.add_module(step, nn.Module())
+            module = module._modules[step]  # type: ignore[assignment]
+        for weight, shape in shapes.items():
+            if weight not in module._parameters:
+                empty = None if shape is None else nn.Parameter(torch.empty(shape, device="meta"))
+                module.register_parameter(weight, empty)
+        return module
 
 
 @dataclass(frozen=True)
 class Affine:
     """A linear map, or some output rows of one (ModernBERT stores query, key and value in one matrix)."""
 
-    module: nn.Linear
+    module: nn.Module
     rows: tuple[int, int] | None = None
 
     @property
@@ -30,8 +63,26 @@ class Affine:
         """The shift, (out,), or None."""
         return None if self.module.bias is None else self._rows_of(self.module.bias)
 
-    def _rows_of(self, tensor: Tensor) -> Tensor:
-        return tensor if self.rows is None else tensor[self.rows[0] : self.rows[1]]
+    def _rows_of(self, tensor: Any) -> Tensor:
+        found: Tensor = tensor if self.rows is None else tensor[self.rows[0] : self.rows[1]]
+        return found
+
+
+@dataclass(frozen=True)
+class Table:
+    """Vectors by id; the one at ``padding`` does not learn."""
+
+    module: nn.Module
+    padding: int | None = None
+
+    @property
+    def weight(self) -> Tensor:
+        """All vectors, (ids, width)."""
+        return self.module.weight  # type: ignore[return-value]
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """(...) -> (..., width)."""
+        return F.embedding(ids, self.weight, self.padding)
 
 
 @dataclass(frozen=True)
@@ -53,25 +104,27 @@ class Norm:
         return getattr(self.module, "bias", None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rotary:
     """Rotary positions: the angle of pair ``d`` at position ``t`` is ``t * frequencies[d]``."""
 
-    module: nn.Module
-    buffer: str
+    steps: Tensor
+    """angle per position step, (head_width / 2,), always float32 on the CPU"""
     scaling: float
+    beside: Table
+    """the weights whose device the angles follow"""
 
     @property
     def frequencies(self) -> Tensor:
-        """Angle per position step, (head_width / 2,)."""
-        return getattr(self.module, self.buffer)  # type: ignore[no-any-return]
+        """Angle per position step, (head_width / 2,), where the weights are."""
+        return self.steps.to(self.beside.weight.device)
 
 
 @dataclass(frozen=True)
 class RelativeBias:
     """MPNet's learned bias per head and bucket of distance, added to the attention scores."""
 
-    module: nn.Embedding
+    module: Table
     buckets: int
     max_distance: int = 128
 
@@ -125,9 +178,9 @@ class Block:
 class Embeddings:
     """Word, position and type vectors. ``first_position`` is 2 in RoBERTa, which counts from the padding id."""
 
-    word: nn.Embedding
-    position: nn.Embedding | None = None
-    type: nn.Embedding | None = None
+    word: Table
+    position: Table | None = None
+    type: Table | None = None
     norm: Norm | None = None
     first_position: int = 0
     dropout: float | None = None

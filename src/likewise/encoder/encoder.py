@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,16 +15,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from likewise.encoder import catalogue, forward, readout, similarity
 from likewise.encoder.anatomy import Anatomy
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.device import choose_device, set_threads
 from likewise.encoder.dropout import Dropout, no_dropout
-from likewise.encoder.families import anatomy, require_family
+from likewise.encoder.families import anatomy, config_of
 from likewise.encoder.forward import Batch, Step
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
+from likewise.encoder.loading import load_transformer
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
@@ -33,7 +33,8 @@ from likewise.encoder.reading import Reading, ReadingOptions
 from likewise.encoder.recipe import Recipe, read_recipe, recipe_of
 from likewise.encoder.states import StateBatch, TextStates
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
-from likewise.encoder.weights import load_transformer, model_family, tensors_hash, weights_hash, weights_version
+from likewise.encoder.vocabulary import Vocabulary
+from likewise.encoder.weights import tensors_hash, weights_hash, weights_version
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker
 
@@ -46,9 +47,6 @@ SORTED_TEXTS = 16384
 """Texts that are tokenised and sorted together; bounds the memory of ids."""
 
 Vectors = NDArray[np.float32]
-
-LOADING = threading.Lock()
-"""One model at a time: transformers is imported piece by piece and silenced meanwhile, and bears no second thread."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,8 @@ class Encoder:
     """
 
     name: str
-    model: Any = field(repr=False)
+    model: nn.Module = field(repr=False)
+    """the weights by name: a ``Transformer``, or a Hugging Face model that is shared with others"""
     anatomy: Anatomy = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     recipe: Recipe = field(repr=False)
@@ -113,14 +112,9 @@ class Encoder:
         set_threads(threads)
         folder = catalogue.locate(str(name))
         recipe = read_recipe(folder)
-        require_family(model_family(folder / recipe.transformer))
-        with LOADING:
-            model, missing = load_transformer(folder / recipe.transformer, dtype)
-            views = anatomy(model)
-            if missing:
-                views = replace(views, pooler=None)
-            limits = recipe.max_length, views.max_positions
-            tokenizer = Tokenizer.load(folder / recipe.transformer, *limits, recipe.lower)
+        model, views = load_transformer(folder / recipe.transformer, dtype)
+        words = Vocabulary.read(folder / recipe.transformer)
+        tokenizer = Tokenizer.within(words, recipe.max_length, views.max_positions, recipe.lower)
         encoder = cls._assembled(str(name), model, views, tokenizer, recipe).to(device).with_reading(**reading)
         encoder = replace(encoder, folder=folder, loaded_version=weights_version(model))
         if recipe.note:
@@ -136,9 +130,8 @@ class Encoder:
         """Take a SentenceTransformer that is already in memory; its weights are shared, not copied."""
         transformer = getattr(model[0], "auto_model", None) or model[0].model
         views, recipe = anatomy(transformer), recipe_of(model)
-        limit = recipe.max_length or model.tokenizer.model_max_length
-        tokenizer = Tokenizer(model.tokenizer, min(limit, views.max_positions), recipe.lower)
-        return cls._assembled(name, transformer, views, tokenizer, recipe)
+        words = Tokenizer.within(Vocabulary.of(model.tokenizer), recipe.max_length, views.max_positions, recipe.lower)
+        return cls._assembled(name, transformer, views, words, recipe)
 
     @classmethod
     def _assembled(cls, name: str, model: Any, views: Anatomy, tokenizer: Tokenizer, recipe: Recipe) -> Encoder:
@@ -214,9 +207,8 @@ class Encoder:
 
     @property
     def config_hash(self) -> str:
-        """The sha256 of the transformer's settings, without where it lies."""
-        settings = {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"}
-        return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
+        """The sha256 of those of the transformer's settings that its forward pass depends on."""
+        return hashlib.sha256(json.dumps(config_of(self.model), sort_keys=True, default=str).encode()).hexdigest()
 
     @property
     def heads_hash(self) -> str:

@@ -1,14 +1,17 @@
-"""Model families: how each Hugging Face class lays out its modules. The only file that knows their names."""
+"""Model families: under which names each keeps its weights. The only file that knows Hugging Face's names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
 from likewise.encoder.activations import ACTIVATIONS
 from likewise.encoder.anatomy import (
+    POOLER,
     Affine,
     Anatomy,
     Attention,
@@ -18,342 +21,416 @@ from likewise.encoder.anatomy import (
     Norm,
     RelativeBias,
     Rotary,
+    Table,
+    Transformer,
 )
+from likewise.encoder.config import Config, completed, require_family
+from likewise.encoder.rotary import rotary, rotary_by_kind
 from likewise.errors import ModelError
 
 
 def anatomy(model: nn.Module) -> Anatomy:
-    """Views on ``model``'s modules; an unsupported family is refused by name.
+    """Views on the weights of a ``Transformer``, which are declared by this, or of a Hugging Face model in memory.
 
-    >>> from transformers import BertConfig, BertModel
-    >>> config = BertConfig(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, vocab_size=10)
-    >>> anatomy(BertModel(config)).layers
+    An unsupported family, and a config that asks for another forward pass, are refused by name.
+
+    >>> model = Transformer({"model_type": "bert", "num_hidden_layers": 2})
+    >>> anatomy(model).layers
     2
     """
-    config: Any = model.config
-    family = require_family(config.model_type)
-    if getattr(config, "is_decoder", False) and family not in ("gpt_neo", "qwen3"):
-        raise ModelError(f"a {family} model set up as a decoder is not supported; use it as an encoder")
-    views = FAMILIES[family](model)
+    config = config_of(model)
+    views = FAMILIES[config["model_type"]](_Parts(model, config))
     activation = views.blocks[0].feed_forward.activation
     if activation not in ACTIVATIONS:
         raise ModelError(f"activation {activation!r} is not supported; supported are {', '.join(sorted(ACTIVATIONS))}")
     return views
 
 
-def require_family(family: str) -> str:
-    """The family, if it is supported; refused by name otherwise.
-
-    >>> require_family("bert")
-    'bert'
-    """
-    if family not in FAMILIES:
-        raise ModelError(f"model family {family!r} is not supported; supported are {', '.join(sorted(FAMILIES))}")
-    return family
-
-
-def _layer_norm(module: nn.LayerNorm) -> Norm:
-    return Norm(module, "layer", module.eps)
+def config_of(model: nn.Module) -> Config:
+    """All that a model's forward pass depends on beside its weights."""
+    config: Any = model.config
+    if isinstance(config, Mapping):
+        return completed(config)
+    require_family(config.model_type)
+    if not type(model).__module__.startswith("transformers."):
+        kind = type(model).__name__
+        raise ModelError(f"{kind} is no class of transformers' own: what it computes is unknown; use a plain model")
+    # What the class does is known; what else its folder had does not matter.
+    return completed({name: value for name, value in config.to_dict().items() if name != "auto_map"})
 
 
-def _embeddings(module: Any, first_position: int = 0) -> Embeddings:
+def saved_config(model: nn.Module) -> Config:
+    """What ``config.json`` says of a model; the class and the dtype are those that are saved."""
+    config: Any = model.config
+    given = config if isinstance(config, Mapping) else json.loads(config.to_json_string(use_diff=True))
+    kept = {name: value for name, value in given.items() if name not in ("_name_or_path", "torch_dtype", "auto_map")}
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    return kept | {"architectures": [ARCHITECTURES[kept["model_type"]]], "dtype": dtype}
+
+
+ARCHITECTURES = {
+    "albert": "AlbertModel", "bert": "BertModel", "distilbert": "DistilBertModel", "electra": "ElectraModel",
+    "gpt_neo": "GPTNeoModel", "modernbert": "ModernBertModel", "mpnet": "MPNetModel", "qwen3": "Qwen3Model",
+    "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Finds views by name in a model, and says which shapes they have by its config."""
+
+    model: nn.Module
+    config: Config
+
+    def __getitem__(self, key: str) -> Any:
+        return self.config[key]
+
+    @property
+    def empty(self) -> Transformer | None:
+        """The model, where its weights are yet to be declared."""
+        return self.model if isinstance(self.model, Transformer) and not self.model.loaded else None
+
+    def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
+        return self.model.get_submodule(name) if self.empty is None else self.empty.part(name, **shapes)
+
+    def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:
+        return Affine(self._module(name, weight=(out, width), bias=(out,) if bias else None))
+
+    def layer_norm(self, name: str, width: int, eps: float, bias: bool = True) -> Norm:
+        return Norm(self._module(name, weight=(width,), bias=(width,) if bias else None), "layer", eps)
+
+    def rms_norm(self, name: str, width: int, eps: float) -> Norm:
+        return Norm(self._module(name, weight=(width,), bias=None), "rms", eps)
+
+    def table(self, name: str, rows: int, width: int, padding: int | None = None) -> Table:
+        return Table(self._module(name, weight=(rows, width)), padding)
+
+    def pooler(self, name: str, width: int) -> Affine | None:
+        """The model's own, if it has one."""
+        lacks = self.empty is None and getattr(self.model, POOLER, None) is None
+        return None if lacks else self.linear(name, width, width)
+
+    def head_width(self, width: int, heads: int) -> int:
+        if width % heads:
+            raise ModelError(f"{width} dimensions cannot be shared out to {heads} heads; mend config.json")
+        return width // heads
+
+
+def _embeddings(parts: _Parts, width: int, dropout: float, eps: float, first: int = 0) -> Embeddings:
     """BERT's embedding layer, or one of its many descendants with the same names."""
+    types = parts.config.get("type_vocab_size")
+    padding = first - 1 if first else parts["pad_token_id"]
     return Embeddings(
-        word=module.word_embeddings,
-        position=module.position_embeddings,
-        type=getattr(module, "token_type_embeddings", None),
-        norm=_layer_norm(module.LayerNorm),
-        first_position=first_position,
-        dropout=module.dropout.p,
+        word=parts.table("embeddings.word_embeddings", parts["vocab_size"], width, padding),
+        position=parts.table("embeddings.position_embeddings", parts["max_position_embeddings"], width),
+        type=None if types is None else parts.table("embeddings.token_type_embeddings", types, width),
+        norm=parts.layer_norm("embeddings.LayerNorm", width, eps),
+        first_position=first,
+        dropout=dropout,
     )
 
 
-def _bert_block(layer: Any, config: Any) -> Block:
-    attention, output = layer.attention.self, layer.attention.output
+_BERT_BLOCK = {
+    "width": "hidden_size", "inner": "intermediate_size", "heads": "num_attention_heads", "activation": "hidden_act",
+    "map_dropout": "attention_probs_dropout_prob", "attention_dropout": "hidden_dropout_prob",
+    "feed_forward_dropout": "hidden_dropout_prob",
+    "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
+    "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
+    "up": "intermediate.dense", "down": "output.dense", "feed_forward_norm": "output.LayerNorm",
+}  # fmt: skip
+"""How the parts of a block and its settings are called; None where there is no such setting."""
+_MPNET_BLOCK = _BERT_BLOCK | {
+    "query": "attention.attn.q", "key": "attention.attn.k", "value": "attention.attn.v", "output": "attention.attn.o",
+    "attention_norm": "attention.LayerNorm",
+}  # fmt: skip
+_ALBERT_BLOCK = _BERT_BLOCK | {
+    "query": "attention.query", "key": "attention.key", "value": "attention.value", "output": "attention.dense",
+    "attention_norm": "attention.LayerNorm", "up": "ffn", "down": "ffn_output",
+    "feed_forward_norm": "full_layer_layer_norm", "feed_forward_dropout": None,
+}  # fmt: skip
+_DISTILBERT_BLOCK = {
+    "width": "dim", "inner": "hidden_dim", "heads": "n_heads", "activation": "activation",
+    "map_dropout": "attention_dropout", "attention_dropout": None, "feed_forward_dropout": "dropout",
+    "query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "output": "attention.out_lin",
+    "attention_norm": "sa_layer_norm", "up": "ffn.lin1", "down": "ffn.lin2", "feed_forward_norm": "output_layer_norm",
+}  # fmt: skip
+FIXED_EPS = 1e-12
+"""What DistilBERT's norms have, whatever its config says."""
+
+
+def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative: RelativeBias | None = None) -> Block:
+    """A block of BERT or of its descendants, which norm after each sum."""
+
+    def setting(role: str) -> Any:
+        key = called[role]
+        return None if key is None else parts[key]
+
+    def linear(role: str, into: int, out: int) -> Affine:
+        return parts.linear(f"{name}.{called[role]}", into, out)
+
+    width, inner, heads = setting("width"), setting("inner"), setting("heads")
+    eps = parts.config.get("layer_norm_eps", FIXED_EPS)
     return Block(
         attention=Attention(
-            query=Affine(attention.query),
-            key=Affine(attention.key),
-            value=Affine(attention.value),
-            output=Affine(output.dense),
-            heads=config.num_attention_heads,
-            key_heads=config.num_attention_heads,
-            scale=attention.scaling,
-            map_dropout=attention.dropout.p,
-            output_dropout=output.dropout.p,
-        ),
-        attention_norm=_layer_norm(output.LayerNorm),
-        feed_forward=FeedForward(
-            up=Affine(layer.intermediate.dense),
-            down=Affine(layer.output.dense),
-            activation=config.hidden_act,
-            output_dropout=layer.output.dropout.p,
-        ),
-        feed_forward_norm=_layer_norm(layer.output.LayerNorm),
-    )
-
-
-def _bert(model: Any) -> Anatomy:
-    config = model.config
-    first = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta") else 0
-    project = getattr(model, "embeddings_project", None)
-    pooler = getattr(model, "pooler", None)
-    return Anatomy(
-        family=config.model_type,
-        embeddings=_embeddings(model.embeddings, first),
-        blocks=tuple(_bert_block(layer, config) for layer in model.encoder.layer),
-        hidden_size=config.hidden_size,
-        max_positions=config.max_position_embeddings - first,
-        projection=None if project is None else Affine(project),
-        pooler=None if pooler is None else Affine(pooler.dense),
-    )
-
-
-def _distilbert_block(layer: Any, config: Any) -> Block:
-    attention, feed = layer.attention, layer.ffn
-    return Block(
-        attention=Attention(
-            query=Affine(attention.q_lin),
-            key=Affine(attention.k_lin),
-            value=Affine(attention.v_lin),
-            output=Affine(attention.out_lin),
-            heads=config.n_heads,
-            key_heads=config.n_heads,
-            scale=attention.scaling,
-            map_dropout=attention.dropout.p,
-        ),
-        attention_norm=_layer_norm(layer.sa_layer_norm),
-        feed_forward=FeedForward(
-            up=Affine(feed.lin1), down=Affine(feed.lin2), activation=config.activation, output_dropout=feed.dropout.p
-        ),
-        feed_forward_norm=_layer_norm(layer.output_layer_norm),
-    )
-
-
-def _distilbert(model: Any) -> Anatomy:
-    config = model.config
-    return Anatomy(
-        family=config.model_type,
-        embeddings=_embeddings(model.embeddings),
-        blocks=tuple(_distilbert_block(layer, config) for layer in model.transformer.layer),
-        hidden_size=config.dim,
-        max_positions=config.max_position_embeddings,
-    )
-
-
-def _mpnet_block(layer: Any, config: Any, relative: RelativeBias) -> Block:
-    attention = layer.attention.attn
-    return Block(
-        attention=Attention(
-            query=Affine(attention.q),
-            key=Affine(attention.k),
-            value=Affine(attention.v),
-            output=Affine(attention.o),
-            heads=config.num_attention_heads,
-            key_heads=config.num_attention_heads,
-            scale=attention.attention_head_size**-0.5,
+            query=linear("query", width, width),
+            key=linear("key", width, width),
+            value=linear("value", width, width),
+            output=linear("output", width, width),
+            heads=heads,
+            key_heads=heads,
+            scale=parts.head_width(width, heads) ** -0.5,
             relative=relative,
-            map_dropout=attention.dropout.p,
-            output_dropout=layer.attention.dropout.p,
+            map_dropout=setting("map_dropout"),
+            output_dropout=setting("attention_dropout"),
         ),
-        attention_norm=_layer_norm(layer.attention.LayerNorm),
+        attention_norm=parts.layer_norm(f"{name}.{called['attention_norm']}", width, eps),
         feed_forward=FeedForward(
-            up=Affine(layer.intermediate.dense),
-            down=Affine(layer.output.dense),
-            activation=config.hidden_act,
-            output_dropout=layer.output.dropout.p,
+            up=linear("up", width, inner),
+            down=linear("down", inner, width),
+            activation=setting("activation"),
+            output_dropout=setting("feed_forward_dropout"),
         ),
-        feed_forward_norm=_layer_norm(layer.output.LayerNorm),
+        feed_forward_norm=parts.layer_norm(f"{name}.{called['feed_forward_norm']}", width, eps),
     )
 
 
-def _mpnet(model: Any) -> Anatomy:
-    config = model.config
-    # The encoder ignores config.relative_attention_num_buckets when it computes buckets: always 32.
-    relative = RelativeBias(model.encoder.relative_attention_bias, buckets=32)
-    first = model.embeddings.padding_idx + 1
+def _bert(parts: _Parts) -> Anatomy:
+    family, width = parts["model_type"], parts["hidden_size"]
+    # RoBERTa counts positions from the padding id on.
+    first = parts["pad_token_id"] + 1 if family in ("roberta", "xlm-roberta") else 0
+    inner = parts.config.get("embedding_size", width)
     return Anatomy(
-        family=config.model_type,
-        embeddings=_embeddings(model.embeddings, first),
-        blocks=tuple(_mpnet_block(layer, config, relative) for layer in model.encoder.layer),
-        hidden_size=config.hidden_size,
-        max_positions=config.max_position_embeddings - first,
-        pooler=None if model.pooler is None else Affine(model.pooler.dense),
+        family=family,
+        embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
+        blocks=tuple(
+            _block(parts, f"encoder.layer.{layer}", _BERT_BLOCK) for layer in range(parts["num_hidden_layers"])
+        ),
+        hidden_size=width,
+        max_positions=parts["max_position_embeddings"] - first,
+        projection=None if inner == width else parts.linear("embeddings_project", inner, width),
+        pooler=None if family == "electra" else parts.pooler("pooler.dense", width),
     )
 
 
-def _albert_block(layer: Any, config: Any) -> Block:
-    attention = layer.attention
+def _distilbert(parts: _Parts) -> Anatomy:
+    return Anatomy(
+        family=parts["model_type"],
+        embeddings=_embeddings(parts, parts["dim"], parts["dropout"], FIXED_EPS),
+        blocks=tuple(
+            _block(parts, f"transformer.layer.{layer}", _DISTILBERT_BLOCK) for layer in range(parts["n_layers"])
+        ),
+        hidden_size=parts["dim"],
+        max_positions=parts["max_position_embeddings"],
+    )
+
+
+def _mpnet(parts: _Parts) -> Anatomy:
+    width, heads = parts["hidden_size"], parts["num_attention_heads"]
+    stored = parts["relative_attention_num_buckets"]
+    # The encoder ignores that number when it computes buckets: always 32. So it does pad_token_id: always 1.
+    relative = RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
+    first = 2
+    return Anatomy(
+        family=parts["model_type"],
+        embeddings=_embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
+        blocks=tuple(
+            _block(parts, f"encoder.layer.{layer}", _MPNET_BLOCK, relative)
+            for layer in range(parts["num_hidden_layers"])
+        ),
+        hidden_size=width,
+        max_positions=parts["max_position_embeddings"] - first,
+        pooler=parts.pooler("pooler.dense", width),
+    )
+
+
+def _albert(parts: _Parts) -> Anatomy:
+    width, inner, layers = parts["hidden_size"], parts["embedding_size"], parts["num_hidden_layers"]
+    per_group = layers / parts["num_hidden_groups"]
+    names = [
+        f"encoder.albert_layer_groups.{int(layer / per_group)}.albert_layers.{each}"
+        for layer in range(layers)
+        for each in range(parts["inner_group_num"])
+    ]
+    # Layers of a group share weights, and so their view.
+    made = {name: _block(parts, name, _ALBERT_BLOCK) for name in dict.fromkeys(names)}
+    return Anatomy(
+        family=parts["model_type"],
+        embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"]),
+        blocks=tuple(made[name] for name in names),
+        hidden_size=width,
+        max_positions=parts["max_position_embeddings"],
+        projection=parts.linear("encoder.embedding_hidden_mapping_in", inner, width),
+        pooler=parts.pooler(POOLER, width),
+    )
+
+
+def _gpt_neo_block(parts: _Parts, name: str, kind: str) -> Block:
+    width, heads, eps = parts["hidden_size"], parts["num_heads"], parts["layer_norm_epsilon"]
+    inner = parts["intermediate_size"] or 4 * width
+    parts.head_width(width, heads)
     return Block(
         attention=Attention(
-            query=Affine(attention.query),
-            key=Affine(attention.key),
-            value=Affine(attention.value),
-            output=Affine(attention.dense),
-            heads=config.num_attention_heads,
-            key_heads=config.num_attention_heads,
-            scale=attention.scaling,
-            map_dropout=attention.attention_dropout.p,
-            output_dropout=attention.output_dropout.p,
-        ),
-        attention_norm=_layer_norm(attention.LayerNorm),
-        feed_forward=FeedForward(up=Affine(layer.ffn), down=Affine(layer.ffn_output), activation=config.hidden_act),
-        feed_forward_norm=_layer_norm(layer.full_layer_layer_norm),
-    )
-
-
-def _albert(model: Any) -> Anatomy:
-    config = model.config
-    groups = model.encoder.albert_layer_groups
-    per_group = config.num_hidden_layers / config.num_hidden_groups
-    blocks = tuple(
-        _albert_block(layer, config)
-        for index in range(config.num_hidden_layers)
-        for layer in groups[int(index / per_group)].albert_layers
-    )
-    return Anatomy(
-        family=config.model_type,
-        embeddings=_embeddings(model.embeddings),
-        blocks=blocks,
-        hidden_size=config.hidden_size,
-        max_positions=config.max_position_embeddings,
-        projection=Affine(model.encoder.embedding_hidden_mapping_in),
-        pooler=None if model.pooler is None else Affine(model.pooler),
-    )
-
-
-def _gpt_neo_block(layer: Any, config: Any) -> Block:
-    attention, feed = layer.attn.attention, layer.mlp
-    return Block(
-        attention=Attention(
-            query=Affine(attention.q_proj),
-            key=Affine(attention.k_proj),
-            value=Affine(attention.v_proj),
-            output=Affine(attention.out_proj),
-            heads=config.num_heads,
-            key_heads=config.num_heads,
+            query=parts.linear(f"{name}.attn.attention.q_proj", width, width, bias=False),
+            key=parts.linear(f"{name}.attn.attention.k_proj", width, width, bias=False),
+            value=parts.linear(f"{name}.attn.attention.v_proj", width, width, bias=False),
+            output=parts.linear(f"{name}.attn.attention.out_proj", width, width),
+            heads=heads,
+            key_heads=heads,
             scale=1.0,  # GPT-Neo does not scale its scores
             causal=True,
-            reach=config.window_size - 1 if attention.attention_type == "local" else None,
-            map_dropout=attention.attn_dropout.p,
-            output_dropout=attention.resid_dropout.p,
+            reach=parts["window_size"] - 1 if kind == "local" else None,
+            map_dropout=float(parts["attention_dropout"]),
+            output_dropout=float(parts["resid_dropout"]),
         ),
-        attention_norm=_layer_norm(layer.ln_1),
+        attention_norm=parts.layer_norm(f"{name}.ln_1", width, eps),
         feed_forward=FeedForward(
-            up=Affine(feed.c_fc),
-            down=Affine(feed.c_proj),
-            activation=config.activation_function,
-            output_dropout=feed.dropout.p,
+            up=parts.linear(f"{name}.mlp.c_fc", width, inner),
+            down=parts.linear(f"{name}.mlp.c_proj", inner, width),
+            activation=parts["activation_function"],
+            output_dropout=float(parts["resid_dropout"]),
         ),
-        feed_forward_norm=_layer_norm(layer.ln_2),
+        feed_forward_norm=parts.layer_norm(f"{name}.ln_2", width, eps),
         pre_norm=True,
     )
 
 
-def _gpt_neo(model: Any) -> Anatomy:
-    config = model.config
+def _gpt_neo(parts: _Parts) -> Anatomy:
+    width = parts["hidden_size"]
+    kinds = [kind for pattern, times in parts["attention_types"] for _ in range(times) for kind in pattern]
+    _check_kinds(kinds, ("global", "local"), parts["num_layers"])
     return Anatomy(
-        family=config.model_type,
-        embeddings=Embeddings(word=model.wte, position=model.wpe, dropout=model.drop.p),
-        blocks=tuple(_gpt_neo_block(layer, config) for layer in model.h),
-        hidden_size=config.hidden_size,
-        max_positions=config.max_position_embeddings,
-        final_norm=_layer_norm(model.ln_f),
+        family=parts["model_type"],
+        embeddings=Embeddings(
+            word=parts.table("wte", parts["vocab_size"], width),
+            position=parts.table("wpe", parts["max_position_embeddings"], width),
+            dropout=float(parts["embed_dropout"]),
+        ),
+        blocks=tuple(_gpt_neo_block(parts, f"h.{layer}", kind) for layer, kind in enumerate(kinds)),
+        hidden_size=width,
+        max_positions=parts["max_position_embeddings"],
+        final_norm=parts.layer_norm("ln_f", width, parts["layer_norm_epsilon"]),
     )
 
 
-def _modernbert_block(layer: Any, config: Any, rotary: Any) -> Block:
-    attention, feed, kind = layer.attn, layer.mlp, layer.attention_type
-    width, inner = config.hidden_size, config.intermediate_size
+KINDS = ("full_attention", "sliding_attention")
+"""How layers attend, by the names of ``layer_types``."""
+
+
+def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:
+    for kind in kinds:
+        if kind not in known:
+            raise ModelError(f"layers of type {kind!r} are not supported; supported are {', '.join(known)}")
+    if len(kinds) != layers:
+        raise ModelError(f"the config tells the types of {len(kinds)} layers, and of {layers} layers; mend config.json")
+
+
+def _modernbert_block(parts: _Parts, layer: int, kind: str, turn: Rotary) -> Block:
+    width, inner, heads = parts["hidden_size"], parts["intermediate_size"], parts["num_attention_heads"]
+    name, norm = f"layers.{layer}", (width, parts["norm_eps"], parts["norm_bias"])
+    whole = parts.linear(f"{name}.attn.Wqkv", width, 3 * width, parts["attention_bias"]).module
+    gated = parts.linear(f"{name}.mlp.Wi", width, 2 * inner, parts["mlp_bias"]).module
     return Block(
         attention=Attention(
-            query=Affine(attention.Wqkv, (0, width)),
-            key=Affine(attention.Wqkv, (width, 2 * width)),
-            value=Affine(attention.Wqkv, (2 * width, 3 * width)),
-            output=Affine(attention.Wo),
-            heads=config.num_attention_heads,
-            key_heads=config.num_attention_heads,
-            scale=attention.head_dim**-0.5,
-            reach=config.sliding_window if kind == "sliding_attention" else None,
-            rotary=Rotary(rotary, f"{kind}_inv_freq", getattr(rotary, f"{kind}_attention_scaling")),
-            map_dropout=config.attention_dropout,
-            output_dropout=config.attention_dropout,
+            query=Affine(whole, (0, width)),
+            key=Affine(whole, (width, 2 * width)),
+            value=Affine(whole, (2 * width, 3 * width)),
+            output=parts.linear(f"{name}.attn.Wo", width, width, parts["attention_bias"]),
+            heads=heads,
+            key_heads=heads,
+            scale=parts.head_width(width, heads) ** -0.5,
+            reach=parts["local_attention"] // 2 if kind == "sliding_attention" else None,
+            rotary=turn,
+            map_dropout=parts["attention_dropout"],
+            output_dropout=parts["attention_dropout"],
         ),
-        attention_norm=None if isinstance(layer.attn_norm, nn.Identity) else _layer_norm(layer.attn_norm),
+        attention_norm=None if layer == 0 else parts.layer_norm(f"{name}.attn_norm", *norm),
         # The half that Hugging Face calls `input` is activated; the one it calls `gate` is not.
         feed_forward=FeedForward(
-            up=Affine(feed.Wi, (0, inner)),
-            down=Affine(feed.Wo),
-            activation=config.hidden_activation,
-            gate=Affine(feed.Wi, (inner, 2 * inner)),
-            inner_dropout=feed.drop.p,
+            up=Affine(gated, (0, inner)),
+            down=parts.linear(f"{name}.mlp.Wo", inner, width, parts["mlp_bias"]),
+            activation=parts["hidden_activation"],
+            gate=Affine(gated, (inner, 2 * inner)),
+            inner_dropout=parts["mlp_dropout"],
         ),
-        feed_forward_norm=_layer_norm(layer.mlp_norm),
+        feed_forward_norm=parts.layer_norm(f"{name}.mlp_norm", *norm),
         pre_norm=True,
     )
 
 
-def _modernbert(model: Any) -> Anatomy:
-    config = model.config
-    embeddings = model.embeddings
+def _modernbert(parts: _Parts) -> Anatomy:
+    width, layers = parts["hidden_size"], parts["num_hidden_layers"]
+    every, norm = parts["global_attn_every_n_layers"], (width, parts["norm_eps"], parts["norm_bias"])
+    kinds = parts["layer_types"] or [KINDS[bool(layer % every)] for layer in range(layers)]
+    _check_kinds(kinds, KINDS, layers)
+    head = parts.head_width(width, parts["num_attention_heads"])
+    word = parts.table("embeddings.tok_embeddings", parts["vocab_size"], width, parts["pad_token_id"])
+    turns = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
     return Anatomy(
-        family=config.model_type,
-        embeddings=Embeddings(embeddings.tok_embeddings, norm=_layer_norm(embeddings.norm), dropout=embeddings.drop.p),
-        blocks=tuple(_modernbert_block(layer, config, model.rotary_emb) for layer in model.layers),
-        hidden_size=config.hidden_size,
-        max_positions=config.max_position_embeddings,
-        final_norm=_layer_norm(model.final_norm),
+        family=parts["model_type"],
+        embeddings=Embeddings(
+            word=word,
+            norm=parts.layer_norm("embeddings.norm", *norm),
+            dropout=parts["embedding_dropout"],
+        ),
+        blocks=tuple(_modernbert_block(parts, layer, kind, turns[kind]) for layer, kind in enumerate(kinds)),
+        hidden_size=width,
+        max_positions=parts["max_position_embeddings"],
+        final_norm=parts.layer_norm("final_norm", *norm),
     )
 
 
-def _rms_norm(module: Any) -> Norm:
-    return Norm(module, "rms", module.variance_epsilon)
-
-
-def _qwen3_block(layer: Any, config: Any, rotary: Any) -> Block:
-    attention, feed = layer.self_attn, layer.mlp
-    window = attention.sliding_window
+def _qwen3_block(parts: _Parts, name: str, kind: str, turn: Rotary) -> Block:
+    width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["rms_norm_eps"]
+    bias = parts["attention_bias"]
+    head, heads = parts["head_dim"], parts["num_attention_heads"]
+    key_heads = parts["num_key_value_heads"]
     return Block(
         attention=Attention(
-            query=Affine(attention.q_proj),
-            key=Affine(attention.k_proj),
-            value=Affine(attention.v_proj),
-            output=Affine(attention.o_proj),
-            heads=config.num_attention_heads,
-            key_heads=config.num_key_value_heads,
-            scale=attention.scaling,
+            query=parts.linear(f"{name}.self_attn.q_proj", width, heads * head, bias),
+            key=parts.linear(f"{name}.self_attn.k_proj", width, key_heads * head, bias),
+            value=parts.linear(f"{name}.self_attn.v_proj", width, key_heads * head, bias),
+            output=parts.linear(f"{name}.self_attn.o_proj", heads * head, width, bias),
+            heads=heads,
+            key_heads=key_heads,
+            scale=head**-0.5,
             causal=True,
-            reach=None if window is None else window - 1,
-            rotary=Rotary(rotary, "inv_freq", rotary.attention_scaling),
-            query_norm=_rms_norm(attention.q_norm),
-            key_norm=_rms_norm(attention.k_norm),
-            map_dropout=attention.attention_dropout,
+            reach=parts["sliding_window"] - 1 if kind == "sliding_attention" else None,
+            rotary=turn,
+            query_norm=parts.rms_norm(f"{name}.self_attn.q_norm", head, eps),
+            key_norm=parts.rms_norm(f"{name}.self_attn.k_norm", head, eps),
+            map_dropout=parts["attention_dropout"],
         ),
-        attention_norm=_rms_norm(layer.input_layernorm),
+        attention_norm=parts.rms_norm(f"{name}.input_layernorm", width, eps),
         feed_forward=FeedForward(
-            up=Affine(feed.gate_proj),
-            down=Affine(feed.down_proj),
-            activation=config.hidden_act,
-            gate=Affine(feed.up_proj),
+            up=parts.linear(f"{name}.mlp.gate_proj", width, inner, bias=False),
+            down=parts.linear(f"{name}.mlp.down_proj", inner, width, bias=False),
+            activation=parts["hidden_act"],
+            gate=parts.linear(f"{name}.mlp.up_proj", width, inner, bias=False),
         ),
-        feed_forward_norm=_rms_norm(layer.post_attention_layernorm),
+        feed_forward_norm=parts.rms_norm(f"{name}.post_attention_layernorm", width, eps),
         pre_norm=True,
     )
 
 
-def _qwen3(model: Any) -> Anatomy:
-    config = model.config
+def _qwen3(parts: _Parts) -> Anatomy:
+    width, layers = parts["hidden_size"], parts["num_hidden_layers"]
+    window = parts["sliding_window"] if parts["use_sliding_window"] else None
+    first = layers if window is None else parts["max_window_layers"]
+    kinds = parts["layer_types"] or [KINDS[layer >= first] for layer in range(layers)]
+    _check_kinds(kinds, KINDS if window else KINDS[:1], layers)
+    word = parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])
+    turn = rotary(parts.config, parts["head_dim"], word)
     return Anatomy(
-        family=config.model_type,
-        embeddings=Embeddings(word=model.embed_tokens),
-        blocks=tuple(_qwen3_block(layer, config, model.rotary_emb) for layer in model.layers),
-        hidden_size=config.hidden_size,
-        max_positions=config.max_position_embeddings,
-        final_norm=_rms_norm(model.norm),
+        family=parts["model_type"],
+        embeddings=Embeddings(word=word),
+        blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, turn) for layer, kind in enumerate(kinds)),
+        hidden_size=width,
+        max_positions=parts["max_position_embeddings"],
+        final_norm=parts.rms_norm("norm", width, parts["rms_norm_eps"]),
     )
 
 
-FAMILIES: dict[str, Callable[[Any], Anatomy]] = {
+FAMILIES: dict[str, Callable[[_Parts], Anatomy]] = {
     "albert": _albert,
     "bert": _bert,
     "distilbert": _distilbert,

@@ -106,11 +106,11 @@ def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -
 
 def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
     """The special tokens that the tokenizer has, in a fixed order of roles."""
-    tokenizer = encoder.tokenizer.hugging_face
+    vocabulary = encoder.tokenizer.vocabulary
     return tuple(
-        SpecialToken(role, token, int(tokenizer.convert_tokens_to_ids(token)), purpose)
+        SpecialToken(role, vocabulary.roles[role], number, purpose)
         for role, purpose in PURPOSES.items()
-        if (token := getattr(tokenizer, f"{role}_token", None)) is not None
+        if (number := vocabulary.id_of(role)) is not None
     )
 
 
@@ -120,7 +120,7 @@ def _model_facts(encoder: Encoder) -> ModelFacts:
     return ModelFacts(
         name=encoder.name,
         family=anatomy.family,
-        vocabulary=anatomy.embeddings.word.num_embeddings,
+        vocabulary=anatomy.embeddings.word.weight.shape[0],
         layers=anatomy.layers,
         hidden_size=anatomy.hidden_size,
         feed_forward_size=block.feed_forward.up.weight.shape[0],
@@ -134,17 +134,17 @@ def _model_facts(encoder: Encoder) -> ModelFacts:
 
 
 def _text_facts(encoder: Encoder, text: TokenizedText, width: int) -> TextFacts:
-    tokenizer = encoder.tokenizer.hugging_face
+    vocabulary = encoder.tokenizer.vocabulary
     rows = [
         TokenFacts(token, number, kind, 1, special, span)
         for token, number, kind, special, span in zip(
             text.tokens, text.ids, text.types, text.special, text.offsets, strict=True
         )
     ]
-    pad = tokenizer.pad_token_id or 0
-    name = tokenizer.pad_token or "(padding)"
+    pad, name = vocabulary.id_of("pad") or 0, vocabulary.roles.get("pad", "(padding)")
     rows += [TokenFacts(name, pad, 0, 0, True, (0, 0))] * (width - len(rows))
-    return TextFacts(str(text.text), tokenizer.decode(list(text.ids)), tuple(rows), text.truncated)
+    decoded = vocabulary.backend.decode(list(text.ids), skip_special_tokens=False)
+    return TextFacts(str(text.text), decoded, tuple(rows), text.truncated)
 
 
 def _outputs(encoder: Encoder, texts: tuple[TextFacts, ...]) -> dict[str, str]:

@@ -6,11 +6,10 @@ The layout is sentence-transformers' classic one. A learned pooling, which it do
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
+from likewise.encoder.anatomy import POOLER
+from likewise.encoder.config import CONFIG
 from likewise.encoder.encoder import Encoder
+from likewise.encoder.families import saved_config
 from likewise.encoder.heads import Dense
 from likewise.encoder.learned_pooling import LEARNED, learned_settings
 from likewise.encoder.pooling import pooling_parts
@@ -31,12 +33,12 @@ from likewise.encoder.recipe import (
     POOLING_NAMES,
     POOLING_PREFIX,
 )
-from likewise.encoder.tokens import VOCABULARIES
-from likewise.encoder.weights import CONFIG, SHARDS, WEIGHTS, quiet_transformers
+from likewise.encoder.vocabulary import SPECIAL, VOCABULARIES
+from likewise.encoder.weights import SHARDS, WEIGHTS
 from likewise.errors import UsageError, first_line
 
 FORMER = (OWN_SETTINGS, OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors", *VOCABULARIES, "merges.txt",
-          "added_tokens.json", "special_tokens_map.json")  # fmt: skip
+          "added_tokens.json", SPECIAL)  # fmt: skip
 """Files of a model that was here before which would be read beside the new one's, though it has none such."""
 
 
@@ -140,24 +142,13 @@ def _write(encoder: Encoder, folder: Path) -> None:
 
 
 def _write_transformer(encoder: Encoder, folder: Path) -> None:
-    state = encoder.model.state_dict()
+    state = {name: _plain(weight) for name, weight in encoder.model.state_dict().items()}
     if encoder.anatomy.pooler is None:
         # One that the loaded files lacked is random; written down it would look like the model's own.
-        state = {name: weight for name, weight in state.items() if not name.startswith("pooler")}
-    with quiet_transformers(), _kept_config(encoder.model):
-        encoder.model.save_pretrained(str(folder), state_dict=state)
-        encoder.tokenizer.hugging_face.save_pretrained(str(folder))
-
-
-@contextlib.contextmanager
-def _kept_config(model: Any) -> Iterator[None]:
-    """Saving writes into the model's own config, and so into its hash."""
-    before = {name: getattr(model.config, name, None) for name in ("architectures", "dtype")}
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(model.config, name, value)
+        state = {name: weight for name, weight in state.items() if not name.startswith(POOLER)}
+    save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
+    _write_json(folder / CONFIG, saved_config(encoder.model))
+    encoder.tokenizer.vocabulary.save(folder)
 
 
 def _normalizes(encoder: Encoder) -> bool:

@@ -6,19 +6,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from likewise.errors import DataError, ModelError, first_line
+from tokenizers import Tokenizer as Backend
+from tokenizers import normalizers
 
-VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-)
+from likewise.encoder.vocabulary import Vocabulary
+from likewise.errors import DataError
 
 TextOrPair = str | tuple[str, str]
 
@@ -66,36 +60,22 @@ def _covering(spans: Sequence[tuple[int, int]], starts: Sequence[int], start: in
 class Tokenizer:
     """A model's own tokenizer; any truncation and padding stored with it are replaced by ``limit``."""
 
-    def __init__(self, hugging_face: Any, limit: int, lower: bool = False) -> None:
-        from tokenizers import Tokenizer as Backend
-        from tokenizers import normalizers
-
-        if not getattr(hugging_face, "is_fast", False):
-            raise ModelError("this model has no fast tokenizer (tokenizer.json); convert it with transformers first")
-        self.hugging_face, self.limit = hugging_face, limit
-        # A copy: settings of the user's own tokenizer must not change.
-        self.backend = Backend.from_str(hugging_face.backend_tokenizer.to_str())
+    def __init__(self, vocabulary: Vocabulary, limit: int, lower: bool = False) -> None:
+        self.vocabulary, self.limit = vocabulary, limit
+        # A copy: the vocabulary is saved as it was.
+        self.backend = Backend.from_str(vocabulary.backend.to_str())
+        self.backend.encode_special_tokens = vocabulary.backend.encode_special_tokens
         self.backend.no_padding()
-        self.backend.enable_truncation(limit, strategy="longest_first", direction=hugging_face.truncation_side)
+        self.backend.enable_truncation(limit, strategy="longest_first", direction=vocabulary.truncation_side)
         if lower:
             # In the normalizer, which keeps the offsets: some letters are two in lower case.
             known = [] if self.backend.normalizer is None else [self.backend.normalizer]
             self.backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *known])
 
     @classmethod
-    def load(cls, folder: Path, limit: int | None, max_positions: int, lower: bool = False) -> Tokenizer:
-        """Read a folder's tokenizer; the limit is the given one, else the tokenizer's own, within the positions."""
-        from transformers import AutoTokenizer
-
-        # Without a vocabulary transformers makes an empty tokenizer, to which every word is unknown.
-        if not any((folder / name).exists() for name in VOCABULARIES):
-            raise ModelError(f"{folder} has no tokenizer; add its tokenizer.json")
-        try:
-            found = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            said = first_line(error)
-            raise ModelError(f"{folder}: no tokenizer can be read ({said}); add its tokenizer.json") from error
-        return cls(found, min(limit or found.model_max_length, max_positions), lower)
+    def within(cls, vocabulary: Vocabulary, limit: int | None, max_positions: int, lower: bool = False) -> Tokenizer:
+        """A model's tokenizer; the limit is the given one, else the vocabulary's own, within the positions."""
+        return cls(vocabulary, min(limit or vocabulary.max_length, max_positions), lower)
 
     def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """The fast way: ids of each text and how many texts were cut."""
@@ -125,21 +105,20 @@ class Tokenizer:
 
     def special_ids(self) -> list[int]:
         """The ids of special tokens; the one for unknown words stands for a word of the text and is none of them."""
-        roles = ("bos", "eos", "cls", "sep", "pad", "mask")
-        known = {getattr(self.hugging_face, f"{role}_token_id", None) for role in roles}
-        return sorted(set(self.hugging_face.all_special_ids) - ({self.hugging_face.unk_token_id} - known))
+        known = {self.vocabulary.id_of(role) for role in ("bos", "eos", "cls", "sep", "pad", "mask")}
+        return sorted(self.vocabulary.special_ids - ({self.vocabulary.id_of("unk")} - known))
 
     def role_id(self, *roles: str) -> int | None:
         """The id of the first token that the tokenizer has of these roles, such as pad or mask."""
-        found = (getattr(self.hugging_face, f"{role}_token_id", None) for role in roles)
-        return next((int(each) for each in found if each is not None), None)
+        found = (self.vocabulary.id_of(role) for role in roles)
+        return next((each for each in found if each is not None), None)
 
     def filler_id(self, *roles: str) -> int:
         """The id of the first token that the tokenizer has of these roles, else of a blank, else of any other role."""
         if (known := self.role_id(*roles)) is not None:
             return known
         blank = self.backend.encode(" ", add_special_tokens=False).ids
-        return blank[0] if blank else self.role_id("pad", "unk", "eos", "bos") or 0
+        return int(blank[0]) if blank else self.role_id("pad", "unk", "eos", "bos") or 0
 
     def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
         if isinstance(text, (tuple, list)) and len(text) == 2:

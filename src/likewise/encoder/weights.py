@@ -1,4 +1,4 @@
-"""Weights on disk: what they hash to, how they load, and how old ones become safetensors."""
+"""Weights on disk: which files, what they hash to, and how old ones become safetensors."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import ModelError, first_line
+from likewise.errors import ModelError
 from likewise.paths import user_cache
 
-CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
@@ -32,14 +30,6 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / PICKLE).exists():
         raise ModelError(f"{folder} holds only {PICKLE}, which is not loaded; run: likewise convert {folder}")
     raise ModelError(f"{folder} has no {WEIGHTS}; give the folder of a saved model")
-
-
-def model_family(folder: Path) -> str:
-    """The family that a transformer folder says it is of."""
-    try:
-        return str(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["model_type"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder} has no {CONFIG} with a model_type; give the folder of a saved model") from error
 
 
 def weights_hash(folder: Path) -> str:
@@ -72,50 +62,6 @@ def _file_hash(path: Path) -> str:
         draft.write_text(digest, encoding="ascii")
         draft.replace(memory)
     return digest
-
-
-def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Any, frozenset[str]]:
-    """Load a folder's Hugging Face model and the names of weights that its files lack.
-
-    Safetensors only, no remote code. Missing weights would be random: only a pooler may be missing, and the
-    caller must not use it then.
-    """
-    import torch
-    from safetensors import SafetensorError
-    from transformers import AutoConfig, AutoModel
-
-    weight_files(folder)
-    with quiet_transformers():
-        try:
-            config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-            model, info = AutoModel.from_pretrained(
-                str(folder), config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True,
-                dtype=getattr(torch, dtype), output_loading_info=True,
-            )  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-            said = first_line(error)
-            raise ModelError(f"{folder} cannot be loaded: {said}; check the folder or save the model again") from error
-    missing = frozenset(info["missing_keys"])
-    if strangers := sorted(name for name in missing if not name.startswith("pooler")):
-        raise ModelError(f"{folder} lacks weights, {strangers[0]} among {len(strangers)}; save the model again")
-    return model.eval(), missing
-
-
-@contextlib.contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Silence the library's bars and reports: what matters of them is checked and said in our own words."""
-    from transformers.utils import logging as library_log
-
-    logging: Any = library_log
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bar:
-            logging.enable_progress_bar()
 
 
 def convert(folder: Path) -> list[Path]:

@@ -34,13 +34,14 @@ class Hiding:
     @classmethod
     def of(cls, tokenizer: Tokenizer, share: float) -> Hiding:
         """That of a model's own tokenizer."""
-        mask = tokenizer.hugging_face.mask_token_id
+        mask = tokenizer.vocabulary.id_of("mask")
         if mask is None:
             raise UsageError(
                 "this model's tokenizer has no mask token, which a task of kind mlm needs; take another model"
             )
         special = set(tokenizer.special_ids())
-        return cls(share, int(mask), tuple(each for each in range(len(tokenizer.hugging_face)) if each not in special))
+        size = tokenizer.backend.get_vocab_size(with_added_tokens=True)
+        return cls(share, mask, tuple(each for each in range(size) if each not in special))
 
     def hidden(self, own: Sequence[int], ids: Sequence[int], key: Sequence[int]) -> Hidden:
         """Which of a text's own tokens are hidden, at least one where there is any, and what is shown for them.

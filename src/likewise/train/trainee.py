@@ -184,7 +184,7 @@ def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
     if config.max_tokens is not None:
         known = encoder.tokenizer
         limit = min(known.limit, config.max_tokens)
-        encoder = replace(encoder, tokenizer=Tokenizer(known.hugging_face, limit, encoder.recipe.lower))
+        encoder = replace(encoder, tokenizer=Tokenizer(known.vocabulary, limit, encoder.recipe.lower))
     return encoder
 
 

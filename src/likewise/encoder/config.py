@@ -1,0 +1,149 @@
+"""Configs: what ``config.json`` says, completed by the family's own defaults; what we do not honour is refused.
+
+The keys and defaults are those of Hugging Face's config classes; tests compare them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import ModelError
+
+CONFIG = "config.json"
+
+Config = dict[str, Any]
+
+_BERT: Config = {
+    "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "intermediate_size": 3072, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
+}  # fmt: skip
+
+DEFAULTS: dict[str, Config] = {
+    "albert": _BERT | {
+        "vocab_size": 30000, "embedding_size": 128, "hidden_size": 4096, "num_attention_heads": 64,
+        "intermediate_size": 16384, "hidden_act": "gelu_new", "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0, "num_hidden_groups": 1, "inner_group_num": 1,
+    },
+    "bert": _BERT,
+    "distilbert": {
+        "vocab_size": 30522, "max_position_embeddings": 512, "n_layers": 6, "n_heads": 12, "dim": 768,
+        "hidden_dim": 3072, "dropout": 0.1, "attention_dropout": 0.1, "activation": "gelu", "pad_token_id": 0,
+    },
+    "electra": _BERT | {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
+    "gpt_neo": {
+        "vocab_size": 50257, "max_position_embeddings": 2048, "hidden_size": 2048, "num_layers": 24,
+        "attention_types": [[["global", "local"], 12]], "num_heads": 16, "intermediate_size": None, "window_size": 256,
+        "activation_function": "gelu_new", "resid_dropout": 0.0, "embed_dropout": 0.0, "attention_dropout": 0.0,
+        "layer_norm_epsilon": 1e-5,
+    },
+    "modernbert": {
+        "vocab_size": 50368, "hidden_size": 768, "intermediate_size": 1152, "num_hidden_layers": 22,
+        "num_attention_heads": 12, "hidden_activation": "gelu", "max_position_embeddings": 8192, "norm_eps": 1e-5,
+        "norm_bias": False, "pad_token_id": 50283, "attention_bias": False, "attention_dropout": 0.0,
+        "layer_types": None, "global_attn_every_n_layers": 3, "rope_parameters": None, "local_attention": 128,
+        "embedding_dropout": 0.0, "mlp_bias": False, "mlp_dropout": 0.0,
+    },
+    "mpnet": {name: value for name, value in _BERT.items() if name != "type_vocab_size"} | {
+        "vocab_size": 30527, "pad_token_id": 1, "relative_attention_num_buckets": 32,
+    },
+    "qwen3": {
+        "vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128, "hidden_act": "silu",
+        "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "rope_parameters": None, "attention_bias": False,
+        "use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28, "layer_types": None,
+        "attention_dropout": 0.0, "pad_token_id": None,
+    },
+    "roberta": _BERT | {"vocab_size": 50265, "pad_token_id": 1},
+    "xlm-roberta": _BERT | {"pad_token_id": 1},
+}  # fmt: skip
+
+ALIASES: dict[str, dict[str, str]] = {
+    "distilbert": {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
+    "gpt_neo": {"num_attention_heads": "num_heads", "num_hidden_layers": "num_layers"},
+}
+"""Other names that Hugging Face's classes take for the same keys."""
+
+ROTARY_KEYS = ("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta", "partial_rotary_factor",
+               "original_max_position_embeddings")  # fmt: skip
+"""Older places of what ``rope_parameters`` says now."""
+
+DECODERS = ("gpt_neo", "qwen3")
+
+OWN_CODE_KNOWN: tuple[str, ...] = ()
+"""Model types whose own code is known to compute what the plain class does."""
+
+
+def read_config(folder: Path) -> Config:
+    """What a transformer folder's ``config.json`` says, as it stands there."""
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        str(config["model_type"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{folder} has no {CONFIG} with a model_type; give the folder of a saved model") from error
+    return dict(config)
+
+
+def require_family(family: str) -> str:
+    """The family, if it is supported; refused by name otherwise.
+
+    >>> require_family("bert")
+    'bert'
+    """
+    if family not in DEFAULTS:
+        raise ModelError(f"model family {family!r} is not supported; supported are {', '.join(sorted(DEFAULTS))}")
+    return family
+
+
+def completed(config: Mapping[str, Any]) -> Config:
+    """All keys that the family's forward pass depends on; a config that asks for something else is refused.
+
+    >>> completed({"model_type": "bert", "hidden_size": 128})["intermediate_size"]
+    3072
+    """
+    family = require_family(str(config["model_type"]))
+    _refuse(family, config)
+    given = {ALIASES.get(family, {}).get(name, name): value for name, value in config.items()}
+    found = {name: given.get(name, default) for name, default in DEFAULTS[family].items()}
+    if "rope_parameters" in found:
+        found |= {name: given[name] for name in ROTARY_KEYS if given.get(name) is not None}
+    if family == "modernbert" and given.get("sliding_window") is not None:
+        found["local_attention"] = 2 * given["sliding_window"]  # half the window, by its other name
+    if family == "qwen3" and found["num_key_value_heads"] is None:
+        found["num_key_value_heads"] = found["num_attention_heads"]
+    _check_numbers(family, found)
+    return {"model_type": family, **found}
+
+
+def _refuse(family: str, config: Mapping[str, Any]) -> None:
+    if config.get("auto_map") and family not in OWN_CODE_KNOWN:
+        raise ModelError(
+            f"this {family} model brings code of its own (auto_map in {CONFIG}), which may compute something else"
+            " and is never run here; use a model without it, or delete auto_map if the plain class is meant"
+        )
+    for name in ("quantization_config", "compression_config"):
+        if config.get(name):
+            raise ModelError(f"quantized weights ({name} in {CONFIG}) are not supported; use the plain weights")
+    if family not in DECODERS and (config.get("is_decoder") or config.get("add_cross_attention")):
+        raise ModelError(f"a {family} model set up as a decoder is not supported; use it as an encoder")
+    kind = config.get("position_embedding_type") or "absolute"
+    if kind != "absolute":
+        raise ModelError(f"position_embedding_type {kind!r} is not supported; use a model with absolute positions")
+    if family in DECODERS and (config.get("is_causal") is False or config.get("use_bidirectional_attention")):
+        raise ModelError(f"a {family} model that attends in both directions is not supported; use a causal one")
+
+
+def _check_numbers(family: str, config: Config) -> None:
+    if family in ("roberta", "xlm-roberta") and not isinstance(config["pad_token_id"], int):
+        raise ModelError(f"pad_token_id must be a whole number, since positions count from it; mend {CONFIG}")
+    sizes = ("_size", "_layers", "_heads", "_embeddings", "_groups", "_buckets", "_num", "dim")
+    for name, default in DEFAULTS[family].items():
+        value, least = config[name], int(name != "max_window_layers")
+        if name.endswith(sizes) and isinstance(default, int):
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ModelError(f"{name} must be a whole number from {least}, not {value!r}; mend {CONFIG}")
+        elif isinstance(default, float) and (not isinstance(value, (int, float)) or value < 0):
+            raise ModelError(f"{name} must be a number from 0, not {value!r}; mend {CONFIG}")
