@@ -2,10 +2,12 @@
 at a twenty-fifth of their cost or less.
 
 All methods explain the same pairs. The areas: tokens enter a masked text by relevance, special tokens in place or
-ranked like the rest, hidden by the mask token or by the pad token, which is the default's reference; and pairs of
-tokens enter or leave. Lower is better but for leaving pairs.
+ranked like the rest; and pairs of tokens enter or leave. Lower is better but for leaving pairs. Tokens are hidden by
+the mask token, which is not the default's reference (pad).
 
-    python bench/faithfulness.py MODEL DATA [--pairs 60] [--method NAME ...] [--data-dir DIR] [--out FILE.json]
+    python bench/faithfulness.py MODEL DATA [--pairs 60] [--method NAME ...] [--data-dir DIR] [--out FILE.jsonl]
+
+With --out a run that was interrupted goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -28,28 +30,43 @@ from likewise.studies.pair_files import PairFile
 
 OURS = [name for name in test.VARIANTS if name.startswith("bilrp") and name != "bilrp-attention-norm"]
 OTHERS = ["hxp", "jacobian", "embedding-squared", "random"]
-MEASURES = {"in place": (False, "mask"), "ranked": (True, "mask"), "in place, pad": (False, "pad")}
+RANKED = {"in place": False, "ranked": True}
+PAIRED = {"insertion": False, "deletion": True}
+WINDOW = 10
+Areas = dict[str, dict[str, list[float]]]
 
 
-def areas(encoder: Encoder, pairs: list, names: list[str]) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, float]]:
-    """By measure and method the area of each pair; and the processor time of each method."""
-    settings, ticker = test.PerturbationSettings(tuple(names)), Ticker(None)
-    seconds = dict.fromkeys(names, 0.0)
-    found: dict[str, dict[str, list[np.ndarray]]] = {}
-    start = time.monotonic()
-    for window, explained in test._explained(encoder, pairs, settings, ticker, seconds):
-        for measure, (rank_special, filler) in MEASURES.items():
-            orders = {name: [test._orders(one, rank_special) for one in rows] for name, rows in explained.items()}
-            for name, curve in test._distances(encoder, orders, ticker, filler).items():
-                found.setdefault(measure, {}).setdefault(name, []).append(area(curve))
-        for measure, deleting in (("insertion", False), ("deletion", True)):
-            steps = {name: [pair_steps(one, deleting) for one in rows] for name, rows in explained.items()}
-            curves = test._pair_distances(encoder, explained, steps, deleting, ticker, "mask")
-            for name, curve in curves.items():
-                found.setdefault(measure, {}).setdefault(name, []).append(area(curve))
-        print(f"{len(window)} pairs more, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-    joined = {measure: {name: np.concatenate(each) for name, each in by.items()} for measure, by in found.items()}
-    return joined, seconds
+def window_areas(encoder: Encoder, pairs: list, names: list[str]) -> tuple[Areas, dict[str, float]]:
+    """By measure and method the area of each of a few pairs; and the processor time of each method."""
+    settings, ticker, seconds = test.PerturbationSettings(tuple(names)), Ticker(None), dict.fromkeys(names, 0.0)
+    [(_, explained)] = test._explained(encoder, pairs, settings, ticker, seconds)
+    curves = {}
+    for measure, rank_special in RANKED.items():
+        orders = {name: [test._orders(one, rank_special) for one in rows] for name, rows in explained.items()}
+        curves[measure] = test._distances(encoder, orders, ticker, "mask")
+    for measure, deleting in PAIRED.items():
+        steps = {name: [pair_steps(one, deleting) for one in rows] for name, rows in explained.items()}
+        curves[measure] = test._pair_distances(encoder, explained, steps, deleting, ticker, "mask")
+    return {measure: {name: area(one).tolist() for name, one in by.items()} for measure, by in curves.items()}, seconds
+
+
+def areas(
+    encoder: Encoder, pairs: list, names: list[str], out: Path | None
+) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, float]]:
+    """The same for all pairs, window by window."""
+    done = [json.loads(line) for line in out.read_text().splitlines()] if out is not None and out.exists() else []
+    for start in range(WINDOW * len(done), len(pairs), WINDOW):
+        begin = time.monotonic()
+        done.append(window_areas(encoder, pairs[start : start + WINDOW], names))
+        if out is not None:
+            with out.open("a") as lines:
+                lines.write(json.dumps(done[-1]) + "\n")
+        print(f"{start + WINDOW} of {len(pairs)} pairs, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+    joined = {
+        measure: {name: np.concatenate([found[measure][name] for found, _ in done]) for name in names}
+        for measure in (*RANKED, *PAIRED)
+    }
+    return joined, {name: sum(seconds[name] for _, seconds in done) for name in names}
 
 
 def show(found: dict[str, dict[str, np.ndarray]], seconds: dict[str, float]) -> bool:
@@ -81,9 +98,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     loaded = Encoder.load(options.model, device="cpu", threads=1)
     chosen = PairFile(options.data, data_dir=options.data_dir, limit=options.pairs).read_told()
-    measured, times = areas(loaded, chosen, options.method or [*OURS, *OTHERS])
-    if options.out is not None:
-        rows = {measure: {name: each.tolist() for name, each in by.items()} for measure, by in measured.items()}
-        options.out.write_text(json.dumps({"areas": rows, "seconds": times}))
+    measured, times = areas(loaded, chosen, options.method or [*OURS, *OTHERS], options.out)
     print(f"{Path(options.model).name}, {options.data}, {len(chosen)} pairs\n")
     sys.exit(not show(measured, times))
