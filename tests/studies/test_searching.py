@@ -237,7 +237,9 @@ class TestShown:
         assert document.keys() == {"query", "ranker", "hits"} and len(document["hits"]) == 3
         for row in document["hits"]:
             assert row.keys() == {"rank", "id", "score", "text", "explanation"}
-            assert row["explanation"].keys() == {"words", "bias", "pairs", "gap", "bias_mode", "above_next"}
+            assert row["explanation"].keys() == {
+                "words", "bias", "pairs", "gap", "bias_mode", "relative_to", "above_next",
+            }  # fmt: skip
             assert row["explanation"]["above_next"].keys() == {"difference", "by", "bias", "gap"}
 
     def test_page_and_lines(self, index: Index, tmp_path: Path) -> None:

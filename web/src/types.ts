@@ -75,6 +75,7 @@ export interface Hit {
   explanation?: {
     words: HitWord[];
     bias: number;
+    relative_to: string;
     pairs: { query: string; text: string; relevance: number }[];
     gap: number;
     above_next: Above | null;

@@ -72,6 +72,20 @@ class ExplainedHit:
         named = [(unit.text, share) for unit, share in self.above_next.query]
         return sorted(named, key=lambda item: -abs(item[1]))
 
+    @property
+    def shown_reasons(self) -> list[tuple[str, float]]:
+        """The strongest reasons for the lead, and what the query's reference adds to it."""
+        found = [(name, value) for name, value in self.reasons[:STRONGEST] if value]
+        if self.above_next is not None and self.above_next.query_bias:
+            found.append((f"({self.shares.facts.rest})", self.above_next.query_bias))
+        return found
+
+    @property
+    def sums(self) -> list[tuple[str, float]]:
+        """What the score is the sum of, where that is more than its words."""
+        parts = [("words", float(self.shares.right_shares.sum())), (self.shares.facts.rest, self.shares.right_bias)]
+        return parts if self.shares.right_bias else []
+
     def to_json(self) -> dict[str, Any]:
         """Shares, pairs and the lead, on the scale of the score."""
         found = self.shares
@@ -87,6 +101,7 @@ class ExplainedHit:
             "pairs": pairs,
             "gap": found.gap,
             "bias_mode": found.facts.bias_mode,
+            "relative_to": found.facts.relative_to,
         }
         if self.above_next is not None:
             by = [{"query": name, "difference": value} for name, value in self.reasons]
@@ -111,7 +126,9 @@ class ExplainedHits:
     def drawn(self) -> list[DrawnHit]:
         """What the drawing room takes."""
         return [
-            DrawnHit(one.hit.id, one.hit.score, one.hit.text, one.words, one.pairs, one.lead, one.reasons[:STRONGEST])
+            DrawnHit(
+                one.hit.id, one.hit.score, one.hit.text, one.words, one.pairs, one.lead, one.shown_reasons, one.sums
+            )
             for one in self.explained
         ]
 

@@ -38,7 +38,7 @@ function Above({ hit }: { hit: Hit }) {
           <b>{cause.query}</b> {signed(cause.difference)}
         </span>
       ))}
-      {above.bias !== 0 && <span>, bias {signed(above.bias)}</span>}
+      {above.bias !== 0 && <span>, {hit.explanation?.relative_to === "none" ? "bias" : "reference"} {signed(above.bias)}</span>}
     </p>
   );
 }
@@ -59,9 +59,9 @@ function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: nu
   );
 }
 
-interface Listed { name: string; title: string; answer: Answer<Hits>; query: string; read: Record<string, string>; explained?: boolean }
+interface Listed { name: string; title: string; answer: Answer<Hits>; query: string; read: Record<string, string> }
 
-function Ranked({ name, title, answer, query, read, explained }: Listed) {
+function Ranked({ name, title, answer, query, read }: Listed) {
   const hits = answer.value?.hits ?? [];
   const scale = strongest(...hits.map(hit => hit.explanation?.words.map(word => word.share) ?? []));
   const rows = () => [["rank", "id", "score", "text"], ...hits.map(hit => [hit.rank, hit.id, hit.score, hit.text])];
@@ -71,7 +71,6 @@ function Ranked({ name, title, answer, query, read, explained }: Listed) {
         {answer.error && <Wrong>{answer.error}</Wrong>}
         {answer.waiting && <Waiting />}
         {answer.value && hits.length === 0 && <Empty>No text shares a word with the query.</Empty>}
-        {explained && hits.some(hit => !hit.explanation) && <p class="note">These texts are too long to be explained while you wait; "why" takes one of them along to the pair view.</p>}
         <ol class="hits">
           {hits.map(hit => (
             <Found key={hit.id} hit={hit} query={query} scale={scale} read={read} />
@@ -159,7 +158,7 @@ export function SearchView() {
           {query.trim() === "" && <Empty>Type a query.</Empty>}
           {query.trim() !== "" && (
             <div class="columns three">
-              <Ranked name="search-hits" title={`By meaning (${found.result.model}, ${readAs(found.job?.asked as Partial<Reading> | undefined)})`} answer={answer} query={query} read={read} explained />
+              <Ranked name="search-hits" title={`By meaning (${found.result.model}, ${readAs(found.job?.asked as Partial<Reading> | undefined)})`} answer={answer} query={query} read={read} />
               {RANKERS.map(([ranker, title]) => (
                 <Baseline key={ranker} corpus={corpus} query={query} k={k} ranker={ranker} title={title} read={read} />
               ))}
