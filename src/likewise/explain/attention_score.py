@@ -23,6 +23,7 @@ from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, requir
 from likewise.explain.settings import Settings
 from likewise.explain.texts import Prompted, grouped
 from likewise.explain.units import Unit
+from likewise.grammar.spans import word_spans
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +205,7 @@ class _Scores:
 
 
 def token_place(encoder: Encoder, text: str, name: str) -> int:
-    """The position of a token by its number or by its text, the first one where there are several.
+    """The position of a token by its number or its text, or of the first token of a word; the first of several.
 
     >>> token_place(Encoder.load("minilm", device="cpu"), "The cat sat.", "cat")
     2
@@ -212,8 +213,9 @@ def token_place(encoder: Encoder, text: str, name: str) -> int:
     if name.isdigit():
         return int(name)
     (tokens,) = encoder.tokenize([text])
-    pieces = [text[start:end] for start, end in tokens.offsets]
-    for place, (token, piece) in enumerate(zip(tokens.tokens, pieces, strict=True)):
-        if name == token or (piece and name.lower() == piece.lower()):
+    spans = word_spans(text)
+    for place, (token, (start, end)) in enumerate(zip(tokens.tokens, tokens.offsets, strict=True)):
+        words = [text[start:end], *(text[slice(*span)] for span in spans if span[0] == start)] if end > start else []
+        if name == token or name.lower() in (word.lower() for word in words):
             return place
     raise UsageError(f"no token {name!r}; the text has {', '.join(tokens.tokens)}")
