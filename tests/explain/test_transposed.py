@@ -204,6 +204,16 @@ def test_fused_windows_equal_whole_attention(name: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("size", [1, 30, 100])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_chunks_of_rows(options: dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a chunk ends, within the parts of a unit too."""
+    whole = text_map(encoder_of("bert"), "the dog ran", **options).contributions()
+    monkeypatch.setattr(linear_map, "ROW_TOKENS", size)
+    cut = text_map(encoder_of("bert"), "the dog ran", **options).contributions()
+    assert np.abs(cut.values - whole.values).max() < 1e-11 and np.abs(cut.bias - whole.bias).max() < 1e-11
+
+
+@pytest.mark.parametrize("size", [1, 30, 100])
 def test_chunks_of_directions(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     directions = np.random.default_rng(0).standard_normal((7, 32))
     for name in ("bert", "qwen3"):

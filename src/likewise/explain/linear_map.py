@@ -136,17 +136,19 @@ class LinearMap:
     def _pull_back(self, directions: Tensor) -> tuple[Tensor, Tensor]:
         mode, inputs = Transposed(self.record, self._bias_weights), self.inputs
         gradient = self.encoder.directions_from(directions, inputs.counted, mode)
-        by_token = torch.einsum("bkte,pbte->bkpt", gradient, inputs.sources).double()
+        # In single precision at least: half of it would not hold the sum over a text's tokens.
+        wide = torch.promote_types(gradient.dtype, torch.float32)
+        by_token = torch.einsum("bkte,pbte->bkpt", gradient, inputs.sources).to(wide)
         left = torch.zeros_like(by_token[:, :, 0, 0])
         if inputs.reference is not None:
-            left = torch.einsum("bkte,bte->bk", gradient, inputs.reference).double()
+            left = torch.einsum("bkte,bte->bkt", gradient, inputs.reference).to(wide).sum(-1)
         biases = mode.biases + torch.zeros_like(by_token[:, :, 0])
         if self.settings.bias == "separate":
             left = left + biases.sum(-1)
         else:
             # Of split tokens the last part takes the biases: that of the embedding norm's bias, where there is one.
             by_token = torch.cat([by_token[:, :, :-1], by_token[:, :, -1:] + biases[:, :, None]], dim=2)
-        shares = torch.einsum("brt,bkpt->bkrp", inputs.masks.double(), by_token)
+        shares = torch.einsum("brt,bkpt->bkrp", inputs.masks.to(wide), by_token)
         return shares.flatten(2), left
 
     @property
@@ -161,10 +163,10 @@ class LinearMap:
         end, found = inputs.rows + left, []
         for first in range(0, end, size):
             last = min(first + size, end)
-            rows = inputs.part(first, min(last, inputs.rows))
-            if last > inputs.rows:
+            rows, with_base = inputs.part(first, min(last, inputs.rows)), last > inputs.rows
+            if with_base:
                 rows = torch.cat([rows, inputs.base[:, None]], dim=1)
-            found.append(self._replay(rows, self._owners(first, last)))
+            found.append(self._replay(rows, self._owners(first, last), with_base))
         values = torch.cat(found, dim=1)
         return (values[:, :-1], values[:, -1]) if left else (values, torch.zeros_like(values[:, 0]))
 
@@ -176,8 +178,8 @@ class LinearMap:
         masks = self.inputs.masks[:, chosen // parts] * (chosen % parts == parts - 1)[:, None]
         return torch.nn.functional.pad(masks, (0, 0, 0, last - first - masks.shape[1]))
 
-    def _replay(self, rows: Tensor, owners: Tensor) -> Tensor:
-        """The vectors (B, R, d) of rows (B, R, T, E) that own these tokens; what is left, if there, is the last one."""
+    def _replay(self, rows: Tensor, owners: Tensor, with_base: bool) -> Tensor:
+        """The vectors (B, R, d) of rows (B, R, T, E) that own these tokens; with the base, what is left comes last."""
         bias, counted = self.settings.bias, self.inputs.counted
         if bias == "traced":
             rows = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, 1))
@@ -185,7 +187,7 @@ class LinearMap:
             return self.encoder.vectors_from(rows, counted, traced)[:, :-1]
         mode: Replay = ReplayWithLocalBias(self.record, owners, self._bias_weights)
         if bias == "separate":
-            mode = Replay(self.record) if owners[:, -1].any() else ReplayWithBiasRow(self.record)
+            mode = ReplayWithBiasRow(self.record) if with_base else Replay(self.record)
         return self.encoder.vectors_from(rows, counted, mode)
 
     def _rows_together(self) -> tuple[Tensor, Tensor]:
