@@ -295,7 +295,6 @@ def test_several_threads_may_load_at_once_in_a_new_process(folder: Path) -> None
     program = """
 import sys, threading
 from likewise.encoder import Encoder
-from twins import twin_model
 loaded = []
 threads = [threading.Thread(target=lambda: loaded.append(Encoder.load(sys.argv[1], threads=1))) for _ in range(4)]
 [thread.start() for thread in threads]

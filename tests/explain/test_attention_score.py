@@ -122,5 +122,5 @@ def test_shown_in_every_way() -> None:
     assert told["score"] == found.score and sum(told["ledger"].values()) == pytest.approx(found.score)
     assert np.shape(told["relevance"]) == (len(told["units"]), len(told["units"]))
     assert found.to_html().startswith("<!doctype html>") and "by_part" in told
-    assert len(found.plot().get_yticklabels()) == len(told["units"])
+    assert len(found.plot().get_yticklabels()) == len(told["units"]) + 1
     assert len(found.strongest(3)) == 3

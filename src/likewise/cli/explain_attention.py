@@ -45,7 +45,7 @@ def explain_attention(
     if as_json:
         return show_json(found.to_json())
     typer.echo(f"{found.title}, attention {found.weight:.4f}  ({found.model})")
-    show_lines(matrix_lines(found.relevance, found.text.labels, found.text.labels, screen_width()))
+    show_lines(matrix_lines(*found.matrix, screen_width()))
     pairs = [(left.text, right.text, value) for left, right, value in found.strongest(8)]
     show_table(("query from", "key from", "relevance"), pairs, "strongest pairs")
     rows = [(name, *row.values()) for name, row in found.by_part.items()]

@@ -14,6 +14,7 @@
   function live(root) {
     root.dataset.live = "1";
     const relevance = decoded(root.dataset.relevance), bias = decoded(root.dataset.bias), shares = decoded(root.dataset.shares);
+    const restName = root.dataset.rest;
     const sides = [...root.querySelectorAll(".text")].map(text => [...text.children]);
     const [n, m] = sides.map(side => side.length);
     const label = (side, place) => sides[side][place].firstChild.nodeValue;
@@ -24,7 +25,7 @@
     const lines = [...root.querySelectorAll(".lines path")];
     const link = (i, j) => lines.forEach(line => line.classList.toggle("off",
       (i !== null && +line.dataset.i !== i) || (j !== null && +line.dataset.j !== j)));
-    const map = canvas ? drawn(root, canvas, {n, m, value, label, biasScale, scale: relevance.scale}) : framed(table, n, m);
+    const map = canvas ? drawn(root, canvas, {n, m, value, label, restName, biasScale, scale: relevance.scale}) : framed(table, n, m);
 
     const mark = (i, j) => { map.mark(i, j); link(i, j); };
     const paint = (unit, amount, scale) => {
@@ -36,7 +37,7 @@
     const own = side => sides[side].forEach((unit, place) => paint(unit, shares[side * n + place], shares.scale));
     const bold = text => Object.assign(document.createElement("b"), {textContent: text});
     const name = (side, place) =>
-      place === sides[side].length ? "bias" : Object.assign(document.createElement("bdi"), {textContent: label(side, place)});
+      place === sides[side].length ? restName : Object.assign(document.createElement("bdi"), {textContent: label(side, place)});
 
     const reveal = unit => {
       const box = unit.parentNode, low = unit.offsetTop, high = low + unit.offsetHeight;
@@ -50,7 +51,7 @@
         [rank ? ", " : " Strongest with ", name(1 - side, other), " ", bold(signed(amount))]);
       const apart = side ? value(n, place) : value(place, m);
       readout.replaceChildren(name(side, place), " adds ", bold(signed(shares[side * n + place])),
-        ", of which ", bold(signed(apart)), " with the other text's bias.", ...named, ".");
+        ", of which ", bold(signed(apart)), " with the other text's " + restName + ".", ...named, ".");
     }
     function showUnit(side, place) {
       own(side);
@@ -117,7 +118,7 @@
     };
   }
 
-  function drawn(root, canvas, {n, m, value, label, biasScale, scale}) {
+  function drawn(root, canvas, {n, m, value, label, restName, biasScale, scale}) {
     const panel = canvas.parentNode, base = document.createElement("canvas"), GAP = 6, FONT = 10, MARGIN = 96;
     let cell = 1, left = 0, top = 0, thick = 6, marked = [null, null];
     panel.classList.add("long");
@@ -139,7 +140,7 @@
       pen.textBaseline = "middle";
       pen.textAlign = "right";
       for (let i = 0; i < n; i += every) pen.fillText(short(label(0, i)), left - 5, start(i, n, top) + cell / 2);
-      pen.fillText("bias", left - 5, start(n, n, top) + thick / 2);
+      pen.fillText(restName, left - 5, start(n, n, top) + thick / 2);
       pen.textAlign = "left";
       const upright = (text, x) => {
         pen.save();
@@ -149,7 +150,7 @@
         pen.restore();
       };
       for (let j = 0; j < m; j += every) upright(short(label(1, j)), start(j, m, left) + cell / 2);
-      upright("bias", start(m, m, left) + thick / 2);
+      upright(restName, start(m, m, left) + thick / 2);
     }
     function draw() {
       const style = getComputedStyle(root), ratio = window.devicePixelRatio || 1;

@@ -6,6 +6,7 @@ import base64
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -44,8 +45,9 @@ def explained_fragment(pair: ExplainedPair) -> str:
         "bias": _encoded(np.concatenate([bias_left, bias_right, [merged.bias_both]])),
         "shares": _encoded(np.concatenate(merged.shares())),
     }
+    data["rest"] = escape(pair.rest)
     attributes = "".join(f' data-{name}="{value}"' for name, value in data.items())
-    shown = ExplainedPair(left, right, merged.cells, bias_left, bias_right, merged.bias_both, merged.similarity)
+    shown = replace(merged, left=left, right=right)
     parts = [
         f'<div class="likewise-explained"{attributes}><style>{_asset("explained.css")}</style>\n',
         f'<div class="head"><p class="score"><b>{pair.similarity:.4f}</b> similarity</p>{_facts(pair)}</div>\n',
@@ -173,8 +175,8 @@ def _matrix(pair: ExplainedPair) -> str:
     kind = "map" + " numbered" * numbered + " short" * (numbered and max(map(len, pair.right)) <= 7)
     return (
         f'<div class="scroll"><table class="{kind}"><thead><tr><td></td>{heads}'
-        f"<th><span>bias</span></th></tr></thead><tbody>{''.join(lines)}</tbody>"
-        f"<tfoot><tr><th>bias</th>{_cells(bias_right, apart, numbered)}{both}</tr></tfoot></table></div>"
+        f"<th><span>{escape(pair.rest)}</span></th></tr></thead><tbody>{''.join(lines)}</tbody>"
+        f"<tfoot><tr><th>{escape(pair.rest)}</th>{_cells(bias_right, apart, numbered)}{both}</tr></tfoot></table></div>"
     )
 
 
@@ -188,7 +190,7 @@ def _cells(values: Iterable[float], scale: float, numbered: bool) -> str:
 
 def _legend(pair: ExplainedPair) -> str:
     """The end of each colour scale; the biases have their own, or strong ones would blanch all pairs."""
-    drawn = {"pairs": [pair.cells], "bias": pair.biases, "texts": pair.shares()}
+    drawn = {"pairs": [pair.cells], pair.rest: pair.biases, "texts": pair.shares()}
     scales = {name: strongest(*values) for name, values in drawn.items() if any(np.any(each) for each in values)}
     bars = "".join(
         f"<span>{name} <i>-{scale:.3g}</i><b></b><i>+{scale:.3g}</i></span>" for name, scale in scales.items()

@@ -40,6 +40,8 @@ class ExplainedPair:
     """What else to tell: method, model, pooling."""
     units: str = "units"
     """What the units are called: tokens, words, sentences."""
+    rest: str = "bias"
+    """What the bias terms hold: bias, or reference."""
 
     def __post_init__(self) -> None:
         rows, columns = len(self.left), len(self.right)
@@ -72,9 +74,9 @@ class ExplainedPair:
         left, right = self.biases
         terms = {
             f"{self.units} × {self.units}": float(self.cells.sum()),
-            f"left {self.units} × right bias": float(left.sum()),
-            f"left bias × right {self.units}": float(right.sum()),
-            "bias × bias": float(self.bias_both),
+            f"left {self.units} × right {self.rest}": float(left.sum()),
+            f"left {self.rest} × right {self.units}": float(right.sum()),
+            f"{self.rest} × {self.rest}": float(self.bias_both),
         }
         return terms | {"gap": float(self.similarity) - sum(terms.values())}
 

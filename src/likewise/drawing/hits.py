@@ -16,7 +16,7 @@ from likewise.drawing.text import one_line, printable
 STYLE = """
 .likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }
 .likewise-hits > li { border-top: 1px solid var(--line, #d0d7de); padding: .8rem 0; display: grid;
-  grid-template-columns: 5.5rem 1fr; gap: .2rem 1rem; }
+  grid-template-columns: 7rem 1fr; gap: .2rem 1rem; }
 .likewise-hits .score { font-variant-numeric: tabular-nums; font-weight: 600; }
 .likewise-hits .id, .likewise-hits .why { color: var(--soft, #57606a); font-size: .88em; overflow-wrap: anywhere; }
 .likewise-hits p { margin: 0 0 .3rem; overflow-wrap: anywhere; }

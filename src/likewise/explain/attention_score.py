@@ -32,6 +32,10 @@ class AttentionScore:
 
     The rows are what each unit adds to the query, the columns what it adds to the key. With the biases' parts and
     ``distance``, what the model adds for how far apart the positions are (MPNet), they sum to ``score``.
+
+    >>> found = explain_attention(Encoder.load("minilm", device="cpu"), "The cat sat.", 2, 1, 2, 3)
+    >>> found.relevance.shape, sorted(found.by_part)
+    ((6, 6), ['bias', "layers' biases", 'position', 'type', 'word'])
     """
 
     text: ExplainedText
@@ -99,8 +103,16 @@ class AttentionScore:
         return self.text.to_json() | where | numbers | rest
 
     def plot(self, ax: Any = None) -> Any:
-        """The unit pairs as a heat map: rows for the query, columns for the key."""
-        return heatmap(self.relevance, self.text.labels, self.text.labels, self.title, ax)
+        """The ledger as a heat map: rows for what the query is made of, columns for the key."""
+        return heatmap(*self.matrix, self.title, ax)
+
+    @property
+    def matrix(self) -> tuple[Array, list[str], list[str]]:
+        """The unit pairs with a row and a column for the biases, and their names."""
+        both = np.full((1, 1), self.bias_both)
+        cells = np.block([[self.relevance, self.bias_query[:, None]], [self.bias_key[None], both]])
+        names = [*self.text.labels, "(bias)"]
+        return cells, names, names
 
     def _repr_html_(self) -> str:
         pairs = [(left.text, right.text, value) for left, right, value in self.strongest()]

@@ -62,8 +62,8 @@ class Attribution:
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = attribute(encoder, ["The soup is hot."], "warm food")
-    >>> found.texts[0].strongest(1)[0][0].text
-    'soup'
+    >>> [unit.text for unit, _ in found.texts[0].strongest(2)]
+    ['hot', 'soup']
     """
 
     texts: tuple[AttributedText, ...]
@@ -79,9 +79,17 @@ class Attribution:
         """What the drawing of a direction takes, highest score first."""
         order = sorted(enumerate(self.texts, start=1), key=lambda item: -item[1].scores[direction])
         return [
-            DrawnHit(str(number), float(one.scores[direction]), one.text.text, _words(one, direction))
+            DrawnHit(
+                str(number), float(one.scores[direction]), one.text.text, _words(one, direction),
+                sums=self._sums(one, direction),
+            )
             for number, one in order
-        ]
+        ]  # fmt: skip
+
+    def _sums(self, one: AttributedText, direction: int) -> list[tuple[str, float]]:
+        """What a score is the sum of, where that is more than the text's units."""
+        parts = [("words", float(one.shares[direction].sum())), (self.facts.rest, float(one.bias[direction]))]
+        return parts if one.bias[direction] else []
 
     def _repr_html_(self) -> str:
         title = f"{self.facts.model}, {self.facts.measure}"
@@ -112,6 +120,10 @@ def attribute(
 
     A direction is a text, a vector (d,) or several (K, d), a scikit-learn linear model, a :class:`Direction`, or a list
     of such. ``similarity="cosine"`` divides by the text's length, so that a text as direction gives the cosine.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> attribute(encoder, ["A cat sat.", "It rains."], "a cat", similarity="cosine").texts[0].scores.round(2)
+    array([0.78])
     """
     rows = [texts] if isinstance(texts, str) else list(texts)
     found = as_directions(encoder, directions)

@@ -84,7 +84,14 @@ def require_complete(score: float, gap: float, tolerance: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PairShares:
-    """What each unit of two texts makes of their similarity; each side with its bias sums to it."""
+    """What each unit of two texts makes of their similarity; each side with its bias sums to it.
+
+    >>> from likewise.encoder import Encoder
+    >>> from likewise.explain import explain
+    >>> found = explain(Encoder.load("minilm", device="cpu"), "A cat sat.", "The cat sat down.", shares_only=True)
+    >>> found.left.labels[found.left_shares.argmax()]
+    'cat'
+    """
 
     left: ExplainedText
     right: ExplainedText
@@ -225,11 +232,12 @@ class Explanation:
         facts = {
             "method": self.facts.method, "model": self.facts.model, "pooling": self.facts.pooling,
             "by": self.facts.by, "similarity": self.facts.measure, "bias": self.facts.bias_mode,
+            "relative to": self.facts.relative_to,
         }  # fmt: skip
         biases = (self.bias_left, self.bias_right, self.bias_both)
         units = {"token": "tokens", "word": "words", "sentence": "sentences"}.get(self.facts.by, "units")
         return ExplainedPair(
-            self.left.labels, self.right.labels, self.relevance, *biases, self.similarity, facts, units
+            self.left.labels, self.right.labels, self.relevance, *biases, self.similarity, facts, units, self.facts.rest
         )
 
     def _repr_html_(self) -> str:

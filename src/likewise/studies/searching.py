@@ -27,6 +27,8 @@ from likewise.retrieval.index import Index, check_search
 from likewise.retrieval.store import Hit
 
 STRONGEST = 5
+ROUNDING = 1e-6
+"""What single precision leaves of a part that is nothing."""
 KEPT_USES = 3
 """How many searches are expected to find a text whose rows are kept."""
 FIRST_HITS = 3
@@ -75,7 +77,7 @@ class ExplainedHit:
     @property
     def shown_reasons(self) -> list[tuple[str, float]]:
         """The strongest reasons for the lead, and what the query's reference adds to it."""
-        found = [(name, value) for name, value in self.reasons[:STRONGEST] if value]
+        found = [(name, value) for name, value in self.reasons[:STRONGEST] if abs(value) > ROUNDING]
         if self.above_next is not None and self.above_next.query_bias:
             found.append((f"({self.shares.facts.rest})", self.above_next.query_bias))
         return found
