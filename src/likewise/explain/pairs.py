@@ -49,7 +49,8 @@ def explain(
     encoder: Encoder, left: str, right: str, method: str = ..., by: str | tuple[Sequence[Span], Sequence[Span]] = ...,
     similarity: str = ..., *, left_prompt: str | None = ..., right_prompt: str | None = ..., top: int | None = ...,
     shares_only: Literal[False] = ..., **settings: Unpack[SettingOptions],
-) -> Explanation: ...  # fmt: skip
+) -> Explanation:  # fmt: skip
+    """With the matrix of unit pairs."""
 
 
 @overload
@@ -57,7 +58,8 @@ def explain(
     encoder: Encoder, left: str, right: str, method: str = ..., by: str | tuple[Sequence[Span], Sequence[Span]] = ...,
     similarity: str = ..., *, left_prompt: str | None = ..., right_prompt: str | None = ..., top: int | None = ...,
     shares_only: Literal[True], **settings: Unpack[SettingOptions],
-) -> PairShares: ...  # fmt: skip
+) -> PairShares:  # fmt: skip
+    """Without it."""
 
 
 def explain(
