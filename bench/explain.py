@@ -33,13 +33,12 @@ from likewise.encoder.forward import Batch, embed
 from likewise.encoder.modes import Detached
 from likewise.explain import contributions, explain
 from likewise.explain.linear_map import Inputs, LinearMap
-from likewise.explain.settings import Settings
+from likewise.explain.settings import PLAIN, Settings
 from likewise.explain.texts import Prompted, TextMap, grouped
 from likewise.retrieval import Index
 from likewise.studies.searching import explained_search
 
 E5 = Path(__file__).resolve().parents[2] / "shared" / "models" / "e5-small"
-PLAIN = {"bias": "separate", "reference": "none"}
 QUERY = "which volcano erupted near the villages"
 SENTENCES = (
     "The observatory on the northern ridge recorded an unusual series of tremors during the night.",

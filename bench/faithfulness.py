@@ -13,6 +13,7 @@ With --out a run that was interrupted goes on where it stopped.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
@@ -54,13 +55,16 @@ def areas(
     encoder: Encoder, pairs: list, names: list[str], out: Path | None
 ) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, float]]:
     """The same for all pairs, window by window."""
-    done = [json.loads(line) for line in out.read_text().splitlines()] if out is not None and out.exists() else []
+    settings = {"model": encoder.hash, "pairs": [[pair.left, pair.right] for pair in pairs], "methods": names}
+    key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+    lines = [json.loads(line) for line in out.read_text().splitlines()] if out is not None and out.exists() else []
+    done = [line["found"] for line in lines if line["run"] == key]
     for start in range(WINDOW * len(done), len(pairs), WINDOW):
         begin = time.monotonic()
         done.append(window_areas(encoder, pairs[start : start + WINDOW], names))
         if out is not None:
-            with out.open("a") as lines:
-                lines.write(json.dumps(done[-1]) + "\n")
+            with out.open("a") as stream:
+                stream.write(json.dumps({"run": key, "found": done[-1]}) + "\n")
         print(f"{start + WINDOW} of {len(pairs)} pairs, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     joined = {
         measure: {name: np.concatenate([found[measure][name] for found, _ in done]) for name in names}

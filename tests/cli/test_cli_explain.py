@@ -287,7 +287,7 @@ class TestDifferences:
         out = run_tiny(*PAIR, "--against", OTHER).out
         expected = contrast(tiny, LEFT, RIGHT, OTHER)
         assert f"{expected.better.similarity:.4f} against {expected.worse.similarity:.4f}" in out
-        assert f"{expected.difference:+.4f}" in out and "(bias)" in out and "(gap)" in out
+        assert f"{expected.difference:+.4f}" in out and "(reference)" in out and "(gap)" in out
         for unit, share in expected.query:
             assert re.search(rf"^ *{re.escape(unit.text)} +{share:.4f}", out, re.MULTILINE), unit.text
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from ledgers import contributions
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -96,6 +97,9 @@ def test_the_weights_of_linear_models() -> None:
         (np.ones((2, 3, 32)), "got 3 dimensions"),
         (np.full(32, np.nan), "not finite"),
         ([], "no direction given"),
+        (3, "got 0 dimensions"),
+        ({"a": 1}, "dict is no direction; give a text, a vector"),
+        (["a dog", object()], "object is no direction"),
     ],
 )
 def test_wrong_directions(given: Any, words: str) -> None:
@@ -103,7 +107,21 @@ def test_wrong_directions(given: Any, words: str) -> None:
         attribute(encoder_of(), TEXTS, given)
 
 
+def test_tensors_and_lists_of_numbers() -> None:
+    encoder = encoder_of()
+    vector = np.random.default_rng(0).standard_normal(32).astype(np.float32)
+    scores = [
+        attribute(encoder, "the dog", given).texts[0].scores[0]
+        for given in (vector, list(vector), vector.tolist(), torch.tensor(vector), [vector, "a"])
+    ]
+    assert np.allclose(scores, scores[0])
+
+
 def test_what_has_no_columns_is_refused() -> None:
+    with pytest.raises(UsageError, match="split goes with one direction"):
+        attribute(encoder_of(), TEXTS, ["a", "b"], split=True)
+    with pytest.raises(UsageError, match="cannot explain by 'page'"):
+        attribute(encoder_of(), [], "a", "page")
     with pytest.raises(UsageError, match="not with bias='shared'"):
         attribute(encoder_of(), TEXTS, "a", bias="shared")
     with pytest.raises(UsageError, match="unknown similarity 'near'"):

@@ -165,8 +165,11 @@ def test_what_has_no_columns_is_refused(options: dict[str, Any]) -> None:
 
 
 def test_no_units_at_the_top() -> None:
-    with pytest.raises(UsageError, match="from 1 on, got 0"):
-        explain(encoder_of(), LONG, SHORT, top=0)
+    for top in (0, 2.5):
+        with pytest.raises(UsageError, match=f"from 1 on, got {top}"):
+            explain(encoder_of(), LONG, SHORT, top=top)
+    with pytest.raises(UsageError, match="leave top or shares_only out"):
+        explain(encoder_of(), LONG, SHORT, top=2, shares_only=True)
 
 
 def test_a_reference_moves_its_part_into_the_bias() -> None:
@@ -182,9 +185,9 @@ def test_a_reference_moves_its_part_into_the_bias() -> None:
     assert np.abs(filler.relevance[special]).max() < 1e-12, "special tokens are those of any text"
 
 
-@pytest.mark.parametrize("reference", ["", "  "])
-def test_an_empty_reference_is_refused(reference: str) -> None:
-    with pytest.raises(UsageError, match="an empty reference; choose none, filler, or give a text"):
+@pytest.mark.parametrize("reference", ["", "  ", None])
+def test_an_empty_reference_is_refused(reference: Any) -> None:
+    with pytest.raises(UsageError, match=r"no reference .*; choose none, filler, or give a text"):
         explain(encoder_of(), LONG, SHORT, reference=reference)
 
 

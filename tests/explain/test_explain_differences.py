@@ -56,7 +56,7 @@ class TestContrast:
         assert shown["better"]["similarity"] - shown["worse"]["similarity"] == pytest.approx(shown["difference"])
         page = found._repr_html_()
         assert "<script>" not in page and "&lt;script&gt;" in page
-        assert "(bias)" in page
+        assert "(reference)" in page
 
     def test_the_same_text_twice_makes_no_difference(self) -> None:
         found = contrast(bert(), QUERY, BETTER, BETTER)
@@ -148,7 +148,7 @@ class TestCompare:
         found = compare(bert(), other(), "<i> man", "<script>")
         shown = json.loads(json.dumps(found.to_json()))
         assert np.allclose(shown["difference"], found.difference)
-        assert shown["units"]["left"][-1] == "(bias)"
+        assert shown["units"]["left"][-1] == "(reference)"
         assert shown["units"]["right"] == found.labels[1]
         assert (shown["first"]["model"], shown["second"]["model"]) == ("bert", "gpt_neo")
         assert shown["change"] - shown["gap"] == pytest.approx(found.difference.sum(), abs=1e-12)

@@ -21,6 +21,7 @@ from likewise.explain import contrast, explain
 from likewise.explain import kept as kept_module
 from likewise.retrieval import Index, IndexSettings
 from likewise.sample import sample_sentences
+from likewise.studies import searching
 from likewise.studies.searching import ExplainedHits, explained_search
 
 TEXTS = [(f"t{place}", text) for place, text in enumerate(sample_sentences()[:40])]
@@ -202,7 +203,10 @@ class TestHits:
         assert {one.shares.facts.bias_mode for one in found.explained} == {bias}
         assert all((one.to_json()["bias"] == 0) == (bias != "separate") for one in found.explained)
 
-    def test_long_hits_have_shares_and_the_first_ones_pairs(self, tiny: Encoder, tmp_path: Path) -> None:
+    def test_long_hits_have_shares_and_the_first_ones_pairs(
+        self, tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(searching, "SHORT", 9)
         texts = [(f"long {number}", f"{number} it is out " * 15) for number in range(6)]
         index = Index.build(tiny, [*SHORT, *texts], tmp_path / "long")
         by_default = explained_search(index, "the cat", 10)
@@ -218,6 +222,9 @@ class TestHits:
                 np.testing.assert_allclose(one.shares.right_shares, other.shares.right_shares, atol=1e-5)
                 np.testing.assert_allclose(one.shares.left_shares, other.shares.left_shares, atol=1e-5)
                 assert one.lead == pytest.approx(other.lead, abs=1e-5)
+        wordy = explained_search(index, "it is out of the sea and the man is in it too", 10)
+        check_ledgers(wordy)
+        assert not any(one.pairs for one in wordy.explained), "a long query is compared word by word on demand"
         with pytest.raises(UsageError, match="a number from 0 on, got -1"):
             explained_search(index, "the cat", 10, pairs_per_hit=-1)
 

@@ -42,6 +42,7 @@ def attribute(
     similarity: Annotated[str, typer.Option(help="dot, or cosine: divided by the text's length.")] = "dot",
     bias: Annotated[str | None, typer.Option(help=BIAS_HELP)] = None,
     reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None,
+    prompt: Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first texts.", min=1)] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     out: Annotated[
@@ -61,7 +62,8 @@ def attribute(
     texts = [text for _, text in rows]
     directions = [_direction(model, spec, texts, files) for spec in direction]
     options: dict[str, Any] = {"granularity": granularity, "similarity": similarity}
-    options |= {name: value for name, value in (("bias", bias), ("reference", reference)) if value is not None}
+    given = {"bias": bias, "reference": reference, "prompt": prompt}
+    options |= {name: value for name, value in given.items() if value is not None}
     with progress_bar() as progress:
         if out is not None:
             written = attribute_file(model, rows, directions, out, options, progress)

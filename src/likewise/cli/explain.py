@@ -142,7 +142,7 @@ def _show_shares(model: Encoder, texts: tuple[str, str], options: dict[str, Any]
     for side, shares, bias in sides:
         show_lines([unit_line(side.labels, shares)])
         rows = sorted(zip(side.labels, shares.tolist(), strict=True), key=lambda row: -abs(row[1]))[:STRONGEST]
-        rows += [("(bias)", bias)] if bias else []
+        rows += [(f"({facts.rest})", bias)] if bias else []
         show_table(("unit", "share"), [*rows, ("all units", float(shares.sum()))])
 
 
@@ -178,7 +178,9 @@ def _show_contrast(model: Encoder, texts: tuple[str, str, str], how: ExplainSett
         own = sorted(shares, key=lambda item: -abs(item[1]))[:8]
         show_table((f"{name}: its strongest units", "share"), own)
     scores = f"{found.better.similarity:.4f} against {found.worse.similarity:.4f}, {found.difference:+.4f}, by:"
-    show_table((scores, "difference"), [*rows, ("(bias)", found.query_bias), ("(gap)", found.gap)])
+    show_table(
+        (scores, "difference"), [*rows, (f"({found.better.facts.rest})", found.query_bias), ("(gap)", found.gap)]
+    )
 
 
 def _show_comparison(

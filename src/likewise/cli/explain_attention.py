@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from likewise.cli.screen import notice, screen_width, show_json, show_lines, show_table
-from likewise.cli.settings import EncoderSettings, Json, RunSettings, with_settings
+from likewise.cli.settings import MODEL_HELP, Json, RunSettings, with_settings
 
 
 @with_settings
@@ -16,11 +16,12 @@ def explain_attention(
     text: Annotated[str, typer.Argument(help="A text.")],
     query: Annotated[str, typer.Argument(help="The token that attends: its number from 0, or its text.")],
     key: Annotated[str, typer.Argument(help="The token that it attends to.")],
-    encoder: EncoderSettings,
     run: RunSettings,
+    model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm",
     layer: Annotated[int, typer.Option(help="The layer, from 1.", min=1)] = 1,
     head: Annotated[int, typer.Option(help="The head, from 1.", min=1)] = 1,
     by: Annotated[str, typer.Option(help="token, word or sentence.")] = "token",
+    prompt: Annotated[str | None, typer.Option(help="Put before the text; default: the model's own.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map: .png, .svg or .pdf.")] = None,
     as_json: Json = False,
@@ -33,9 +34,9 @@ def explain_attention(
 
     if plot is not None:
         check_format(plot)
-    model = encoder.load(run)
-    places = [token_place(model, text, name) for name in (query, key)]
-    found = explain_score(model, text, layer, head, places[0], places[1], by=by)
+    encoder = run.load(model)
+    places = [token_place(encoder, text, name, prompt) for name in (query, key)]
+    found = explain_score(encoder, text, layer, head, places[0], places[1], by=by, prompt=prompt)
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(found.to_html(), encoding="utf-8")

@@ -82,7 +82,7 @@ def _pooled_transposed(
         any_counts = counted.any(1).to(gradient.dtype)[:, None, None]
         empty = gradient.new_zeros(*gradient.shape[:2], counted.shape[1], gradient.shape[-1])
         return empty.scatter_(-2, winning, (gradient * any_counts)[..., None, :])
-    weights = POOLING_WEIGHTS[part](counted.double()).to(gradient.dtype)
+    weights = _weights(part, counted).to(gradient)
     return weights[:, None, :, None] * gradient[..., None, :]
 
 
@@ -92,13 +92,18 @@ def _at_first(gradient: Tensor, length: int) -> Tensor:
 
 
 def bias_weights(pooling: str, counted: Tensor) -> Tensor:
-    """To which tokens (B, T) a bias of the pooled vector belongs: by their weight in pooling, summing to 1."""
+    """To which tokens (B, T) a bias of the pooled vector belongs, by their weight in pooling: sums of 1, on the CPU."""
     kinds = [part if part in POOLING_WEIGHTS else "cls" if part == MODEL_POOLER else "mean"
              for part in pooling_parts(pooling)]  # fmt: skip
-    weights = torch.stack([POOLING_WEIGHTS[kind](counted.double()) for kind in kinds]).mean(0)
+    weights = torch.stack([_weights(kind, counted) for kind in kinds]).mean(0)
     # Where no token counts, all of them do.
-    weights = torch.where(counted.any(1)[:, None], weights, torch.ones_like(weights))
+    weights = torch.where(counted.cpu().any(1)[:, None], weights, torch.ones_like(weights))
     return weights / weights.sum(1, keepdim=True)
+
+
+def _weights(part: str, counted: Tensor) -> Tensor:
+    """How much each token (B, T) weighs, in double precision and so on the CPU, which not every device has."""
+    return POOLING_WEIGHTS[part](counted.cpu().double())
 
 
 def finish(recipe: Recipe, reading: Reading, pooled: Tensor, mode: Mode = LIVE) -> Tensor:

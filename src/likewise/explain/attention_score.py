@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -16,12 +16,13 @@ from likewise.encoder import Encoder
 from likewise.encoder.anatomy import Block
 from likewise.encoder.attention import attention_bias, queries_and_keys
 from likewise.encoder.forward import Batch, embed, embedding_parts, layers
-from likewise.encoder.modes import Mode, Recorder, ReplayWithBiasRow
+from likewise.encoder.modes import Mode, Replay, ReplayWithBiasRow
 from likewise.encoder.primitives import norm
 from likewise.errors import UsageError
-from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, require_complete
+from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, require_complete, strongest_pairs
+from likewise.explain.linear_map import Inputs, new_recorder, rows_at_once
 from likewise.explain.settings import Settings
-from likewise.explain.texts import Prompted, grouped
+from likewise.explain.texts import Prompted, check, grouped, unit_masks
 from likewise.explain.units import Unit
 from likewise.grammar.spans import word_spans
 
@@ -68,13 +69,7 @@ class AttentionScore:
 
     def strongest(self, count: int = 10) -> list[tuple[Unit, Unit, float]]:
         """The pairs of a query unit and a key unit of largest absolute relevance, strongest first."""
-        order = np.argsort(-np.abs(self.relevance), axis=None, kind="stable")[:count]
-        rows, columns = np.unravel_index(order, self.relevance.shape)
-        units = self.text.units
-        return [
-            (units[row], units[column], float(self.relevance[row, column]))
-            for row, column in zip(rows, columns, strict=True)
-        ]
+        return strongest_pairs(self.relevance, self.text.units, self.text.units, count)
 
     @property
     def ledger(self) -> dict[str, float]:
@@ -91,8 +86,10 @@ class AttentionScore:
     @property
     def title(self) -> str:
         """A line for figures."""
-        names = self.text.labels
-        return f"{names[self.query]} to {names[self.key]}: {self.score:.3f}, layer {self.layer}, head {self.head}"
+        query, key = (
+            next(unit.text for unit in self.text.units if place in unit.tokens) for place in (self.query, self.key)
+        )
+        return f"{query} to {key}: {self.score:.3f}, layer {self.layer}, head {self.head}"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, on the scale of the score."""
@@ -141,18 +138,19 @@ def explain_attention(
     >>> abs(found.gap) < 1e-4
     True
     """
+    check(encoder, "bilrp", Settings())
     one = grouped(encoder, Prompted(text, prompt, by), Settings())
     _check(encoder, layer, head, (i, j), len(one.tokens))
     batch = Batch(*(torch.tensor([each], device=encoder.device) for each in (one.tokens.ids, one.tokens.types)))
     with torch.no_grad():
         x = embed(encoder.anatomy, batch)
-        masks = torch.zeros(len(one.units), x.shape[1], dtype=x.dtype, device=x.device)
-        for place, unit in enumerate(one.units):
-            masks[place, list(unit.tokens)] = 1
-        units = _Scores(encoder, x, layer).products(masks[None, :, :, None] * x[:, None], head, i, j)
+        scores = _Scores(encoder, x, layer)
+        inputs = Inputs(batch, x, torch.ones_like(batch.ids), unit_masks([one], x), x[None])
+        units = scores.products(inputs, head, i, j)
         parts = embedding_parts(encoder.anatomy, batch)
-        by_part = _Scores(encoder, x, layer).products(torch.stack(list(parts.values()), dim=1), head, i, j)
-        score, weight, distance = _Scores(encoder, x, layer).whole(head, i, j)
+        whole = torch.ones_like(inputs.masks[:, :1])
+        by_part = scores.products(replace(inputs, masks=whole, sources=torch.stack(list(parts.values()))), head, i, j)
+        score, weight, distance = scores.whole(head, i, j)
     names = [*parts, "layers' biases"]
     return AttentionScore(
         ExplainedText(str(one.tokens.text), one.units, one.tokens.truncated, one.tokens.ids), layer, head, i, j,
@@ -164,8 +162,6 @@ def explain_attention(
 
 def _check(encoder: Encoder, layer: int, head: int, places: tuple[int, int], length: int) -> None:
     views = encoder.anatomy
-    if encoder.backend is not None:
-        raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
     if not 1 <= layer <= views.layers:
         raise UsageError(f"no layer {layer}; {encoder.name} has layers 1 to {views.layers}")
     if not 1 <= head <= views.blocks[layer - 1].attention.heads:
@@ -180,7 +176,7 @@ class _Scores:
 
     def __init__(self, encoder: Encoder, x: Tensor, layer: int) -> None:
         self.encoder, self.x, self.layer = encoder, x, layer
-        self.record = Recorder()
+        self.record = new_recorder(encoder, x, Settings())
         self.query, self.key = self._queries_and_keys(x, self.record)
 
     @property
@@ -194,12 +190,18 @@ class _Scores:
         inner = norm(self.block.attention_norm, before.states, mode) if self.block.pre_norm else before.states
         return queries_and_keys(self.block.attention, inner, mode)
 
-    def products(self, rows: Tensor, head: int, i: int, j: int) -> Array:
-        """Scaled products of the parts of a query and a key: rows (1, R, T, E) -> (R + 1, R + 1), biases last."""
-        rows = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, 1))
-        query, key = self._queries_and_keys(rows, ReplayWithBiasRow(self.record))
-        query, key = query[0, :, head - 1, i].double(), key[0, :, head - 1, j].double()
-        found: Array = (query @ key.T * self.block.attention.scale).cpu().numpy()
+    def products(self, inputs: Inputs, head: int, i: int, j: int) -> Array:
+        """Scaled products of the parts of a query and a key: R rows -> (R + 1, R + 1), biases last."""
+        queries, keys, size = [], [], rows_at_once(inputs.counted)
+        for first in range(0, inputs.rows + 1, size):
+            last = min(first + size, inputs.rows + 1)
+            rows, mode = inputs.part(first, min(last, inputs.rows)), Replay(self.record)
+            if last > inputs.rows:
+                rows, mode = torch.cat([rows, inputs.base[:, None]], dim=1), ReplayWithBiasRow(self.record)
+            query, key = self._queries_and_keys(rows, mode)
+            queries.append(query[0, :, head - 1, i].cpu().double())
+            keys.append(key[0, :, head - 1, j].cpu().double())
+        found: Array = (torch.cat(queries) @ torch.cat(keys).T * self.block.attention.scale).numpy()
         return found
 
     def whole(self, head: int, i: int, j: int) -> tuple[float, float, float]:
@@ -216,15 +218,15 @@ class _Scores:
         return float(scores[0, 0, i, j]), float(weights[0, 0, i, j]), distance
 
 
-def token_place(encoder: Encoder, text: str, name: str) -> int:
+def token_place(encoder: Encoder, text: str, name: str, prompt: str | None = None) -> int:
     """The position of a token by its number or its text, or of the first token of a word; the first of several.
 
     >>> token_place(Encoder.load("minilm", device="cpu"), "The cat sat.", "cat")
     2
     """
-    if name.isdigit():
+    if name.isdecimal():
         return int(name)
-    (tokens,) = encoder.tokenize([text])
+    (tokens,) = encoder.tokenize([text], prompt)
     spans = word_spans(text)
     for place, (token, (start, end)) in enumerate(zip(tokens.tokens, tokens.offsets, strict=True)):
         words = [text[start:end], *(text[slice(*span)] for span in spans if span[0] == start)] if end > start else []

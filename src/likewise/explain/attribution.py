@@ -12,15 +12,14 @@ from likewise.drawing.hits import DrawnHit, hits_fragment
 from likewise.drawing.html import page
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
-from likewise.encoder.similarity import MEASURES
 from likewise.errors import UsageError
 from likewise.explain.contributions import Shares
 from likewise.explain.directions import Direction, as_directions
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Facts, require_complete
-from likewise.explain.pairs import facts_of, has_columns
+from likewise.explain.pairs import check_similarity, facts_of, has_columns
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.texts import Prompted, check, share_stream
-from likewise.explain.units import By, Unit
+from likewise.explain.units import By, Unit, check_by
 from likewise.progress import Progress, Ticker
 
 
@@ -118,6 +117,8 @@ def attribute(
 ) -> Attribution:
     """What each unit of each text adds to <vector, direction>, by one transposed pass a text and direction.
 
+    ``prompt`` is put before each text, not before a text that is given as a direction.
+
     A direction is a text, a vector (d,) or several (K, d), a scikit-learn linear model, a :class:`Direction`, or a list
     of such. ``similarity="cosine"`` divides by the text's length, so that a text as direction gives the cosine.
 
@@ -157,10 +158,24 @@ def attribute_stream(
     """The same text by text, longest first, each with its place."""
     chosen = Settings(**settings)
     check(encoder, "bilrp", chosen)
+    check_similarity(similarity)
+    check_by(granularity)
     if not has_columns("bilrp", chosen):
         raise UsageError("attributions go with all rules of bilrp, and not with bias='shared'")
-    if similarity not in MEASURES:
-        raise UsageError(f"unknown similarity {similarity!r}; choose from {', '.join(MEASURES)}")
+    if chosen.split and len(directions) > 1:
+        raise UsageError("split goes with one direction; give one, or leave split out")
+    return _attributed_texts(encoder, texts, directions, granularity, similarity, prompt, chosen)
+
+
+def _attributed_texts(
+    encoder: Encoder,
+    texts: Sequence[str],
+    directions: Sequence[Direction],
+    granularity: By,
+    similarity: str,
+    prompt: str | None,
+    chosen: Settings,
+) -> Iterator[tuple[int, AttributedText]]:
     vectors = np.stack([one.vector for one in directions])
     prompted = [Prompted(text, prompt, granularity) for text in texts]
     for place, one in share_stream(encoder, prompted, vectors, chosen):

@@ -62,7 +62,7 @@ class Contrast:
     def _repr_html_(self) -> str:
         rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
         intro = paragraph(f"{self.difference:+.4f} between {self.better.right.text!r} and {self.worse.right.text!r}")
-        return intro + table(("query", "difference"), [*rows, ("(bias)", self.query_bias)])
+        return intro + table(("query", "difference"), [*rows, (f"({self.better.facts.rest})", self.query_bias)])
 
 
 def contrast(
@@ -128,7 +128,8 @@ class Comparison:
     @property
     def labels(self) -> tuple[list[str], list[str]]:
         """Names of the rows and of the columns."""
-        left, right = ([unit.text for unit in units] + ["(bias)"] for units in (self.left, self.right))
+        rest = f"({self.first.facts.rest})"
+        left, right = ([unit.text for unit in units] + [rest] for units in (self.left, self.right))
         return left, right
 
     def to_json(self) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
 from likewise.encoder.similarity import unit
@@ -37,10 +38,15 @@ def as_directions(encoder: Encoder, given: Any) -> list[Direction]:
         found = [text_direction(encoder, given)]
     elif hasattr(given, "coef_"):
         found = model_directions(given)
-    elif isinstance(given, np.ndarray) or _is_vector(given):
-        found = _rows(given)
-    else:
+    elif (rows := _numbers(given)) is not None:
+        found = _rows(rows)
+    elif isinstance(given, (list, tuple)):
         found = [each for one in given for each in as_directions(encoder, one)]
+    else:
+        raise UsageError(
+            f"{type(given).__name__} is no direction; give a text, a vector, a fitted linear model (with coef_), a"
+            " Direction, or a list of such"
+        )
     for one in found:
         _check(one, encoder.dimension)
     if not found:
@@ -103,12 +109,17 @@ def _unit(encoder: Encoder, texts: Sequence[str], prompt: str | None) -> Array:
     return unit(encoder.encode(list(texts), prompt=prompt)).astype(np.float64)
 
 
-def _is_vector(given: Any) -> bool:
-    return isinstance(given, (list, tuple)) and bool(given) and isinstance(given[0], (int, float))
+def _numbers(given: Any) -> Array | None:
+    """An array, a tensor or a list of numbers as an array; None for anything else."""
+    if isinstance(given, (list, tuple)) and not (given and isinstance(given[0], numbers.Real)):
+        return None
+    try:
+        return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
 
 
-def _rows(given: ArrayLike) -> list[Direction]:
-    rows = np.asarray(given, dtype=np.float64)
+def _rows(rows: Array) -> list[Direction]:
     if rows.ndim not in (1, 2):
         raise DataError(f"directions must be (d,) or (K, d), got {rows.ndim} dimensions")
     rows = np.atleast_2d(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,17 @@ def require_complete(score: float, gap: float, tolerance: float) -> None:
             f"the ledger misses the score {score:.6f} by {gap:.1e}, so it is not shown;"
             " load the model with dtype float32 or float64"
         )
+
+
+def strongest_pairs(
+    relevance: Array, left: Sequence[Unit], right: Sequence[Unit], count: int
+) -> list[tuple[Unit, Unit, float]]:
+    """The pairs of units of largest absolute relevance (n, m), strongest first."""
+    order = np.argsort(-np.abs(relevance), axis=None, kind="stable")[:count]
+    rows, columns = np.unravel_index(order, relevance.shape)
+    return [
+        (left[row], right[column], float(relevance[row, column])) for row, column in zip(rows, columns, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,12 +198,7 @@ class Explanation:
 
     def strongest(self, count: int = 10) -> list[tuple[Unit, Unit, float]]:
         """The unit pairs of largest absolute relevance, strongest first."""
-        order = np.argsort(-np.abs(self.relevance), axis=None, kind="stable")[:count]
-        rows, columns = np.unravel_index(order, self.relevance.shape)
-        return [
-            (self.left.units[row], self.right.units[column], float(self.relevance[row, column]))
-            for row, column in zip(rows, columns, strict=True)
-        ]
+        return strongest_pairs(self.relevance, self.left.units, self.right.units, count)
 
     @property
     def ledger(self) -> dict[str, float]:

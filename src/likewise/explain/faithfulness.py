@@ -58,7 +58,7 @@ class PerturbationSettings:
     rank_special: bool = False
     """special tokens are masked and ranked like the rest, instead of staying in place"""
     filler: str = "mask"
-    """the token that hides others: mask or pad, each the other's stand-in where a tokenizer has one alone"""
+    """the token that hides others: mask or pad, or a blank where the tokenizer has no such token"""
     second_order: bool = False
     """also insert and delete pairs of tokens, the strongest pairs first"""
     steps: int = 10

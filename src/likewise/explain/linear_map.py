@@ -105,12 +105,7 @@ class LinearMap:
     @classmethod
     def of(cls, encoder: Encoder, inputs: Inputs, settings: Settings) -> LinearMap:
         """Record a forward pass; beyond the memory budget layers are recorded again when they are needed."""
-        shape = inputs.counted.shape
-        record = Recorder(
-            keep=record_bytes(encoder, *shape) <= settings.memory_bytes,
-            lazy_maps=map_bytes(encoder, *shape) > min(settings.memory_bytes, MOST_MAP_BYTES),
-            traced=settings.bias == "traced",
-        )
+        record = new_recorder(encoder, inputs.x, settings)
         return cls(encoder, inputs, settings, record, encoder.vectors_from(inputs.x, inputs.counted, record))
 
     def rows(self) -> Replayed:
@@ -153,7 +148,7 @@ class LinearMap:
 
     @property
     def _bias_weights(self) -> Tensor:
-        return bias_weights(self.encoder.reading.pooling, self.inputs.counted).to(self.inputs.x.dtype)
+        return bias_weights(self.encoder.reading.pooling, self.inputs.counted).to(self.inputs.x)
 
     def _rows_in_chunks(self) -> tuple[Tensor, Tensor]:
         """The rows chunk by chunk, what is left with the last one: (B, R, d) and (B, d)."""
@@ -185,9 +180,10 @@ class LinearMap:
             rows = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, 1))
             traced = ReplayWithTracedBias(self.record, owners, self._bias_weights)
             return self.encoder.vectors_from(rows, counted, traced)[:, :-1]
-        mode: Replay = ReplayWithLocalBias(self.record, owners, self._bias_weights)
-        if bias == "separate":
-            mode = ReplayWithBiasRow(self.record) if with_base else Replay(self.record)
+        if bias == "local":
+            local = ReplayWithLocalBias(self.record, owners, self._bias_weights)
+            return self.encoder.vectors_from(rows, counted, local)
+        mode = ReplayWithBiasRow(self.record) if with_base else Replay(self.record)
         return self.encoder.vectors_from(rows, counted, mode)
 
     def _rows_together(self) -> tuple[Tensor, Tensor]:
@@ -226,6 +222,17 @@ def rows_at_once(counted: Tensor) -> int:
 def map_bytes(encoder: Encoder, batch: int, length: int) -> int:
     """What the attention maps of one layer take."""
     return batch * encoder.anatomy.heads * length**2 * encoder.anatomy.dtype.itemsize
+
+
+def new_recorder(encoder: Encoder, x: Tensor, settings: Settings) -> Recorder:
+    """A recorder for embeddings x (B, T, E) that stays within the memory budget."""
+    batch, length = x.shape[:2]
+    most = settings.memory_bytes
+    return Recorder(
+        keep=record_bytes(encoder, batch, length) <= most,
+        lazy_maps=map_bytes(encoder, batch, length) > min(most, MOST_MAP_BYTES),
+        traced=settings.bias == "traced",
+    )
 
 
 def record_bytes(encoder: Encoder, batch: int, length: int) -> int:

@@ -19,6 +19,7 @@ from likewise.errors import UsageError
 from likewise.explain.contributions import Contributions, Shares
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Explanation, Facts, PairShares
 from likewise.explain.methods import METHODS, is_complete, method_named
+from likewise.explain.reference import FILLER, NO_REFERENCE
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.texts import Grouped, Prompted, TextMap, check, contribution_stream, grouped
 from likewise.explain.units import By, Unit, check_by
@@ -90,7 +91,9 @@ def explain(
     chosen = Settings(**settings)
     check_similarity(similarity)
     check(encoder, method, chosen)
-    check_top(1 if shares_only and top is None else top, method, chosen)
+    if shares_only and top is not None:
+        raise UsageError("shares alone are cheap for all units; leave top or shares_only out")
+    check_top(1 if shares_only else top, method, chosen)
     facts = facts_of(encoder, method, by if isinstance(by, str) else "span", similarity, chosen)
     prompts = (left_prompt, right_prompt)
     texts = [Prompted(*each) for each in zip((left, right), prompts, _groups(by), strict=True)]
@@ -278,8 +281,8 @@ def check_top(top: int | None, method: str, settings: Settings) -> None:
         return
     if not has_columns(method, settings):
         raise UsageError("strongest units and shares alone go with bilrp and all its rules; and not with bias='shared'")
-    if top < 1:
-        raise UsageError(f"top is a number of units from 1 on, got {top}")
+    if not isinstance(top, int) or top < 1:
+        raise UsageError(f"top is a whole number of units from 1 on, got {top}")
 
 
 def check_similarity(similarity: str) -> None:
@@ -290,10 +293,11 @@ def check_similarity(similarity: str) -> None:
 
 def facts_of(encoder: Encoder, method: str, by: str, similarity: str, settings: Settings) -> Facts:
     """How an explanation is about to be made."""
-    method_named(method)
     rules = settings.rules if method == "bilrp" else ()
     complete = is_complete(method, settings)
-    bias, reference = (settings.bias, settings.reference) if complete else ("separate", "none")
+    bias, reference = (settings.bias, settings.reference) if complete else ("separate", NO_REFERENCE)
+    if method_named(method).reference:
+        reference = FILLER
     layer = str(encoder.reading.layer)
     return Facts(method, encoder.name, encoder.reading.pooling, by, similarity, bias, complete, layer, rules, reference)
 

@@ -50,9 +50,7 @@ def shown_vectors(
     ticker = ticker or Ticker(None)
     unique = list(dict.fromkeys(texts))
     place = {text: row for row, text in enumerate(unique)}
-    mask = (
-        encoder.tokenizer.filler_id(filler, "mask", "pad") if filler != "mask" else encoder.tokenizer.filler_id("mask")
-    )
+    mask = encoder.tokenizer.filler_id(filler)
     rows: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(unique)
     for places in exact_length_batches([len(text.ids) for text in unique], TOKEN_BUDGET):
         ticker.add(0)

@@ -49,8 +49,8 @@ class Settings:
             raise UsageError(f"unknown rule {unknown[0]!r}; choose from {', '.join(RULES)}")
         if self.bias not in BIASES:
             raise UsageError(f"unknown bias {self.bias!r}; choose from {', '.join(BIASES)}")
-        if not self.reference.strip():
-            raise UsageError("an empty reference; choose none, filler, or give a text")
+        if not isinstance(self.reference, str) or not self.reference.strip():
+            raise UsageError(f"no reference {self.reference!r}; choose none, filler, or give a text")
         if not isinstance(self.steps, int) or self.steps < 1:
             raise UsageError(f"integrated Jacobians take a whole number of steps from 1 on, got {self.steps!r}")
         if not isinstance(self.seed, int) or self.seed < 0:

@@ -97,8 +97,8 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
     if settings.split and method != "bilrp":
         raise UsageError("only bilrp can split its shares; leave split out")
     if not is_complete(method, settings):
-        if settings.bias == "shared":
-            raise UsageError("bias='shared' goes with bilrp and all its rules; keep the biases separate")
+        if settings.bias != "separate":
+            raise UsageError(f"bias={settings.bias!r} goes with bilrp and all its rules; keep the biases separate")
         if settings.reference not in (NO_REFERENCE, FILLER):
             raise UsageError("a reference text goes with bilrp and all its rules; leave it out")
     if method == "jacobian":
@@ -148,7 +148,7 @@ class TextMap:
     def regrouped(self, units: tuple[Unit, ...]) -> TextMap:
         """The same record with other units."""
         text, inputs = replace(self.grouped, units=units), self.linear.inputs
-        inputs = replace(inputs, masks=_masks([text], inputs.x))
+        inputs = replace(inputs, masks=unit_masks([text], inputs.x))
         return TextMap(text, replace(self.linear, inputs=inputs))
 
     def contributions(self) -> Contributions:
@@ -217,7 +217,7 @@ def _inputs(encoder: Encoder, texts: Sequence[Grouped], settings: Settings) -> I
         reference = embed(encoder.anatomy, other, words=words)
         sources = sources - _sources(encoder, other, settings, words)
     counted = encoder.counted_tokens(batch.ids, texts[0].prompt)
-    return Inputs(batch, x, counted, _masks(texts, x), sources, reference)
+    return Inputs(batch, x, counted, unit_masks(texts, x), sources, reference)
 
 
 def _sources(encoder: Encoder, batch: Batch, settings: Settings, words: Tensor | None = None) -> Tensor:
@@ -227,7 +227,7 @@ def _sources(encoder: Encoder, batch: Batch, settings: Settings, words: Tensor |
     return torch.stack(list(embedding_parts(encoder.anatomy, batch, words).values()))
 
 
-def _masks(texts: Sequence[Grouped], x: Tensor) -> Tensor:
+def unit_masks(texts: Sequence[Grouped], x: Tensor) -> Tensor:
     """Which tokens belong to which unit: (B, R, T)."""
     masks = torch.zeros(len(texts), len(texts[0].units), x.shape[1], dtype=x.dtype)
     for row, text in enumerate(texts):

@@ -117,20 +117,20 @@ class Studio:
             raise TooLong(f"a text has at most {most:,} characters, and this one {len(text):,}; shorten it")
         return text
 
-    def require_brief(self, encoder: Encoder, texts: Sequence[str], by: str, method: str = "bilrp") -> None:
+    def require_brief(
+        self, encoder: Encoder, texts: Sequence[str], by: str, method: str = "bilrp", bias: str | None = None
+    ) -> None:
         """Raise TooLong if explaining two texts would exceed the latency budget.
 
-        BiLRP follows each unit of the text with fewer units through both texts, other methods every unit of both.
+        BiLRP follows each unit of the text with fewer units through both texts, unless biases are shared; other methods
+        follow every unit of both.
         """
-        ids, _ = encoder.tokenizer.ids(texts)
-        tokens = [len(row) for row in ids]
-        units = [
-            len(sentence_spans(text)) if by == "sentence" else size for text, size in zip(texts, tokens, strict=True)
-        ]
+        tokens = [len(row) for row in encoder.tokenizer.ids(texts)[0]]
+        units = [len(sentence_spans(text)) for text in texts] if by == "sentence" else tokens
         effort, most = EFFORT.get(method, 0.0), self.settings.limits.tokens
-        passes = (
-            min(units) * max(tokens) if method == "bilrp" else max(a * b for a, b in zip(units, tokens, strict=True))
-        )
+        passes = max(each * size for each, size in zip(units, tokens, strict=True))
+        if method == "bilrp" and bias != "shared":
+            passes = min(units) * max(tokens)
         if effort * passes > most**2:
             raise TooLong(
                 f"texts of {tokens[0]} and {tokens[1]} tokens take too long to explain by {by} with {method} here;"

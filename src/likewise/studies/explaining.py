@@ -10,8 +10,10 @@ from typing import Any
 
 from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
+from likewise.encoder.encoder import report_truncation
 from likewise.errors import UsageError
-from likewise.explain import attribute, explain_many
+from likewise.explain import explain_many
+from likewise.explain.attribution import attribute_stream
 from likewise.explain.directions import as_directions
 from likewise.progress import Progress, Ticker
 from likewise.studies.pair_files import PairFile
@@ -40,7 +42,7 @@ def explain_file(
         for pair, explanation in zip(pairs[done:], explained, strict=True):
             yield {"id": pair.id, **explanation.to_json()}
 
-    return _write_lines(out, _settings(encoder, file.file, rows, options), found)
+    return _write_lines(out, _settings(encoder, file.file, "pairs", rows, options), found)
 
 
 def attribute_file(
@@ -54,18 +56,24 @@ def attribute_file(
     """Write the attribution of each text, given with its id, to ``out`` as JSON lines; returns their number."""
     _check_ending(out)
     chosen = as_directions(encoder, directions)
-    attribute(encoder, [], chosen, **options)
+    # Before the file of an earlier run is touched, as above.
+    attribute_stream(encoder, [], chosen, **options)
     names = [[one.name, hashlib.sha256(one.vector.tobytes()).hexdigest()] for one in chosen]
 
     def found(done: int) -> Iterator[dict[str, Any]]:
-        ticker = Ticker(progress, len(texts) - done, "texts")
+        ticker, cut = Ticker(progress, len(texts) - done, "texts"), 0
         for window in windows(texts[done:], WINDOW):
-            made = attribute(encoder, [text for _, text in window], chosen, progress=ticker.part(), **options)
-            for (name, _), one in zip(window, made.texts, strict=True):
-                yield {"id": name, "directions": list(made.directions), **one.to_json()}
+            made = {}
+            for place, one in attribute_stream(encoder, [text for _, text in window], chosen, **options):
+                made[place] = one
+                ticker.add()
+            cut += sum(one.text.truncated for one in made.values())
+            for place, (name, _) in enumerate(window):
+                yield {"id": name, "directions": [one.name for one in chosen], **made[place].to_json()}
         ticker.close()
+        report_truncation(cut, len(texts) - done, encoder.tokenizer.limit)
 
-    return _write_lines(out, _settings(encoder, "texts", texts, {**options, "directions": names}), found)
+    return _write_lines(out, _settings(encoder, "", "texts", texts, {**options, "directions": names}), found)
 
 
 def _write_lines(out: Path, settings: dict[str, Any], found: Callable[[int], Iterator[dict[str, Any]]]) -> int:
@@ -92,12 +100,12 @@ def _check_ending(out: Path) -> None:
 
 
 def _settings(
-    encoder: Encoder, source: str, rows: Sequence[tuple[str, ...]], options: Mapping[str, Any]
+    encoder: Encoder, source: str, kind: str, rows: Sequence[tuple[str, ...]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """All that shapes the explanations, so that two runs can be told apart."""
     content = hashlib.sha256(json.dumps(rows).encode())
     post = None if encoder.postprocessing is None else encoder.postprocessing.name
-    facts = {"source": source, "pairs": len(rows), "content": content.hexdigest()}
+    facts = {"source": source, kind: len(rows), "content": content.hexdigest()}
     model = {"model": encoder.name, "model_hash": encoder.hash, "heads_hash": encoder.heads_hash, "post": post}
     how = {"dtype": str(encoder.anatomy.dtype), "reading": vars(encoder.reading), "options": dict(options)}
     return facts | model | how

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Unpack
@@ -16,9 +17,9 @@ from likewise.errors import ModelError, UsageError
 from likewise.explain.differences import Contrast
 from likewise.explain.explanation import Explanation, PairShares
 from likewise.explain.kept import KeptContributions
-from likewise.explain.pairs import columns_pay, explanation, facts_of, has_columns, pair_shares, pulled_back
+from likewise.explain.pairs import explained_maps, explanation, facts_of, has_columns, pair_shares
 from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import Prompted, TextMap, grouped
+from likewise.explain.texts import Grouped, Prompted, TextMap, grouped
 from likewise.explain.units import check_by
 from likewise.paths import user_cache
 from likewise.progress import Progress, Ticker
@@ -29,8 +30,8 @@ from likewise.retrieval.store import Hit
 STRONGEST = 5
 ROUNDING = 1e-6
 """What single precision leaves of a part that is nothing."""
-KEPT_USES = 3
-"""How many searches are expected to find a text whose rows are kept."""
+SHORT = 32
+"""Units up to which a text's rows are computed and kept, and a query is compared word by word unasked."""
 FIRST_HITS = 3
 """Long hits that get their pairs of words unless asked otherwise."""
 
@@ -165,7 +166,7 @@ def explained_search(
     """The k best hits, each explained exactly as it was scored: same model, prompts and similarity.
 
     What the words make of a score costs one transposed pass a hit. Pairs of words cost one for each word of the query:
-    by default the first hits get them; ``pairs_per_hit`` gives all hits so many.
+    by default short hits get them, and the first ones where the query is short; ``pairs_per_hit`` gives all so many.
 
     >>> from likewise.encoder import Encoder
     >>> texts = [("1", "The volcano spat ash."), ("2", "The bank cut rates.")]
@@ -181,8 +182,8 @@ def explained_search(
     # One more than asked for: the last one has a next one too.
     found = index.search(query, k + 1)
     hits = _HitExplainer(index, Prompted(query, index.prompts[0], by), Settings(**{"fold_special": True} | settings))
-    with_pairs = min(k, FIRST_HITS if pairs_per_hit is None else k if pairs_per_hit else 0)
-    shares = hits.explained([hit.text for hit in found], with_pairs, progress)
+    wanted = pairs_per_hit if pairs_per_hit is None else k if pairs_per_hit else 0
+    shares = hits.explained([hit.text for hit in found], wanted, progress)
     for hit, one in zip(found, shares, strict=True):
         _check_score(index, hit, one)
     leads = [*(Contrast(one, after) for one, after in pairwise(shares)), None][: len(shares)]
@@ -192,48 +193,52 @@ def explained_search(
 
 
 class _HitExplainer:
-    """Explains texts beside one query, by the cheaper way for each.
+    """Explains texts beside one query.
 
-    Rows of short texts are kept on disk, where the next query finds them; long texts go by columns.
+    The rows of short texts are kept on disk, where the next query finds them. Long texts go by columns: one pass for
+    the shares, or one for each unit of the query for pairs of words.
     """
 
     def __init__(self, index: Index, query: Prompted, settings: Settings) -> None:
         self.encoder, self.settings, self.prompt = index.encoder, settings, index.prompts[1]
-        self.by = query.by
         self.facts = facts_of(index.encoder, "bilrp", str(query.by), index.similarity, settings)
-        self.columns = has_columns("bilrp", settings)
         self.cache = KeptContributions(index.encoder, settings, user_cache() / "contributions")
-        self.query = grouped(self.encoder, query, settings)
-        self._prompted = query
+        self.asked, self.query = query, grouped(self.encoder, query, settings)
 
     def explained(
-        self, texts: Sequence[str], with_pairs: int, progress: Progress | None
+        self, texts: Sequence[str], with_pairs: int | None, progress: Progress | None
     ) -> list[Explanation | PairShares]:
-        """The first texts with the pairs of words, the others with shares alone."""
-        asked = [Prompted(text, self.prompt, self.by) for text in texts]
+        """The first texts with pairs of words, the others with shares alone; None leaves it to the query's length."""
+        asked = [Prompted(text, self.prompt, self.asked.by) for text in texts]
         groups = [grouped(self.encoder, text, self.settings) for text in asked]
-        short = {
-            place for place, one in enumerate(groups)
-            if not (self.columns and columns_pay(len(self.query.units), len(one.units), KEPT_USES))
-        }  # fmt: skip
+        is_short = self._is_short(self.query)
+        pairs = (FIRST_HITS if is_short else 0) if with_pairs is None else with_pairs
+        by_rows = {place for place, one in enumerate(groups) if is_short and self._is_short(one)}
+        if not has_columns("bilrp", self.settings):
+            by_rows = set(range(len(groups)))
         ticker = Ticker(progress, len(texts), "explained texts")
-        rows = self.cache.of([self._prompted, *(asked[place] for place in sorted(short))], ticker.part())
-        by_rows = dict(zip(sorted(short), rows[1:], strict=True))
-        query = TextMap.of(self.encoder, self.query, self.settings) if len(short) < len(texts) else None
+        needed = [self.asked, *(asked[place] for place in sorted(by_rows))] if by_rows else []
+        rows = self.cache.of(needed, ticker.part())
+        kept = dict(zip(sorted(by_rows), rows[1:], strict=True))
         found: list[Explanation | PairShares] = []
         for place, group in enumerate(groups):
-            if place in by_rows:
-                found.append(explanation(rows[0], by_rows[place], self.facts))
-            else:
-                assert query is not None
-                other = TextMap.of(self.encoder, group, self.settings)
-                by_pairs = place < with_pairs
-                found.append(
-                    pulled_back(rows[0], other, self.facts) if by_pairs else pair_shares(query, other, self.facts)
-                )
-                ticker.add()
+            if place in kept:
+                found.append(explanation(rows[0], kept[place], self.facts))
+                continue
+            other = TextMap.of(self.encoder, group, self.settings)
+            explain = explained_maps if place < pairs else pair_shares
+            found.append(explain(self._recorded_query, other, self.facts))
+            ticker.add()
         ticker.close()
         return found
+
+    @staticmethod
+    def _is_short(text: Grouped) -> bool:
+        return len(text.units) <= SHORT
+
+    @cached_property
+    def _recorded_query(self) -> TextMap:
+        return TextMap.of(self.encoder, self.query, self.settings)
 
 
 def _check_score(index: Index, hit: Hit, ledger: Explanation | PairShares) -> None:

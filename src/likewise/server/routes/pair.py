@@ -21,7 +21,7 @@ def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
     texts = studio.text(asked.left), studio.text(asked.right)
 
     def work(encoder: Encoder) -> Explanation:
-        studio.require_brief(encoder, texts, asked.by, asked.method)
+        studio.require_brief(encoder, texts, asked.by, asked.method, asked.bias)
         settings = {"bias": asked.bias, "reference": asked.reference}
         given: Any = {name: value for name, value in settings.items() if value is not None}
         found: Explanation = explain(encoder, *texts, asked.method, asked.by, asked.similarity, **given)
