@@ -120,10 +120,10 @@ class TestLikeTheFolders:
     def test_explained(self, index: Index, folder_index: Index) -> None:
         found, plain = (explained_search(one, "the cat sat", 4) for one in (index, folder_index))
         for here, there in zip(found.explained, plain.explained, strict=True):
-            assert here.hit.score == pytest.approx(here.explanation.similarity, abs=1e-5)
+            assert here.hit.score == pytest.approx(here.shares.similarity, abs=1e-5)
             total = sum(word["share"] for word in here.to_json()["words"]) + here.to_json()["bias"]
             assert total == pytest.approx(here.hit.score, abs=1e-5)
-            assert here.explanation.relevance == pytest.approx(there.explanation.relevance, abs=1e-6)
+            assert here.shares.relevance == pytest.approx(there.shares.relevance, abs=1e-6)
             assert here.lead == pytest.approx(there.lead, abs=1e-6)
 
     def test_hybrid_and_texts(self, index: Index, folder_index: Index, address: str) -> None:

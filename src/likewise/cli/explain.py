@@ -142,8 +142,8 @@ def _show_shares(model: Encoder, texts: tuple[str, str], options: dict[str, Any]
     for side, shares, bias in sides:
         show_lines([unit_line(side.labels, shares)])
         rows = sorted(zip(side.labels, shares.tolist(), strict=True), key=lambda row: -abs(row[1]))[:STRONGEST]
-        rows += [(f"({facts.rest})", bias)] if bias else []
-        show_table(("unit", "share"), [*rows, ("all units", float(shares.sum()))])
+        rest = [(f"({facts.rest})", bias)] if bias else []
+        show_table(("unit", "share"), [*rows, ("all units", float(shares.sum())), *rest])
 
 
 def _show(explanation: Explanation) -> None:
