@@ -19,6 +19,8 @@ import { Table } from "../parts/table";
 import { offered } from "../start";
 import type { Hit, Hits, Recall } from "../types";
 
+/** What single precision leaves of a part that is nothing. */
+const ROUNDING = 1e-6;
 const TYPING = 400;
 const MOST = ["5", "10", "20", "50"];
 const RANKERS: [string, string][] = [["bm25", "BM25"], ["tfidf", "TF-IDF"]];
@@ -28,7 +30,7 @@ const FEW = 4;
 function Above({ hit }: { hit: Hit }) {
   const above = hit.explanation?.above_next;
   if (!above) return null;
-  const causes = [...above.by].sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)).slice(0, FEW);
+  const causes = above.by.filter(one => Math.abs(one.difference) > ROUNDING).sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)).slice(0, FEW);
   return (
     <p class="note">
       above the next by {signed(above.difference)}:{" "}
