@@ -209,3 +209,19 @@ def test_a_record_keeps_only_layer_inputs_beyond_the_budget(monkeypatch: pytest.
     explain(encoder_of(), LONG, SHORT, memory=1e-6, shares_only=True)
     assert any(not record.keep for record in records)
     assert max(len(record.constants) for record in records if not record.keep) == encoder_of().anatomy.layers
+
+
+@pytest.mark.parametrize("texts", [(SHORT, LONG), (LONG, SHORT)], ids=["left", "right"])
+def test_rows_where_columns_round_too_much(texts: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = by_rows(monkeypatch, encoder_of(), *texts)
+    plain = LinearMap.columns
+
+    def crooked(self: LinearMap, directions: Any) -> Any:
+        found = plain(self, directions)
+        return found if directions.shape[1] >= 32 else type(found)(found.shares + 1e-3, found.bias)
+
+    monkeypatch.setattr(LinearMap, "columns", crooked)
+    assert_equal(explain(encoder_of(), *texts), exact)
+    shares = explain(encoder_of(), *texts, shares_only=True)
+    assert np.allclose(shares.left_shares, exact.left_shares, atol=1e-10)
+    assert np.allclose(shares.right_shares, exact.right_shares, atol=1e-10)
