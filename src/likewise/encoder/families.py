@@ -112,7 +112,7 @@ class _Parts:
 
     def head_width(self, width: int, heads: int) -> int:
         if width % heads:
-            raise ModelError(f"{width} dimensions cannot be shared out to {heads} heads; mend config.json")
+            raise ModelError(f"{width} dimensions cannot be shared out to {heads} heads; fix config.json")
         return width // heads
 
 
@@ -321,7 +321,7 @@ def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:
         if kind not in known:
             raise ModelError(f"layers of type {kind!r} are not supported; supported are {', '.join(known)}")
     if len(kinds) != layers:
-        raise ModelError(f"the config tells the types of {len(kinds)} layers, and of {layers} layers; mend config.json")
+        raise ModelError(f"the config tells the types of {len(kinds)} layers, and of {layers} layers; fix config.json")
 
 
 def _modernbert_block(parts: _Parts, layer: int, kind: str, turn: Rotary) -> Block:

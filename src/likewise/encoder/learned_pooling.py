@@ -154,7 +154,7 @@ def learned_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> 
             module = _built(kind, width, hidden)
         if not all(tensor.is_floating_point() for tensor in tensors.values()):
             raise TypeError("weights must be floating-point numbers")
-        # Copies, since tensors of a file may lie anywhere in memory, and products of crooked rows round differently.
+        # Copies: tensors of a file may be unaligned in memory, and products of unaligned rows round differently.
         module.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, assign=True)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         sizes = f"width {width}" if hidden is None else f"width {width} and hidden {hidden}"

@@ -62,7 +62,7 @@ def _read(files: Sequence[Path], wanted: dict[str, nn.Parameter], dtype: torch.d
                 raise ModelError(f"{name} has the shape {shapes[0]}, by {CONFIG} {shapes[1]}; save the model again")
             if not weight.is_floating_point():
                 raise ModelError(f"{name} holds {weight.dtype}, not floating-point numbers; use the plain weights")
-            # A copy: tensors of a file may lie anywhere in memory, and products of crooked rows round differently.
+            # A copy: tensors of a file may be unaligned in memory, and products of unaligned rows round differently.
             found[name] = weight.to(dtype, copy=True).contiguous()
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         said = first_line(error)

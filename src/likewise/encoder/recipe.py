@@ -227,7 +227,7 @@ def _dense(folder: Path) -> Dense:
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise ModelError(f"{folder} has no model.safetensors; run: likewise convert {folder}")
-    # Copies, since tensors of a file may lie anywhere in memory, and products of crooked rows round differently.
+    # Copies: tensors of a file may be unaligned in memory, and products of unaligned rows round differently.
     found = {name: tensor.clone() for name, tensor in load_file(str(weights)).items()}
     return _dense_from(_json(folder / "config.json"), found)
 

@@ -55,7 +55,7 @@ def _turn(given: Settings, config: Settings, width: int) -> Turn:
         plain = _frequencies(float(given["rope_theta"]), width)
         return KINDS[kind](plain, dict(given) | {"trained": trained, "limit": limit})
     except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"rotary positions of type {kind!r} lack a setting ({error}); mend config.json") from error
+        raise ModelError(f"rotary positions of type {kind!r} lack a setting ({error}); fix config.json") from error
 
 
 def _frequencies(theta: float, width: int) -> Tensor:

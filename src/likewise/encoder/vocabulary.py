@@ -27,7 +27,7 @@ ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 NO_LIMIT = int(1e30)
 
 IMPORTING = threading.Lock()
-"""Transformers is imported piece by piece and bears no second thread meanwhile."""
+"""Importing transformers is not thread-safe."""
 
 
 @dataclass(frozen=True, eq=False)
