@@ -71,6 +71,15 @@ def e5_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
+def mpnet_folder() -> Path:
+    """The folder of all-mpnet-base-v2, where somebody fetched it."""
+    folder = Path(os.environ.get("LIKEWISE_MODELS", "~/.cache/likewise-models")).expanduser() / "mpnet"
+    if not folder.is_dir():
+        pytest.skip("all-mpnet-base-v2 is not here (python ../shared/models/fetch.py mpnet)")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def english_folder(shared_models: Path) -> Path:
     """The folder of the English spaCy pipeline."""
     pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -212,16 +213,26 @@ def test_a_record_keeps_only_layer_inputs_beyond_the_budget(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("texts", [(SHORT, LONG), (LONG, SHORT)], ids=["left", "right"])
-def test_rows_where_columns_round_too_much(texts: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = by_rows(monkeypatch, encoder_of(), *texts)
+def test_a_single_wrong_column_is_refused(texts: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bias row takes what the columns leave, so the sum alone would not show it."""
     plain = LinearMap.columns
 
-    def crooked(self: LinearMap, directions: Any) -> Any:
+    def wrong(self: LinearMap, directions: Any) -> Any:
         found = plain(self, directions)
-        return found if directions.shape[1] >= 32 else type(found)(found.shares + 1e-3, found.bias)
+        found.shares[:, 0, 0] += 1e-2
+        return found
 
-    monkeypatch.setattr(LinearMap, "columns", crooked)
-    assert_equal(explain(encoder_of(), *texts), exact)
-    shares = explain(encoder_of(), *texts, shares_only=True)
-    assert np.allclose(shares.left_shares, exact.left_shares, atol=1e-10)
-    assert np.allclose(shares.right_shares, exact.right_shares, atol=1e-10)
+    monkeypatch.setattr(LinearMap, "columns", wrong)
+    with pytest.raises(ModelError, match="the ledger misses"):
+        explain(encoder_of(), *texts)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("swap", [False, True])
+def test_terms_that_nearly_cancel_leave_no_gap(mpnet_folder: Path, swap: bool) -> None:
+    """The bias row of all-mpnet-base-v2, and the sum of its rows, are many times as long as its vectors."""
+    encoder = Encoder.load(mpnet_folder, device="cpu", threads=1)
+    texts = ["A man plays.", "A man in a red shirt is playing a large brown guitar in front of a small crowd."]
+    found = explain(encoder, *(reversed(texts) if swap else texts))
+    assert abs(found.bias_both) > 20
+    assert abs(found.gap) < 1e-5

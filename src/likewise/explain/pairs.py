@@ -17,7 +17,15 @@ from likewise.encoder.encoder import report_truncation
 from likewise.encoder.similarity import MEASURES
 from likewise.errors import UsageError
 from likewise.explain.contributions import Contributions, Shares
-from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Explanation, Facts, PairShares
+from likewise.explain.explanation import (
+    TOLERANCE,
+    Array,
+    ExplainedText,
+    Explanation,
+    Facts,
+    PairShares,
+    require_complete,
+)
 from likewise.explain.methods import METHODS, is_complete, method_named
 from likewise.explain.reference import FILLER, NO_REFERENCE
 from likewise.explain.settings import SettingOptions, Settings
@@ -329,42 +337,45 @@ def explained_maps(left: TextMap, right: TextMap, facts: Facts) -> Explanation:
 
 
 def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left: bool = True) -> Explanation:
-    """The ledger by columns: the rows of one text, its bias last, pulled back through the other text."""
+    """The ledger by columns: the rows of one text, and its vector, pulled back through the other text.
+
+    The bias row is the vector less the rows, so its cells are the vector's less theirs. To pull it back by itself would
+    cost as much and round more: rows and bias may be far longer than their sum (all-mpnet-base-v2).
+    """
     n, has_bias = len(rows.units), bool(rows.bias.any())
-    columns = other.shares(np.concatenate([rows.values, rows.bias[None]]) if has_bias else rows.values)
+    directions = np.concatenate([rows.values, rows.vector[None]]) if has_bias else rows.values
+    columns = other.shares(directions)
     scale = _scale(rows, columns, facts)
     values, bias = columns.values * scale, columns.bias * scale
-    across, both = (values[n], float(bias[n])) if has_bias else (np.zeros(values.shape[1]), 0.0)
-    sides = _side(rows, columns, scale), _shared_side(columns, scale)
+    tolerance = _tolerance(rows, columns, facts)
+    _check_columns(values, bias, directions.astype(np.float64) @ columns.vector * scale, tolerance)
+    across, both = np.zeros(values.shape[1]), 0.0
+    if has_bias:
+        across, both = values[n] - values[:n].sum(0), float(bias[n] - bias[:n].sum())
+    whole = slice(n, None) if has_bias else slice(None)  # the directions that sum to the rows' vector
+    sides = _side(rows, columns, scale), _shared_side(columns, scale, whole)
     cells = values[:n], bias[:n], across
     if not rows_are_left:
         sides, cells = sides[::-1], (values[:n].T, across, bias[:n])
-    score, tolerance = _score(rows, columns, facts), _tolerance(rows, columns, facts)
-    whole = sum(float(part.sum()) for part in cells) + both
-    if not abs(score - whole) <= tolerance:
-        # Terms that nearly cancel (all-mpnet-base-v2's biases) round less in rows, which share their rounding.
-        exact = rows, other.contributions()
-        return explanation(*(exact if rows_are_left else exact[::-1]), facts)
-    return Explanation(*sides, *cells, both, score, facts, tolerance)
+    return Explanation(*sides, *cells, both, _score(rows, columns, facts), facts, tolerance)
+
+
+def _check_columns(values: Array, bias: Array, products: Array, tolerance: float) -> None:
+    """Refuse shares (K, n) and biases (K,) that miss the products (K,) they explain, next to the size of their terms."""
+    gaps = products - values.sum(1) - bias
+    sizes = np.maximum(1.0, np.abs(values).sum(1) + np.abs(bias))
+    worst = int((np.abs(gaps) / sizes).argmax())
+    require_complete(float(products[worst]), float(gaps[worst]), tolerance * float(sizes[worst]))
 
 
 def pair_shares(left: TextMap, right: TextMap, facts: Facts) -> PairShares:
     """What each unit of two recorded texts makes of their similarity: a transposed pass a text."""
     first, second = left.shares(right.vector[None]), right.shares(left.vector[None])
-    scale, score, tolerance = (
-        _scale(first, second, facts),
-        _score(first, second, facts),
-        _tolerance(first, second, facts),
-    )
-    gaps = [score - float(one.values.sum() + one.bias.sum()) * scale for one in (first, second)]
-    if not max(map(abs, gaps)) <= tolerance:
-        # As in ``pulled_back``.
-        exact = explanation(left.contributions(), right.contributions(), facts)
-        shares = exact.left_shares, exact.right_shares, exact.left_bias, exact.right_bias
-        return PairShares(exact.left, exact.right, *shares, score, facts, tolerance)
+    scale = _scale(first, second, facts)
     return PairShares(
         _shared_side(first, scale), _shared_side(second, scale), first.values[0] * scale, second.values[0] * scale,
-        float(first.bias[0]) * scale, float(second.bias[0]) * scale, score, facts, tolerance,
+        float(first.bias[0]) * scale, float(second.bias[0]) * scale, _score(first, second, facts), facts,
+        _tolerance(first, second, facts),
     )  # fmt: skip
 
 
@@ -409,7 +420,7 @@ def _side(own: Contributions, other: Contributions | Shares, scale: float) -> Ex
     return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)
 
 
-def _shared_side(own: Shares, scale: float) -> ExplainedText:
-    """A side whose shares are known; with the other side's parts as directions, their sum is the other's vector."""
-    parts = {name: values.sum(0) * scale for name, values in own.parts.items()}
+def _shared_side(own: Shares, scale: float, whole: slice = slice(None)) -> ExplainedText:
+    """A side whose shares are known; ``whole`` are the directions that sum to the other side's vector."""
+    parts = {name: values[whole].sum(0) * scale for name, values in own.parts.items()}
     return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)
