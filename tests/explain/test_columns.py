@@ -227,6 +227,20 @@ def test_a_single_wrong_column_is_refused(texts: tuple[str, str], monkeypatch: p
         explain(encoder_of(), *texts)
 
 
+@pytest.mark.parametrize("texts", [(SHORT, LONG), (LONG, SHORT)], ids=["left", "right"])
+def test_a_single_wrong_row_is_refused(texts: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = LinearMap.rows
+
+    def wrong(self: LinearMap) -> Replayed:
+        found = plain(self)
+        found.values[:, 0] += 1e-2
+        return found
+
+    monkeypatch.setattr(LinearMap, "rows", wrong)
+    with pytest.raises(ModelError, match="the ledger misses"):
+        explain(encoder_of(), *texts)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("swap", [False, True])
 def test_terms_that_nearly_cancel_leave_no_gap(mpnet_folder: Path, swap: bool) -> None:

@@ -339,15 +339,17 @@ def explained_maps(left: TextMap, right: TextMap, facts: Facts) -> Explanation:
 def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left: bool = True) -> Explanation:
     """The ledger by columns: the rows of one text, and its vector, pulled back through the other text.
 
-    The bias row is the vector less the rows, so its cells are the vector's less theirs. To pull it back by itself would
-    cost as much and round more: rows and bias may be far longer than their sum (all-mpnet-base-v2).
+    The bias row's cells are the vector's cells less the other rows'. To pull it back by itself would cost as much and
+    round more: rows and bias may be far longer than their sum (all-mpnet-base-v2). So the ledger's sum alone would
+    check neither the rows nor single columns; both are checked on their own.
     """
     n, has_bias = len(rows.units), bool(rows.bias.any())
     directions = np.concatenate([rows.values, rows.vector[None]]) if has_bias else rows.values
     columns = other.shares(directions)
     scale = _scale(rows, columns, facts)
     values, bias = columns.values * scale, columns.bias * scale
-    tolerance = _tolerance(rows, columns, facts)
+    score, tolerance = _score(rows, columns, facts), _tolerance(rows, columns, facts)
+    require_complete(score, rows.missing * _length(columns) * scale, tolerance)
     _check_columns(values, bias, directions.astype(np.float64) @ columns.vector * scale, tolerance)
     across, both = np.zeros(values.shape[1]), 0.0
     if has_bias:
@@ -357,7 +359,7 @@ def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left
     cells = values[:n], bias[:n], across
     if not rows_are_left:
         sides, cells = sides[::-1], (values[:n].T, across, bias[:n])
-    return Explanation(*sides, *cells, both, _score(rows, columns, facts), facts, tolerance)
+    return Explanation(*sides, *cells, both, score, facts, tolerance)
 
 
 def _check_columns(values: Array, bias: Array, products: Array, tolerance: float) -> None:
