@@ -31,10 +31,10 @@ from likewise.encoder import Encoder
 from likewise.encoder.readings import encode_readings
 from likewise.errors import DataError
 from likewise.explain import explain_many
-from likewise.retrieval import Corpus, Index, IndexSettings
-from likewise.retrieval.engines import KINDS, Plan, built, recall_against
-from likewise.retrieval.ranks import Relevant
-from likewise.retrieval.stacked import StackedVectors
+from likewise.search import Corpus, Index, IndexSettings
+from likewise.search.engines import KINDS, Plan, built, recall_against
+from likewise.search.ranks import Relevant
+from likewise.search.stacked import StackedVectors
 from likewise.sample import sample_sentences
 from likewise.studies import retrieving
 from likewise.studies.retrieving import RetrievalSource, RetrievalTask

@@ -111,7 +111,7 @@ def test_imports_point_down() -> None:
         ("from ..encoder import tokens", "data"),
         ("from .. import metrics", "sample"),
         ("from likewise.paths import user_cache", "sample"),
-        ("from likewise.drawing.html import page", "metrics"),
+        ("from likewise.plotting.html import page", "metrics"),
         ("def f():\n    from likewise.cli.screen import notice", "reports"),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from likewise.explain import x", "retrieval"),
     ],

@@ -63,7 +63,7 @@ PUBLIC = {
         "sentence_trajectories",
         "word_trajectories",
     ],
-    "likewise.retrieval": ["Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "baseline", "ranked"],
+    "likewise.search": ["Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "baseline", "ranked"],
     "likewise.train": [
         "Example",
         "Limits",

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.explain import Explanation
-    from likewise.retrieval import Index
+    from likewise.search import Index
 
 __version__ = "0.1.0"
 __all__ = ["Encoder", "Explanation", "Index", "__version__"]
 
 # Loaded on first use, so that `import likewise` stays free of torch.
-_HOMES = {"Encoder": "likewise.encoder", "Explanation": "likewise.explain", "Index": "likewise.retrieval"}
+_HOMES = {"Encoder": "likewise.encoder", "Explanation": "likewise.explain", "Index": "likewise.search"}
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ from likewise.attention.tables import (
 )
 from likewise.attention.variables import Variables
 from likewise.attention.verdicts import verdicts
-from likewise.drawing.axes import save_figure
+from likewise.plotting.axes import save_figure
 
 NAMES = [
     "distributions", "loss", "clusters", "boxes-similarity", "boxes-length", "boxes-structure", "highlight-similarity",

@@ -13,7 +13,7 @@ from conftest import save_classic
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled
-from likewise.retrieval import Index, IndexSettings
+from likewise.search import Index, IndexSettings
 from likewise.sample import sample_sentences
 
 pytest_plugins = ("command_line",)
@@ -73,7 +73,7 @@ class TestBuild:
     def test_the_choice_goes_by_the_number(
         self, run_tiny: Any, file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("likewise.retrieval.engines.EXACT_UP_TO", 3)
+        monkeypatch.setattr("likewise.search.engines.EXACT_UP_TO", 3)
         found = one_document(run_tiny("index", file, "--out", folder, "--json"))
         assert (found["engine"], found["recall"]) == ("hnsw", 1.0)
         assert found["note"] == "chosen for 5 vectors, more than 3"

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from conftest import save_tiny
-from likewise.drawing.sparklines import BARS
+from likewise.plotting.sparklines import BARS
 from likewise.encoder import Encoder
 from likewise.geometry.trajectories import sentence_trajectories, word_trajectories
 from likewise.studies.layers import EXAMPLES

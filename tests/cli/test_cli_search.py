@@ -13,7 +13,7 @@ from answers import one_document, refusal
 from conftest import save_classic
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.retrieval import Index, IndexSettings
+from likewise.search import Index, IndexSettings
 from likewise.sample import sample_sentences
 from likewise.studies.searching import explained_search
 
@@ -182,7 +182,7 @@ class TestEngines:
 
     def test_the_automatic_choice_is_shown(self, run_tiny: Any, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert run_tiny("search", file, "cat").err == TOLD
-        monkeypatch.setattr("likewise.retrieval.engines.EXACT_UP_TO", 3)
+        monkeypatch.setattr("likewise.search.engines.EXACT_UP_TO", 3)
         err = run_tiny("search", file, "cat", "--document-prompt", "a ").err
         assert err.startswith("likewise: 5 texts, engine hnsw (chosen for 5 vectors, more than 3); finds 100.0%")
 

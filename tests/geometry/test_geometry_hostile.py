@@ -17,8 +17,8 @@ import torch
 from tokenizers import processors
 
 from conftest import tiny_tokenizer
-from likewise.drawing.curves import curves
-from likewise.drawing.inline_svg import inline_svg
+from likewise.plotting.curves import curves
+from likewise.plotting.inline_svg import inline_svg
 from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
 from likewise.encoder.recipe import Recipe

@@ -19,7 +19,7 @@ from likewise.attention.figures import study_figures
 from likewise.attention.settings import ALGORITHMS
 from likewise.attention.study import AttentionStudy
 from likewise.attention.variables import Variables
-from likewise.drawing.inline_svg import inline_svg
+from likewise.plotting.inline_svg import inline_svg
 from likewise.reports.attention import write_attention
 from likewise.reports.folder import finite
 

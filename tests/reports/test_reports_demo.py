@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from conftest import save_tiny
-from likewise.drawing.explained_html import explained_fragment
+from likewise.plotting.explained_html import explained_fragment
 from likewise.encoder import Encoder
 from likewise.reports.demo import demo_page, write_demo
 from likewise.studies.demo import TEXTS, demo

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from likewise.drawing.curves import curves
+from likewise.plotting.curves import curves
 from likewise.reports.folder import Results, versions, write_results
 
 

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from likewise.errors import UsageError
 from likewise.grammar.pipelines import VARIABLE
-from likewise.retrieval.index import Index
+from likewise.search.index import Index
 from likewise.server.app import create_app
 from likewise.server.routes import search
 from likewise.server.settings import Limits, StudioSettings

@@ -15,10 +15,10 @@ from conftest import save_classic
 from likewise.data import Columns
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, UsageError
-from likewise.retrieval import Index, IndexSettings
-from likewise.retrieval.baselines import BASELINES, baseline
-from likewise.retrieval.corpus import Corpus
-from likewise.retrieval.hybrid import Hybrid
+from likewise.search import Index, IndexSettings
+from likewise.search.baselines import BASELINES, baseline
+from likewise.search.corpus import Corpus
+from likewise.search.hybrid import Hybrid
 from likewise.sample import sample_sentences
 from likewise.studies.encoding import TextSource
 from likewise.studies.indexing import (

@@ -14,9 +14,9 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.encoder.recipe import Recipe
 from likewise.errors import Cancelled, UsageError
-from likewise.retrieval.baselines import baseline
-from likewise.retrieval.hybrid import Hybrid
-from likewise.retrieval.recall import RetrievalTable
+from likewise.search.baselines import baseline
+from likewise.search.hybrid import Hybrid
+from likewise.search.recall import RetrievalTable
 from likewise.studies import retrieval_grid, retrieving
 from likewise.studies.retrieval_grid import RANKERS, RetrievalGrid, compare_retrieval
 from likewise.studies.retrieving import (

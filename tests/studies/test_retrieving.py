@@ -16,8 +16,8 @@ from likewise.encoder.recipe import Recipe
 from likewise.encoder.similarity import unit
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
-from likewise.retrieval.corpus import Corpus
-from likewise.retrieval.ranks import Relevant
+from likewise.search.corpus import Corpus
+from likewise.search.ranks import Relevant
 from likewise.studies.retrieving import (
     RetrievalSource,
     RetrievalTask,
@@ -55,7 +55,7 @@ def test_recall_of_pairs_is_that_of_brute_force(tiny: Encoder, pooling: str) -> 
 def test_recall_of_real_pairs_is_that_of_brute_force(
     minilm: Encoder, shared_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likewise.retrieval.ranker.BLOCK_BYTES", 2**20)
+    monkeypatch.setattr("likewise.search.ranker.BLOCK_BYTES", 2**20)
     task = RetrievalSource("compression/test_36k", limit=500, data_dir=shared_data).read()
     [ranker], _ = encoded_rankers(minilm, [minilm.reading], task)
     result = evaluate_ranker(ranker, task, dense_setting(minilm))

@@ -19,7 +19,7 @@ from likewise.encoder.postprocessing import PostProcessing, fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.explain import contrast, explain
 from likewise.explain import kept as kept_module
-from likewise.retrieval import Index, IndexSettings
+from likewise.search import Index, IndexSettings
 from likewise.sample import sample_sentences
 from likewise.studies import searching
 from likewise.studies.searching import ExplainedHits, explained_search
@@ -299,7 +299,7 @@ class TestRefusals:
         self, tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whole and with right checksums, but not what this model makes of these texts."""
-        from likewise.retrieval import index as module
+        from likewise.search import index as module
 
         made = module.unit
         with monkeypatch.context() as patch:

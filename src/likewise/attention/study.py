@@ -18,7 +18,7 @@ from likewise.attention.significance import ClusterTest
 from likewise.attention.training_curve import TrainingCurve
 from likewise.attention.variables import Variables
 from likewise.data import ScoredPair
-from likewise.drawing.html import paragraph, table
+from likewise.plotting.html import paragraph, table
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ def attention(
     """
     from likewise.attention import AttentionSettings, AutoencoderSettings, ClusterSettings, Highlight
     from likewise.attention.highlights import STUDY_HIGHLIGHTS
-    from likewise.drawing.axes import check_format
+    from likewise.plotting.axes import check_format
     from likewise.reports.attention import write_attention
     from likewise.studies.attention import study_attention
 

@@ -51,7 +51,7 @@ def attribute(
     as_json: Json = False,
 ) -> None:
     """Attribute a text's place along a direction to its words: their shares and the bias sum to <vector, direction>."""
-    from likewise.drawing.hits import hits_lines
+    from likewise.plotting.hits import hits_lines
     from likewise.explain.attribution import attribute as attribute_texts
     from likewise.studies.explaining import attribute_file
 

@@ -35,7 +35,7 @@ def checkup(
     """Measure what models know and rest on: agreement with people (by column and length), the space of their vectors,
     the geometry of every layer, each layer left out, parts of speech, and lint's findings.
     """
-    from likewise.drawing.axes import check_format
+    from likewise.plotting.axes import check_format
     from likewise.reports.checkup import write_checkup
     from likewise.studies.checkup import checkup as examine
     from likewise.studies.checkup_parts import CheckupSource

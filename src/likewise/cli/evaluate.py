@@ -48,7 +48,7 @@ def sts(
     as_json: Json = False,
 ) -> None:
     """Compare cosines with human similarity scores: Spearman, Pearson, squared error, with 95 % intervals."""
-    from likewise.drawing.axes import check_format, save_figure
+    from likewise.plotting.axes import check_format, save_figure
     from likewise.studies.sts import PairSource, compare_sts
 
     if plot is not None:

@@ -26,7 +26,7 @@ from likewise.cli.settings import (
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.retrieval.recall import RetrievalTable
+    from likewise.search.recall import RetrievalTable
 
 LAYER_HELP = "A layer (0 is the embeddings, -1 the last), several as 1,6 to average, first-last, or all: each of them."
 
@@ -81,7 +81,7 @@ def retrieval(
     computed is kept in the cache, so that the same command again goes on where it stopped. A column title is put
     before a corpus's texts, as is usual with BEIR's, unless --text-column names one.
     """
-    from likewise.drawing.axes import check_format, save_figure
+    from likewise.plotting.axes import check_format, save_figure
     from likewise.studies.retrieval_grid import RetrievalGrid, compare_retrieval
     from likewise.studies.retrieving import RetrievalSource
 

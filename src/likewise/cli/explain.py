@@ -85,7 +85,7 @@ def explain(
     if shares_only:
         _refuse(given, "--shares-only", ("--html", "--plot", "--top"))
     if plot is not None:
-        from likewise.drawing.axes import check_format
+        from likewise.plotting.axes import check_format
 
         check_format(plot)
     model = encoder.load(run, reading)
@@ -121,7 +121,7 @@ def _show_pair(
     if html is not None:
         notice(f"written: {found.save_html(html)}")
     if plot is not None:
-        from likewise.drawing.axes import save_figure
+        from likewise.plotting.axes import save_figure
 
         notice(f"written: {save_figure(found.plot_both(), plot)}")
     if as_json:
@@ -130,7 +130,7 @@ def _show_pair(
 
 
 def _show_shares(model: Encoder, texts: tuple[str, str], options: dict[str, Any], as_json: bool) -> None:
-    from likewise.drawing.terminal import unit_line
+    from likewise.plotting.terminal import unit_line
     from likewise.explain import explain as explain_pair
 
     found = explain_pair(model, *texts, shares_only=True, **options)
@@ -148,7 +148,7 @@ def _show_shares(model: Encoder, texts: tuple[str, str], options: dict[str, Any]
 
 def _show(explanation: Explanation) -> None:
     """The texts by their shares, the matrix, the strongest pairs and the ledger."""
-    from likewise.drawing.terminal import matrix_lines, unit_line
+    from likewise.plotting.terminal import matrix_lines, unit_line
 
     facts = explanation.facts
     typer.echo(f"{facts.measure} {explanation.similarity:.4f}  ({facts.method}, {facts.model}, {facts.pooling})")
@@ -186,8 +186,8 @@ def _show_contrast(model: Encoder, texts: tuple[str, str, str], how: ExplainSett
 def _show_comparison(
     models: tuple[Encoder, Encoder], texts: tuple[str, str], how: ExplainSettings, plot: Path | None, as_json: bool
 ) -> None:
-    from likewise.drawing.axes import save_figure
-    from likewise.drawing.terminal import matrix_lines
+    from likewise.plotting.axes import save_figure
+    from likewise.plotting.terminal import matrix_lines
     from likewise.explain import compare
 
     prompts: dict[str, Any] = {"left_prompt": how.left_prompt, "right_prompt": how.right_prompt}

@@ -51,7 +51,7 @@ def geometry(
     words. Values have 95 % intervals, but for rogue dimensions, clusters and CKA. MEV is the maximum explainable
     variance: the share of the first component of a word's vectors, in three readings, beside that of random words.
     """
-    from likewise.drawing.axes import check_format, save_figure
+    from likewise.plotting.axes import check_format, save_figure
     from likewise.geometry.settings import GeometrySettings
     from likewise.reports.geometry import geometry_page, write_geometry
     from likewise.studies.corpora import CorpusSource

@@ -63,8 +63,8 @@ def index(
     The same command again goes on where it stopped. In a folder there is at no moment half an index: readers see the
     old one until the new one is whole.
     """
-    from likewise.retrieval.milvus_address import is_milvus
-    from likewise.retrieval.pointers import check_pointer, place_of
+    from likewise.search.milvus_address import is_milvus
+    from likewise.search.pointers import check_pointer, place_of
 
     _check(file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)})
     where = place_of(out, store)
@@ -100,7 +100,7 @@ def _check(file: str | None, out: Path | None, store: str | None, modes: dict[st
 def _build(
     model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
 ) -> dict[str, Any]:
-    from likewise.retrieval.pointers import write_pointer
+    from likewise.search.pointers import write_pointer
     from likewise.studies.indexing import index_file
 
     file, where, replace = target
@@ -117,7 +117,7 @@ def _build(
 
 
 def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: TextSource, prefix: str) -> None:
-    from likewise.retrieval import Index
+    from likewise.search import Index
     from likewise.studies.indexing import add_file
 
     where, changes = target
@@ -129,7 +129,7 @@ def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: TextSourc
 
 def _deleted(where: str, ids: list[str]) -> dict[str, Any]:
     """Take texts out; what is there then. No model is loaded for that."""
-    from likewise.retrieval.index import delete_from, facts_of, open_store
+    from likewise.search.index import delete_from, facts_of, open_store
 
     with closing(open_store(where)) as store:
         if ids:

@@ -8,7 +8,7 @@ import typer
 
 from likewise.cli.screen import show_json, show_table
 from likewise.cli.settings import EncoderSettings, Json, RunSettings, with_settings
-from likewise.drawing.text import printable
+from likewise.plotting.text import printable
 
 
 @with_settings

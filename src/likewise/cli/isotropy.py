@@ -62,7 +62,7 @@ def isotropy(
     The corrections (mean removal, standardisation, all-but-the-top, whitening) are fitted on texts, never on scores: on
     FILE's own texts, unless --fit names others. For recall each right text asks for its left one among all left texts.
     """
-    from likewise.drawing.axes import check_format, save_figure
+    from likewise.plotting.axes import check_format, save_figure
     from likewise.reports.isotropy import write_isotropy
     from likewise.studies.isotropy import IsotropyOptions, IsotropySource, compare_isotropy
 

@@ -49,7 +49,7 @@ def layers(
     as_json: Json = False,
 ) -> None:
     """Show how near a word's vectors in several sentences, or the sentences' own, are to one another at each layer."""
-    from likewise.drawing.axes import check_format, save_figure
+    from likewise.plotting.axes import check_format, save_figure
     from likewise.reports.layers import write_layers
     from likewise.studies.layers import Example, compare_layers
 
@@ -128,7 +128,7 @@ def _show_numbers(found: Trajectories) -> None:
 
 
 def _show_curves(found: Trajectories) -> None:
-    from likewise.drawing.sparklines import BARS, sparkline
+    from likewise.plotting.sparklines import BARS, sparkline
 
     values = [value for _, cosine in found.rows for value in cosine if isfinite(value)] or [0.0]
     low, high = min(values), max(values)

@@ -40,7 +40,7 @@ def lint(
     as_json: Json = False,
 ) -> None:
     """Find pairs whose score rests on the wrong things: special tokens, stop words, ignored negations, and more."""
-    from likewise.drawing.axes import check_format
+    from likewise.plotting.axes import check_format
     from likewise.explain.lint_rules import LintRules
     from likewise.grammar import Grammar
     from likewise.reports.folder import write_csv, write_results

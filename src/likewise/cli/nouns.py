@@ -27,7 +27,7 @@ def nouns(
     as_json: Json = False,
 ) -> None:
     """Compare explanations with the true interactions of a model that counts the nouns that two texts share."""
-    from likewise.drawing.axes import check_format
+    from likewise.plotting.axes import check_format
     from likewise.grammar import Grammar
     from likewise.reports.nouns import write_nouns
     from likewise.studies.nouns import noun_study

@@ -53,7 +53,7 @@ def patterns(
     as_json: Json = False,
 ) -> None:
     """Relevance between parts of speech, the strongest words, errors by level, and what changes between settings."""
-    from likewise.drawing.axes import check_format, save_figure
+    from likewise.plotting.axes import check_format, save_figure
     from likewise.reports.folder import write_results
     from likewise.reports.patterns import patterns_results
     from likewise.studies.patterns import PatternOptions, study_patterns

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from likewise.drawing.text import printable
+from likewise.plotting.text import printable
 from likewise.progress import Progress
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from likewise.progress import Progress
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.retrieval import Hits, Index
+    from likewise.search import Hits, Index
     from likewise.studies.searching import ExplainedHits
 
 MADE_BY = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
@@ -64,9 +64,9 @@ def search(
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.units import check_by
-    from likewise.retrieval.baselines import check_ranker
-    from likewise.retrieval.index import check_search
-    from likewise.retrieval.pointers import place_of
+    from likewise.search.baselines import check_ranker
+    from likewise.search.index import check_search
+    from likewise.search.pointers import place_of
     from likewise.studies.searching import explained_search
 
     explained = explain or html is not None
@@ -119,14 +119,14 @@ class _Place:
     @property
     def is_index(self) -> bool:
         """Whether it is an index, and not a file of texts."""
-        from likewise.retrieval.milvus import is_milvus
+        from likewise.search.milvus import is_milvus
 
         return is_milvus(self.where) or Path(self.where).is_dir()
 
     def index(self, progress: Progress) -> Index:
         """The index itself, or the kept one of a file."""
         from likewise.data import locate
-        from likewise.retrieval import Index
+        from likewise.search import Index
         from likewise.studies.indexing import cached_index
 
         if self.is_index:
@@ -160,7 +160,7 @@ class _Place:
         return baseline_hits(ranker, corpus, queries, k, (model, vectors), progress)
 
     def _own_model(self) -> Encoder:
-        from likewise.retrieval import Index
+        from likewise.search import Index
 
         with Index.open(self.where, load=self.run.load, **self._changes()) as index:
             return index.encoder

@@ -44,7 +44,7 @@ def senses(
 
     A word's vector is the mean of its tokens. Intervals are bootstrap 95 %: over words, over occurrences for accuracy.
     """
-    from likewise.drawing.axes import check_format, save_figure
+    from likewise.plotting.axes import check_format, save_figure
     from likewise.reports.senses import write_senses
     from likewise.studies.senses import SenseSource, compare_senses
 

@@ -16,7 +16,7 @@ from likewise.errors import UsageError
 if TYPE_CHECKING:
     from likewise.data import Columns
     from likewise.encoder import Encoder
-    from likewise.retrieval.index import IndexSettings
+    from likewise.search.index import IndexSettings
     from likewise.studies.encoding import TextSource
     from likewise.studies.pair_files import PairFile
 
@@ -181,7 +181,7 @@ class IndexOptions:
 
     def settings(self) -> IndexSettings:
         """The settings that ``Index.build`` takes."""
-        from likewise.retrieval.index import IndexSettings
+        from likewise.search.index import IndexSettings
 
         return IndexSettings(self.engine, self.bits, self.similarity, self.query_prompt, self.document_prompt)
 

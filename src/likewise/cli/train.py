@@ -87,7 +87,7 @@ def _list(as_json: bool) -> None:
 
 
 def _run(workshop: Workshop, plan: Plan, as_json: bool) -> None:
-    from likewise.drawing.axes import check_format
+    from likewise.plotting.axes import check_format
     from likewise.reports.training import write_training
     from likewise.studies.training_changes import training_changes
     from likewise.train.processes import Processes

@@ -43,7 +43,7 @@ def tune(
     Each trial trains on the same part of the data; the first has the config's own values. Test files are not looked
     at. The folder gets best.toml (for likewise train), trials.csv, results.json, report.html, figures and the study.
     """
-    from likewise.drawing.axes import check_format
+    from likewise.plotting.axes import check_format
     from likewise.reports.tuning import write_tuning
     from likewise.studies.training import Workshop
     from likewise.studies.tuning import TuneSettings, check_optuna

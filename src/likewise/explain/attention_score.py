@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from likewise.drawing.heatmap import heatmap
-from likewise.drawing.html import page, paragraph, table
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.html import page, paragraph, table
 from likewise.encoder import Encoder
 from likewise.encoder.anatomy import Block
 from likewise.encoder.attention import attention_bias, queries_and_keys

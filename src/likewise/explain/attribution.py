@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from likewise.drawing.hits import DrawnHit, hits_fragment
-from likewise.drawing.html import page
+from likewise.plotting.hits import DrawnHit, hits_fragment
+from likewise.plotting.html import page
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
 from likewise.errors import UsageError

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from likewise.drawing.axes import grid_of_axes
-from likewise.drawing.html import table
-from likewise.drawing.scatter import identity_scatter
+from likewise.plotting.axes import grid_of_axes
+from likewise.plotting.html import table
+from likewise.plotting.scatter import identity_scatter
 from likewise.encoder import Encoder
 from likewise.encoder.families import anatomy
 from likewise.encoder.heads import Dense

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from likewise.drawing.heatmap import heatmap
-from likewise.drawing.html import paragraph, table
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.html import paragraph, table
 from likewise.encoder import Encoder
 from likewise.explain.explanation import Array, Explanation, PairShares
 from likewise.explain.pairs import explain, explain_many

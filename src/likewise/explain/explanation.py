@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.drawing.axes import grid_of_axes
-from likewise.drawing.bipartite import bipartite
-from likewise.drawing.explained_html import explained_fragment
-from likewise.drawing.explained_pair import ExplainedPair
-from likewise.drawing.heatmap import heatmap
-from likewise.drawing.html import page
+from likewise.plotting.axes import grid_of_axes
+from likewise.plotting.bipartite import bipartite
+from likewise.plotting.explained_html import explained_fragment
+from likewise.plotting.explained_pair import ExplainedPair
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.html import page
 from likewise.errors import ModelError
 from likewise.explain.units import Unit
 

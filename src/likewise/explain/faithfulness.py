@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.drawing.curves import curves
-from likewise.drawing.html import table
+from likewise.plotting.curves import curves
+from likewise.plotting.html import table
 from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
 from likewise.errors import DataError, UsageError

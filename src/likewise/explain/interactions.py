@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.drawing.html import table
+from likewise.plotting.html import table
 from likewise.explain.explanation import Array
 from likewise.explain.pos_relevance import KINDS, SIGNS, PosRelevance, class_order, sign_map
 

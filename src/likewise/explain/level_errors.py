@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Pair, ScoredPair
-from likewise.drawing.curves import curves
-from likewise.drawing.html import table
+from likewise.plotting.curves import curves
+from likewise.plotting.html import table
 from likewise.explain.explanation import Array
 from likewise.metrics import DRAWS, Interval
 

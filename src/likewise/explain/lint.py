@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Pair, ScoredPair
-from likewise.drawing.axes import axes_or_new
-from likewise.drawing.colours import PALETTE
-from likewise.drawing.fonts import drawable, literal
-from likewise.drawing.html import paragraph, table
+from likewise.plotting.axes import axes_or_new
+from likewise.plotting.colours import PALETTE
+from likewise.plotting.fonts import drawable, literal
+from likewise.plotting.html import paragraph, table
 from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.explain.explanation import Array

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.drawing.colours import strongest
-from likewise.drawing.fonts import drawable, literal
-from likewise.drawing.heatmap import split_heatmap
-from likewise.drawing.html import table
+from likewise.plotting.colours import strongest
+from likewise.plotting.fonts import drawable, literal
+from likewise.plotting.heatmap import split_heatmap
+from likewise.plotting.html import table
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import Array, Explanation
 from likewise.explain.parsed_pairs import NO_WORD, PROMPT

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.drawing.axes import axes_or_new
-from likewise.drawing.heatmap import heatmap
-from likewise.drawing.html import paragraph
+from likewise.plotting.axes import axes_or_new
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.html import paragraph
 from likewise.encoder import Encoder
 from likewise.explain.explanation import Explanation
 from likewise.explain.pairs import explain_many

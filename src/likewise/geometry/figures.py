@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.drawing.axes import grid_of_axes
-from likewise.drawing.curves import Series, curves
-from likewise.drawing.heatmap import heatmap
-from likewise.drawing.text import told_apart
+from likewise.plotting.axes import grid_of_axes
+from likewise.plotting.curves import Series, curves
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.text import told_apart
 from likewise.geometry.bands import Band
 from likewise.geometry.explained_variance import READINGS
 from likewise.geometry.geometry import MEASURES, Geometry

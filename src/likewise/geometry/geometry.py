@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.drawing.curves import Series, curves
-from likewise.drawing.html import table
-from likewise.drawing.text import told_apart
+from likewise.plotting.curves import Series, curves
+from likewise.plotting.html import table
+from likewise.plotting.text import told_apart
 from likewise.geometry.bands import Band
 from likewise.geometry.cluster_isotropy import ClusterIsotropy
 from likewise.geometry.explained_variance import READINGS

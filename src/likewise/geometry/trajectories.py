@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.drawing.curves import Panel, curve_panels, curves
-from likewise.drawing.html import paragraph, table
-from likewise.drawing.text import shortened
+from likewise.plotting.curves import Panel, curve_panels, curves
+from likewise.plotting.html import paragraph, table
+from likewise.plotting.text import shortened
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
 from likewise.encoder.reading import ReadingOptions

@@ -26,10 +26,10 @@ from likewise.attention.tables import (
     variable_table,
 )
 from likewise.attention.verdicts import verdicts
-from likewise.drawing.axes import save_figure
-from likewise.drawing.html import page, paragraph, section, table
-from likewise.drawing.inline_svg import inline_png, inline_svg
-from likewise.drawing.text import printable, shortened
+from likewise.plotting.axes import save_figure
+from likewise.plotting.html import page, paragraph, section, table
+from likewise.plotting.inline_svg import inline_png, inline_svg
+from likewise.plotting.text import printable, shortened
 from likewise.locks import only_writer
 from likewise.progress import Progress, tracked
 from likewise.reports.folder import Results, Table, finite, write_results

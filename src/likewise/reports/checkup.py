@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.drawing.axes import save_figure
-from likewise.drawing.curves import Series, curves
-from likewise.drawing.html import page, paragraph, section, table
-from likewise.drawing.inline_svg import inline_svg
+from likewise.plotting.axes import save_figure
+from likewise.plotting.curves import Series, curves
+from likewise.plotting.html import page, paragraph, section, table
+from likewise.plotting.inline_svg import inline_svg
 from likewise.reports.folder import Table, versions, write_csv, write_document
 from likewise.studies.checkup import Checkup
 from likewise.studies.checkup_parts import FIRST_LAYER

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from likewise.drawing.html import page, paragraph, section, table
-from likewise.drawing.matrix import matrix_svg
+from likewise.plotting.html import page, paragraph, section, table
+from likewise.plotting.matrix import matrix_svg
 from likewise.studies.demo import Demo
 
 

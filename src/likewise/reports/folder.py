@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from likewise.drawing.axes import save_figure
+from likewise.plotting.axes import save_figure
 from likewise.metrics import Interval
 
 PACKAGES = ("likewise", "torch", "transformers", "tokenizers", "numpy", "scipy", "spacy")

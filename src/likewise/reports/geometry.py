@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.drawing.html import page, paragraph, section, table
-from likewise.drawing.inline_svg import inline_svg
+from likewise.plotting.html import page, paragraph, section, table
+from likewise.plotting.inline_svg import inline_svg
 from likewise.geometry.bands import Band
 from likewise.geometry.explained_variance import READINGS
 from likewise.geometry.geometry import Geometry, mean_over_layers

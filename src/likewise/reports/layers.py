@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from likewise.drawing.html import page, paragraph, section, table
-from likewise.drawing.inline_svg import inline_svg
+from likewise.plotting.html import page, paragraph, section, table
+from likewise.plotting.inline_svg import inline_svg
 from likewise.geometry.trajectories import TrajectoryTable
 
 LAYERS = "Cosines, layer by layer. Layer 0 is the embedding output: word, position and type, normed."

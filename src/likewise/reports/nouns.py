@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from likewise.drawing.axes import save_figure
-from likewise.drawing.html import page, paragraph, section
-from likewise.drawing.inline_svg import inline_png
+from likewise.plotting.axes import save_figure
+from likewise.plotting.html import page, paragraph, section
+from likewise.plotting.inline_svg import inline_png
 from likewise.reports.folder import versions, write_csv, write_document
 from likewise.studies.nouns import NounStudy
 

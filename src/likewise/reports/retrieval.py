@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.drawing.html import page, paragraph
+from likewise.plotting.html import page, paragraph
 from likewise.metrics import Interval
 from likewise.reports.folder import Results, flat, write_results
-from likewise.retrieval.ranks import TIES
-from likewise.retrieval.recall import RetrievalTable
+from likewise.search.ranks import TIES
+from likewise.search.recall import RetrievalTable
 
 
 def write_retrieval(table: RetrievalTable, run: Mapping[str, Any], folder: Path) -> Path:

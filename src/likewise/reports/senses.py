@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from likewise.drawing.html import page, paragraph
-from likewise.drawing.inline_svg import inline_svg
+from likewise.plotting.html import page, paragraph
+from likewise.plotting.inline_svg import inline_svg
 from likewise.reports.folder import Results, Table, flat, write_results
 from likewise.studies.senses import SenseTable
 

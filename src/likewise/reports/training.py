@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.drawing.axes import save_figure
-from likewise.drawing.html import Number, page, paragraph, section, table
-from likewise.drawing.inline_svg import inline_png, inline_svg
-from likewise.drawing.text import printable, shortened
+from likewise.plotting.axes import save_figure
+from likewise.plotting.html import Number, page, paragraph, section, table
+from likewise.plotting.inline_svg import inline_png, inline_svg
+from likewise.plotting.text import printable, shortened
 from likewise.reports.folder import Table, versions, write_csv, write_document
 from likewise.reports.training_figures import figure_name, file_names, parts, training_figures
 from likewise.reports.training_table import table_markdown, write_table

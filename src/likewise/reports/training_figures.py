@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.drawing.axes import grid_of_axes
-from likewise.drawing.curves import Points, Series, best_line, curves, loss_curves
-from likewise.drawing.heatmap import confusion_matrix
-from likewise.drawing.scatter import fitted_scatter
+from likewise.plotting.axes import grid_of_axes
+from likewise.plotting.curves import Points, Series, best_line, curves, loss_curves
+from likewise.plotting.heatmap import confusion_matrix
+from likewise.plotting.scatter import fitted_scatter
 from likewise.metrics import fitted_line
 from likewise.train import TrainReport
 from likewise.train.heads import CLASSES

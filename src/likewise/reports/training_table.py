@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.drawing.html import Number, page, paragraph, section, table
-from likewise.drawing.text import printable
+from likewise.plotting.html import Number, page, paragraph, section, table
+from likewise.plotting.text import printable
 from likewise.reports.folder import Table, versions, write_csv, write_document
 from likewise.studies.training import TableRow
 from likewise.studies.training_table import SECONDS, Column, TableLine, TrainingTable, training_table

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from likewise.drawing.html import Number
-from likewise.drawing.scatter import line_text
+from likewise.plotting.html import Number
+from likewise.plotting.scatter import line_text
 from likewise.metrics import fitted_line
 from likewise.reports.folder import Table
 from likewise.reports.training_figures import CLASS_NAMES, parts

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from likewise.drawing.axes import check_format, save_figure
-from likewise.drawing.html import page, paragraph, section, table
-from likewise.drawing.inline_svg import inline_png
+from likewise.plotting.axes import check_format, save_figure
+from likewise.plotting.html import page, paragraph, section, table
+from likewise.plotting.inline_svg import inline_png
 from likewise.locks import only_writer
 from likewise.reports.folder import Results, finite, write_results
 from likewise.studies.tuning import TuneReport, toml

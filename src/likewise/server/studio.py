@@ -13,9 +13,9 @@ from likewise.errors import LikewiseError, UsageError
 from likewise.grammar import Grammar
 from likewise.grammar.pipelines import chosen, require
 from likewise.grammar.spans import sentence_spans
-from likewise.retrieval.corpus import Corpus
-from likewise.retrieval.index import Index
-from likewise.retrieval.ranker import Ranker
+from likewise.search.corpus import Corpus
+from likewise.search.index import Index
+from likewise.search.ranker import Ranker
 from likewise.server.corpora import Corpora
 from likewise.server.jobs import Jobs
 from likewise.server.kept import Kept

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from likewise.drafts import write_whole
-from likewise.drawing.html import table
-from likewise.drawing.text import told_apart
+from likewise.plotting.html import table
+from likewise.plotting.text import told_apart
 from likewise.encoder import Encoder
 from likewise.encoder.identity import model_key
 from likewise.errors import UsageError

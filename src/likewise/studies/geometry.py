@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.data import SkippedRows
-from likewise.drawing.html import table
-from likewise.drawing.text import told_apart
+from likewise.plotting.html import table
+from likewise.plotting.text import told_apart
 from likewise.encoder import Encoder
 from likewise.geometry.figures import alignment_figure, corrected_figure, measures_figure, words_figure
 from likewise.geometry.geometry import HEADER, Geometry

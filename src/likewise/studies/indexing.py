@@ -15,16 +15,16 @@ from likewise.encoder import Encoder
 from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.paths import user_cache
 from likewise.progress import Progress, tracked
-from likewise.retrieval.baselines import baseline
-from likewise.retrieval.corpus import Corpus
-from likewise.retrieval.hits import Hits
-from likewise.retrieval.hybrid import Hybrid
-from likewise.retrieval.index import Index, IndexSettings, check_search, open_store
-from likewise.retrieval.manifest import FORMAT, MANIFEST, IndexManifest
-from likewise.retrieval.milvus import is_milvus
-from likewise.retrieval.ranker import Ranker, ranked
-from likewise.retrieval.segments import key_of
-from likewise.retrieval.store import Hit, corpus_of
+from likewise.search.baselines import baseline
+from likewise.search.corpus import Corpus
+from likewise.search.hits import Hits
+from likewise.search.hybrid import Hybrid
+from likewise.search.index import Index, IndexSettings, check_search, open_store
+from likewise.search.manifest import FORMAT, MANIFEST, IndexManifest
+from likewise.search.milvus import is_milvus
+from likewise.search.ranker import Ranker, ranked
+from likewise.search.segments import key_of
+from likewise.search.store import Hit, corpus_of
 from likewise.studies.encoding import TextSource
 
 MOST_CACHED_BYTES = 2**33

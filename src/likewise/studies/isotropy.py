@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from likewise.data import GUESSED, Columns, ScoredPair, read_scored_pairs
-from likewise.drawing.dots import Dots, dot_panels
-from likewise.drawing.html import paragraph, section, table
-from likewise.drawing.text import told_apart
+from likewise.plotting.dots import Dots, dot_panels
+from likewise.plotting.html import paragraph, section, table
+from likewise.plotting.text import told_apart
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import Vectors
 from likewise.encoder.postprocessing import PostProcessing, fit_from_moments, fit_postprocessing
@@ -26,7 +26,7 @@ from likewise.geometry.anisotropy import expected_cosine
 from likewise.geometry.spectrum import isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman
 from likewise.progress import Progress
-from likewise.retrieval.recall import Setting, checked_ks
+from likewise.search.recall import Setting, checked_ks
 from likewise.studies.corpora import CorpusSource
 from likewise.studies.retrieving import EncodedRanker, RetrievalSource, RetrievalTask, dense_setting, evaluate_ranker
 

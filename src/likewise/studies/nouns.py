@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Pair, ScoredPair
-from likewise.drawing.axes import grid_of_axes
-from likewise.drawing.heatmap import heatmap
-from likewise.drawing.html import table
+from likewise.plotting.axes import grid_of_axes
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.html import table
 from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.explain.explanation import Array, Explanation

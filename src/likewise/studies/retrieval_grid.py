@@ -29,10 +29,10 @@ from likewise.errors import UsageError
 from likewise.metrics import Interval
 from likewise.paths import user_cache
 from likewise.progress import Progress, Ticker
-from likewise.retrieval.baselines import RANKERS, baseline, check_ranker
-from likewise.retrieval.hybrid import Hybrid
-from likewise.retrieval.ranker import Ranker
-from likewise.retrieval.recall import KS, RetrievalResult, RetrievalTable, Setting, checked_ks
+from likewise.search.baselines import RANKERS, baseline, check_ranker
+from likewise.search.hybrid import Hybrid
+from likewise.search.ranker import Ranker
+from likewise.search.recall import KS, RetrievalResult, RetrievalTable, Setting, checked_ks
 from likewise.studies.retrieving import RetrievalTask, dense_setting, encoded_rankers, evaluate_ranker
 
 log = logging.getLogger("likewise")

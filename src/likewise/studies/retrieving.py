@@ -41,10 +41,10 @@ from likewise.encoder.readings import encode_readings
 from likewise.encoder.similarity import unit
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress
-from likewise.retrieval.corpus import Corpus
-from likewise.retrieval.ranker import Blocks, Ranker, block_rows
-from likewise.retrieval.ranks import Relevant, places, ranks
-from likewise.retrieval.recall import KS, RetrievalResult, Setting, checked_ks, retrieval_result
+from likewise.search.corpus import Corpus
+from likewise.search.ranker import Blocks, Ranker, block_rows
+from likewise.search.ranks import Relevant, places, ranks
+from likewise.search.recall import KS, RetrievalResult, Setting, checked_ks, retrieval_result
 
 Vectors = NDArray[np.float32]
 

@@ -11,8 +11,8 @@ from typing import Any, Unpack
 
 from rich.text import Text
 
-from likewise.drawing.hits import DrawnHit, hits_fragment, hits_lines
-from likewise.drawing.html import page
+from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
+from likewise.plotting.html import page
 from likewise.errors import ModelError, UsageError
 from likewise.explain.differences import Contrast
 from likewise.explain.explanation import Explanation, PairShares
@@ -23,9 +23,9 @@ from likewise.explain.texts import Grouped, Prompted, TextMap, grouped
 from likewise.explain.units import check_by
 from likewise.paths import user_cache
 from likewise.progress import Progress, Ticker
-from likewise.retrieval.hits import Hits
-from likewise.retrieval.index import Index, check_search
-from likewise.retrieval.store import Hit
+from likewise.search.hits import Hits
+from likewise.search.index import Index, check_search
+from likewise.search.store import Hit
 
 STRONGEST = 5
 ROUNDING = 1e-6

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data import GUESSED, Columns, SenseExample, read_senses
-from likewise.drawing.curves import Panel, curve_panels
-from likewise.drawing.html import paragraph, section, table
-from likewise.drawing.text import told_apart
+from likewise.plotting.curves import Panel, curve_panels
+from likewise.plotting.html import paragraph, section, table
+from likewise.plotting.text import told_apart
 from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
 from likewise.encoder.device import steady_memory

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data import GUESSED, Columns, ScoredPair, mixed_pairs, read_scored_pairs
-from likewise.drawing.axes import grid_of_axes
-from likewise.drawing.html import table
-from likewise.drawing.scatter import scatter_with_line
+from likewise.plotting.axes import grid_of_axes
+from likewise.plotting.html import table
+from likewise.plotting.scatter import scatter_with_line
 from likewise.encoder import Encoder
 from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.similarity import paired_similarity

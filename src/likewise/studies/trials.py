@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from likewise.drawing.html import table
+from likewise.plotting.html import table
 from likewise.errors import TrainingError
 from likewise.studies.tune_settings import TuneSettings
 from likewise.train import TrainConfig

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from likewise.data.places import Place
-from likewise.drawing.text import one_line, shortened
+from likewise.plotting.text import one_line, shortened
 from likewise.errors import DataError
 from likewise.train.examples import Example
 

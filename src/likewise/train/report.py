@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.drawing.html import table
+from likewise.plotting.html import table
 from likewise.train.config import TrainConfig
 from likewise.train.outcome import Outcome
 from likewise.train.overlap import Overlap

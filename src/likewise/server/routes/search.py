@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from likewise.data import GUESSED, Columns, pair_columns
 from likewise.encoder import Encoder
 from likewise.errors import DataError
-from likewise.retrieval.baselines import baseline
-from likewise.retrieval.index import Index, IndexSettings
+from likewise.search.baselines import baseline
+from likewise.search.index import Index, IndexSettings
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import BaselineAsked, IndexAsked, JobAnswer, RecallAsked, SearchAsked

@@ -1,0 +1,335 @@
+"""Curves: lines over a common axis, each named at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likewise.plotting.axes import axes_or_new, grid_of_axes
+from likewise.plotting.colours import PALETTE
+from likewise.plotting.fonts import drawable, literal
+
+Series = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
+Panel = tuple[ArrayLike, Mapping[str, Series]]
+"""What runs along the axis, and the lines over it."""
+Points = tuple[ArrayLike, ArrayLike]
+"""Along the axis and up it, both (n,)."""
+STYLES = ("-", "--", ":")
+MARKERS = ("o", "s", "^")
+LINE_INCHES = 0.155
+"""How far apart two names must stand."""
+MOST_DOTS = 60
+"""The most points of a line that are dots."""
+TICKS = 20
+"""The most names on an axis of odds."""
+
+HEIGHT, ROOM = 3.6, 0.9
+"""The height of a figure in inches, and what of it its title and its axis take."""
+WIDTH, LETTER_INCHES, NOTE_SIZE = 5.4, 0.066, 8
+"""The width of a panel, that of a letter of the notes below the panels, and their size in points."""
+SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)
+"""Ticks of an axis of shares."""
+
+
+def curves(
+    x: ArrayLike,
+    series: Mapping[str, Series],
+    labels: tuple[str, str],
+    title: str = "",
+    ax: Any = None,
+    whole: bool = False,
+) -> Any:
+    """Lines of (values, low, high), each (n,), over x (n,); low and high bound a band or are None.
+
+    A new figure is as high as the lines' names need. ``whole``: only whole numbers stand along the axis.
+
+    >>> axes = curves([0, 1], {"mean": ([1, 2], [0, 1], [2, 3]), "max": ([2, 4], None, None)}, ("layer", "value"))
+    >>> len(axes.lines), len(axes.collections)
+    (2, 1)
+    """
+    ax = _begun(ax, len(series))
+    _lines(ax, np.asarray(x, dtype=float), series)
+    _names(ax, list(series), labels, title)
+    if whole:
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    return ax
+
+
+def curve_panels(
+    panels: Sequence[tuple[str, Panel]], labels: tuple[str, str], notes: Sequence[str] = ()
+) -> Sequence[Any]:
+    """Titled panels of curves over whole numbers, on the same stretch of both axes, with notes below them.
+
+    >>> shallow, deep = ([0, 1], {"a": ([0.5, 1], None, None)}), ([0, 1, 2], {"a": ([1, 0.8, 0], None, None)})
+    >>> left, right = curve_panels([("shallow", shallow), ("deep", deep)], ("layer", "cosine"))
+    >>> left.get_xlim() == right.get_xlim() and left.get_ylim() == right.get_ylim()
+    True
+    """
+    most = max(len(series) for _, (_, series) in panels)
+    axes = grid_of_axes(len(panels), _size(most))
+    across = _stretch([x for _, (x, _) in panels])
+    up = _stretch([end for _, (_, series) in panels for ends in series.values() for end in ends if end is not None])
+    for ax, (title, (x, series)) in zip(axes, panels, strict=True):
+        # Before the lines, so that their names are set apart on the axes that will be seen.
+        ax.set_xlim(across)
+        ax.set_ylim(up)
+        curves(x, series, labels, title, ax, whole=True)
+    _notes_below(axes[0].figure, notes)
+    return axes
+
+
+def _stretch(values: Sequence[ArrayLike]) -> tuple[float, float]:
+    """From the smallest to the largest number, and a little beyond."""
+    every = np.concatenate([np.ravel(np.asarray(each, dtype=float)) for each in values])
+    low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    beyond = 0.05 * (high - low) or 0.05
+    return low - beyond, high + beyond
+
+
+def _notes_below(figure: Any, notes: Sequence[str]) -> None:
+    """Lines below the panels, which keep their height."""
+    if not notes:
+        return
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + LINE_INCHES * (len(notes) + 1))
+    lines = [drawable(note, int(width / LETTER_INCHES)) for note in notes]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=NOTE_SIZE, **literal())
+
+
+def loss_curves(
+    train: Mapping[str, Points],
+    dev: Mapping[str, Points],
+    labels: tuple[str, str],
+    title: str = "",
+    best: float | None = None,
+    ax: Any = None,
+) -> Any:
+    """Each task's losses (x, loss), both (n,): solid with dots in training, dashed with open squares on dev.
+
+    A task has one colour; one without any number is left out. A dotted line stands at ``best``.
+
+    >>> axes = loss_curves({"a": ([1, 2], [0.5, 0.4])}, {"a": ([2], [0.6])}, ("epoch", "loss"), best=2)
+    >>> [text.get_text() for text in axes.texts], len(axes.lines)
+    (['train', 'dev'], 3)
+    """
+    ax, tasks = _begun(ax, len(train) + len(dev)), list(dict.fromkeys([*train, *dev]))
+    if best is not None:
+        best_line(ax, best)
+    names = []
+    for part, losses in (("train", train), ("dev", dev)):
+        for task, (across, up) in losses.items():
+            if not np.isfinite(np.asarray(up, dtype=float)).any():
+                continue
+            few = len(np.asarray(across)) <= MOST_DOTS
+            look = {"linestyle": "-", "marker": "o" if few else None, "markersize": 2.5, "linewidth": 1.2}
+            if part == "dev":
+                look = {"linestyle": "--", "marker": "s", "markersize": 5, "markerfacecolor": "none", "linewidth": 1.8}
+            ax.plot(across, up, color=_colour(tasks.index(task)), **look)
+            names.append(part if len(tasks) == 1 else f"{task}, {part}")
+    _names(ax, names, labels, title)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    return ax
+
+
+def best_line(ax: Any, place: float) -> Any:
+    """A dotted line up the Axes, behind all others, that marks the best place along them."""
+    return ax.axvline(place, color="#999999", linewidth=1.2, linestyle=":", zorder=0)
+
+
+def share_curves(
+    x: ArrayLike,
+    series: Mapping[str, Series],
+    count: int,
+    labels: tuple[str, str],
+    title: str = "",
+    ax: Any = None,
+) -> Any:
+    """Lines of shares of ``count`` cases, from 0 to 1, over x > 0 that runs by factors.
+
+    Shares are drawn by their odds, so that 0.99 and 0.999 lie as far apart as 0.9 and 0.99. Names stand at the end
+    of the lines where they are told apart best.
+
+    >>> axes = share_curves([1, 10], {"bm25": ([0.9, 1.0], None, None)}, 100, ("k", "recall"))
+    >>> axes.get_xscale(), axes.get_yscale(), [label.get_text() for label in axes.get_yticklabels()][-1]
+    ('log', 'logit', '1')
+    """
+    ax, across, edge = _begun(ax, len(series)), np.asarray(x, dtype=float), 0.5 / max(count, 1)
+    # Shares of 0 and 1 have no odds; they stand at half a case from them.
+    inside = {
+        name: [None if end is None else np.clip(end, edge, 1 - edge) for end in ends] for name, ends in series.items()
+    }
+    _lines(ax, across, inside)
+    ax.set_xscale("log")
+    ax.set_xticks(across, [f"{tick:g}" for tick in across])
+    ax.set_xticks([], minor=True)
+    _odds_axis(ax, [end for ends in inside.values() for end in ends if end is not None], edge)
+    starts, ends = (_slots(ax, [_finite(line)[place] for line in ax.lines[-len(series) :]]) for place in (0, -1))
+    if starts > ends:
+        ax.yaxis.tick_right()
+        ax.yaxis.set_label_position("right")
+    _names(ax, list(series), labels, title, at_start=starts > ends)
+    return ax
+
+
+def _begun(ax: Any, count: int) -> Any:
+    return axes_or_new(ax, _size(count))
+
+
+def _size(count: int) -> tuple[float, float]:
+    """How large a panel must be for the names of its lines."""
+    return WIDTH, max(HEIGHT, ROOM + 1.1 * LINE_INCHES * count)
+
+
+def _lines(ax: Any, across: NDArray[np.float64], series: Mapping[str, Sequence[ArrayLike | None]]) -> None:
+    for place, (values, low, high) in enumerate(series.values()):
+        style = STYLES[place // len(PALETTE) % len(STYLES)]
+        heights = np.asarray(values, dtype=float)
+        if low is not None and high is not None:
+            bounds = (np.asarray(low, dtype=float), np.asarray(high, dtype=float))
+            ax.fill_between(across, *bounds, color=_colour(place), alpha=0.15, linewidth=0)
+        marker = MARKERS[place // len(PALETTE) % len(MARKERS)] if len(across) <= 30 else None
+        ax.plot(across, heights, style, color=_colour(place), linewidth=1.8, marker=marker, markersize=3)
+
+
+def _odds_axis(ax: Any, drawn: Sequence[ArrayLike], edge: float) -> None:
+    """Shares by their odds, named; the edges stand for 0 and 1."""
+    ax.set_yscale("logit")
+    low, high = (float(find(np.asarray(drawn, dtype=float))) for find in (np.nanmin, np.nanmax))
+    names = {edge: "0", 1 - edge: "1"} | {tick: f"{tick:g}" for tick in SHARES if 1.5 * edge < tick < 1 - 1.5 * edge}
+    around = _odds(np.array([low, high])) + np.array([-0.35, 0.35])
+    shown = {tick: name for tick, name in sorted(names.items()) if around[0] <= _odds(tick) <= around[1]}
+    ticks: list[float] = []
+    for tick in shown:
+        # Where the axis spans many powers of ten, names would stand on one another.
+        if not ticks or _odds(tick) - _odds(ticks[-1]) > (around[1] - around[0]) / TICKS:
+            ticks.append(tick)
+    ticks[-1] = max(shown)  # the end is named in any case
+    ax.set_yticks(ticks, [shown[tick] for tick in ticks])
+    ax.set_yticks([], minor=True)
+    ax.set_ylim(*(1 / (1 + np.exp(-around))))
+
+
+def _odds(share: Any) -> Any:
+    return np.log(share / (1 - share))
+
+
+def _colour(place: int) -> str:
+    return PALETTE[place % len(PALETTE)]
+
+
+def _names(ax: Any, names: Sequence[str], labels: tuple[str, str], title: str, at_start: bool = False) -> None:
+    """What stands on the axes, and each line's name beside its last point, or its first."""
+    _end_names(ax, names, at_start)
+    ax.set_xlabel(drawable(labels[0], 60), **literal())
+    ax.set_ylabel(drawable(labels[1], 60), **literal())
+    ax.set_title(drawable(title, 90), fontsize=10, **literal())
+    ax.spines[["top", "left" if at_start else "right"]].set_visible(False)
+    ax.grid(axis="y", color="#e5e5e5", linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
+    """A line's name at its end, moved where it would cover another: no legend to look up."""
+    lines = ax.lines[-len(names) :] if names else []
+    points = [_finite(line)[0 if at_start else -1] for line in lines]
+    heights = [_up(ax, point[1]) for point in points]
+    gap = _gap(ax)
+    if len(points) > 2 and max(heights) - min(heights) < gap:
+        # All end in one point, where names could not tell them apart.
+        legend = ax.legend(lines, [""] * len(lines), fontsize=9, frameon=False)
+        for text, name in zip(legend.get_texts(), names, strict=True):
+            text.set(text=drawable(name, 40), **literal())
+        return
+    placed = _within(_spread(heights, gap), gap)
+    aside = any(abs(one - other) > gap / 2 for one, other in zip(placed, heights, strict=True))
+    end = (min if at_start else max)((point[0] for point in points), default=0.0)
+    for place, name in enumerate(names):
+        how = (lines[place].get_color(), aside, at_start)
+        _name(ax, drawable(name, 40), (end, points[place][1]), placed[place], how)
+
+
+def _name(ax: Any, name: str, point: tuple[float, float], height: float, how: tuple[str, bool, bool]) -> None:
+    """A name in its line's colour beside its end, ``height`` up the axis; aside there is room for thin leaders."""
+    from matplotlib.transforms import blended_transform_factory, offset_copy
+
+    colour, aside, at_start = how
+    side = -1 if at_start else 1
+    beside = blended_transform_factory(ax.transData, ax.transAxes)
+    leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3}
+    ax.annotate(
+        name,
+        point,
+        (point[0], height),
+        textcoords=offset_copy(beside, ax.figure, x=side * (22 if aside else 8), y=0, units="points"),
+        ha="right" if at_start else "left",
+        va="center",
+        fontsize=9,
+        color=colour,
+        annotation_clip=False,
+        arrowprops=leader | {"relpos": (1 if at_start else 0, 0.5)} if aside else None,
+        **literal(),
+    )
+
+
+def _gap(ax: Any) -> float:
+    """How far apart names must stand, as a share of the axis's height."""
+    return float(LINE_INCHES / (ax.figure.get_size_inches()[1] * ax.get_position().height))
+
+
+def _up(ax: Any, height: float) -> float:
+    """How far up the axis a value stands, from 0 to 1."""
+    ax.get_ylim()  # what was drawn counts only once its limits have been asked for
+    return float((ax.transScale + ax.transLimits).transform((1, height))[1])
+
+
+def _slots(ax: Any, points: Sequence[Any]) -> int:
+    """How many names would find a place of their own at these points."""
+    return len({round(_up(ax, point[1]) / _gap(ax)) for point in points})
+
+
+def _finite(line: Any) -> list[tuple[float, float]]:
+    """The points of a line that are numbers, at least one."""
+    points: NDArray[np.float64] = np.column_stack([line.get_xdata(), line.get_ydata()])
+    finite = points[np.isfinite(points).all(1)]
+    return [(float(across), float(up)) for across, up in finite] or [(0.0, 0.0)]
+
+
+def _spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Heights in the same order at least ``gap`` apart, moved from below and then centred on where they were."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    placed = dict.fromkeys(order, 0.0)
+    groups: list[list[int]] = []
+    for which in order:
+        groups.append([which])
+        while (
+            len(groups) > 1
+            and _middle(heights, groups[-1]) - _middle(heights, groups[-2])
+            < gap * (len(groups[-1]) + len(groups[-2])) / 2
+        ):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    for group in groups:
+        for rank, which in enumerate(group):
+            placed[which] = _middle(heights, group) + (rank - (len(group) - 1) / 2) * gap
+    return [placed[which] for which in range(len(heights))]
+
+
+def _within(heights: Sequence[float], gap: float) -> list[float]:
+    """Spread heights moved between 0 and 1, as far as they fit, in the same order and ``gap`` apart."""
+    placed = list(heights)
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    ceiling = max(1.0, gap * (len(order) - 1))
+    for which in reversed(order):
+        placed[which] = min(placed[which], ceiling)
+        ceiling = placed[which] - gap
+    floor = 0.0
+    for which in order:
+        placed[which] = max(placed[which], floor)
+        floor = placed[which] + gap
+    return placed
+
+
+def _middle(heights: Sequence[float], group: Sequence[int]) -> float:
+    return sum(heights[which] for which in group) / len(group)

@@ -1,0 +1,194 @@
+"""Heat maps of matrices, signed or from nothing on, on matplotlib's Axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likewise.plotting.axes import axes_or_new
+from likewise.plotting.colours import WHITE_INK_FROM, diverging_map, rising_map, strength, strongest
+from likewise.plotting.fonts import drawable, literal
+from likewise.plotting.text import brief
+
+MOST_LABELS, MOST_NUMBERS, SHORT = 60, 12, 2
+CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6
+"""The side of a cell, and the bounds of the whole matrix, in inches."""
+WHITE_COUNT_FROM = 0.8
+"""From this share on white letters read better than black ones; a map from white to blue stays bright for longer."""
+COUNT_CELL, LETTER = 0.72, 0.1
+"""The side of a cell with a count and a share in it, and the width of a letter of its label, in inches."""
+
+
+def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None) -> Any:
+    """Cells (n, m) coloured symmetrically around 0, red above and blue below, under their literal labels.
+
+    >>> axes = heatmap([[0.5, -0.2]], ["$left$"], ["a_b", "c"])
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['$left$']
+    """
+    cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
+    ax = axes_or_new(ax, _size(rows, columns))
+    scale = strongest(cells)
+    image = ax.imshow(cells, cmap=diverging_map(), vmin=-scale, vmax=scale, interpolation="nearest", aspect="equal")
+    _frame(ax, rows, columns, title)
+    _bar(ax, image)
+    if max(cells.shape) <= MOST_NUMBERS:
+        for (row, column), value in np.ndenumerate(cells):
+            _number(ax, (column, row), float(value), scale, 8)
+    return ax
+
+
+def intensity_map(
+    values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None
+) -> Any:
+    """Cells (n, m) from 0 on, the larger the brighter, under their literal labels; grey for what is no number.
+
+    >>> intensity_map([[0.5, 0.2]], ["1"], ["1", "2"]).images[0].get_clim()
+    (0.0, 0.5)
+    """
+    from matplotlib import colormaps
+
+    cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
+    ax = axes_or_new(ax, _size(rows, columns))
+    bright = colormaps["cividis"].with_extremes(bad="#cccccc")
+    image = ax.imshow(cells, cmap=bright, vmin=0.0, vmax=strongest(cells), interpolation="nearest", aspect="equal")
+    _frame(ax, rows, columns, title)
+    if max(map(len, columns)) <= SHORT:
+        _upright(ax)
+    _bar(ax, image)
+    return ax
+
+
+def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "", ax: Any = None) -> Any:
+    """How often each true class (row) was called each class (column), (k, k): counts, and shares of the row.
+
+    A cell is the darker the larger its share; rows of a class that nothing is of are grey.
+
+    >>> axes = confusion_matrix([[3, 1], [0, 0]], ["no", "yes"])
+    >>> [text.get_text() for text in axes.texts]
+    ['3\\n75%', '1\\n25%', '0', '0']
+    """
+    cells = np.asarray(counts, dtype=float).reshape(len(classes), len(classes))
+    of = cells.sum(1, keepdims=True)
+    shares = np.divide(cells, of, out=np.full_like(cells, np.nan), where=of > 0)
+    longest = max(len(drawable(name)) for name in classes)
+    ax = axes_or_new(ax, _size(classes, classes, cell=max(COUNT_CELL, LETTER * longest)))
+    ax.imshow(shares, cmap=rising_map(), vmin=0.0, vmax=1.0, interpolation="nearest", aspect="equal")
+    _frame(ax, classes, classes, title)
+    _upright(ax)
+    # A frame: most cells are nearly as white as the paper.
+    ax.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.8)
+    for (row, column), share in np.ndenumerate(shares):
+        count = f"{int(cells[row, column])}"
+        ink = "white" if share > WHITE_COUNT_FROM else "#222222"
+        shown = count if np.isnan(share) else f"{count}\n{share:.0%}"
+        ax.text(column, row, shown, ha="center", va="center", color=ink, fontsize=9)
+    ax.set_ylabel("true")
+    ax.set_xlabel("predicted")
+    ax.xaxis.set_label_position("top")
+    return ax
+
+
+def split_heatmap(
+    upper: ArrayLike, lower: ArrayLike, labels: Sequence[str], titles: tuple[str, str], ax: Any = None
+) -> Any:
+    """Two symmetric tables (k, k) in one: ``upper`` above the diagonal, ``lower`` below it, both on split cells.
+
+    >>> axes = split_heatmap([[1, 2], [2, 3]], [[0, -1], [-1, 0]], ["noun", "verb"], ("positive", "negative"))
+    >>> len(axes.collections[0].get_paths())
+    6
+    """
+    above, below = (np.asarray(each, dtype=float) for each in (upper, lower))
+    ax = axes_or_new(ax, _size(labels, labels, cell=1.25 * CELL))
+    count, scale = len(labels), strongest(above, below)
+    cells = [(row, column) for row in range(count) for column in range(count) if row != column]
+    outlines = [_square(row, column) for row, column in cells]
+    found = [(above if row < column else below)[row, column] for row, column in cells]
+    middles: list[tuple[float, float]] = [(column, row) for row, column in cells]
+    for place in range(count):
+        outlines += _triangles(place)
+        found += [above[place, place], below[place, place]]
+        middles += [(place + 0.2, place - 0.22), (place - 0.2, place + 0.24)]
+    _bar(ax, _polygons(ax, outlines, np.array(found), scale))
+    _frame(ax, labels, labels, "")
+    _sides(ax, titles)
+    if count <= MOST_NUMBERS:
+        sizes = [8] * len(cells) + [6] * (2 * count)
+        for middle, value, size in zip(middles, found, sizes, strict=True):
+            _number(ax, middle, float(value), scale, size)
+    return ax
+
+
+def _size(rows: Sequence[str], columns: Sequence[str], cell: float = CELL) -> tuple[float, float]:
+    """The width and height of a figure that grows with the matrix, up to a bound."""
+    cell = min(cell, LARGEST / max(len(rows), len(columns)))
+    beside, above = (0.085 * max(len(drawable(label)) for label in labels) for labels in (rows, columns))
+    inner = [max(SMALLEST, cell * len(labels)) for labels in (columns, rows)]
+    return inner[0] + beside + 1.2, inner[1] + above + 0.7
+
+
+def _frame(ax: Any, rows: Sequence[str], columns: Sequence[str], title: str) -> None:
+    for axis, labels, which in ((ax.yaxis, rows, "y"), (ax.xaxis, columns, "x")):
+        every = math.ceil(len(labels) / MOST_LABELS)
+        places = range(0, len(labels), every)
+        size = 9 if len(labels) <= 30 else 6.5
+        axis.set_ticks(places, [drawable(labels[place]) for place in places], fontsize=size, **literal())
+        ax.tick_params(which, length=0 if every == 1 else 2, color="#888888")
+    ax.xaxis.tick_top()
+    flat = len(columns) > 30
+    for label in ax.get_xticklabels():
+        # Anchored at its beginning, so that a slanted label starts above its own column.
+        place = {"ha": "center", "va": "bottom"} if flat else {"ha": "left", "va": "center", "rotation_mode": "anchor"}
+        label.set(rotation=90 if flat else 55, **place)
+    ax.set_xlim(-0.5, len(columns) - 0.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.spines[:].set_visible(False)
+    ax.set_title(drawable(title, 90), fontsize=10, **literal())
+
+
+def _upright(ax: Any) -> None:
+    """Labels of columns that are short enough not to be slanted."""
+    ax.tick_params("x", labelrotation=0)
+    for label in ax.get_xticklabels():
+        label.set(ha="center", va="bottom")
+
+
+def _bar(ax: Any, coloured: Any) -> None:
+    bar = ax.figure.colorbar(coloured, ax=ax, shrink=0.7, aspect=18, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=7, length=2, color="#888888")
+
+
+def _number(ax: Any, place: tuple[float, float], value: float, scale: float, size: float) -> None:
+    ink = "white" if strength(value, scale) > WHITE_INK_FROM else "#222222"
+    ax.text(*place, brief(value, scale), ha="center", va="center", color=ink, fontsize=size)
+
+
+def _square(row: int, column: int) -> list[tuple[float, float]]:
+    return [(column + across, row + down) for across, down in ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))]
+
+
+def _triangles(place: int) -> list[list[tuple[float, float]]]:
+    start, right, end, left = _square(place, place)
+    return [[start, right, end], [start, end, left]]
+
+
+def _polygons(ax: Any, outlines: Sequence[Any], values: NDArray[np.float64], scale: float) -> Any:
+    from matplotlib.collections import PolyCollection
+
+    polygons = PolyCollection(outlines, array=values, cmap=diverging_map(), edgecolors="white", linewidths=0.8)
+    polygons.set_clim(-scale, scale)
+    ax.set_aspect("equal")
+    return ax.add_collection(polygons)
+
+
+def _sides(ax: Any, titles: tuple[str, str]) -> None:
+    """The names of the two tables, each along the side of its triangle."""
+    upper, lower = (drawable(title, 60) for title in titles)
+    around = {"fontsize": 8, "color": "#555555", **literal()}
+    ax.annotate(f"◥ {upper}", (1, 0), (0, -6), "axes fraction", "offset points", ha="right", va="top", **around)
+    ax.annotate(f"◣ {lower}", (0, 0), (0, -6), "axes fraction", "offset points", ha="left", va="top", **around)

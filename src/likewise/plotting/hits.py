@@ -1,0 +1,125 @@
+"""Hits of a search as HTML and as lines; explained ones with their words coloured by what they make of the score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from rich.style import Style
+from rich.text import Text
+
+from likewise.plotting.colours import WHITE_INK_FROM, strength, strongest
+from likewise.plotting.terminal import coloured_text
+from likewise.plotting.text import one_line, printable
+
+STYLE = """
+.likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }
+.likewise-hits > li { border-top: 1px solid var(--line, #d0d7de); padding: .8rem 0; display: grid;
+  grid-template-columns: 7rem 1fr; gap: .2rem 1rem; }
+.likewise-hits .score { font-variant-numeric: tabular-nums; font-weight: 600; }
+.likewise-hits .id, .likewise-hits .why { color: var(--soft, #57606a); font-size: .88em; overflow-wrap: anywhere; }
+.likewise-hits p { margin: 0 0 .3rem; overflow-wrap: anywhere; }
+.likewise-hits mark { color: inherit; border-radius: .2em; padding: 0 .1em; background: none; }
+.likewise-hits mark.p { background: rgb(178 24 43 / var(--s)); }
+.likewise-hits mark.n { background: rgb(33 102 172 / var(--s)); }
+.likewise-hits mark.x { color: #fff; }
+.likewise-hits i { font-style: normal; font-variant-numeric: tabular-nums; }
+"""
+
+
+@dataclass(frozen=True)
+class DrawnHit:
+    """What is shown of a hit: words as (start, end, share), strongest pairs, its lead over the next and by what."""
+
+    id: str
+    score: float
+    text: str
+    words: Sequence[tuple[int, int, float]] = ()
+    pairs: Sequence[tuple[str, str, float]] = ()
+    lead: float = 0.0
+    """over the next hit"""
+    reasons: Sequence[tuple[str, float]] = ()
+    sums: Sequence[tuple[str, float]] = ()
+    """what the score is the sum of, such as its words and the reference"""
+
+
+def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
+    """A list of hits; colours have one scale, so that they compare across hits.
+
+    >>> hit = DrawnHit("7", 0.5, "A <b> cat", [(6, 9, 0.4)], [("cats", "cat", 0.4)])
+    >>> "&lt;b&gt; <mark" in hits_fragment("cats", "minilm", [hit])
+    True
+    """
+    scale = strongest([share for hit in hits for *_, share in hit.words])
+    items = "".join(_item(place, hit, scale) for place, hit in enumerate(hits, start=1))
+    colours = (
+        " Red words raise the score, blue ones lower it; hover for the share." if any(hit.words for hit in hits) else ""
+    )
+    note = f"{_safe(ranker)}.{colours}"
+    return (
+        f"<div><style>{STYLE}</style><p><b dir=auto>{_safe(query)}</b> <span class=why>{note}</span></p>"
+        f"<ol class=likewise-hits>{items}</ol></div>\n"
+    )
+
+
+def _signed(value: float) -> str:
+    """With its sign; what rounds to nothing has a plus."""
+    return f"{round(value, 3) + 0.0:+.3f}"
+
+
+def _safe(text: str) -> str:
+    # Letter by letter, so that a word still stands where its span says.
+    return escape(printable(text))
+
+
+def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> str:
+    """A text, escaped, with its words (start, end, share) coloured.
+
+    >>> marked("a cat", [(2, 5, -1.0)], 1.0)
+    'a <mark class="n x" style="--s:1" title="-1.0000">cat</mark>'
+    """
+    parts, done = [], 0
+    for start, end, share in sorted(words):
+        if start < done or end <= start:
+            continue  # several tokens of one letter: the first carries the colour
+        size = strength(share, scale)
+        kind = ("n" if share < 0 else "p") + (" x" if size > WHITE_INK_FROM else "")
+        parts.append(_safe(text[done:start]))
+        parts.append(
+            f'<mark class="{kind}" style="--s:{size:.3g}" title="{share:+.4f}">{_safe(text[start:end])}</mark>'
+        )
+        done = end
+    return "".join(parts) + _safe(text[done:])
+
+
+def _item(place: int, hit: DrawnHit, scale: float) -> str:
+    pairs = ", ".join(f"{_safe(left)} × {_safe(right)} <i>{_signed(value)}</i>" for left, right, value in hit.pairs)
+    above = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.reasons)
+    sums = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.sums)
+    score = f"<p class=why>score: {sums}</p>" if sums else ""
+    reasons = f"<p class=why>above the next by <i>{round(hit.lead, 4) + 0.0:.4f}</i>: {above}</p>" if above else ""
+    strongest_pairs = f"<p class=why>{pairs}</p>" if pairs else ""
+    return (
+        f"<li><div><span class=score>{place}. {hit.score:.4f}</span><br><span class=id>{_safe(hit.id)}</span></div>"
+        f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{score}{strongest_pairs}{reasons}</div></li>\n"
+    )
+
+
+def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
+    """The same list for a terminal.
+
+    >>> print(hits_lines("cats", "minilm", [DrawnHit("7", 0.5, "A cat.")])[1].plain)
+     1  0.5000  7  A cat.
+    """
+    scale = strongest([share for hit in hits for *_, share in hit.words])
+    lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
+    for place, hit in enumerate(hits, start=1):
+        head = Text(f"{place:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
+        lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
+        pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {_signed(value)}" for left, right, value in hit.pairs)
+        above = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.reasons)
+        sums = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.sums)
+        notes = {"score": sums, "pairs": pairs, f"above the next by {round(hit.lead, 4) + 0.0:.4f}": above}
+        lines += [Text(f"      {name}: {note}", Style(dim=True)) for name, note in notes.items() if note]
+    return lines if hits else [*lines, Text("no hits")]

@@ -1,0 +1,187 @@
+"""Explanations in a terminal: coloured lines whose signs and numbers speak without colour too."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.style import Style
+from rich.text import Text
+
+from likewise.plotting.colours import WHITE_INK_FROM, mixed, strength, strongest
+from likewise.plotting.text import brief, one_line, printable
+
+MOST_ROWS = 40
+NARROW, USUAL, WIDEST_CELL, WIDEST_NAME = 4, 7, 12, 24
+MARK = "\N{LEFT-TO-RIGHT MARK}"
+FAINTEST = 0.06
+"""Weaker values keep the terminal's own background, which may be dark or light."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which rows and columns are shown, how wide, and what a printed number stands for."""
+
+    rows: list[int]
+    columns: list[int]
+    name: int
+    cell: int
+    scale: float
+    step: float | None
+
+    def number(self, value: float) -> str:
+        """A value as it stands in a cell: decimals, or whole steps where cells are narrow."""
+        if math.isnan(value):
+            return "nan"
+        if self.step is None:
+            return "·" if abs(value) < 0.0005 else f"{value:+.3f}"
+        return f"{round(value / self.step):+d}" if round(value / self.step) else "·"
+
+
+def matrix_lines(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], width: int = 80) -> list[Text]:
+    """A signed matrix (n, m) as lines of at most ``width`` columns; the weakest rows and columns that do not fit
+    are hidden, which a last line says.
+
+    >>> for line in matrix_lines([[0.5, -0.25]], ["left"], ["a", "b"], 40): print(line.plain.rstrip())
+              a      b
+    left +0.500 -0.250
+    """
+    cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
+    names = [one_line(name) for name in columns]
+    plan = _plan(cells, [one_line(name) for name in rows], names, max(6, width))
+    shown = [names[place] for place in plan.columns]
+    numbered = any(cell_len(name) > plan.cell - 1 for name in shown)
+    heads = [str(place + 1) for place in range(len(shown))] if numbered else shown
+    lines = [Text(" " * plan.name + "".join(_right(head, plan.cell) for head in heads))]
+    lines += [_row(plan, one_line(rows[row]), cells[row]) for row in plan.rows]
+    notes = [f"{place + 1} {_isolated(name)}" for place, name in enumerate(shown)] if numbered else []
+    lines += _wrapped(notes, width)
+    lines += [line for note in _notes(plan, cells.shape) for line in _wrapped(note.split(" "), width, " ")]
+    for line in lines:
+        line.truncate(width, overflow="crop")
+    return lines
+
+
+def unit_line(labels: Sequence[str], shares: ArrayLike, numbers: bool = True) -> Text:
+    """A text of n units, each coloured by its share (n,) of a score and followed by that number.
+
+    >>> unit_line(["Fire", "in"], [0.5, -0.02]).plain
+    'Fire +0.50  in -0.02'
+    """
+    amounts = [float(share) for share in np.asarray(shares, dtype=float)]
+    scale = strongest(amounts)
+    line = Text()
+    for place, (label, share) in enumerate(zip(labels, amounts, strict=True)):
+        line.append("  " if place and numbers else " " if place else "")
+        line.append(_isolated(one_line(label)), _style(share, scale))
+        if numbers:
+            line.append(f" {brief(share, scale, '+')}", Style(dim=True))
+    return line
+
+
+def coloured_text(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> Text:
+    """A text on one line, its words (start, end, share) coloured on a scale that other texts may share.
+
+    >>> coloured_text("a\\ncat", [(2, 5, 0.4)], 0.4).plain
+    'a cat'
+    """
+    line, done = Text(), 0
+    for start, end, share in sorted(words):
+        if start < done or end <= start:
+            continue  # several tokens of one letter: the first carries the colour
+        line.append(_flat(text[done:start]))
+        line.append(_flat(text[start:end]), _style(share, scale))
+        done = end
+    line.append(_flat(text[done:]))
+    return line
+
+
+def _flat(text: str) -> str:
+    """On one line, with the blanks at its ends, unlike a label."""
+    return printable(text).translate(dict.fromkeys((9, 10, 0x2028, 0x2029), " "))
+
+
+def _plan(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], width: int) -> _Plan:
+    sizes = np.nan_to_num(np.abs(cells))
+    name = min(max(map(cell_len, rows)), WIDEST_NAME, width // 3)
+    room = width - name
+    cell = min(max(USUAL, 1 + max(map(cell_len, columns))), WIDEST_CELL, room // len(columns))
+    scale = strongest(cells)
+    step = None if cell >= USUAL and 0.02 <= scale < 10 else _step(scale)
+    cell = min(max(NARROW, cell), room)
+    chosen = _strongest_places(sizes.sum(1), MOST_ROWS), _strongest_places(sizes.sum(0), max(1, room // cell))
+    return _Plan(*chosen, name, cell, scale, step)
+
+
+def _step(scale: float) -> float:
+    """What 1 stands for, so that the strongest value has two digits."""
+    step = float(10.0 ** (math.floor(math.log10(scale)) - 1))
+    return step if round(scale / step) < 100 else 10 * step
+
+
+def _strongest_places(sizes: NDArray[np.float64], count: int) -> list[int]:
+    """The places of the largest sizes, in the order of the text."""
+    return sorted(int(place) for place in np.argsort(-sizes, kind="stable")[:count])
+
+
+def _row(plan: _Plan, name: str, values: NDArray[np.float64]) -> Text:
+    line = Text(_isolated(_left(name, plan.name)))
+    for place in plan.columns:
+        value = float(values[place])
+        line.append(" ")
+        line.append(_right(plan.number(value), plan.cell - 1), _style(value, plan.scale))
+    return line
+
+
+def _style(value: float, scale: float) -> Style:
+    share = strength(value, scale)
+    if share < FAINTEST:
+        return Style.null()
+    ink = "#ffffff" if share > WHITE_INK_FROM else "#000000"
+    red, green, blue = mixed(value, scale)
+    return Style(color=ink, bgcolor=f"#{red:02x}{green:02x}{blue:02x}")
+
+
+def _isolated(text: str) -> str:
+    """A text set apart where it runs from right to left, or a terminal that turns it would turn its numbers too."""
+    turned = any(unicodedata.bidirectional(letter) in ("R", "AL", "AN") for letter in text)
+    return f"{MARK}\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}{MARK}" if turned else text
+
+
+def _left(text: str, width: int) -> str:
+    """A text that takes exactly ``width`` columns of the terminal, wide letters counted twice."""
+    return set_cell_size(text if cell_len(text) <= width else _cut(text, width - 1) + "…", width)
+
+
+def _right(text: str, width: int) -> str:
+    return " " * max(0, width - cell_len(text)) + _cut(text, width)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else (chop_cells(text, width) or [""])[0] if width > 1 else ""
+
+
+def _wrapped(notes: Sequence[str], width: int, between: str = "  ") -> list[Text]:
+    """Short texts one after the other, in dim lines that fit."""
+    lines: list[str] = []
+    for note in (_left(note, width).rstrip() for note in notes):
+        if lines and cell_len(lines[-1] + between + note) <= width:
+            lines[-1] += between + note
+        else:
+            lines.append(note)
+    return [Text(line, Style(dim=True)) for line in lines]
+
+
+def _notes(plan: _Plan, shape: tuple[int, ...]) -> list[str]:
+    hidden = [
+        f"{count - len(kept)} of {count} {kind}"
+        for kind, count, kept in (("rows", shape[0], plan.rows), ("columns", shape[1], plan.columns))
+        if count > len(kept)
+    ]
+    notes = [f"1 stands for {plan.step:.6g}."] if plan.step is not None else []
+    return notes + ([f"{' and '.join(hidden)} hidden: the weakest."] if hidden else [])

@@ -1,0 +1,259 @@
+"""Engines: which faiss index searches, chosen by the number of vectors, and how well it finds what is there."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import DataError, MissingExtra, UsageError, first_line
+from likewise.progress import Progress, Ticker
+from likewise.search.ranker import Ranked, Rows, Scores, best
+from likewise.search.stacked import StackedVectors, Vectors
+
+log = logging.getLogger("likewise")
+
+EXACT_UP_TO = 1_000_000
+HNSW_UP_TO = 8_000_000
+"""Beyond, the graph's links and its building cost more than IVF's lists lose."""
+
+KINDS = ("exact", "hnsw", "ivf")
+BITS = (32, 8)
+LINKS, BUILD_WIDTH = 32, 200
+WIDTHS = {"hnsw": (32, 64, 128, 256, 512, 1024), "ivf": (4, 8, 16, 32, 64, 128, 256, 512)}
+ENOUGH_RECALL = 0.99
+SAMPLE, SAMPLE_K = 200, 10
+CANDIDATES = 4
+"""How many times k rows an 8-bit search brings in to be scored again with the full vectors."""
+
+CHUNK = 16384
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to build: a kind of index, the bits of a number in it, and why.
+
+    >>> Plan.of(300).kind, Plan.of(2_000_000).kind
+    ('exact', 'hnsw')
+    """
+
+    kind: str
+    bits: int = 32
+    why: str = ""
+
+    @classmethod
+    def of(cls, size: int, kind: str = "auto", bits: int = 32) -> Plan:
+        """The plan for ``size`` vectors; ``auto`` leaves the kind to the size."""
+        check_engine(kind, bits)
+        if kind != "auto":
+            return cls(kind, bits, f"{kind} was asked for")
+        if size <= EXACT_UP_TO:
+            return cls("exact", bits, f"chosen for {size:,} vectors; up to {EXACT_UP_TO:,} are searched one by one")
+        chosen = "hnsw" if size <= HNSW_UP_TO else "ivf"
+        return cls(chosen, bits, f"chosen for {size:,} vectors, more than {EXACT_UP_TO:,}")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the vectors themselves are the engine, so that there is nothing to keep beside them."""
+        return self.kind == "exact" and self.bits == 32
+
+
+def check_engine(kind: str, bits: int) -> None:
+    """Refuse an unknown engine before any work."""
+    if kind != "auto" and kind not in KINDS:
+        raise UsageError(f"unknown engine {kind!r}; choose from auto, {', '.join(KINDS)}")
+    if bits not in BITS:
+        raise UsageError(f"vectors of {bits} bits are not kept; choose 32 or 8")
+
+
+def faiss() -> Any:
+    """The library, on as many threads as torch uses, so that one setting rules both."""
+    try:
+        import faiss as library
+    except ImportError as error:
+        raise MissingExtra("faiss-cpu", "search") from error
+    import torch
+
+    library.omp_set_num_threads(torch.get_num_threads())
+    return library
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """A faiss index over the rows of a store, with the vectors (n, d) that it was built from.
+
+    >>> engine = built(StackedVectors((np.eye(3, dtype=np.float32),)), Plan.of(3))
+    >>> engine.search(np.array([[0.1, 0.9, 0.0]], np.float32), 1).rows
+    array([[1]])
+    """
+
+    index: Any
+    plan: Plan
+    vectors: StackedVectors
+    rows: Rows | None = None
+    """the store's row at each place of the index, -1 where it was deleted since; None where nothing was"""
+    width: int = 0
+    """how many candidates hnsw, or lists ivf, looks at; 0 for a scan"""
+    recall: float | None = None
+
+    def search(self, queries: Vectors, k: int) -> Ranked:
+        """The k best rows of each query (q, d), best first, the earlier row first among equals."""
+        queries = np.ascontiguousarray(queries, dtype=np.float32)
+        if queries.ndim != 2 or queries.shape[1] != self.vectors.dimension:
+            raise DataError(f"queries of shape {queries.shape} for vectors of {self.vectors.dimension} dimensions")
+        k = min(k, len(self.vectors))
+        if k == 0 or len(queries) == 0:
+            return Ranked(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
+        wanted = k if self.plan.bits == 32 else min(len(self.vectors), CANDIDATES * k)
+        scores, places = self.index.search(queries, wanted, params=self._parameters(wanted))
+        rows = places if self.rows is None else np.where(places >= 0, self.rows[places], -1)
+        if self.plan.bits != 32:
+            scores = self._scored_again(queries, rows)
+        found = _in_order(scores, rows, k)
+        # A graph may have lost some rows from sight; where it brings too few, all are looked at.
+        short = np.flatnonzero((found.rows < 0).any(1))
+        if len(short):
+            every = exact_best(self.vectors, queries[short], k)
+            found.scores[short], found.rows[short] = every.scores, every.rows
+        return found
+
+    def _parameters(self, wanted: int) -> Any:
+        options: dict[str, Any] = {}
+        if self._selector is not None:
+            options["sel"] = self._selector
+        if self.plan.kind == "hnsw":
+            return faiss().SearchParametersHNSW(efSearch=max(self.width, wanted), **options)
+        if self.plan.kind == "ivf":
+            return faiss().SearchParametersIVF(nprobe=self.width, **options)
+        return faiss().SearchParameters(**options) if options else None
+
+    @cached_property
+    def _selector(self) -> Any:
+        """Only rows that still exist; kept, for faiss does not own the bits."""
+        if self.rows is None or (self.rows >= 0).all():
+            return None
+        return faiss().IDSelectorBitmap(np.packbits(self.rows >= 0, bitorder="little"))
+
+    def _scored_again(self, queries: Vectors, rows: Rows) -> Scores:
+        """Inner products with the full vectors in place of the 8-bit ones."""
+        scores = np.full(rows.shape, -np.inf, np.float32)
+        for place, (query, found) in enumerate(zip(queries, rows, strict=True)):
+            there = found >= 0
+            scores[place, there] = self.vectors.take(found[there]) @ query
+        return scores
+
+    def extended(self, vectors: StackedVectors, kept: Rows, progress: Progress | None = None) -> Engine:
+        """Go on with a store that changed: ``kept`` is each place's row now, -1 if deleted; rows behind are added."""
+        first_new = int((kept >= 0).sum())
+        _fill(self.index, vectors, first_new, progress)
+        rows = np.concatenate([kept, np.arange(first_new, len(vectors), dtype=np.int64)])
+        return tuned(replace(self, vectors=vectors, rows=rows))
+
+    def save(self, path: Path) -> None:
+        """Write the faiss index."""
+        faiss().write_index(self.index, str(path))
+
+    @property
+    def bytes_per_vector(self) -> float:
+        """What the index takes in memory for one vector."""
+        size: int = len(faiss().serialize_index(self.index))
+        return size / max(1, int(self.index.ntotal))
+
+
+def _in_order(scores: Scores, rows: Rows, k: int) -> Ranked:
+    scores = np.where(rows >= 0, scores, -np.inf).astype(np.float32)
+    order = np.lexsort((rows, -scores), axis=1)[:, :k]
+    return Ranked(np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1))
+
+
+def built(vectors: StackedVectors, plan: Plan, progress: Progress | None = None) -> Engine:
+    """Build the planned index over vectors (n, d); an approximate one is tuned and its recall measured."""
+    index = _empty(vectors, plan)
+    _fill(index, vectors, 0, progress)
+    engine = Engine(index, plan, vectors)
+    return engine if plan.is_plain else tuned(engine)
+
+
+def loaded(path: Path, plan: Plan, vectors: StackedVectors, rows: Rows, width: int, recall: float | None) -> Engine:
+    """Read a saved index."""
+    try:
+        index = faiss().read_index(str(path))
+    except RuntimeError as error:
+        raise DataError(f"{path} cannot be read ({first_line(error)}); build the index again") from error
+    return Engine(index, plan, vectors, rows, width, recall)
+
+
+def _empty(vectors: StackedVectors, plan: Plan) -> Any:
+    library, dimension = faiss(), vectors.dimension
+    metric, eight = library.METRIC_INNER_PRODUCT, library.ScalarQuantizer.QT_8bit
+    if plan.kind == "hnsw":
+        small = plan.bits == 8
+        index = (
+            library.IndexHNSWSQ(dimension, eight, LINKS, metric)
+            if small
+            else library.IndexHNSWFlat(dimension, LINKS, metric)
+        )
+        index.hnsw.efConstruction = BUILD_WIDTH
+    elif plan.kind == "ivf":
+        lists = max(1, min(int(4 * math.sqrt(len(vectors))), len(vectors) // 39))
+        index = library.index_factory(dimension, f"IVF{lists},{'SQ8' if plan.bits == 8 else 'Flat'}", metric)
+    elif plan.bits == 8:
+        index = library.IndexScalarQuantizer(dimension, eight, metric)
+    else:
+        index = library.IndexFlatIP(dimension)
+    if not index.is_trained:
+        index.train(vectors.sample(256 * 1024))
+    return index
+
+
+def _fill(index: Any, vectors: StackedVectors, start: int, progress: Progress | None) -> None:
+    """Add the rows from ``start`` on, in pieces, so that a long building can be heard and cancelled."""
+    ticker = Ticker(progress, len(vectors) - start, "indexed")
+    for block in vectors.blocks(CHUNK, start):
+        index.add(block)
+        ticker.add(len(block))
+    ticker.close()
+
+
+def tuned(engine: Engine) -> Engine:
+    """The engine with its recall measured, as wide as it must be to find enough."""
+    if not len(engine.vectors):
+        return engine
+    queries = midpoints(engine.vectors)
+    truth = exact_best(engine.vectors, queries, SAMPLE_K)
+    for width in WIDTHS.get(engine.plan.kind, (0,)):
+        engine = replace(engine, width=width)
+        engine = replace(engine, recall=recall_against(truth, engine.search(queries, SAMPLE_K)))
+        if engine.recall is not None and engine.recall >= ENOUGH_RECALL:
+            break
+    return engine
+
+
+def midpoints(vectors: StackedVectors, count: int = SAMPLE) -> Vectors:
+    """Sums of two random rows each, (count, d): beside the texts, as queries are; a text itself is found too easily."""
+    rng = np.random.default_rng(len(vectors))
+    first, second = rng.integers(0, len(vectors), (2, count))
+    return vectors.take(first) + vectors.take(second)
+
+
+def exact_best(vectors: StackedVectors, queries: Vectors, k: int) -> Ranked:
+    """The k best rows by plain inner products, block by block."""
+    top = best(np.empty((len(queries), 0), np.float32), k)
+    start = 0
+    for block in vectors.blocks(CHUNK):
+        here = best(queries @ block.T, k)
+        scores, rows = np.hstack([top.scores, here.scores]), np.hstack([top.rows, here.rows + start])
+        top = _in_order(scores, rows, min(k, scores.shape[1]))
+        start += len(block)
+    return top
+
+
+def recall_against(truth: Ranked, found: Ranked) -> float:
+    """The share of the true best rows (q, k) that were found."""
+    shared = [len(set(true) & set(there)) for true, there in zip(truth.rows.tolist(), found.rows.tolist(), strict=True)]
+    return sum(shared) / max(1, truth.rows.size)
