@@ -144,7 +144,11 @@ def main() -> bool:
         new = document(options.new.resolve(), name, options.grammar.resolve(), None)
         found = list(differences(old, new))
         same &= not found
-        print(f"{name}: {'same' if not found else f'{len(found)} differences'}" + (f" {old['said']}" if "said" in old else ""), flush=True)
+        print(
+            f"{name}: {'same' if not found else f'{len(found)} differences'}"
+            + (f" {old['said']}" if "said" in old else ""),
+            flush=True,
+        )
         for line in found[:10]:
             print(f"    {line}")
     return same

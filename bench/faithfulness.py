@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from scipy.stats import wilcoxon
 
+from likewise.data.pair_files import PairFile
 from likewise.encoder import Encoder
+from likewise.evaluation.faithfulness import area, pair_steps
 from likewise.explain import faithfulness as test
-from likewise.explain.faithfulness import area, pair_steps
 from likewise.progress import Ticker
-from likewise.studies.pair_files import PairFile
 
 OURS = [name for name in test.VARIANTS if name.startswith("bilrp") and name != "bilrp-attention-norm"]
 OTHERS = ["hxp", "jacobian", "embedding-squared", "random"]

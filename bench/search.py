@@ -31,14 +31,14 @@ from likewise.encoder import Encoder
 from likewise.encoder.readings import encode_readings
 from likewise.errors import DataError
 from likewise.explain import explain_many
+from likewise.sample import sample_sentences
 from likewise.search import Corpus, Index, IndexSettings
+from likewise.search import evaluation as retrieving
 from likewise.search.engines import KINDS, Plan, built, recall_against
+from likewise.search.evaluation import RetrievalSource, RetrievalTask
+from likewise.search.explained import explained_search
 from likewise.search.ranks import Relevant
 from likewise.search.stacked import StackedVectors
-from likewise.sample import sample_sentences
-from likewise.studies import retrieving
-from likewise.studies.retrieving import RetrievalSource, RetrievalTask
-from likewise.studies.searching import explained_search
 
 K = 50
 

@@ -21,12 +21,16 @@ FILES = sorted(ROOT.rglob("*.py"))
 TIERS = (
     {"__main__"},
     {"cli"},
-    {"server"},
-    {"reports"},
-    {"studies"},
-    {"retrieval", "explain", "geometry", "attention", "train"},
-    {"encoder", "grammar", "data"},
-    {"drawing", "metrics", "progress"},
+    {"server", "demo_report"},
+    {"demo"},
+    {"train"},
+    {"lint", "geometry", "attention"},
+    {"search", "evaluation"},
+    {"explain"},
+    {"encoder"},
+    {"data", "grammar"},
+    {"results"},
+    {"plotting", "metrics", "progress"},
     {"sample", "paths", "locks", "drafts"},
     {"errors"},
 )
@@ -104,16 +108,16 @@ def test_imports_point_down() -> None:
     ("source", "room"),
     [
         ("from likewise.encoder import Encoder", "data"),
-        ("import likewise.studies.sts as sts", "encoder"),
-        ("from likewise import studies", "explain"),
+        ("import likewise.evaluation.sts as sts", "encoder"),
+        ("from likewise import search", "explain"),
         ("from likewise import Encoder", "grammar"),
-        ("from likewise import __version__", "studies"),
+        ("from likewise import __version__", "evaluation"),
         ("from ..encoder import tokens", "data"),
         ("from .. import metrics", "sample"),
         ("from likewise.paths import user_cache", "sample"),
         ("from likewise.plotting.html import page", "metrics"),
-        ("def f():\n    from likewise.cli.screen import notice", "reports"),
-        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from likewise.explain import x", "retrieval"),
+        ("def f():\n    from likewise.cli.screen import notice", "results"),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from likewise.explain import x", "encoder"),
     ],
 )
 def test_walker_sees_a_wrong_import(source: str, room: str) -> None:
@@ -126,10 +130,10 @@ def test_walker_sees_a_wrong_import(source: str, room: str) -> None:
         ("from likewise.errors import DataError\nimport numpy, torch", "sample"),
         (
             "from likewise.data import Columns\nfrom . import sts\nfrom .sts import x\nfrom ..encoder import y",
-            "studies",
+            "evaluation",
         ),
         ("from likewise import Encoder, __version__", "cli"),
-        ("from likewise import errors", "drawing"),
+        ("from likewise import errors", "plotting"),
     ],
 )
 def test_walker_accepts_a_right_import(source: str, room: str) -> None:
@@ -142,7 +146,7 @@ def test_nothing_is_imported_by_string() -> None:
     assert [path.name for path, _ in rooms() if words.search(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("room", ["data", "grammar", "drawing", "metrics", "progress", "sample", "paths", "errors"])
+@pytest.mark.parametrize("room", ["data", "grammar", "plotting", "metrics", "progress", "sample", "paths", "errors"])
 def test_rooms_without_models(room: str) -> None:
     for path, own in rooms():
         if own == room:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise.studies.training import TableRow
 from likewise.train import Example, Outcome, Source, TaskConfig, TrainConfig, TrainReport
 from likewise.train.overlap import Overlap
+from likewise.train.running import TableRow
 
 ATTACK = "<img src=x onerror=alert(1)>"
 KINDS = ("sentiment", "paraphrase", "similarity")

@@ -26,12 +26,12 @@ from likewise.attention import (
     clusterings_of,
     verdicts,
 )
+from likewise.attention.report import write_attention
 from likewise.attention.settings import ALGORITHMS, FEWEST_PAIRS
 from likewise.data import ScoredPair
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, LikewiseError, MissingExtra
-from likewise.reports.attention import write_attention
-from likewise.reports.folder import finite
+from likewise.results.folder import finite
 
 pytest_plugins = ("command_line",)
 
@@ -83,8 +83,8 @@ def document(study: AttentionStudy) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are made and not saved, which takes most of the time."""
-    monkeypatch.setattr("likewise.reports.attention.save_figure", lambda figure, path: path.touch())
-    monkeypatch.setattr("likewise.reports.attention.inline_svg", lambda figure, title, dots: f"<svg>{dots}</svg>")
+    monkeypatch.setattr("likewise.attention.report.save_figure", lambda figure, path: path.touch())
+    monkeypatch.setattr("likewise.attention.report.inline_svg", lambda figure, title, dots: f"<svg>{dots}</svg>")
 
 
 # Variables

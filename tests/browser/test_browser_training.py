@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from likewise.reports.training import write_training
 from likewise.sample import sample_path
+from likewise.train.page import write_training
 from training_reports import made_report
 
 pytest_plugins = ("live_studio",)

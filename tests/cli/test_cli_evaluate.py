@@ -12,7 +12,7 @@ import pytest
 
 from likewise.data import read_scored_pairs
 from likewise.encoder import Encoder
-from likewise.studies.sts import evaluate_sts
+from likewise.evaluation.sts import evaluate_sts
 
 pytest_plugins = ("command_line",)
 

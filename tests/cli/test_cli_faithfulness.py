@@ -12,8 +12,8 @@ import pytest
 
 from likewise.data import read_pairs
 from likewise.encoder import Encoder
-from likewise.explain.conservation import conservation
-from likewise.explain.faithfulness import DEFAULT_VARIANTS, PerturbationSettings, faithfulness
+from likewise.evaluation.conservation import conservation
+from likewise.evaluation.faithfulness import DEFAULT_VARIANTS, PerturbationSettings, faithfulness
 
 pytest_plugins = ("command_line",)
 
@@ -168,5 +168,7 @@ def test_parser(run_tiny: Any, pairs_file: Path, option: str) -> None:
 def test_too_few_sentences_are_told_before_the_work(
     run_tiny: Any, pairs_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likewise.studies.proving.faithfulness", lambda *_: pytest.fail("the test was run"))
+    monkeypatch.setattr(
+        "likewise.evaluation.faithfulness_study.faithfulness", lambda *_: pytest.fail("the test was run")
+    )
     assert "at least 2 texts" in refusal(run_tiny("faithfulness", pairs_file, "--sentences", "1"))

@@ -13,8 +13,8 @@ from conftest import save_classic
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled
-from likewise.search import Index, IndexSettings
 from likewise.sample import sample_sentences
+from likewise.search import Index, IndexSettings
 
 pytest_plugins = ("command_line",)
 

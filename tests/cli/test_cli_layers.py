@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from conftest import save_tiny
-from likewise.plotting.sparklines import BARS
 from likewise.encoder import Encoder
+from likewise.geometry.layers import EXAMPLES
 from likewise.geometry.trajectories import sentence_trajectories, word_trajectories
-from likewise.studies.layers import EXAMPLES
+from likewise.plotting.sparklines import BARS
 
 pytest_plugins = ("command_line",)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import SHARED
-from likewise.explain.word_pairs import QUARTERS
+from likewise.lint.word_pairs import QUARTERS
 
 pytest_plugins = ("command_line",)
 

@@ -13,7 +13,7 @@ import pytest
 
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.studies.retrieving import RetrievalSource, evaluate_retrieval
+from likewise.search.evaluation import RetrievalSource, evaluate_retrieval
 
 pytest_plugins = ("command_line",)
 

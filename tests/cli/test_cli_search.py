@@ -13,9 +13,9 @@ from answers import one_document, refusal
 from conftest import save_classic
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.search import Index, IndexSettings
 from likewise.sample import sample_sentences
-from likewise.studies.searching import explained_search
+from likewise.search import Index, IndexSettings
+from likewise.search.explained import explained_search
 
 pytest_plugins = ("command_line",)
 

@@ -17,8 +17,8 @@ import pytest
 from answers import one_document, refusal
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled
-from likewise.studies import training as studies_training
 from likewise.train import parse_config, read_tasks
+from likewise.train import running as studies_training
 from likewise.train import train as train_model
 from likewise.train.loop import Run
 from likewise.train.presets import presets
@@ -260,7 +260,7 @@ def test_a_run_whose_report_failed_goes_on_to_it(
 
     out = interrupted.parent / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("likewise.reports.training.write_training", full)
+        patch.setattr("likewise.train.page.write_training", full)
         assert "No space left on device; " in refusal(run("train", interrupted, "--resume", "--threads", 1))
     assert run("train", interrupted, "--resume", "--threads", 1).code == 0
     assert taken_up == [5, 10] and (out / "report.html").exists() and not (out / "checkpoint.safetensors").exists()

@@ -41,7 +41,7 @@ def test_folder_and_best_config(run: Any, run_tiny: Any, config: Path, tmp_path:
 def test_json_goes_on_with_more_trials(
     run_tiny: Any, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likewise.reports.tuning._plots", lambda report: {})  # They take longer than the trials.
+    monkeypatch.setattr("likewise.train.tuning_report._plots", lambda report: {})  # They take longer than the trials.
     first = one_document(run_tiny("tune", config, "--out", tmp_path / "o", *QUICK, "--pruner", "none", "--json"))
     options = (*QUICK, "--pruner", "none", "--trials", 3, "--json")
     more = one_document(run_tiny("tune", config, "--out", tmp_path / "o", *options))

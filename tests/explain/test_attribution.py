@@ -25,7 +25,7 @@ from likewise.explain.directions import (
     read_vectors,
     text_direction,
 )
-from likewise.studies.explaining import attribute_file
+from likewise.explain.files import attribute_file
 from tiny_models import CONFIGS, tiny_encoder
 
 TEXTS = ["A man is playing the flute, quietly!", "the dog", "a dog ran", "", "the man is"]
@@ -161,7 +161,7 @@ def test_vectors_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_file_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.studies.explaining.WINDOW", 2)
+    monkeypatch.setattr("likewise.explain.files.WINDOW", 2)
     monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0)
     rows = [(f"t{place}", text) for place, text in enumerate(TEXTS)]
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"

@@ -17,8 +17,8 @@ from likewise.encoder.heads import Dense
 from likewise.encoder.learned_pooling import QkvPooling, new_learned_pooling
 from likewise.encoder.recipe import Recipe
 from likewise.errors import UsageError
+from likewise.evaluation.perturbation import Shown, shown_vectors
 from likewise.explain import explain_many
-from likewise.explain.perturbation import Shown, shown_vectors
 from plain_models import PLAIN, embeddings_of, hugging_face, products_by_backward_passes
 from tiny_models import CONFIGS, tiny_encoder
 

@@ -17,14 +17,13 @@ import torch
 from tokenizers import processors
 
 from conftest import tiny_tokenizer
-from likewise.plotting.curves import curves
-from likewise.plotting.inline_svg import inline_svg
 from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
 from likewise.encoder.recipe import Recipe
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.geometry.bands import Band
 from likewise.geometry.census import census, plan
+from likewise.geometry.comparison import GeometryTable
 from likewise.geometry.geometry import Geometry
 from likewise.geometry.measuring import geometry_of
 from likewise.geometry.occurrences import Occurrences, OccurrenceStream
@@ -32,7 +31,8 @@ from likewise.geometry.settings import GeometrySettings
 from likewise.geometry.sums import Counts, PoissonWeights, SentenceBatch, SimilaritySums
 from likewise.geometry.words import averaged_tokens
 from likewise.grammar import spans
-from likewise.studies.geometry import GeometryTable
+from likewise.plotting.curves import curves
+from likewise.plotting.inline_svg import inline_svg
 from tiny_models import tiny_encoder
 
 TEXTS = [

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from likewise.errors import MissingExtra, UsageError
 from likewise.plotting.axes import axes_or_new, grid_of_axes, save_figure
 from likewise.plotting.scatter import scatter_with_line
-from likewise.errors import MissingExtra, UsageError
 
 
 def test_given_axes_are_used() -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from likewise.errors import UsageError
 from likewise.plotting.explained_html import explained_fragment, signed
 from likewise.plotting.explained_pair import ExplainedPair
 from likewise.plotting.html import page
-from likewise.errors import UsageError
 
 MOST_BYTES = 300_000
 

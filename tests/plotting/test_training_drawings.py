@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from likewise.metrics import fitted_line
 from likewise.plotting.axes import grid_of_axes, save_figure
 from likewise.plotting.curves import loss_curves
 from likewise.plotting.heatmap import confusion_matrix
 from likewise.plotting.html import Number, table
 from likewise.plotting.scatter import fitted_scatter
-from likewise.metrics import fitted_line
 
 
 class TestConfusion:

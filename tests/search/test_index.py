@@ -15,11 +15,11 @@ from conftest import save_classic
 from likewise.encoder import Encoded, Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, ModelError, UsageError
+from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
 from likewise.search.folder import FolderStore
 from likewise.search.folder_writer import FolderWriter
 from likewise.search.manifest import IndexManifest
-from likewise.sample import sample_sentences
 
 TEXTS = [(f"t{place}", text) for place, text in enumerate(sample_sentences()[:80])]
 HOSTILE = [

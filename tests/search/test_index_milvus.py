@@ -16,14 +16,14 @@ pytest.importorskip("milvus_lite")
 
 from conftest import save_classic
 from likewise.encoder import Encoder
+from likewise.encoder.files import TextSource
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
-from likewise.search import Index, IndexSettings, milvus
-from likewise.search.milvus_address import _USERS
 from likewise.sample import sample_sentences
-from likewise.studies.encoding import TextSource
-from likewise.studies.indexing import hybrid_hits, index_file, stored_corpus
-from likewise.studies.searching import explained_search
+from likewise.search import Index, IndexSettings, milvus
+from likewise.search.explained import explained_search
+from likewise.search.indexing import hybrid_hits, index_file, stored_corpus
+from likewise.search.milvus_address import _USERS
 
 pytest_plugins = ("command_line",)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise.plotting.axes import save_figure
 from likewise.errors import DataError, UsageError
 from likewise.metrics import Interval
+from likewise.plotting.axes import save_figure
 from likewise.search.ranks import Relevant
 from likewise.search.recall import (
     KS,

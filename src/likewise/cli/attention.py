@@ -72,10 +72,10 @@ def attention(
     and all figures and tables.
     """
     from likewise.attention import AttentionSettings, AutoencoderSettings, ClusterSettings, Highlight
+    from likewise.attention.files import study_attention
     from likewise.attention.highlights import STUDY_HIGHLIGHTS
+    from likewise.attention.report import write_attention
     from likewise.plotting.axes import check_format
-    from likewise.reports.attention import write_attention
-    from likewise.studies.attention import study_attention
 
     check_format(out / "figure.png")
     least, most = _range(clusters)

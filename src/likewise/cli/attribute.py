@@ -51,9 +51,9 @@ def attribute(
     as_json: Json = False,
 ) -> None:
     """Attribute a text's place along a direction to its words: their shares and the bias sum to <vector, direction>."""
-    from likewise.plotting.hits import hits_lines
     from likewise.explain.attribution import attribute as attribute_texts
-    from likewise.studies.explaining import attribute_file
+    from likewise.explain.files import attribute_file
+    from likewise.plotting.hits import hits_lines
 
     if out is not None and (html is not None or as_json):
         raise UsageError("--out writes lines of JSON; leave --html and --json out")

@@ -14,7 +14,7 @@ from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import Json, RunSettings, with_settings
 
 if TYPE_CHECKING:
-    from likewise.studies.checkup import Checkup
+    from likewise.train.benchmark import Checkup
 
 
 @with_settings
@@ -36,9 +36,9 @@ def checkup(
     the geometry of every layer, each layer left out, parts of speech, and lint's findings.
     """
     from likewise.plotting.axes import check_format
-    from likewise.reports.checkup import write_checkup
-    from likewise.studies.checkup import checkup as examine
-    from likewise.studies.checkup_parts import CheckupSource
+    from likewise.train.benchmark import checkup as examine
+    from likewise.train.benchmark_parts import CheckupSource
+    from likewise.train.benchmark_report import write_checkup
 
     if out is not None:
         check_format(out / "figure.png")
@@ -52,7 +52,7 @@ def checkup(
 
 
 def _show(found: Checkup) -> None:
-    from likewise.studies.checkup_parts import FIRST_LAYER
+    from likewise.train.benchmark_parts import FIRST_LAYER
 
     for part in found.parts:
         header, rows = found.table(part)

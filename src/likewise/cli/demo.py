@@ -18,8 +18,8 @@ def demo(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("out/demo.html"),
 ) -> None:
     """Look at a few texts through the bundled model and write a page about it."""
-    from likewise.reports.demo import write_demo
-    from likewise.studies.demo import demo as run_demo
+    from likewise.demo import demo as run_demo
+    from likewise.demo_report import write_demo
 
     result = run_demo(encoder.load(run))
     numbers = [str(place + 1) for place in range(len(result.texts))]

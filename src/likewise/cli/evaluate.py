@@ -22,7 +22,7 @@ from likewise.cli.settings import (
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.studies.sts import StsResult
+    from likewise.evaluation.sts import StsResult
 
 app = typer.Typer(help="Measure how well a model does.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -48,8 +48,8 @@ def sts(
     as_json: Json = False,
 ) -> None:
     """Compare cosines with human similarity scores: Spearman, Pearson, squared error, with 95 % intervals."""
+    from likewise.evaluation.sts import PairSource, compare_sts
     from likewise.plotting.axes import check_format, save_figure
-    from likewise.studies.sts import PairSource, compare_sts
 
     if plot is not None:
         check_format(plot)

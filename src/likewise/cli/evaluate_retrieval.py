@@ -82,8 +82,8 @@ def retrieval(
     before a corpus's texts, as is usual with BEIR's, unless --text-column names one.
     """
     from likewise.plotting.axes import check_format, save_figure
-    from likewise.studies.retrieval_grid import RetrievalGrid, compare_retrieval
-    from likewise.studies.retrieving import RetrievalSource
+    from likewise.search.evaluation import RetrievalSource
+    from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
 
     for path in (plot, None if out is None else out / "figure.png"):
         if path is not None:
@@ -139,6 +139,6 @@ def _tell(file: str, table: RetrievalTable) -> None:
 
 
 def _write(table: RetrievalTable, facts: dict[str, Any], began: float, out: Path) -> None:
-    from likewise.reports.retrieval import write_retrieval
+    from likewise.search.report import write_retrieval
 
     notice(f"wrote {write_retrieval(table, run_facts(began) | facts, out)}")

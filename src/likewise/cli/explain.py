@@ -20,9 +20,9 @@ from likewise.cli.settings import (
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
+    from likewise.data.pair_files import PairFile
     from likewise.encoder import Encoder
     from likewise.explain import Comparison, Contrast, Explanation
-    from likewise.studies.pair_files import PairFile
 
 
 SINGLE = ("--left-span or --right-span", "--top", "--shares-only")
@@ -130,8 +130,8 @@ def _show_pair(
 
 
 def _show_shares(model: Encoder, texts: tuple[str, str], options: dict[str, Any], as_json: bool) -> None:
-    from likewise.plotting.terminal import unit_line
     from likewise.explain import explain as explain_pair
+    from likewise.plotting.terminal import unit_line
 
     found = explain_pair(model, *texts, shares_only=True, **options)
     if as_json:
@@ -186,9 +186,9 @@ def _show_contrast(model: Encoder, texts: tuple[str, str, str], how: ExplainSett
 def _show_comparison(
     models: tuple[Encoder, Encoder], texts: tuple[str, str], how: ExplainSettings, plot: Path | None, as_json: bool
 ) -> None:
+    from likewise.explain import compare
     from likewise.plotting.axes import save_figure
     from likewise.plotting.terminal import matrix_lines
-    from likewise.explain import compare
 
     prompts: dict[str, Any] = {"left_prompt": how.left_prompt, "right_prompt": how.right_prompt}
     found: Comparison = compare(models[0], models[1], texts[0], texts[1], **_bilrp_options(how), **prompts)
@@ -213,7 +213,7 @@ def _bilrp_options(how: ExplainSettings) -> dict[str, Any]:
 
 
 def _explain_file(model: Encoder, source: PairFile, out: Path, options: dict[str, Any]) -> None:
-    from likewise.studies.explaining import explain_file
+    from likewise.explain.files import explain_file
 
     with progress_bar() as progress:
         written = explain_file(model, source, out, options, progress)

@@ -27,10 +27,10 @@ def explain_attention(
     as_json: Json = False,
 ) -> None:
     """Explain a query-key score before the softmax as a sum over pairs of input tokens."""
-    from likewise.plotting.axes import check_format, save_figure
-    from likewise.plotting.terminal import matrix_lines
     from likewise.explain.attention_score import explain_attention as explain_score
     from likewise.explain.attention_score import token_place
+    from likewise.plotting.axes import check_format, save_figure
+    from likewise.plotting.terminal import matrix_lines
 
     if plot is not None:
         check_format(plot)

@@ -41,9 +41,9 @@ def faithfulness(
     as_json: Json = False,
 ) -> None:
     """Test every method: masked texts get their tokens back by relevance; how soon is the vector the old one?"""
-    from likewise.explain.faithfulness import DEFAULT_VARIANTS, PerturbationSettings
-    from likewise.reports.proof import write_proof
-    from likewise.studies.proving import prove
+    from likewise.evaluation.faithfulness import DEFAULT_VARIANTS, PerturbationSettings
+    from likewise.evaluation.faithfulness_report import write_proof
+    from likewise.evaluation.faithfulness_study import prove
 
     settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, filler, second_order, steps, seed)
     pairs = how.pairs(file, limit).read_told()

@@ -14,8 +14,8 @@ from likewise.cli.settings import MODEL_HELP, FileSettings, Json, RunSettings, w
 
 if TYPE_CHECKING:
     from likewise.geometry.bands import Band
+    from likewise.geometry.comparison import GeometryTable
     from likewise.geometry.geometry import Geometry, Similarities
-    from likewise.studies.geometry import GeometryTable
 
 
 @with_settings
@@ -51,11 +51,11 @@ def geometry(
     words. Values have 95 % intervals, but for rogue dimensions, clusters and CKA. MEV is the maximum explainable
     variance: the share of the first component of a word's vectors, in three readings, beside that of random words.
     """
-    from likewise.plotting.axes import check_format, save_figure
+    from likewise.data.corpora import CorpusSource
+    from likewise.geometry.comparison import compare_geometry
+    from likewise.geometry.report import geometry_page, write_geometry
     from likewise.geometry.settings import GeometrySettings
-    from likewise.reports.geometry import geometry_page, write_geometry
-    from likewise.studies.corpora import CorpusSource
-    from likewise.studies.geometry import compare_geometry
+    from likewise.plotting.axes import check_format, save_figure
 
     for path in (plot, None if out is None and html is None else Path("figure.png")):
         if path is not None:

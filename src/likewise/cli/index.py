@@ -24,7 +24,7 @@ from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.studies.encoding import TextSource
+    from likewise.encoder.files import TextSource
 
 FIXED = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
 """Options that are settled when an index is made."""
@@ -100,8 +100,8 @@ def _check(file: str | None, out: Path | None, store: str | None, modes: dict[st
 def _build(
     model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
 ) -> dict[str, Any]:
+    from likewise.search.indexing import index_file
     from likewise.search.pointers import write_pointer
-    from likewise.studies.indexing import index_file
 
     file, where, replace = target
     with progress_bar() as progress:
@@ -118,7 +118,7 @@ def _build(
 
 def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: TextSource, prefix: str) -> None:
     from likewise.search import Index
-    from likewise.studies.indexing import add_file
+    from likewise.search.indexing import add_file
 
     where, changes = target
     with Index.open(where, load=run.load, **changes) as index, progress_bar() as progress:

@@ -24,7 +24,7 @@ from likewise.cli.settings import (
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.studies.isotropy import IsotropyTable
+    from likewise.geometry.isotropy import IsotropyTable
 
 
 @with_settings
@@ -62,9 +62,9 @@ def isotropy(
     The corrections (mean removal, standardisation, all-but-the-top, whitening) are fitted on texts, never on scores: on
     FILE's own texts, unless --fit names others. For recall each right text asks for its left one among all left texts.
     """
+    from likewise.geometry.isotropy import IsotropyOptions, IsotropySource, compare_isotropy
+    from likewise.geometry.isotropy_report import write_isotropy
     from likewise.plotting.axes import check_format, save_figure
-    from likewise.reports.isotropy import write_isotropy
-    from likewise.studies.isotropy import IsotropyOptions, IsotropySource, compare_isotropy
 
     for path in (plot, None if out is None else out / "isotropy.png"):
         if path is not None:

@@ -22,8 +22,8 @@ from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
+    from likewise.geometry.layers import Example
     from likewise.geometry.trajectories import Trajectories, TrajectoryTable
-    from likewise.studies.layers import Example
 
 WORD_HELP = (
     "The word, or run of words, to follow: once for all sentences or once for each, in order. bank:2 is the 2nd."
@@ -49,9 +49,9 @@ def layers(
     as_json: Json = False,
 ) -> None:
     """Show how near a word's vectors in several sentences, or the sentences' own, are to one another at each layer."""
+    from likewise.geometry.layers import Example, compare_layers
+    from likewise.geometry.layers_report import write_layers
     from likewise.plotting.axes import check_format, save_figure
-    from likewise.reports.layers import write_layers
-    from likewise.studies.layers import Example, compare_layers
 
     if example == LIST:
         return _show_examples(as_json)
@@ -89,13 +89,13 @@ def _words(texts: list[str] | None, word: list[str] | None, sentences: bool) -> 
 
 
 def _ready(name: str) -> Example:
-    from likewise.studies.layers import example
+    from likewise.geometry.layers import example
 
     return example(name)
 
 
 def _show_examples(as_json: bool) -> None:
-    from likewise.studies.layers import EXAMPLES
+    from likewise.geometry.layers import EXAMPLES
 
     if as_json:
         return show_json({"examples": {name: vars(one) for name, one in EXAMPLES.items()}})

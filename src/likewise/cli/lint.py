@@ -13,7 +13,7 @@ from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSe
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
-    from likewise.explain.lint import LintReport
+    from likewise.lint.lint import LintReport
 
 
 @with_settings
@@ -40,12 +40,12 @@ def lint(
     as_json: Json = False,
 ) -> None:
     """Find pairs whose score rests on the wrong things: special tokens, stop words, ignored negations, and more."""
-    from likewise.plotting.axes import check_format
-    from likewise.explain.lint_rules import LintRules
     from likewise.grammar import Grammar
-    from likewise.reports.folder import write_csv, write_results
-    from likewise.reports.lint import hard_negatives, lint_results
-    from likewise.studies.linting import lint_pairs
+    from likewise.lint.files import lint_pairs
+    from likewise.lint.report import hard_negatives, lint_results
+    from likewise.lint.rules import LintRules
+    from likewise.plotting.axes import check_format
+    from likewise.results.folder import write_csv, write_results
 
     if out is not None:
         check_format(out / "rules.png")
@@ -70,7 +70,7 @@ def lint(
 
 
 def _show(report: LintReport, top: int) -> None:
-    from likewise.explain.lint_rules import DESCRIPTIONS
+    from likewise.lint.rules import DESCRIPTIONS
 
     rows = [
         (one.rule, DESCRIPTIONS[one.rule], one.count, one.candidates, f"{one.share.value:.1%}",

@@ -27,11 +27,11 @@ def nouns(
     as_json: Json = False,
 ) -> None:
     """Compare explanations with the true interactions of a model that counts the nouns that two texts share."""
-    from likewise.plotting.axes import check_format
+    from likewise.data.pair_files import PairFile
     from likewise.grammar import Grammar
-    from likewise.reports.nouns import write_nouns
-    from likewise.studies.nouns import noun_study
-    from likewise.studies.pair_files import PairFile
+    from likewise.plotting.axes import check_format
+    from likewise.train.synthetic import noun_study
+    from likewise.train.synthetic_report import write_nouns
 
     if out is not None:
         check_format(out / "figure.png")

@@ -22,9 +22,9 @@ from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.explain.interactions import PosChange
-    from likewise.explain.patterns import Patterns
-    from likewise.studies.patterns import PatternSource, PatternStudy
+    from likewise.lint.interactions import PosChange
+    from likewise.lint.patterns import Patterns
+    from likewise.lint.pos_study import PatternSource, PatternStudy
 
 GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
 STRONGEST = 15
@@ -53,10 +53,10 @@ def patterns(
     as_json: Json = False,
 ) -> None:
     """Relevance between parts of speech, the strongest words, errors by level, and what changes between settings."""
+    from likewise.lint.pos_report import patterns_results
+    from likewise.lint.pos_study import PatternOptions, study_patterns
     from likewise.plotting.axes import check_format, save_figure
-    from likewise.reports.folder import write_results
-    from likewise.reports.patterns import patterns_results
-    from likewise.studies.patterns import PatternOptions, study_patterns
+    from likewise.results.folder import write_results
 
     for path in (plot, None if out is None else out / "figure.png"):
         if path is not None:
@@ -93,7 +93,7 @@ def patterns(
 
 def _source(file: str, mix: str | None, grammars: list[str], how: FileSettings, limit: int | None) -> PatternSource:
     from likewise.grammar import Grammar
-    from likewise.studies.patterns import PatternSource
+    from likewise.lint.pos_study import PatternSource
 
     if len(grammars) > (1 if mix is None else 2):
         raise UsageError("give --grammar once, and --grammar-other once with --mix")

@@ -24,7 +24,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Judge a file's rows with the heads of a trained model."""
-    from likewise.studies.predicting import Unjudged, predict_file
+    from likewise.train.predicting import Unjudged, predict_file
     from likewise.train.saving import load_run
 
     source = Unjudged(file, how.columns(), how.data_dir, how.skip_bad, limit)

@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import Any
 
-from likewise.reports.folder import made_by
+from likewise.results.folder import made_by
 
 
 def run_facts(began: float) -> dict[str, Any]:

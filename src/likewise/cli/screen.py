@@ -24,7 +24,7 @@ SHORT_LETTERS = 12
 
 def show_json(document: Any) -> None:
     """Print exactly one JSON document; numbers that JSON does not know become null."""
-    from likewise.reports.folder import finite
+    from likewise.results.folder import finite
 
     typer.echo(json.dumps(finite(document), ensure_ascii=False))
 

@@ -27,7 +27,7 @@ from likewise.progress import Progress
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.search import Hits, Index
-    from likewise.studies.searching import ExplainedHits
+    from likewise.search.explained import ExplainedHits
 
 MADE_BY = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
 
@@ -65,9 +65,9 @@ def search(
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.units import check_by
     from likewise.search.baselines import check_ranker
+    from likewise.search.explained import explained_search
     from likewise.search.index import check_search
     from likewise.search.pointers import place_of
-    from likewise.studies.searching import explained_search
 
     explained = explain or html is not None
     _check(context, ranker, explained, html is not None and len(queries) > 1)
@@ -127,7 +127,7 @@ class _Place:
         """The index itself, or the kept one of a file."""
         from likewise.data import locate
         from likewise.search import Index
-        from likewise.studies.indexing import cached_index
+        from likewise.search.indexing import cached_index
 
         if self.is_index:
             refuse_given(self.context, MADE_BY, "an index: it keeps the settings it was made with")
@@ -143,7 +143,7 @@ class _Place:
         self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Progress
     ) -> list[Hits]:
         """Hits by a baseline, for which no vector is needed, or by baseline and model together."""
-        from likewise.studies.indexing import baseline_hits, hybrid_hits, stored_corpus, text_corpus
+        from likewise.search.indexing import baseline_hits, hybrid_hits, stored_corpus, text_corpus
 
         if ranker == "hybrid":
             with self.index(progress) as index:

@@ -14,7 +14,7 @@ from likewise.cli.settings import MODEL_HELP, EncoderSettings, FileSettings, Jso
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.studies.senses import SenseStudy, SenseTable
+    from likewise.geometry.sense_study import SenseStudy, SenseTable
 
 FILE_HELP = "Words in context: columns sentence, word, word_index (blank-separated, from 0 on) and sense; file or name."
 
@@ -44,9 +44,9 @@ def senses(
 
     A word's vector is the mean of its tokens. Intervals are bootstrap 95 %: over words, over occurrences for accuracy.
     """
+    from likewise.geometry.sense_study import SenseSource, compare_senses
+    from likewise.geometry.senses_report import write_senses
     from likewise.plotting.axes import check_format, save_figure
-    from likewise.reports.senses import write_senses
-    from likewise.studies.senses import SenseSource, compare_senses
 
     for path in (plot, None if out is None else out / "senses.png"):
         if path is not None:
@@ -91,7 +91,7 @@ def _show(found: SenseTable) -> None:
 
 
 def _show_model(one: SenseStudy) -> None:
-    from likewise.studies.senses import LAYER_HEADER, WORD_HEADER
+    from likewise.geometry.sense_study import LAYER_HEADER, WORD_HEADER
 
     geometry = one.geometry
     rows = [(number, *map(with_interval, layer.intervals.values())) for number, layer in enumerate(geometry.layers)]

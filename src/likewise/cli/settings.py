@@ -15,10 +15,10 @@ from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.data import Columns
+    from likewise.data.pair_files import PairFile
     from likewise.encoder import Encoder
+    from likewise.encoder.files import TextSource
     from likewise.search.index import IndexSettings
-    from likewise.studies.encoding import TextSource
-    from likewise.studies.pair_files import PairFile
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -115,13 +115,13 @@ class FileSettings:
 
     def texts(self, file: str) -> TextSource:
         """A file of texts, to be read in this way."""
-        from likewise.studies.encoding import TextSource
+        from likewise.encoder.files import TextSource
 
         return TextSource(file, self.columns(), self.data_dir, self.skip_bad)
 
     def pairs(self, file: str, limit: int | None = None) -> PairFile:
         """A file of pairs, to be read in this way."""
-        from likewise.studies.pair_files import PairFile
+        from likewise.data.pair_files import PairFile
 
         return PairFile(file, self.columns(), self.data_dir, self.skip_bad, limit)
 

@@ -15,9 +15,9 @@ from likewise.cli.settings import Json, RunSettings, with_settings
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
-    from likewise.studies.training import TableRow, Workshop
     from likewise.train import TrainReport
     from likewise.train.rows import Plan
+    from likewise.train.running import TableRow, Workshop
 
 
 @with_settings
@@ -59,9 +59,9 @@ def train(
     if show:
         typer.echo(text, nl=False)
         return
-    from likewise.studies.training import Workshop
     from likewise.train.processes import launched, started_here
     from likewise.train.rows import parse_plan
+    from likewise.train.running import Workshop
     from likewise.train.tasks import Limits
 
     plan = parse_plan(text, config, out=out, model=model, seed=seed, epochs=epochs, samples=samples)
@@ -88,8 +88,8 @@ def _list(as_json: bool) -> None:
 
 def _run(workshop: Workshop, plan: Plan, as_json: bool) -> None:
     from likewise.plotting.axes import check_format
-    from likewise.reports.training import write_training
-    from likewise.studies.training_changes import training_changes
+    from likewise.train.changes import training_changes
+    from likewise.train.page import write_training
     from likewise.train.processes import Processes
 
     check_format(Path(plan.out) / "figure.png")
@@ -118,9 +118,9 @@ def _show(report: TrainReport) -> None:
 
 
 def _run_table(workshop: Workshop, plan: Plan, keep_models: bool, as_json: bool) -> None:
-    from likewise.reports.training import write_table
-    from likewise.studies.training import train_table
+    from likewise.train.page import write_table
     from likewise.train.processes import Processes
+    from likewise.train.running import train_table
 
     began = time.time()
     with progress_bar() as progress:

@@ -14,8 +14,8 @@ from likewise.cli.settings import Json, RunSettings, with_settings
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
-    from likewise.studies.tuning import TuneReport
     from likewise.train import TrainConfig
+    from likewise.train.tuning import TuneReport
 
 
 @with_settings
@@ -44,11 +44,11 @@ def tune(
     at. The folder gets best.toml (for likewise train), trials.csv, results.json, report.html, figures and the study.
     """
     from likewise.plotting.axes import check_format
-    from likewise.reports.tuning import write_tuning
-    from likewise.studies.training import Workshop
-    from likewise.studies.tuning import TuneSettings, check_optuna
-    from likewise.studies.tuning import tune as search
+    from likewise.train.running import Workshop
     from likewise.train.tasks import Limits
+    from likewise.train.tuning import TuneSettings, check_optuna
+    from likewise.train.tuning import tune as search
+    from likewise.train.tuning_report import write_tuning
 
     check_optuna()
     check_format(out / "figure.png")

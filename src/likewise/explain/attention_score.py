@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import page, paragraph, table
 from likewise.encoder import Encoder
 from likewise.encoder.anatomy import Block
 from likewise.encoder.attention import attention_bias, queries_and_keys
@@ -25,6 +23,8 @@ from likewise.explain.settings import Settings
 from likewise.explain.texts import Prompted, check, grouped, unit_masks
 from likewise.explain.units import Unit
 from likewise.grammar.spans import word_spans
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.html import page, paragraph, table
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,6 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from likewise.plotting.hits import DrawnHit, hits_fragment
-from likewise.plotting.html import page
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
 from likewise.errors import UsageError
@@ -20,6 +18,8 @@ from likewise.explain.pairs import check_similarity, facts_of, has_columns
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.texts import Prompted, check, share_stream
 from likewise.explain.units import By, Unit, check_by
+from likewise.plotting.hits import DrawnHit, hits_fragment
+from likewise.plotting.html import page
 from likewise.progress import Progress, Ticker
 
 

@@ -7,13 +7,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import paragraph, table
 from likewise.encoder import Encoder
 from likewise.explain.explanation import Array, Explanation, PairShares
 from likewise.explain.pairs import explain, explain_many
 from likewise.explain.settings import SettingOptions
 from likewise.explain.units import Unit
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.html import paragraph, table
 
 
 @dataclass(frozen=True, eq=False)

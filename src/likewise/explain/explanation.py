@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.errors import ModelError
+from likewise.explain.units import Unit
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.bipartite import bipartite
 from likewise.plotting.explained_html import explained_fragment
 from likewise.plotting.explained_pair import ExplainedPair
 from likewise.plotting.heatmap import heatmap
 from likewise.plotting.html import page
-from likewise.errors import ModelError
-from likewise.explain.units import Unit
 
 Array = NDArray[np.float64]
 

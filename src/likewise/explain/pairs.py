@@ -363,7 +363,7 @@ def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left
 
 
 def _check_columns(values: Array, bias: Array, products: Array, tolerance: float) -> None:
-    """Refuse shares (K, n) and biases (K,) that miss the products (K,) they explain, next to the size of their terms."""
+    """Reject shares (K, n) and biases (K,) that miss their products (K,), given the size of their terms."""
     gaps = products - values.sum(1) - bias
     sizes = np.maximum(1.0, np.abs(values).sum(1) + np.abs(bias))
     worst = int((np.abs(gaps) / sizes).argmax())

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.plotting.axes import axes_or_new
-from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import paragraph
 from likewise.encoder import Encoder
 from likewise.explain.explanation import Explanation
 from likewise.explain.pairs import explain_many
+from likewise.plotting.axes import axes_or_new
+from likewise.plotting.heatmap import heatmap
+from likewise.plotting.html import paragraph
 
 CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
 """Inches: a cell's side, the room for labels, the bounds of a panel, and the room for its title."""

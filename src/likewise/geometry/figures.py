@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.geometry.bands import Band
+from likewise.geometry.explained_variance import READINGS
+from likewise.geometry.geometry import MEASURES, Geometry
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import Series, curves
 from likewise.plotting.heatmap import heatmap
 from likewise.plotting.text import told_apart
-from likewise.geometry.bands import Band
-from likewise.geometry.explained_variance import READINGS
-from likewise.geometry.geometry import MEASURES, Geometry
 
 PANEL = (3.8, 2.8)
 

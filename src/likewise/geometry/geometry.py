@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.plotting.curves import Series, curves
-from likewise.plotting.html import table
-from likewise.plotting.text import told_apart
 from likewise.geometry.bands import Band
 from likewise.geometry.cluster_isotropy import ClusterIsotropy
 from likewise.geometry.explained_variance import READINGS
 from likewise.geometry.settings import GeometrySettings
+from likewise.plotting.curves import Series, curves
+from likewise.plotting.html import table
+from likewise.plotting.text import told_apart
 
 Array = NDArray[np.float64]
 

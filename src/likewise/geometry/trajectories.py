@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.plotting.curves import Panel, curve_panels, curves
-from likewise.plotting.html import paragraph, table
-from likewise.plotting.text import shortened
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
 from likewise.encoder.reading import ReadingOptions
@@ -23,6 +20,9 @@ from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
 from likewise.geometry.anisotropy import unit_rows
 from likewise.geometry.words import Places, averaged_tokens, require_layers, spans_of_words, tokens_of_spans
+from likewise.plotting.curves import Panel, curve_panels, curves
+from likewise.plotting.html import paragraph, table
+from likewise.plotting.text import shortened
 from likewise.progress import Progress
 
 AXES = ("layer", "cosine")

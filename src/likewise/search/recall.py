@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.plotting.curves import share_curves
-from likewise.plotting.html import paragraph, table
 from likewise.errors import DataError, UsageError
 from likewise.metrics import Interval, bootstrap_means
+from likewise.plotting.curves import share_curves
+from likewise.plotting.html import paragraph, table
 from likewise.search.ranker import Rows
 from likewise.search.ranks import TIES, Relevant, per_query
 

@@ -15,7 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
-from likewise.reports.folder import versions
+from likewise.results.folder import versions
 from likewise.server.guards import HEADERS, Guards
 from likewise.server.jobs import QueueFull
 from likewise.server.places import without_places

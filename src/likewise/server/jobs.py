@@ -22,7 +22,7 @@ from likewise.drafts import write_whole
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.locks import only_writer
 from likewise.progress import Progress
-from likewise.reports.folder import finite, versions
+from likewise.results.folder import finite, versions
 from likewise.server.places import without_places
 
 log = logging.getLogger("likewise")

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 from likewise.data.places import Place
-from likewise.plotting.text import one_line, shortened
 from likewise.errors import DataError
+from likewise.plotting.text import one_line, shortened
 from likewise.train.examples import Example
 
 MAX_SHARE = 0.05

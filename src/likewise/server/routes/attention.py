@@ -10,16 +10,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from likewise.attention import AttentionSettings
+from likewise.attention.files import study_attention
+from likewise.attention.points import AttentionPoints, pair_maps
 from likewise.attention.settings import ClusterSettings
+from likewise.data.pair_files import PairFile
 from likewise.errors import DataError
 from likewise.server.jobs import Job
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import AttentionAsked, BrushAsked, ClustersAsked, JobAnswer
 from likewise.server.studio import Here, Studio
-from likewise.studies.attention import study_attention
-from likewise.studies.attention_points import AttentionPoints, pair_maps
-from likewise.studies.pair_files import PairFile
 
 router = APIRouter(prefix="/attention", tags=["attention"], responses=ERRORS)
 

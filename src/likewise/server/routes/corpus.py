@@ -6,17 +6,17 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from likewise.explain.interactions import pos_change
-from likewise.explain.lint_rules import LintRules
-from likewise.explain.parsed_pairs import parsed_sides
-from likewise.explain.patterns import patterns
+from likewise.data.pair_files import PairFile
+from likewise.lint.files import lint_pairs
+from likewise.lint.interactions import pos_change
+from likewise.lint.parsed_pairs import parsed_sides
+from likewise.lint.patterns import patterns
+from likewise.lint.pos_study import setting_names
+from likewise.lint.rules import LintRules
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import JobAnswer, LintAsked, PatternsAsked
 from likewise.server.studio import Here, Studio
-from likewise.studies.linting import lint_pairs
-from likewise.studies.pair_files import PairFile
-from likewise.studies.patterns import setting_names
 
 router = APIRouter(prefix="/corpus", tags=["corpus"], responses=ERRORS)
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from likewise.data.corpora import CorpusSource
+from likewise.geometry.comparison import compare_geometry
+from likewise.geometry.layers import compare_layers
 from likewise.geometry.settings import GeometrySettings
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import GeometryAsked, JobAnswer, LayersAsked
 from likewise.server.studio import Here
-from likewise.studies.corpora import CorpusSource
-from likewise.studies.geometry import compare_geometry
-from likewise.studies.layers import compare_layers
 
 router = APIRouter(prefix="/layers", tags=["layers"], responses=ERRORS)
 

@@ -8,18 +8,18 @@ from fastapi import APIRouter
 
 from likewise.data import GUESSED, Columns, pair_columns
 from likewise.encoder import Encoder
+from likewise.encoder.files import TextSource
 from likewise.errors import DataError
 from likewise.search.baselines import baseline
+from likewise.search.evaluation import RetrievalSource
+from likewise.search.explained import explained_search
 from likewise.search.index import Index, IndexSettings
+from likewise.search.indexing import index_file, ranked_hits, text_corpus
+from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import BaselineAsked, IndexAsked, JobAnswer, RecallAsked, SearchAsked
 from likewise.server.studio import Here, RankedTexts, Studio
-from likewise.studies.encoding import TextSource
-from likewise.studies.indexing import index_file, ranked_hits, text_corpus
-from likewise.studies.retrieval_grid import RetrievalGrid, compare_retrieval
-from likewise.studies.retrieving import RetrievalSource
-from likewise.studies.searching import explained_search
 
 router = APIRouter(prefix="/search", tags=["search"], responses=ERRORS)
 

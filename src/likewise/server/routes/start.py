@@ -9,10 +9,10 @@ from fastapi import APIRouter
 
 from likewise.encoder.pooling import POOLERS
 from likewise.explain.methods import METHODS
-from likewise.reports.folder import versions
+from likewise.geometry.layers import EXAMPLES
+from likewise.results.folder import versions
 from likewise.server.routes.answers import ERRORS
 from likewise.server.studio import Here
-from likewise.studies.layers import EXAMPLES
 
 router = APIRouter(tags=["start"], responses=ERRORS)
 

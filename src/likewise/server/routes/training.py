@@ -16,19 +16,19 @@ from fastapi import APIRouter, HTTPException
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.metrics import fitted_line
-from likewise.reports.folder import made_by
-from likewise.reports.training import write_training
+from likewise.results.folder import made_by
 from likewise.server.jobs import Job, job_id
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import JobAnswer, TrainAsked
 from likewise.server.shelf import report_folders, run_folders, run_name
 from likewise.server.studio import Here, Studio
-from likewise.studies.training import Workshop
-from likewise.studies.training_changes import training_changes
 from likewise.train import TrainConfig
+from likewise.train.changes import training_changes
 from likewise.train.config import config_from
 from likewise.train.loop import CHECKPOINT
+from likewise.train.page import write_training
+from likewise.train.running import Workshop
 
 log = logging.getLogger("likewise")
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)

@@ -1,0 +1,1 @@
+"""How good a model and its explanations are: agreement with people (STS), faithfulness, conservation."""

@@ -1,0 +1,122 @@
+"""Explaining a whole file of pairs or texts, one line of JSON each; an interrupted run goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from likewise.data.pair_files import PairFile
+from likewise.encoder import Encoder
+from likewise.encoder.batches import windows
+from likewise.encoder.encoder import report_truncation
+from likewise.errors import UsageError
+from likewise.explain import explain_many
+from likewise.explain.attribution import attribute_stream
+from likewise.explain.directions import as_directions
+from likewise.progress import Progress, Ticker
+
+WINDOW = 256
+"""Texts that are attributed together."""
+
+
+def explain_file(
+    encoder: Encoder,
+    source: str | PairFile,
+    out: Path,
+    options: Mapping[str, Any],
+    progress: Progress | None = None,
+) -> int:
+    """Write an explanation of each pair to ``out`` as JSON lines; returns their number."""
+    _check_ending(out)
+    file = PairFile(source) if isinstance(source, str) else source
+    pairs = file.read_told()
+    # Before the file of an earlier run is touched: an unknown option must not cost it.
+    explain_many(encoder, [], **options)
+    rows = [(pair.id, pair.left, pair.right) for pair in pairs]
+
+    def found(done: int) -> Iterator[dict[str, Any]]:
+        explained = explain_many(encoder, pairs[done:], progress=progress, **options)
+        for pair, explanation in zip(pairs[done:], explained, strict=True):
+            yield {"id": pair.id, **explanation.to_json()}
+
+    return _write_lines(out, _settings(encoder, file.file, "pairs", rows, options), found)
+
+
+def attribute_file(
+    encoder: Encoder,
+    texts: Sequence[tuple[str, str]],
+    directions: Any,
+    out: Path,
+    options: Mapping[str, Any],
+    progress: Progress | None = None,
+) -> int:
+    """Write the attribution of each text, given with its id, to ``out`` as JSON lines; returns their number."""
+    _check_ending(out)
+    chosen = as_directions(encoder, directions)
+    # Before the file of an earlier run is touched, as above.
+    attribute_stream(encoder, [], chosen, **options)
+    names = [[one.name, hashlib.sha256(one.vector.tobytes()).hexdigest()] for one in chosen]
+
+    def found(done: int) -> Iterator[dict[str, Any]]:
+        ticker, cut = Ticker(progress, len(texts) - done, "texts"), 0
+        for window in windows(texts[done:], WINDOW):
+            made = {}
+            for place, one in attribute_stream(encoder, [text for _, text in window], chosen, **options):
+                made[place] = one
+                ticker.add()
+            cut += sum(one.text.truncated for one in made.values())
+            for place, (name, _) in enumerate(window):
+                yield {"id": name, "directions": [one.name for one in chosen], **made[place].to_json()}
+        ticker.close()
+        report_truncation(cut, len(texts) - done, encoder.tokenizer.limit)
+
+    return _write_lines(out, _settings(encoder, "", "texts", texts, {**options, "directions": names}), found)
+
+
+def _write_lines(out: Path, settings: dict[str, Any], found: Callable[[int], Iterator[dict[str, Any]]]) -> int:
+    """Write rows as lines of JSON; ``found`` gives them from a number on. Returns the number of lines.
+
+    Lines go to ``out`` with ``.part`` added, which is renamed in the end; a run with the same settings goes on behind
+    the last whole line that it finds there. The settings go to a file of the same name with ``.run.json`` added.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part, run = out.with_name(out.name + ".part"), out.with_name(out.name + ".part.run.json")
+    done = _lines_done(part, run, json.dumps(settings, indent=2, default=str))
+    with part.open("a", encoding="utf-8") as lines:
+        for row in found(done):
+            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+            done += 1
+    part.replace(out)
+    run.replace(out.with_name(out.name + ".run.json"))
+    return done
+
+
+def _check_ending(out: Path) -> None:
+    if out.suffix.lower() not in (".jsonl", ".ndjson"):
+        raise UsageError(f"explanations are written as JSON lines; end {out.name!r} with .jsonl")
+
+
+def _settings(
+    encoder: Encoder, source: str, kind: str, rows: Sequence[tuple[str, ...]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All that shapes the explanations, so that two runs can be told apart."""
+    content = hashlib.sha256(json.dumps(rows).encode())
+    post = None if encoder.postprocessing is None else encoder.postprocessing.name
+    facts = {"source": source, kind: len(rows), "content": content.hexdigest()}
+    model = {"model": encoder.name, "model_hash": encoder.hash, "heads_hash": encoder.heads_hash, "post": post}
+    how = {"dtype": str(encoder.anatomy.dtype), "reading": vars(encoder.reading), "options": dict(options)}
+    return facts | model | how
+
+
+def _lines_done(part: Path, run: Path, settings: str) -> int:
+    """Cut a broken last line off an earlier run's file and count its explanations; another run's is begun anew."""
+    if not part.exists() or not run.exists() or run.read_text(encoding="utf-8") != settings:
+        part.write_bytes(b"")
+        run.write_text(settings, encoding="utf-8")
+        return 0
+    whole = part.read_bytes().rpartition(b"\n")[0]
+    part.write_bytes(whole + b"\n" if whole else b"")
+    return whole.count(b"\n") + 1 if whole else 0

@@ -1,0 +1,386 @@
+"""Isotropy: whether correcting the spread of vectors helps, on pairs with human scores.
+
+Corrections are fitted on texts and never see a score: on the texts that are then measured (transductive), or on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.data import GUESSED, Columns, ScoredPair, read_scored_pairs
+from likewise.data.corpora import CorpusSource
+from likewise.encoder import Encoder
+from likewise.encoder.encoder import Vectors
+from likewise.encoder.postprocessing import PostProcessing, fit_from_moments, fit_postprocessing
+from likewise.encoder.similarity import paired_similarity, unit
+from likewise.errors import DataError
+from likewise.geometry.anisotropy import expected_cosine
+from likewise.geometry.spectrum import isoscore
+from likewise.metrics import Array, Interval, bootstrap_draws, spearman
+from likewise.plotting.dots import Dots, dot_panels
+from likewise.plotting.html import paragraph, section, table
+from likewise.plotting.text import told_apart
+from likewise.progress import Progress
+from likewise.search.evaluation import EncodedRanker, RetrievalSource, RetrievalTask, dense_setting, evaluate_ranker
+from likewise.search.recall import Setting, checked_ks
+
+NONE = "none"
+CUTS = (64, 128, 256)
+"""To how many dimensions whitening cuts, as far as the vectors have more."""
+HIGH = 0.8
+"""Which part of the way from the lowest to the highest score a pair must reach to ask, unless another is given."""
+
+
+@dataclass(frozen=True)
+class IsotropySource:
+    """Where pairs with scores come from, and which texts the corrections are fitted on.
+
+    >>> IsotropySource("sample/pairs").read().min_score > 0
+    True
+    """
+
+    file: str
+    fit: str | None = None
+    """a file of pairs or texts to fit on; None: the texts of ``file``"""
+    min_score: float | None = None
+    """only pairs with at least this score ask; None: four fifths of the way up the scores"""
+    columns: Columns = GUESSED
+    data_dir: Path | None = None
+    skip_bad: bool = False
+    limit: int | None = None
+    """the first pairs of ``file`` only"""
+
+    def read(self) -> IsotropyTask:
+        """Both files."""
+        bad: list[DataError] = []
+        on_bad = bad.append if self.skip_bad else None
+        found = read_scored_pairs(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad)
+        pairs = list(islice(found, self.limit))
+        if len(pairs) < 2:
+            raise DataError(f"{self.file}: a correlation needs at least 2 pairs, got {len(pairs)}")
+        least = _high_score(pairs) if self.min_score is None else self.min_score
+        asking = RetrievalSource(
+            self.file, min_score=least, limit=self.limit, columns=self.columns, data_dir=self.data_dir,
+            skip_bad=self.skip_bad,
+        )  # fmt: skip
+        fit_texts = None if self.fit is None else self._fit_texts(bad)
+        return IsotropyTask(self.file, pairs, asking.read(), least, self.fit, fit_texts, len(bad))
+
+    def _fit_texts(self, bad: list[DataError]) -> list[str]:
+        """Both sides of pairs, or texts; each once."""
+        source = CorpusSource((str(self.fit),), self.columns, self.data_dir, self.skip_bad)
+        return list(dict.fromkeys(source.read(bad.append)))
+
+
+def _high_score(pairs: Sequence[ScoredPair]) -> float:
+    scores = [pair.score for pair in pairs]
+    return min(scores) + HIGH * (max(scores) - min(scores))
+
+
+@dataclass(frozen=True, eq=False)
+class IsotropyTask:
+    """Pairs with scores, which of them ask, and the texts that corrections are fitted on."""
+
+    name: str
+    pairs: Sequence[ScoredPair]
+    retrieval: RetrievalTask
+    min_score: float
+    fit: str | None = None
+    fit_texts: Sequence[str] | None = None
+    """None: those of the pairs"""
+    skipped: int = 0
+    """bad rows"""
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the pairs, each once."""
+        return list(dict.fromkeys(text for pair in self.pairs for text in (pair.left, pair.right)))
+
+
+@dataclass(frozen=True)
+class IsotropyOptions:
+    """Which corrections are compared, and where recall is taken."""
+
+    dims: tuple[int, ...] | None = None
+    """dimensions that whitening cuts to; None: 64, 128 and 256, as far as there are more"""
+    remove: int | None = None
+    """directions that all-but-the-top removes; None: a hundredth of the dimensions"""
+    ks: tuple[int, ...] = (1, 10)
+
+    def __post_init__(self) -> None:
+        checked_ks(self.ks)
+
+    def corrections(self, width: int) -> list[tuple[str, int | None]]:
+        """Kinds of post-processing with their ``dim``, for vectors of a width; numbers that do not fit are refused."""
+        # Cut to all dimensions it would be whitening in full once more.
+        cuts = {dim for dim in CUTS if dim < width} if self.dims is None else set(self.dims) - {width}
+        kinds = [("mean-removal", None), ("standardisation", None), ("all-but-the-top", self.remove)]
+        kinds += [("whitening", None), *(("whitening", dim) for dim in sorted(cuts, reverse=True))]
+        for kind, dim in kinds:
+            # Each kind knows what it refuses; asked here, before the work.
+            fit_from_moments(kind, np.zeros(width), np.eye(width), dim)
+        return kinds
+
+
+@dataclass(frozen=True)
+class CorrectedVectors:
+    """How vectors do after a correction, or without one."""
+
+    setting: str
+    dim: int
+    """the width of the vectors"""
+    baseline: float
+    """the expected cosine of two different texts"""
+    isoscore: float
+    spearman: Interval
+    change: Interval
+    """how much Spearman is above that without a correction, on the same resampled pairs"""
+    recall: dict[int, Interval]
+    removed: int = 0
+    """directions that were removed"""
+
+    @property
+    def name(self) -> str:
+        """What tells it from other settings of the same model."""
+        ending = f", {self.removed} removed" if self.removed else f", {self.dim}" if self.setting == "whitening" else ""
+        return self.setting + ending
+
+    @property
+    def cells(self) -> tuple[str | int | float | Interval, ...]:
+        """A row of a table."""
+        return (self.name, self.dim, self.baseline, self.isoscore, self.spearman, self.change, *self.recall.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Values by name, the 95 % intervals that there are under ``intervals``."""
+        recall = {str(k): each for k, each in self.recall.items()}
+        return {
+            "setting": self.setting, "dim": self.dim, "removed": self.removed,
+            "baseline": self.baseline, "isoscore": self.isoscore,
+            "spearman": self.spearman.value, "change": self.change.value,
+            "recall": {k: each.value for k, each in recall.items()},
+            "intervals": {
+                "spearman": [self.spearman.low, self.spearman.high], "change": [self.change.low, self.change.high],
+                "recall": {k: [each.low, each.high] for k, each in recall.items()},
+            },
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class IsotropyStudy:
+    """One model before and after each correction."""
+
+    data: str
+    reading: Setting
+    """the model and how its vectors are read"""
+    fit: str | None
+    settings: tuple[CorrectedVectors, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """pairs, texts, texts fitted on, pairs that ask, the score from which on they do, texts cut, bad rows"""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return str(self.reading.model)
+
+    @property
+    def note(self) -> str:
+        """What the numbers rest on."""
+        fitted = f"{self.fit} ({self.facts['fit_texts']} texts)" if self.fit else "the same texts (transductive)"
+        asked = f"{self.facts['queries']} pairs with a score from {self.facts['min_score']:g} on ask"
+        return f"{self.data}, n = {self.facts['n']}; fitted on {fitted}; {asked}, among {self.facts['n']} left texts"
+
+    @property
+    def caution(self) -> str:
+        """What whitening in full cannot stand; nothing where it can."""
+        texts, width = self.facts["fit_texts"], self.settings[0].dim
+        if texts > width:
+            return ""
+        # n points fill n - 1 directions; whitened, all of them are equally far apart.
+        return (
+            f"{texts} texts cannot fill {width} dimensions: whitening in full loses what is near and far;"
+            " fit on more texts, or cut with --dim"
+        )
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of a table's columns."""
+        recall = (f"R@{k}" for k in self.settings[0].recall)
+        return ("setting", "dim", "baseline", "IsoScore", "Spearman", "change", *recall)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every setting, with what it rests on."""
+        read = {name: value for name, value in self.reading.to_json().items() if name != "ranker"}
+        about = {"data": self.data, **read, "fit": self.fit or self.data, "transductive": self.fit is None}
+        return {**about, **self.facts, "settings": [one.to_json() for one in self.settings]}
+
+    def plot(self) -> Any:
+        """Baseline, Spearman and recall of each setting."""
+        return IsotropyTable((self,)).plot()
+
+    def _repr_html_(self) -> str:
+        return IsotropyTable((self,))._repr_html_()
+
+
+@dataclass(frozen=True)
+class IsotropyTable:
+    """Several models on the same pairs."""
+
+    results: tuple[IsotropyStudy, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """A single result as itself, several under ``results``."""
+        rows = [result.to_json() for result in self.results]
+        return rows[0] if len(rows) == 1 else {"results": rows}
+
+    def plot(self) -> Any:
+        """Baseline, Spearman and recall at the first k, a row per setting and a colour per model; returns an Axes."""
+        names = list(dict.fromkeys(one.name for result in self.results for one in result.settings))
+        first = next(iter(self.results[0].settings[0].recall))
+        panels = {
+            "cosine of two random texts": self._dots(names, lambda one: one.baseline),
+            "Spearman": self._dots(names, lambda one: one.spearman),
+            f"recall@{first}": self._dots(names, lambda one: one.recall[first]),
+        }
+        fitted = self.results[0].fit or "the same texts"
+        return dot_panels(names, panels, f"{self.results[0].data}, corrections fitted on {fitted}")
+
+    def _dots(self, names: Sequence[str], measure: Callable[[CorrectedVectors], float | Interval]) -> dict[str, Dots]:
+        """Each model's values in the order of the names; nan where a model has no such setting."""
+        drawn: dict[str, Dots] = {}
+        for model, result in zip(told_apart([one.model for one in self.results]), self.results, strict=True):
+            found = {one.name: measure(one) for one in result.settings}
+            ends = [_ends(found.get(name, np.nan)) for name in names]
+            drawn[model] = tuple(map(list, zip(*ends, strict=True)))  # type: ignore[assignment]
+        return drawn
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            section(
+                result.model,
+                [
+                    table(result.header, [[_value(cell) for cell in one.cells] for one in result.settings]),
+                    paragraph(f"{result.note}.", note=True),
+                    *([paragraph(f"{result.caution}.", note=True)] if result.caution else []),
+                ],
+            )
+            for result in self.results
+        )
+
+
+def _ends(value: float | Interval) -> tuple[float, float, float]:
+    return (value.value, value.low, value.high) if isinstance(value, Interval) else (value, value, value)
+
+
+def _value(cell: object) -> object:
+    return cell.value if isinstance(cell, Interval) else cell
+
+
+def study_isotropy(
+    encoder: Encoder,
+    task: IsotropyTask,
+    options: IsotropyOptions | None = None,
+    progress: Progress | None = None,
+) -> IsotropyStudy:
+    """Encode each text once, then measure the vectors as they are and after each correction.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = study_isotropy(encoder, IsotropySource("sample/pairs").read(), IsotropyOptions(dims=(16,)))
+    >>> [one.name for one in found.settings]
+    ['none', 'mean-removal', 'standardisation', 'all-but-the-top, 3 removed', 'whitening, 384', 'whitening, 16']
+    """
+    options = options or IsotropyOptions()
+    kinds = options.corrections(encoder.dimension)
+    texts = task.texts
+    place = {text: row for row, text in enumerate(dict.fromkeys([*texts, *(task.fit_texts or ())]))}
+    encoded = encoder.encode_counted(list(place), progress=progress)
+    fitted_on = encoded.vectors[[place[text] for text in (texts if task.fit_texts is None else task.fit_texts)]]
+    own = encoded.vectors[: len(texts)]
+    measured = _Measured(task, place, options.ks, dense_setting(encoder), _Agreement.of(task, place, unit(own)))
+    settings = [measured.result(NONE, own)]
+    for kind, dim in kinds:
+        fitted = fit_postprocessing(kind, fitted_on, dim)
+        settings.append(measured.result(kind, fitted(own), _removed(fitted)))
+    facts = {
+        "n": len(task.pairs), "texts": len(texts), "fit_texts": len(fitted_on), "queries": len(task.retrieval.queries),
+        "min_score": task.min_score, "truncated": encoded.truncated, "skipped": task.skipped,
+    }  # fmt: skip
+    return IsotropyStudy(task.name, measured.reading, task.fit, tuple(settings), facts)
+
+
+def _removed(fitted: PostProcessing) -> int:
+    """The directions that a projection removes; the trace of a projection is the number of those it keeps."""
+    if fitted.kind != "all-but-the-top":
+        return 0
+    return len(fitted.shift) - round(float(np.trace(fitted.matrix)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Agreement:
+    """Spearman of cosines with scores: its value, and those of resampled pairs (DRAWS,), the same for all vectors."""
+
+    value: float
+    draws: Array
+
+    @classmethod
+    def of(cls, task: IsotropyTask, place: Mapping[str, int], vectors: Vectors) -> _Agreement:
+        """That of the vectors (n, d) of a task's texts."""
+        left, right = (vectors[[place[getattr(pair, side)] for pair in task.pairs]] for side in ("left", "right"))
+        cosines = paired_similarity(left, right)
+        scores = [pair.score for pair in task.pairs]
+        return cls(spearman(cosines, scores), bootstrap_draws("spearman", cosines, scores))
+
+    def above(self, value: float, draws: Array | float) -> Interval:
+        """How far it is above another one, with the 95 % interval of the difference."""
+        differences = self.draws - draws
+        known = differences[np.isfinite(differences)]
+        low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
+        return Interval(self.value - value, float(low), float(high))
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """What every correction is measured by."""
+
+    task: IsotropyTask
+    place: dict[str, int]
+    """the row of each text"""
+    ks: tuple[int, ...]
+    reading: Setting
+    plain: _Agreement
+    """that of the vectors as they are"""
+
+    def result(self, setting: str, vectors: Vectors, removed: int = 0) -> CorrectedVectors:
+        """The measures of the vectors (n, d) of the task's texts."""
+        units = unit(vectors)
+        agreement = _Agreement.of(self.task, self.place, units)
+        ranker = EncodedRanker(
+            units[[self.place[text] for text in self.task.retrieval.corpus.texts]], units, self.place
+        )
+        ranked = evaluate_ranker(ranker, self.task.retrieval, self.reading, self.ks)
+        return CorrectedVectors(
+            setting,
+            vectors.shape[1],
+            expected_cosine(units),
+            isoscore(np.atleast_2d(np.cov(vectors, rowvar=False, dtype=np.float64))),
+            agreement.above(0.0, 0.0),
+            agreement.above(self.plain.value, self.plain.draws),
+            ranked.recall,
+            removed,
+        )
+
+
+def compare_isotropy(
+    task: IsotropyTask,
+    models: Sequence[str],
+    options: IsotropyOptions | None = None,
+    load: Callable[[str], Encoder] = Encoder.load,
+    progress: Progress | None = None,
+) -> IsotropyTable:
+    """Several models on the same pairs."""
+    return IsotropyTable(tuple(study_isotropy(load(model), task, options, progress) for model in dict.fromkeys(models)))

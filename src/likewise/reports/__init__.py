@@ -1,1 +1,0 @@
-"""The reports room: results -> pages, tables, folders."""

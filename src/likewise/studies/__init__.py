@@ -1,1 +1,0 @@
-"""The studies room: an encoder and several rooms -> one combined result."""

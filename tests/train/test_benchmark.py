@@ -1,0 +1,180 @@
+"""Checkups: the rooms' own numbers for each model, kept, and summed up over seeds."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import save_classic
+from likewise.data import read_scored_pairs
+from likewise.encoder import Encoder
+from likewise.errors import DataError, UsageError
+from likewise.evaluation.sts import evaluate_sts
+from likewise.grammar import Grammar
+from likewise.lint.files import lint_pairs
+from likewise.lint.parsed_pairs import parsed_sides
+from likewise.lint.patterns import patterns
+from likewise.lint.pos_relevance import PosRelevance
+from likewise.lint.rules import LintRules
+from likewise.metrics import spearman
+from likewise.train.benchmark import Checkup, Examined, Subject, checkup
+from likewise.train.benchmark_parts import PARTS, CheckupSource, class_shares
+from likewise.train.benchmark_report import write_checkup
+from likewise.train.table import Spread
+from training_files import write_rows
+from twins import twin_model
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The sample's pairs with a column of kinds."""
+    rows: list[list[object]] = [
+        [pair.left, pair.right, pair.score, "odd" if place % 2 else "even"]
+        for place, pair in enumerate(read_scored_pairs("sample/pairs"))
+    ]
+    header = ["sentence1", "sentence2", "score", "kind"]
+    return str(write_rows(tmp_path_factory.mktemp("files") / "pairs.csv", header, rows))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two runs of one row of a table, and a model of its own."""
+    folder = tmp_path_factory.mktemp("table")
+    made = []
+    for seed in (1, 2):
+        place = save_classic(folder / f"lower-half-{seed}", seed=seed)
+        (place / "row.json").write_text(json.dumps({"facts": {"config": {"seed": seed}}, "report": {}}))
+        made.append(str(place))
+    return [*made, str(save_classic(folder / "other", seed=5))]
+
+
+def test_numbers_are_the_rooms_own_and_rows_are_summed_up(pairs: str, models: list[str]) -> None:
+    found = checkup(CheckupSource(pairs, by="kind"), models, ["sts"])
+    assert found.names == ["lower-half", "other"] and found.seeds("lower-half") == 2
+    rows = list(read_scored_pairs(pairs))
+    own = [evaluate_sts(Encoder.load(model, device="cpu"), rows) for model in models]
+    values = [one.agreement["spearman"].value for one in own]
+    measured = found.measures("sts")
+    assert measured["spearman"]["other"] == Spread(values[2], None, 1)
+    assert measured["spearman"]["lower-half"].mean == pytest.approx(statistics.fmean(values[:2]))
+    assert measured["spearman"]["lower-half"].deviation == pytest.approx(statistics.stdev(values[:2]))
+    even = slice(0, None, 2)
+    expected = spearman(own[2].predicted[even], own[2].truth[even])
+    assert measured["spearman, kind even"]["other"].mean == pytest.approx(expected)
+    assert {"spearman, short", "spearman, medium", "spearman, long"} <= measured.keys()
+
+
+def test_a_layer_left_out_is_a_model_without_it(pairs: str, models: list[str]) -> None:
+    [found] = checkup(CheckupSource(pairs), models[2:], ["skipped"]).curves("skipped").values()
+    encoder = Encoder.load(models[2], device="cpu")
+    assert len(found["other"]) == encoder.anatomy.layers == 2
+    rows, text = list(read_scored_pairs(pairs)), "A cat sat on the mat."
+    for layer, value in enumerate(found["other"], start=1):
+        cut = encoder.without_layer(layer)
+        assert value.mean == pytest.approx(evaluate_sts(cut, rows).agreement["spearman"].value)
+        # The slow way: Hugging Face's own model without the block.
+        plain = twin_model(Encoder.load(models[2], device="cpu"))
+        del plain.encoder.layer[layer - 1]
+        states = plain(input_ids=torch.tensor(encoder.tokenizer.ids([text])[0])).last_hidden_state[0]
+        vector = torch.nn.functional.normalize(states.mean(0), dim=0).detach().numpy()
+        assert np.abs(cut.encode(text) - vector).max() < 1e-5
+    with pytest.raises(UsageError, match="no layer 3"):
+        encoder.without_layer(3)
+
+
+def test_parts_are_kept_and_not_measured_again(
+    pairs: str, models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = CheckupSource(pairs, limit=20)
+    first = checkup(source, models[:1], ["sts", "space"], tmp_path)
+
+    def fail(*_: Any) -> Any:
+        raise AssertionError("measured again")
+
+    monkeypatch.setitem(PARTS, "sts", fail)
+    monkeypatch.setitem(PARTS, "space", fail)
+    assert checkup(source, models[:1], ["sts", "space"], tmp_path).to_json() == first.to_json()
+    for other in (CheckupSource(pairs, limit=21), CheckupSource(pairs, limit=20, by="kind")):
+        with pytest.raises(AssertionError, match="measured again"):
+            checkup(other, models[:1], ["sts"], tmp_path)
+    with pytest.raises(AssertionError, match="measured again"):
+        checkup(source, models[1:2], ["sts"], tmp_path)
+
+
+def test_a_damaged_part_is_measured_again(pairs: str, models: list[str], tmp_path: Path) -> None:
+    source = CheckupSource(pairs, limit=20)
+    first = checkup(source, models[:1], ["sts"], tmp_path)
+    [kept] = (tmp_path / "parts").glob("*.json")
+    kept.write_text("{")
+    assert checkup(source, models[:1], ["sts"], tmp_path).to_json() == first.to_json()
+
+
+def test_wrong_input_is_told_before_the_work(pairs: str, models: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="unknown part 'colour'; choose from sts"):
+        checkup(CheckupSource(pairs), models, ["colour"])
+    with pytest.raises(UsageError, match="at least one model"):
+        checkup(CheckupSource(pairs), [], ["sts"])
+    with pytest.raises(DataError, match="there are: kind"):
+        checkup(CheckupSource(pairs, by="genre"), models, ["sts"])
+    monkeypatch.setenv("LIKEWISE_GRAMMAR", "/nowhere/at/all")
+    with pytest.raises(Exception, match="no folder"):
+        checkup(CheckupSource(pairs), models, ["lint"])
+
+
+def test_models_of_one_name_are_rows_of_their_own(pairs: str, models: list[str], tmp_path: Path) -> None:
+    other = save_classic(tmp_path / "elsewhere" / "lower-half-1", seed=9)
+    (other / "row.json").write_text(json.dumps({"facts": {"config": {"seed": 1}}, "report": {}}))
+    found = checkup(CheckupSource(pairs, limit=20), [*models[:2], str(other), f"{models[0]}/"], ["sts"])
+    assert [found.seeds(name) for name in found.names] == [2, 1] and len(set(found.names)) == 2
+
+
+def test_measures_that_do_not_exist_are_left_out(models: list[str], tmp_path: Path) -> None:
+    rows: list[list[object]] = [[f"a cat {n}", f"a dog {n}", 1 if n < 2 else n] for n in range(8)]
+    file = str(write_rows(tmp_path / "a.csv", ["sentence1", "sentence2", "score"], rows))
+    found = checkup(CheckupSource(file), models[:2], ["sts"], tmp_path / "out")
+    write_checkup(found, {}, tmp_path / "out")
+    short = found.measures("sts")["spearman, short"]
+    assert all(np.isfinite(each.mean) for each in short.values())
+
+
+def test_shares_of_classes_sum_to_one() -> None:
+    tables = np.array([[2.0, 1.0], [1.0, 0.0]]), np.array([[-1.0, 0.0], [0.0, -0.5]])
+    found = PosRelevance(
+        ("NOUN", "VERB"), *tables, np.ones((2, 2)), np.array([1.0, 0.0]), np.array([0.0, -0.5]), bias_both=-2.0
+    )
+    shares = class_shares(found)
+    assert shares == pytest.approx({"NOUN-NOUN": 3 / 8, "NOUN-VERB": 1 / 8, "VERB-VERB": 0.5 / 8, "biases": 3.5 / 8})
+
+
+def test_models_of_other_depths_are_drawn_and_written(tmp_path: Path) -> None:
+    parts: list[Any] = [{"layers": {"baseline": [0.1, 0.2, 0.3]}}, {"layers": {"baseline": [0.1, 0.2, 0.3, 0.4, 0.5]}}]
+    examined = [Examined(Subject(name, name), part) for name, part in zip("ab", parts, strict=True)]
+    found = Checkup("pairs", 3, tuple(examined))
+    write_checkup(found, {"command": "likewise checkup <b>"}, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "&lt;b&gt;" in page and "<b>" not in page and (tmp_path / "figures" / "layers-baseline.png").exists()
+    assert (tmp_path / "layers-layers.csv").read_text().count("\n") == 9
+
+
+@pytest.mark.data
+def test_every_part_on_the_sample(models: list[str], english_folder: Path, tmp_path: Path) -> None:
+    source = CheckupSource("sample/pairs", grammar=str(english_folder), limit=24)
+    found = checkup(source, models, list(PARTS), tmp_path)
+    shares = [value for name, value in found.examined[0].parts["classes"].items() if isinstance(value, float) and name]
+    assert sum(shares) == pytest.approx(1.0)
+    assert set(found.measures("lint")) >= {"special", "negation", "number", "roles"}
+    assert all(len(each) == 3 for each in found.curves("layers")["baseline"].values())
+    # The parts that share their explanations say what the rooms say, each by itself.
+    encoder, language = Encoder.load(models[2], device="cpu"), Grammar.load(str(english_folder))
+    alone = lint_pairs(encoder, source.pairs, language, LintRules())
+    assert found.examined[2].parts["lint"] == {one.rule: one.share.value for one in alone.counts}
+    classes = patterns(encoder, source.pairs, parsed_sides(source.pairs, language)).classes
+    assert found.examined[2].parts["classes"] == pytest.approx(class_shares(classes))
+    document = json.loads(json.dumps(found.to_json()))
+    assert document["rows"]["lower-half"]["seeds"] == 2 and len(document["runs"]) == 3
