@@ -35,7 +35,7 @@ from likewise.encoder.modes import Detached
 from likewise.explain import contributions, explain
 from likewise.explain.linear_map import Inputs, LinearMap
 from likewise.explain.settings import PLAIN, Settings
-from likewise.explain.texts import Prompted, TextMap, grouped
+from likewise.explain.texts import TextInput, TextMap, token_groups
 from likewise.search import Index
 from likewise.search.explained import explained_search
 
@@ -70,7 +70,7 @@ def ids_of(encoder: Encoder, text: str) -> torch.Tensor:
 def by_batched_backward(encoder: Encoder, text: str) -> torch.Tensor:
     """h backward passes at once through the detached model: (T, h)."""
     ids = ids_of(encoder, text)
-    x = embed(encoder.anatomy, Batch(ids)).detach().requires_grad_()
+    x = embed(encoder.model_view, Batch(ids)).detach().requires_grad_()
     vector = encoder.vectors_from(x, torch.ones_like(ids), Detached())[0]
     (gradients,) = torch.autograd.grad(vector, x, torch.eye(len(vector)), is_grads_batched=True)
     return (gradients[:, 0] * x[0]).sum(-1).T.detach()
@@ -81,7 +81,7 @@ def by_published_loop(encoder: Encoder, text: str) -> torch.Tensor:
     ids = ids_of(encoder, text)
     columns = []
     for dimension in range(encoder.dimension):
-        x = embed(encoder.anatomy, Batch(ids)).detach().requires_grad_()
+        x = embed(encoder.model_view, Batch(ids)).detach().requires_grad_()
         vector = encoder.vectors_from(x, torch.ones_like(ids), Detached())[0]
         vector[dimension].backward()
         columns.append((x.grad[0] * x[0]).sum(-1).detach())
@@ -128,16 +128,16 @@ def compare_rates(encoder: Encoder, size: int, rounds: int) -> bool:
     """Rows of a replay against texts of a plain forward pass, the same number of both, at equal length."""
     ids = ids_of(encoder, PAIRS[size][0])
     rows = ids.shape[1] + 1
-    counted = torch.ones_like(ids)
+    pooling_mask = torch.ones_like(ids)
     with torch.no_grad():
-        x = embed(encoder.anatomy, Batch(ids))
-        inputs = Inputs(Batch(ids), x, counted, torch.eye(ids.shape[1])[None], x[None])
+        x = embed(encoder.model_view, Batch(ids))
+        inputs = Inputs(Batch(ids), x, pooling_mask, torch.eye(ids.shape[1])[None], x[None])
         linear = LinearMap.of(encoder, inputs, Settings(**PLAIN))
         many = ids.expand(rows, -1)
-        every = counted.expand(rows, -1)
+        every = pooling_mask.expand(rows, -1)
 
         def plain() -> torch.Tensor:
-            return encoder.vectors_from(embed(encoder.anatomy, Batch(many)), every)
+            return encoder.vectors_from(embed(encoder.model_view, Batch(many)), every)
 
         times = best_times({"plain": plain, "replay": linear.rows}, rounds * 20)
     ratio = times["plain"] / times["replay"]
@@ -151,7 +151,7 @@ def compare_ways(encoder: Encoder, rounds: int) -> None:
     directions = np.random.default_rng(0).standard_normal((16, encoder.dimension))
     for tokens in (16, 64, 250):
         text = passage(encoder, tokens)
-        one = TextMap.of(encoder, grouped(encoder, Prompted(text), Settings()), Settings())
+        one = TextMap.of(encoder, token_groups(encoder, TextInput(text), Settings()), Settings())
         inputs = one.linear.inputs
         with torch.no_grad():
             some = LinearMap.of(encoder, replace(inputs, masks=inputs.masks[:, :15]), Settings())
@@ -220,7 +220,7 @@ def compare_lengths(rounds: int) -> bool:
     costs = {}
     for tokens in (64, 512):
         text = passage(encoder, tokens)
-        one = grouped(encoder, Prompted(text), settings)
+        one = token_groups(encoder, TextInput(text), settings)
         found = best_times(
             {
                 "encoding": lambda text=text: encoder.encode([text]),

@@ -101,7 +101,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     torch.set_num_threads(1)
     loaded = Encoder.load(options.model, device="cpu", threads=1)
-    chosen = PairFile(options.data, data_dir=options.data_dir, limit=options.pairs).read_told()
+    chosen = PairFile(options.data, data_dir=options.data_dir, limit=options.pairs).read_checked()
     measured, times = areas(loaded, chosen, options.method or [*OURS, *OTHERS], options.out)
     print(f"{Path(options.model).name}, {options.data}, {len(chosen)} pairs\n")
     sys.exit(not show(measured, times))

@@ -19,7 +19,7 @@ import torch
 from likewise.data import read_pairs
 from likewise.encoder import Encoder
 from likewise.errors import DataError
-from likewise.geometry.census import distinct
+from likewise.geometry.corpus_stats import distinct
 from likewise.geometry.measuring import geometry_of
 from likewise.geometry.settings import GeometrySettings
 from likewise.sample import sample_sentences

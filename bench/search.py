@@ -64,7 +64,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def told(name: str, value: float, bound: float, at_least: bool = False) -> bool:
+def summary(name: str, value: float, bound: float, at_least: bool = False) -> bool:
     holds = value >= bound if at_least else value <= bound
     print(
         f"{name}: {value:.3f} ({'at least' if at_least else 'at most'} {bound}): claim {'holds' if holds else 'fails'}"
@@ -85,7 +85,7 @@ def search_claims(texts: np.ndarray, queries: np.ndarray) -> list[bool]:
     print(
         f"exact search, {len(queries)} queries among {len(texts)}: {sum(ours):.1f} s, faiss alone {sum(theirs):.1f} s"
     )
-    claims = [told("times faiss alone", sum(ours) / sum(theirs), 1.1)]
+    claims = [summary("times faiss alone", sum(ours) / sum(theirs), 1.1)]
     some = queries[:: max(1, len(queries) // 2000)]
     truth = engine.search(some, 10)
     for kind in KINDS:
@@ -100,7 +100,7 @@ def search_claims(texts: np.ndarray, queries: np.ndarray) -> list[bool]:
                 f" {len(some) / took:7.0f} queries a second, recall {recall:.4f}{sampled}"
             )
             if kind == "hnsw":
-                claims.append(told(f"recall@10 of hnsw, {bits} bits", recall, 0.99, at_least=True))
+                claims.append(summary(f"recall@10 of hnsw, {bits} bits", recall, 0.99, at_least=True))
     return claims
 
 
@@ -121,7 +121,7 @@ def evaluation_claim(encoder: Encoder, task: RetrievalTask) -> tuple[bool, np.nd
     whole = time.perf_counter() - start
     print(f"encoding {seconds:.1f} s, evaluate retrieval {whole:.1f} s, Recall@1 {result.recall[1].value:.4f}")
     queries = ranker.asked[[ranker.row_of[query] for query in task.queries]]
-    return told("times the encoding", whole / seconds, 1.2), ranker.texts, queries
+    return summary("times the encoding", whole / seconds, 1.2), ranker.texts, queries
 
 
 def explained_claim(encoder: Encoder, task: RetrievalTask) -> bool:
@@ -139,7 +139,7 @@ def explained_claim(encoder: Encoder, task: RetrievalTask) -> bool:
             print(
                 f"{len(found.explained)} explained hits {seconds:.2f} s, pairs {alone:.2f} s, kept ones {again:.3f} s"
             )
-    return told("times ten explained pairs", float(np.median(ratios)), 1.5)
+    return summary("times ten explained pairs", float(np.median(ratios)), 1.5)
 
 
 if __name__ == "__main__":

@@ -34,11 +34,11 @@ def seconds(*arguments: str) -> float:
 
 def imported(arguments: list[str]) -> list[str]:
     """Which of the absent packages a command imports."""
-    told = subprocess.run(
+    summary = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "likewise", *arguments],
         check=True, capture_output=True, text=True, env=ENVIRONMENT,
     ).stderr  # fmt: skip
-    names = {line.rsplit("|", 1)[-1].strip() for line in told.splitlines() if line.startswith("import time:")}
+    names = {line.rsplit("|", 1)[-1].strip() for line in summary.splitlines() if line.startswith("import time:")}
     return [name for name in ABSENT if name in names]
 
 
@@ -57,7 +57,7 @@ if __name__ == "__main__":
     for name, (_, most) in COMMANDS.items():
         ratio = best[name] / best[TORCH]
         good = ratio <= most and not found[name]
-        told = f"; imports {', '.join(found[name])}" if found[name] else ""
-        print(f"{name:12} {best[name]:.2f} s: {ratio:.2f} times; claim {most} {'holds' if good else 'fails'}{told}")
+        summary = f"; imports {', '.join(found[name])}" if found[name] else ""
+        print(f"{name:12} {best[name]:.2f} s: {ratio:.2f} times; claim {most} {'holds' if good else 'fails'}{summary}")
         holds = holds and good
     sys.exit(not holds)

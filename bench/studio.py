@@ -115,7 +115,7 @@ def memory(pid: int) -> int:
 def crowd(address: str, pid: int, clients: int, seconds: float) -> tuple[Counter[int], float]:
     """Statuses of what many clients asked at once, and how much the memory grew after the first quarter."""
     end = time.monotonic() + seconds
-    told: Counter[int] = Counter()
+    summary: Counter[int] = Counter()
     lock = threading.Lock()
 
     def ask() -> None:
@@ -126,7 +126,7 @@ def crowd(address: str, pid: int, clients: int, seconds: float) -> tuple[Counter
             except OSError:
                 status, client = NO_ANSWER, Client(address)
             with lock:
-                told[status] += 1
+                summary[status] += 1
             if status != 200:
                 time.sleep(0.05)
 
@@ -137,7 +137,7 @@ def crowd(address: str, pid: int, clients: int, seconds: float) -> tuple[Counter
     early = memory(pid)
     for thread in threads:
         thread.join()
-    return told, memory(pid) / early
+    return summary, memory(pid) / early
 
 
 def main() -> None:
@@ -161,10 +161,12 @@ def main() -> None:
         else:
             print(f"first paint: {first:.2f} s (claim: below {MOST_PAINT})")
             kept.append(first < MOST_PAINT)
-        told, growth = crowd(address, pid, asked.clients, asked.seconds)
-        print(f"{asked.clients} clients for {asked.seconds:.0f} s: answers by status {dict(told)} (claim: 200 and 429)")
+        summary, growth = crowd(address, pid, asked.clients, asked.seconds)
+        print(
+            f"{asked.clients} clients for {asked.seconds:.0f} s: answers by status {dict(summary)} (claim: 200 and 429)"
+        )
         print(f"memory at the end: {growth:.3f} times that after the first quarter (claim: at most {MOST_GROWTH})")
-        kept += [set(told) <= {200, 429} and told[200] > 0, growth <= MOST_GROWTH]
+        kept += [set(summary) <= {200, 429} and summary[200] > 0, growth <= MOST_GROWTH]
     sys.exit(0 if all(kept) else 1)
 
 

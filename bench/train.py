@@ -25,8 +25,8 @@ from likewise.encoder.catalogue import locate
 from likewise.errors import DataError
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig
 from likewise.train.loop import Run
+from likewise.train.multitask import new_multitask_model
 from likewise.train.processes import Processes
-from likewise.train.trainee import new_trainee
 
 SHARED = Path("../shared/data")
 ROUNDS = 3
@@ -52,10 +52,10 @@ def ours(task: Task, given: argparse.Namespace, freeze: str = "none") -> tuple[i
         (task.config,), epochs=1, batch=given.batch, learning_rate=RATE, warmup=WARMUP, weight_decay=0.0, freeze=freeze
     )
     began = time.process_time()
-    run = Run(new_trainee(encoder, [task], config, Processes()), [task], Processes(), folder=None)
+    run = Run(new_multitask_model(encoder, [task], config, Processes()), [task], Processes(), folder=None)
     prepared = time.process_time()
     run.run("bench")
-    return run.course.step, time.process_time() - prepared, prepared - began
+    return run.train_state.step, time.process_time() - prepared, prepared - began
 
 
 def theirs(task: Task, given: argparse.Namespace) -> tuple[int, float, float]:

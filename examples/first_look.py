@@ -9,6 +9,6 @@ TEXTS = [
 ]
 
 encoder = Encoder.load("minilm")
-for layer in range(encoder.anatomy.layers + 1):
+for layer in range(encoder.model_view.layers + 1):
     first, paraphrase, other = encoder.encode(TEXTS, layer=layer, normalize=True)
     print(f"layer {layer}: paraphrase {first @ paraphrase:.3f}, other {first @ other:.3f}")

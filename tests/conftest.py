@@ -118,11 +118,11 @@ def e5(e5_folder: Path) -> Encoder:
     return Encoder.load(str(e5_folder), device="cpu")
 
 
-def tiny_tokenizer(letters: str = "abcdefghijklmnopqrstuvwxyz") -> PreTrainedTokenizerFast:
+def tiny_tokenizer(characters: str = "abcdefghijklmnopqrstuvwxyz") -> PreTrainedTokenizerFast:
     """A lower-casing WordPiece tokenizer over letters and the commonest words of the sample corpus."""
     words = sorted({word for text in sample_sentences()[:60] for word in text.lower().split() if word.isalpha()})
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    entries = [*specials, *letters, *(f"##{letter}" for letter in letters), *".,!?'", *words]
+    entries = [*specials, *characters, *(f"##{letter}" for letter in characters), *".,!?'", *words]
     vocabulary = {entry: place for place, entry in enumerate(dict.fromkeys(entries))}
     backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)

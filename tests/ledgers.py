@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import likewise.explain
-from likewise.explain.explanation import ExplainedText, Explanation, Facts
+from likewise.explain.explanation import ExplainedText, Explanation, Metadata
 from likewise.explain.units import Unit
 from likewise.grammar import ParsedText, Word
 
@@ -27,7 +27,7 @@ def explain(*given: Any, **options: Any) -> Any:
     return likewise.explain.explain(*given, **APART | options)
 
 
-FACTS = Facts("bilrp", "hand", "mean", "token")
+FACTS = Metadata("bilrp", "hand", "mean", "token")
 
 
 def side(text: str) -> ExplainedText:

@@ -14,9 +14,9 @@ from transformers import PreTrainedTokenizerFast
 
 from conftest import randomise, tiny_tokenizer
 from likewise.encoder import Encoder
-from likewise.encoder.families import anatomy
-from likewise.encoder.reading import Reading
-from likewise.encoder.recipe import Recipe
+from likewise.encoder.families import model_view
+from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.reading import PoolingConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 
@@ -94,8 +94,8 @@ def shared_tokenizer() -> PreTrainedTokenizerFast:
 @cache
 def spelling_tokenizer() -> PreTrainedTokenizerFast:
     """Knows letters only and calls its special tokens <s> and </s>."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    entries = ["<pad>", "<unk>", "<s>", "</s>", *letters, *(f"##{letter}" for letter in letters), *".,!?'"]
+    characters = "abcdefghijklmnopqrstuvwxyz"
+    entries = ["<pad>", "<unk>", "<s>", "</s>", *characters, *(f"##{letter}" for letter in characters), *".,!?'"]
     backend = Backend(models.WordPiece({entry: place for place, entry in enumerate(entries)}, unk_token="<unk>"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -109,14 +109,16 @@ def spelling_tokenizer() -> PreTrainedTokenizerFast:
 def tiny_encoder(
     name: str = "bert",
     seed: int = 0,
-    recipe: Recipe | None = None,
+    modules_config: ModulesConfig | None = None,
     tokenizer: PreTrainedTokenizerFast | None = None,
     config: dict[str, Any] | None = None,
     **reading: Any,
 ) -> Encoder:
     """A tiny encoder in float64."""
-    recipe, words = recipe or Recipe(), tokenizer or shared_tokenizer()
+    modules_config, words = modules_config or ModulesConfig(), tokenizer or shared_tokenizer()
     model = make_model(name, seed, **({"vocab_size": len(words)} | (config or {})))
-    views = anatomy(model)
-    read = Reading(**({"pooling": recipe.pooling} | reading))
-    return Encoder(name, model, views, Tokenizer(Vocabulary.of(words), min(2048, views.max_positions)), recipe, read)
+    views = model_view(model)
+    read = PoolingConfig(**({"pooling": modules_config.pooling} | reading))
+    return Encoder(
+        name, model, views, Tokenizer(Vocabulary.of(words), min(2048, views.max_positions)), modules_config, read
+    )

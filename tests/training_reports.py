@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.train import Example, Outcome, Source, TaskConfig, TrainConfig, TrainReport
+from likewise.train import EvalResult, Example, Source, TaskConfig, TrainConfig, TrainReport
 from likewise.train.overlap import Overlap
 from likewise.train.running import TableRow
 
@@ -15,7 +15,7 @@ KINDS = ("sentiment", "paraphrase", "similarity")
 METRICS = {"sentiment": "accuracy", "paraphrase": "accuracy", "similarity": "pearson"}
 
 
-def made_outcome(kind: str, n: int = 60, seed: int = 0, name: str = "") -> Outcome:
+def made_outcome(kind: str, n: int = 60, seed: int = 0, name: str = "") -> EvalResult:
     """Predictions that are mostly right; the texts of the first example attack."""
     rng = np.random.default_rng(seed)
     truth = {
@@ -41,7 +41,7 @@ def made_outcome(kind: str, n: int = 60, seed: int = 0, name: str = "") -> Outco
         )
         for place in range(n)
     )  # fmt: skip
-    return Outcome(name or kind, kind, METRICS[kind], examples, scores, 0.4 + 0.01 * seed)
+    return EvalResult(name or kind, kind, METRICS[kind], examples, scores, 0.4 + 0.01 * seed)
 
 
 def made_config(kinds: tuple[str, ...] = KINDS, dev: bool = True, test: bool = True, **changes: Any) -> TrainConfig:
@@ -101,9 +101,9 @@ def made_rows(names: tuple[str, ...] = ("mean", f"max {ATTACK}", "cls | a_b"), s
     rows = []
     for place, name in enumerate(names):
         for seed in range(1, seeds + 1):
-            report = made_report(test=place != len(names) - 1, seed=seed).to_json()
-            for task, outcome in report["dev"].items():
-                outcome[METRICS[task]] = 0.5 + 0.1 * place + 0.01 * seed
+            report = made_report(test=place != len(names) - 1, seed=seed).to_dict()
+            for task, eval_result in report["dev"].items():
+                eval_result[METRICS[task]] = 0.5 + 0.1 * place + 0.01 * seed
             report |= {"score": 0.5 + 0.1 * place + 0.01 * seed, "seconds": 100.0 + 10 * place + seed}
             rows.append(TableRow(name, seed, (0.4, 0.5, 0.6, 0.5) if place == 0 else (), report))
     return rows

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from likewise.encoder import Encoder
-from likewise.encoder.anatomy import Transformer
+from likewise.encoder.model_view import Transformer
 
 
 def twin_model(encoder: Encoder) -> Any:
@@ -23,7 +23,7 @@ def twin_model(encoder: Encoder) -> Any:
 def twin_tokenizer(encoder: Encoder) -> Any:
     """As transformers reads it from the encoder's folder, or the same vocabulary in transformers' class."""
     if encoder.folder is not None:
-        return AutoTokenizer.from_pretrained(encoder.folder / encoder.recipe.transformer)
+        return AutoTokenizer.from_pretrained(encoder.folder / encoder.modules_config.transformer)
     vocabulary = encoder.tokenizer.vocabulary
     roles = {f"{role}_token": token for role, token in vocabulary.roles.items()}
     return PreTrainedTokenizerFast(tokenizer_object=vocabulary.backend, **roles)

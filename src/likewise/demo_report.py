@@ -18,12 +18,12 @@ def write_demo(demo: Demo, path: Path) -> Path:
 
 def demo_page(demo: Demo) -> str:
     """Inspection, similarity and agreement with hand-given scores, on one page."""
-    facts = demo.inspection.model
+    metadata = demo.inspection.model
     tokens = [(token.token, token.id, "special" if token.special else "") for token in demo.inspection.texts[0].tokens]
     return page(
         "Likewise demo",
         [
-            paragraph(f"Model {facts.name}: {facts.layers} layers, {facts.parameters:,} parameters, on this machine."),
+            paragraph(f"Model {metadata.name}: {metadata.layers} layers, {metadata.parameters:,} parameters, on this machine."),
             section("How the model reads a text", [
                 paragraph(demo.inspection.texts[0].text),
                 table(("token", "id", ""), tokens),

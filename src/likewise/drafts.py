@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+def atomic_write(path: Path, write: Callable[[Path], Any]) -> None:
     """Have a file written whole or not at all: a break in between leaves no half of it under its name.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt"
-    >>> write_whole(path, lambda draft: draft.write_text("done"))
+    >>> atomic_write(path, lambda draft: draft.write_text("done"))
     >>> [each.name for each in path.parent.iterdir()]
     ['note.txt']
     """

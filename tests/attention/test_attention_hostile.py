@@ -75,7 +75,7 @@ def pairs_csv(tmp_path: Path) -> Path:
 
 def document(study: AttentionStudy) -> dict[str, Any]:
     """What ``results.json`` would hold, which must be JSON."""
-    found: dict[str, Any] = json.loads(json.dumps(finite(study.to_json()), allow_nan=False))
+    found: dict[str, Any] = json.loads(json.dumps(finite(study.to_dict()), allow_nan=False))
     assert "nan" not in " ".join(found["verdicts"])
     return found
 
@@ -100,9 +100,9 @@ def test_scores_that_are_all_equal(tiny: Encoder, tmp_path: Path) -> None:
 
 
 def test_lengths_that_are_all_equal(tiny: Encoder, tmp_path: Path) -> None:
-    letters = "abcdefghijklmnopqrst"
+    characters = "abcdefghijklmnopqrst"
     pairs = [ScoredPair(letter, other, float(place % 5), "") for place, (letter, other) in
-             enumerate(zip(letters, reversed(letters), strict=True))]  # fmt: skip
+             enumerate(zip(characters, reversed(characters), strict=True))]  # fmt: skip
     study = attention_study(tiny, pairs, tmp_path, replace(PCA, control_pairs=10))
     assert set(study.variables.length) == {5.0}
     assert document(study)["layers"][0]["tests"]["length"]["kruskal_p"] == 1.0
@@ -307,7 +307,7 @@ def test_a_seed_gives_the_same_study_and_another_one_another(tiny: Encoder, tmp_
         attention_study(tiny, made_pairs(), tmp_path / name, replace(how, seed=seed))
         for name, seed in (("a", 1), ("b", 1), ("c", 2))
     )
-    assert np.array_equal(one.main.points, same.main.points) and str(one.to_json()) == str(same.to_json())
+    assert np.array_equal(one.main.points, same.main.points) and str(one.to_dict()) == str(same.to_dict())
     assert not np.array_equal(one.main.points, other.main.points)
 
 
@@ -363,7 +363,7 @@ def test_a_damaged_stage_is_made_again(
     shutil.copytree(folder, tmp_path / "study")
     damage(tmp_path / "study" / "stages" / name)
     found = attention_study(tiny, made_pairs(12), tmp_path / "study", QUICK)
-    assert str(found.to_json()) == str(study.to_json())
+    assert str(found.to_dict()) == str(study.to_dict())
 
 
 @pytest.mark.parametrize(("name", "damage"), damages("maps/maps.f16", "lstm/autoencoder.pt"))
@@ -375,7 +375,7 @@ def test_damage_below_a_stage_that_must_be_made_again(
     shutil.rmtree(tmp_path / "study" / "stages" / "points-lstm")
     damage(tmp_path / "study" / "stages" / name)
     found = attention_study(tiny, made_pairs(12), tmp_path / "study", QUICK)
-    assert str(found.to_json()) == str(study.to_json())
+    assert str(found.to_dict()) == str(study.to_dict())
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_progress_that_no_run_would_note(
     shutil.copytree(folder, tmp_path / "study")
     (tmp_path / "study" / "stages" / "maps" / "progress.json").write_text(said)
     found = attention_study(tiny, made_pairs(12), tmp_path / "study", QUICK)
-    assert str(found.to_json()) == str(study.to_json())
+    assert str(found.to_dict()) == str(study.to_dict())
 
 
 @pytest.mark.parametrize("stop", [Cancelled, KeyboardInterrupt])
@@ -410,7 +410,7 @@ def test_a_stop_passes_through_and_leaves_what_can_go_on(
     with pytest.raises(stop):
         attention_study(tiny, made_pairs(12), tmp_path, QUICK, progress=progress)
     again = attention_study(tiny, made_pairs(12), tmp_path, QUICK)
-    assert str(again.to_json()) == str(whole[1].to_json())
+    assert str(again.to_dict()) == str(whole[1].to_dict())
 
 
 def test_a_stop_while_figures_are_drawn_frees_the_folder(tmp_path: Path) -> None:

@@ -53,16 +53,16 @@ def test_a_broken_run_goes_on_and_leaves_the_same_bytes(
     pairs = PAIRS * 60
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     write_maps(tiny, pairs, whole)
-    counted = []
+    pooling_mask = []
 
     def stop(done: int, total: int | None, note: str) -> None:
-        counted.append(done)
-        if done > 40 and len(counted) < 50:
+        pooling_mask.append(done)
+        if done > 40 and len(pooling_mask) < 50:
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
         write_maps(tiny, pairs, broken, progress=stop)
-    assert 40 < counted[-1] < len(pairs)
+    assert 40 < pooling_mask[-1] < len(pairs)
     starts: list[int] = []
     write_maps(tiny, pairs, broken, progress=lambda done, total, note: starts.append(done))
     assert starts[0] >= 40  # not from the beginning

@@ -93,8 +93,8 @@ def test_what_clusters_add_to_length_is_found(blur: float, effect: float) -> Non
 
 def test_partial_test_is_a_test_of_what_is_left() -> None:
     points = Points.draw(np.random.default_rng(0), curve, 1.5)
-    found = partial_test(points.values, points.length, points.labels, alpha=0.3).to_json()
-    assert found == cluster_test(given(points.values, points.length), points.labels, alpha=0.3).to_json()
+    found = partial_test(points.values, points.length, points.labels, alpha=0.3).to_dict()
+    assert found == cluster_test(given(points.values, points.length), points.labels, alpha=0.3).to_dict()
 
 
 def test_shapes_are_checked() -> None:

@@ -99,7 +99,7 @@ def test_same_seed_draws_the_same() -> None:
     values, labels, strata = example(0)
     first, again, other = (permutation_test(values, labels, strata, 50, seed) for seed in (3, 3, 4))
     assert first == again and first != other
-    assert list(json.loads(json.dumps(first.to_json()))) == ["p", "null_mean", "null_high", "draws"]
+    assert list(json.loads(json.dumps(first.to_dict()))) == ["p", "null_mean", "null_high", "draws"]
 
 
 @pytest.mark.parametrize("ties", [True, False], ids=["labels", "continuous"])

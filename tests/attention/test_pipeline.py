@@ -81,13 +81,13 @@ def test_the_random_attention_has_the_shapes_of_some_of_the_pairs(study: Attenti
         assert set(control.random.within_length) == {"similarity"}
         assert set(control.given_length) == set(control.within_length) == {"similarity"}
         assert set(control.permutation) == {"similarity", "length"}
-        assert len(control.blob) == 20
+        assert len(control.gaussian_null) == 20
     assert study.random_losses is not None and study.random_losses[1] > 0
 
 
 def same(one: AttentionStudy, other: AttentionStudy) -> bool:
     """Whether two studies say the same, to the last digit."""
-    return str(one.to_json()) == str(other.to_json()) and np.array_equal(one.main.points, other.main.points)
+    return str(one.to_dict()) == str(other.to_dict()) and np.array_equal(one.main.points, other.main.points)
 
 
 def interrupt(note: str, calls: int) -> Callable[[int, int | None, str], None]:
@@ -149,19 +149,19 @@ def test_more_numbers_to_a_point_and_no_control(tiny: Encoder, pairs: list[Score
     study = attention_study(tiny, pairs, tmp_path, settings)
     assert study.main.points.shape[2] == 3 and study.main.view.shape[2] == 2
     assert study.others == () and study.controls[0].random is None and study.random_losses is None
-    document = study.to_json()
+    document = study.to_dict()
     assert document["random_attention"] is None and document["layers"][0]["controls"]["random_attention"] is None
 
 
 def test_a_reducer_without_a_loss(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:
     study = attention_study(tiny, pairs, tmp_path, replace(QUICK, reducer="pca", compare=()))
-    document = study.to_json()
+    document = study.to_dict()
     assert document["loss"] is None and document["curve"] is None and document["trivial_loss"] > 0
     assert document["random_attention"]["loss"] is None
 
 
 def test_the_document_has_one_entry_for_each_layer(study: AttentionStudy) -> None:
-    document = study.to_json()
+    document = study.to_dict()
     assert document["n"] == len(study.pairs) and [layer["layer"] for layer in document["layers"]] == [1, 2]
     for layer in document["layers"]:
         assert {"algorithm", "k", "silhouette", "davies_bouldin", "calinski_harabasz", "controls"} <= set(layer)
@@ -178,7 +178,7 @@ def test_long_pairs_are_left_out_and_told(
 ) -> None:
     long = replace(pairs[0], left="a cat " * 20)
     study = attention_study(tiny, [long, *pairs], tmp_path, replace(QUICK, control_pairs=0, compare=()))
-    assert study.facts["left_out"] >= 1 and study.variables.length.max() <= 24
+    assert study.metadata["left_out"] >= 1 and study.variables.length.max() <= 24
     assert "left out" in caplog.text and "no or more than 24 tokens" in caplog.text
 
 
@@ -216,7 +216,7 @@ def test_another_tokenizer_makes_other_maps(
     quick = replace(QUICK, control_pairs=0, compare=())
     attention_study(tiny, pairs, tmp_path, quick)
     found = attention_study(short, pairs, tmp_path, quick)
-    assert found.facts["truncated"] > 0 and found.variables.length.max() == 12
+    assert found.metadata["truncated"] > 0 and found.variables.length.max() == 12
     assert same(found, attention_study(short, pairs, tmp_path / "fresh", quick))
 
 
@@ -233,7 +233,7 @@ def test_random_attention_without_clusters_is_left_out(
     monkeypatch.setattr("likewise.attention.pipeline.clusterings_of", none_of_few)
     study = attention_study(tiny, pairs, tmp_path, QUICK)
     assert study.random_groups == () and "random attention is left out" in caplog.text
-    assert study.to_json()["random_attention"] is None
+    assert study.to_dict()["random_attention"] is None
 
 
 def test_what_cannot_work_is_refused_at_once(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_points_without_a_value_are_left_out() -> None:
     values, labels = example(0)
     lacking = np.where(np.arange(70) % 5 == 0, np.nan, values)
     kept = ~np.isnan(lacking)
-    assert cluster_test(lacking, labels).to_json() == cluster_test(values[kept], labels[kept]).to_json()
+    assert cluster_test(lacking, labels).to_dict() == cluster_test(values[kept], labels[kept]).to_dict()
     emptied = cluster_test(np.where(labels == 3, np.nan, values), labels)
     assert (emptied.k, len(emptied.pairs)) == (3, 3)
 
@@ -156,7 +156,7 @@ def test_shapes_are_checked() -> None:
 
 
 def test_json_holds_plain_numbers() -> None:
-    written = json.loads(json.dumps(cluster_test(*example(0)).to_json()))
+    written = json.loads(json.dumps(cluster_test(*example(0)).to_dict()))
     keys = ["n", "k", "h", "kruskal_p", "epsilon2", "eta2", "pairs_significant", "pairs"]
     assert list(written) == keys
     assert list(written["pairs"][0]) == ["first", "second", "u", "p", "holm", "rank_biserial"]

@@ -136,7 +136,10 @@ def test_clusters_are_held_against_one_cloud() -> None:
     study = small(3)
     # One in twenty clouds may do as well; where the algorithm finds nothing in a cloud, what it found here stands out.
     blobs = [np.array([0.999] + [-0.5] * 19), np.full(20, 1.0), np.full(20, np.nan)]
-    controls = tuple(replace(control, blob=blob) for control, blob in zip(study.controls, blobs, strict=True))
+    controls = tuple(
+        replace(control, gaussian_null=gaussian_null)
+        for control, gaussian_null in zip(study.controls, blobs, strict=True)
+    )
     assert "in 2 of 3 layers (1, 3)" in verdicts(replace(study, controls=controls))[1]
 
 

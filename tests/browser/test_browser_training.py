@@ -99,8 +99,8 @@ def test_a_chosen_point_is_in_the_address(visit: Any, three_tasks: str) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     figure.locator(".told", has_text="2: ").wait_for()
-    told = figure.locator(".told").inner_text()
+    summary = figure.locator(".told").inner_text()
     page.reload()
     figure.locator(".told", has_text="2: ").wait_for()
-    assert figure.locator(".told").inner_text() == told
+    assert figure.locator(".told").inner_text() == summary
     assert "Click a point" in page.locator("[data-figure=training-scatter-dev-similarity] .told").inner_text()

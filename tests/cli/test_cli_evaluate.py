@@ -34,9 +34,9 @@ def sts(run_tiny: Any) -> Sts:
 def test_one_result_is_one_object(sts: Sts, tiny: Encoder, tiny_folder: Path, pairs_file: Path) -> None:
     found = sts(pairs_file)
     expected = evaluate_sts(tiny, list(read_scored_pairs(pairs_file)))
-    facts = ["data", "model", "pooling", "n", "truncated", "skipped"]
-    assert found.keys() == {*facts, "spearman", "pearson", "mse", "intervals"}
-    assert [found[name] for name in facts] == [str(pairs_file), str(tiny_folder), "mean", 4, 0, 0]
+    metadata = ["data", "model", "pooling", "n", "truncated", "skipped"]
+    assert found.keys() == {*metadata, "spearman", "pearson", "mse", "intervals"}
+    assert [found[name] for name in metadata] == [str(pairs_file), str(tiny_folder), "mean", 4, 0, 0]
     for name in ("spearman", "pearson", "mse"):
         assert found[name] == pytest.approx(expected.agreement[name].value, abs=1e-6)
         low, high = found["intervals"][name]

@@ -120,7 +120,7 @@ class TestJson:
         answer = run_tiny(*PAIR, "--json")
         assert (answer.code, answer.err) == (0, "")
         found = one_document(answer.out)
-        assert found == json.loads(json.dumps(explain(tiny, LEFT, RIGHT).to_json()))
+        assert found == json.loads(json.dumps(explain(tiny, LEFT, RIGHT).to_dict()))
         assert found.keys() == {
             "left", "right", "relevance", "bias", "similarity", "gap", "method", "model", "pooling", "by", "measure",
             "bias_mode", "complete", "layer", "rules", "relative_to",
@@ -191,14 +191,14 @@ class TestJson:
     )
     def test_other_settings(self, run_tiny: Any, tiny: Encoder, options: tuple[str, ...], settings: Any) -> None:
         found = one_document(run_tiny(*PAIR, *options, "--json").out)
-        expected = explain(tiny, LEFT, RIGHT, **settings).to_json()
+        expected = explain(tiny, LEFT, RIGHT, **settings).to_dict()
         assert found["left"]["units"] == expected["left"]["units"] and found["left"].keys() == expected["left"].keys()
         np.testing.assert_allclose(found["relevance"], expected["relevance"], atol=1e-6)
         assert found["similarity"] == pytest.approx(expected["similarity"], abs=1e-6)
 
     def test_reading_is_explained_too(self, run_tiny: Any, tiny: Encoder) -> None:
         found = one_document(run_tiny(*PAIR, "--pooling", "cls", "--layer", "1", "--json").out)
-        expected = explain(tiny.with_reading(pooling="cls", layer=1), LEFT, RIGHT)
+        expected = explain(tiny.with_pooling(pooling="cls", layer=1), LEFT, RIGHT)
         assert found["similarity"] == pytest.approx(expected.similarity, abs=1e-6) and found["layer"] == "1"
 
     def test_cut_texts_are_told_on_stderr(self, run_tiny: Any) -> None:
@@ -295,7 +295,7 @@ class TestDifferences:
         options = (*PAIR, "--other-pooling", "cls")
         found = one_document(run_tiny(*options, "--json").out)
         folded = "[CLS]" not in found["units"]["left"]
-        expected = compare(tiny, tiny.with_reading(pooling="cls"), LEFT, RIGHT, fold_special=folded)
+        expected = compare(tiny, tiny.with_pooling(pooling="cls"), LEFT, RIGHT, fold_special=folded)
         assert found["change"] == pytest.approx(expected.change, abs=1e-6) and abs(found["gap"]) < 1e-5
         np.testing.assert_allclose(found["difference"], expected.difference, atol=1e-5)
         assert (found["first"]["pooling"], found["second"]["pooling"]) == ("mean", "cls")

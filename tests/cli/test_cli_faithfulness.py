@@ -60,7 +60,7 @@ def test_document(run_tiny: Any, pairs_file: Path, expected: Any, tiny: Encoder)
         np.testing.assert_allclose(found["methods"][name]["curve"], study.curves[name].mean(0), atol=1e-5)
     texts = ["a cat sat", "the cat sat", "a dog ran", "the sea is blue", "red", "green", "one two three", "one two"]
     assert found["conservation"]["n"] == 8
-    assert found["conservation"]["r2"] == pytest.approx(conservation(tiny, texts).to_json()["r2"], abs=1e-5)
+    assert found["conservation"]["r2"] == pytest.approx(conservation(tiny, texts).to_dict()["r2"], abs=1e-5)
 
 
 def test_default_methods(run_tiny: Any, pairs_file: Path) -> None:

@@ -55,7 +55,7 @@ def test_encode_goes_on_where_it_was_interrupted(
     """Windows of two texts; the run dies in the second, and the same command ends with an unbroken run's bytes."""
     monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 2)
     run_tiny("encode", corpus, "--out", tmp_path / "whole")
-    encode, windows = Encoder.encode_counted, []
+    encode, windows = Encoder.encode_with_stats, []
 
     def dies(self: Encoder, texts: Any, **options: Any) -> Any:
         windows.append(texts)

@@ -60,10 +60,10 @@ class TestBuild:
         answer = run_tiny("index", file, "--out", folder, "--json")
         assert answer.err == ""
         plain = Index.build(tiny, [(str(place), text) for place, text in enumerate(TEXTS)], tmp_path / "plain")
-        assert one_document(answer) == plain.facts() | {"index": str(folder)}
+        assert one_document(answer) == plain.metadata() | {"index": str(folder)}
         made = Index.open(folder)
         assert made.search("the cat").hits == plain.search("the cat").hits
-        assert made.facts()["model"] == str(tiny_folder.resolve())
+        assert made.metadata()["model"] == str(tiny_folder.resolve())
 
     def test_shown_as_a_table_with_the_choice(self, run_tiny: Any, file: Path, folder: Path) -> None:
         out = run_tiny("index", file, "--out", folder).out
@@ -93,7 +93,7 @@ class TestBuild:
     def test_all_settings_reach_the_index(
         self, run_tiny: Any, tiny: Encoder, file: Path, folder: Path, tmp_path: Path
     ) -> None:
-        encoder = tiny.with_reading(pooling="max", layer=(0, 1), special_tokens=False)
+        encoder = tiny.with_pooling(pooling="max", layer=(0, 1), special_tokens=False)
         post = fit_postprocessing("whitening", encoder.encode(sample_sentences()[:40]), 6)
         post.save(tmp_path / "post.safetensors")
         reading = ("--pooling", "max", "--layer", "0,1", "--no-special-tokens", "--post", tmp_path / "post.safetensors")
@@ -102,7 +102,7 @@ class TestBuild:
         settings = IndexSettings(similarity="dot", query_prompt="the ", document_prompt="a ")
         items = [(str(place), text) for place, text in enumerate(TEXTS)]
         plain = Index.build(encoder.with_postprocessing(post), items, tmp_path / "plain", settings)
-        assert found == plain.facts() | {"index": str(folder)}
+        assert found == plain.metadata() | {"index": str(folder)}
         assert Index.open(folder).search("the cat").hits == plain.search("the cat").hits
 
     def test_columns_names_and_bad_rows(self, run_tiny: Any, folder: Path, tmp_path: Path, tiny: Encoder) -> None:
@@ -151,7 +151,7 @@ class TestAgain:
         monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 10)
         file = written(tmp_path / "many.csv", [f"it is {n}" for n in range(40)])
         encoded: list[str] = []
-        original = Encoder.encode_counted
+        original = Encoder.encode_with_stats
 
         def dies(self: Encoder, texts: list[str], **options: Any) -> Any:
             if len(encoded) == 20:

@@ -74,7 +74,7 @@ def test_sentences(layers: Layers, tiny: Encoder, run_tiny: Any) -> None:
     shown = json.loads(run_tiny("similarity", *BANKS, "--matrix", "--json").out)["similarity"]
     for pair in found["pairs"]:
         assert pair["cosine"][-1] == pytest.approx(shown[pair["left"]][pair["right"]], abs=1e-6)
-    expected = sentence_trajectories(tiny.with_reading(pooling="cls"), BANKS, "query: ").pairs
+    expected = sentence_trajectories(tiny.with_pooling(pooling="cls"), BANKS, "query: ").pairs
     given = layers("--sentences", *BANKS, "--pooling", "cls", "--prompt", "query: ")["pairs"]
     assert [pair["cosine"] for pair in given] == [pytest.approx(pair.cosine, abs=1e-6) for pair in expected]
 

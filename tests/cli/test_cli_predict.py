@@ -112,8 +112,8 @@ def test_a_folder_of_the_command_line_is_the_trained_model(
     more, pooling = VARIANTS[variant]
     config, out = tmp_path / "config.toml", tmp_path / "run"
     config.write_text(QUICK + task_text(files, more=more))
-    told = run_tiny("train", config, "--out", out, "--threads", 1)
-    assert told.code == 0, told.err
+    summary = run_tiny("train", config, "--out", out, "--threads", 1)
+    assert summary.code == 0, summary.err
     found = one_document(run("predict", out, files / "similarity-dev.csv", "--threads", 1, "--json"))
     said = {row["id"]: row["predicted"] for row in found["predictions"]}
     shown = json.loads((out / "results.json").read_text(encoding="utf-8"))["dev"]["similarity"]

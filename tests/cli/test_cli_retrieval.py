@@ -40,7 +40,7 @@ def retrieval(run_tiny: Any) -> Retrieval:
 
 def test_one_result_is_one_object(retrieval: Retrieval, tiny: Encoder, tiny_folder: Path) -> None:
     found = retrieval("sample/pairs")
-    expected = evaluate_retrieval(tiny, RetrievalSource("sample/pairs").read()).to_json()
+    expected = evaluate_retrieval(tiny, RetrievalSource("sample/pairs").read()).to_dict()
     assert found == expected | {"model": str(tiny_folder)}
     assert found.keys() >= {"n", "recall", "mrr", "ndcg", "intervals"} and found["n"] == 60
     assert list(found["recall"]) == ["1", "5", "10", "20", "50"]
@@ -99,9 +99,9 @@ def test_how_vectors_are_read(retrieval: Retrieval, tiny: Encoder, tmp_path: Pat
     task = RetrievalSource("sample/pairs").read()
     fit_postprocessing("whitening", tiny.encode(list(task.queries)), 4).save(tmp_path / "post.safetensors")
     found = retrieval("sample/pairs", "--post", tmp_path / "post.safetensors", "--no-special-tokens")
-    changed = tiny.with_reading(special_tokens=False)
+    changed = tiny.with_pooling(special_tokens=False)
     processing = fit_postprocessing("whitening", tiny.encode(list(task.queries)), 4)
-    assert found["recall"] == evaluate_retrieval(changed.with_postprocessing(processing), task).to_json()["recall"]
+    assert found["recall"] == evaluate_retrieval(changed.with_postprocessing(processing), task).to_dict()["recall"]
     assert retrieval("sample/pairs", "--truncate-dim", 2)["mrr"] != retrieval("sample/pairs")["mrr"]
 
 

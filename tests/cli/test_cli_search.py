@@ -56,7 +56,7 @@ class TestJson:
     def test_one_query(self, run: Any, index: Index, folder: str) -> None:
         answer = run("search", folder, "the cat", "-k", 3, "--json")
         found = one_document(answer)
-        assert found == index.search("the cat", 3).to_json() | {"engine": "exact", "recall": None}
+        assert found == index.search("the cat", 3).to_dict() | {"engine": "exact", "recall": None}
         assert list(found) == ["query", "ranker", "hits", "engine", "recall"]
         assert [list(hit) for hit in found["hits"]] == [["rank", "id", "score", "text"]] * 3
         assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3] and answer.err == TOLD
@@ -67,12 +67,12 @@ class TestJson:
             "the cat", "a man", "the cat"
         ]  # fmt: skip
         engine = {"engine": "exact", "recall": None}
-        assert found["results"][1] == index.search("a man").to_json() | engine
+        assert found["results"][1] == index.search("a man").to_dict() | engine
 
     def test_explained(self, run: Any, index: Index, folder: str) -> None:
         found = one_document(run("search", folder, "the cat", "-k", 2, "--explain", "--json"))
         assert len(found["hits"]) == 2
-        plain = json.loads(json.dumps(explained_search(index, "the cat", 2).to_json()))
+        plain = json.loads(json.dumps(explained_search(index, "the cat", 2).to_dict()))
         assert found == plain | {"engine": "exact", "recall": None}
         for hit in found["hits"]:
             ledger = hit["explanation"]
@@ -90,7 +90,7 @@ class TestJson:
     @pytest.mark.parametrize("by", ["token", "sentence"])
     def test_by(self, run: Any, index: Index, folder: str, by: str) -> None:
         found = one_document(run("search", folder, "the cat", "-k", 1, "--explain", "--by", by, "--json"))
-        plain = explained_search(index, "the cat", 1, by=by).to_json()
+        plain = explained_search(index, "the cat", 1, by=by).to_dict()
         assert found["hits"] == json.loads(json.dumps(plain["hits"]))
 
     def test_texts_come_back_as_they_were(self, run: Any, tiny: Encoder, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ class TestLines:
     def test_explained(self, run: Any, index: Index, folder: str) -> None:
         out = run("search", folder, "the cat", "-k", 2, "--explain").out
         for one in explained_search(index, "the cat", 2).explained:
-            assert f"above the next by {one.lead:.4f}: {one.reasons[0][0]} {one.reasons[0][1]:+.3f}" in out
+            assert f"above the next by {one.margin:.4f}: {one.margin_terms[0][0]} {one.margin_terms[0][1]:+.3f}" in out
             assert f"pairs: {one.pairs[0][0]} × {one.pairs[0][1]} {one.pairs[0][2]:+.3f}" in out
         assert "\x1b" not in out, "no colours in a pipe"
 
@@ -247,7 +247,7 @@ class TestFiles:
         self, run_tiny: Any, file: Path, kept_indexes: Path, index: Index, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first = run_tiny("search", file, "the cat", "--json")
-        assert one_document(first)["hits"] == index.search("the cat").to_json()["hits"]
+        assert one_document(first)["hits"] == index.search("the cat").to_dict()["hits"]
         (kept,) = kept_indexes.iterdir()
         (vectors,) = kept.glob("*.vectors.npy")
         before = vectors.stat().st_mtime_ns
@@ -263,8 +263,8 @@ class TestFiles:
         options = ("--engine", "hnsw", "--similarity", "dot", "--query-prompt", "the ", "--pooling", "cls")
         found = one_document(run_tiny("search", file, "cat", *options, "--json"))
         settings = IndexSettings("hnsw", 32, "dot", "the ")
-        plain = Index.build(tiny.with_reading(pooling="cls"), ITEMS, tmp_path / "plain", settings)
-        assert found["engine"] == "hnsw" and found["hits"] == plain.search("cat").to_json()["hits"]
+        plain = Index.build(tiny.with_pooling(pooling="cls"), ITEMS, tmp_path / "plain", settings)
+        assert found["engine"] == "hnsw" and found["hits"] == plain.search("cat").to_dict()["hits"]
 
     def test_names_columns_and_bad_rows(self, run_tiny: Any, tmp_path: Path) -> None:
         found = one_document(run_tiny("search", "sample/sentences", "cat", "-k", 2, "--json"))

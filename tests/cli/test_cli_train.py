@@ -184,7 +184,7 @@ def taken_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def noted(loop: Run, key: str) -> None:
         go_on(loop, key)
-        seen.append(loop.course.step)
+        seen.append(loop.train_state.step)
 
     monkeypatch.setattr(Run, "go_on", noted)
     return seen

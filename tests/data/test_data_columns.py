@@ -86,9 +86,9 @@ def test_a_wrong_override() -> None:
 
 def test_a_missing_header_is_told() -> None:
     first_row = ["A plane is taking off.", "An air plane\nis taking off.", "5.0"]
-    told = message(first_row, ["left", "right"])
-    assert "its columns are 'A plane is taking off.', 'An air plane\\nis taking off.', '5.0'" in told
-    assert told.endswith("; the first line looks like data: add a header line that names the columns")
+    summary = message(first_row, ["left", "right"])
+    assert "its columns are 'A plane is taking off.', 'An air plane\\nis taking off.', '5.0'" in summary
+    assert summary.endswith("; the first line looks like data: add a header line that names the columns")
 
 
 def test_rows_of_json_have_no_header_to_miss() -> None:

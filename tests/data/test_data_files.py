@@ -46,9 +46,9 @@ def test_empty_files(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_utf16(tmp_path: Path, encoding: str) -> None:
-    told = message(write(tmp_path, "text\nA plane is taking off.\n".encode(encoding)))
+    summary = message(write(tmp_path, "text\nA plane is taking off.\n".encode(encoding)))
     if encoding != "utf-32":
-        assert told == ("a.csv: is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
+        assert summary == ("a.csv: is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
 
 
 @pytest.mark.parametrize("magic", MAGIC, ids=MAGIC.values())
@@ -58,8 +58,8 @@ def test_known_binary_files(tmp_path: Path, magic: bytes) -> None:
 
 
 def test_binary_files_inside_gzip(tmp_path: Path) -> None:
-    told = message(write(tmp_path, gzip.compress(b"\x89PNG\r\n\x1a\n")))
-    assert told == f"a.csv is a PNG file, not text; {CURE}"
+    summary = message(write(tmp_path, gzip.compress(b"\x89PNG\r\n\x1a\n")))
+    assert summary == f"a.csv is a PNG file, not text; {CURE}"
 
 
 def test_tar_and_safetensors(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_cannot_be_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: OSError, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: OSError, summary: str
 ) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise failure
@@ -129,7 +129,7 @@ def test_files_that_cannot_be_opened(
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DataError) as caught:
         check_text(tmp_path / "a.csv", "a.csv")
-    assert str(caught.value) == f"a.csv: {told}"
+    assert str(caught.value) == f"a.csv: {summary}"
 
 
 def test_a_pipe_is_refused_and_does_not_hang(tmp_path: Path) -> None:

@@ -221,11 +221,11 @@ def test_a_file_of_bad_rows_only(file: Write) -> None:
 )
 @pytest.mark.parametrize("on_bad", [None, SkippedRows()], ids=["strict", "skipping"])
 def test_errors_of_a_file_are_raised_at_the_call(
-    file: Write, name: str, content: bytes, told: str, on_bad: SkippedRows | None
+    file: Write, name: str, content: bytes, summary: str, on_bad: SkippedRows | None
 ) -> None:
     with pytest.raises(DataError) as caught:
         read_texts(file(name, content), on_bad=on_bad)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(summary)
     assert "\n" not in str(caught.value)
 
 

@@ -23,10 +23,10 @@ def record(value: object) -> Record:
         (["a"], "expected a text, got ['a']"),
     ],
 )
-def test_bad_texts(value: object, told: str) -> None:
+def test_bad_texts(value: object, summary: str) -> None:
     with pytest.raises(BadRow) as caught:
         record(value).text("role")
-    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {told}"
+    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {summary}"
 
 
 @pytest.mark.parametrize(("value", "number"), [("2.50", 2.5), (" -1e2 ", -100.0), (3, 3.0), (0.5, 0.5)])
@@ -50,10 +50,10 @@ def test_numbers(value: object, number: float) -> None:
         (None, "the value is missing"),
     ],
 )
-def test_bad_numbers(value: object, told: str) -> None:
+def test_bad_numbers(value: object, summary: str) -> None:
     with pytest.raises(BadRow) as caught:
         record(value).number("role")
-    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {told}"
+    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {summary}"
 
 
 @pytest.mark.parametrize(("value", "label"), [(" x", " x"), (1, "1"), (True, "true"), (1.0, "1.0")])
@@ -69,10 +69,10 @@ def test_labels_are_kept_as_written(value: object, label: str) -> None:
         (None, "the value is missing"),
     ],
 )
-def test_bad_labels(value: object, told: str) -> None:
+def test_bad_labels(value: object, summary: str) -> None:
     with pytest.raises(BadRow) as caught:
         record(value).label("role")
-    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {told}"
+    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {summary}"
 
 
 @pytest.mark.parametrize(("value", "name"), [("k1", "k1"), (12, "12"), ("", "6"), (None, "6")])

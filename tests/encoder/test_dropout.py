@@ -48,7 +48,7 @@ def test_a_step_is_the_same_in_any_batch(tiny: Encoder) -> None:
 
 
 def test_the_rate_of_a_whole_model(tiny: Encoder) -> None:
-    views = tiny.anatomy.with_dropout(0.3)
+    views = tiny.model_view.with_dropout(0.3)
     rates = {view.map_dropout for block in views.blocks for view in [block.attention]}
     assert rates == {0.3} and views.embeddings.dropout == 0.3
-    assert tiny.anatomy.embeddings.dropout != 0.3
+    assert tiny.model_view.embeddings.dropout != 0.3

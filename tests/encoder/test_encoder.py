@@ -110,7 +110,7 @@ def test_neighbours_and_order_do_not_matter(which: str, budget: int, request: py
     alone = np.stack([encoder.encode(text) for text in SHORT])
     order = list(range(len(SHORT)))
     random.Random(budget).shuffle(order)
-    mixed = encoder.encode_counted([SHORT[place] for place in order], budget=budget).vectors
+    mixed = encoder.encode_with_stats([SHORT[place] for place in order], budget=budget).vectors
     assert gap(mixed, alone[order]) < 1e-6
 
 
@@ -136,14 +136,14 @@ def test_no_texts_give_no_vectors(tiny: Encoder) -> None:
 @pytest.mark.parametrize("reading", [{"truncate_dim": 4}, {"pooling": "cls+mean"}])
 def test_no_texts_have_the_width_of_the_reading(tiny: Encoder, reading: Any) -> None:
     assert tiny.encode([], **reading).shape[1] == tiny.encode(["a"], **reading).shape[1]
-    assert tiny.with_reading(**reading).encode([]).shape == (0, tiny.with_reading(**reading).dimension)
+    assert tiny.with_pooling(**reading).encode([]).shape == (0, tiny.with_pooling(**reading).dimension)
 
 
 @pytest.mark.filterwarnings("ignore:TF32")
 @pytest.mark.parametrize(("dtype", "bound"), [("float64", 1e-6), ("float16", 2e-2), ("bfloat16", 0.15)])
 def test_vectors_are_float32_whatever_the_weights(dtype: str, bound: float, tiny_folder: Path, tiny: Encoder) -> None:
     encoder = Encoder.load(str(tiny_folder), device="cpu", dtype=dtype)
-    assert str(encoder.anatomy.dtype) == f"torch.{dtype}"
+    assert str(encoder.model_view.dtype) == f"torch.{dtype}"
     # oneDNN dies of an illegal instruction where a virtual machine promises AMX and has none.
     with torch.backends.mkldnn.flags(enabled=False):
         vectors = encoder.encode(SHORT)
@@ -228,7 +228,7 @@ def test_truncate_dim(tiny: Encoder) -> None:
     assert np.array_equal(tiny.encode(SHORT, truncate_dim=5), whole[:, :5])
     cut = tiny.encode(SHORT, truncate_dim=5, normalize=True)
     assert np.allclose(np.linalg.norm(cut, axis=1), 1, atol=1e-6)
-    assert tiny.with_reading(truncate_dim=5).dimension == 5
+    assert tiny.with_pooling(truncate_dim=5).dimension == 5
 
 
 def test_normalize(tiny: Encoder, gpt_neo: Encoder) -> None:
@@ -244,7 +244,7 @@ def test_normalize(tiny: Encoder, gpt_neo: Encoder) -> None:
 
 def test_readings_leave_the_encoder_as_it_is(tiny: Encoder) -> None:
     before = tiny.reading
-    read = tiny.with_reading(layer=1, pooling="cls")
+    read = tiny.with_pooling(layer=1, pooling="cls")
     assert tiny.reading == before and (read.reading.layer, read.reading.pooling) == (1, "cls")
     assert read.model is tiny.model
     assert np.array_equal(read.encode(SHORT), tiny.encode(SHORT, layer=1, pooling="cls"))
@@ -261,7 +261,7 @@ def test_readings_leave_the_encoder_as_it_is(tiny: Encoder) -> None:
     ],
 )
 def test_wrong_readings_are_refused(reading: Any, message: str, tiny: Encoder, tiny_folder: Path) -> None:
-    for read in (tiny.with_reading, lambda **options: tiny.encode("a", **options)):
+    for read in (tiny.with_pooling, lambda **options: tiny.encode("a", **options)):
         with pytest.raises(UsageError, match=message):
             read(**reading)
     with pytest.raises(UsageError, match=message):
@@ -270,7 +270,7 @@ def test_wrong_readings_are_refused(reading: Any, message: str, tiny: Encoder, t
 
 def test_a_model_without_a_pooler_says_so(gpt_neo: Encoder) -> None:
     with pytest.raises(ModelError, match="has no pooler of its own; choose from cls, last, max, mean"):
-        gpt_neo.with_reading(pooling="mean+pooler")
+        gpt_neo.with_pooling(pooling="mean+pooler")
 
 
 # Limits
@@ -278,7 +278,7 @@ def test_a_model_without_a_pooler_says_so(gpt_neo: Encoder) -> None:
 
 def test_cut_texts_are_counted_and_logged(tiny: Encoder, caplog: pytest.LogCaptureFixture) -> None:
     texts = ["a " * 30, "a " * 31, "a " * 500]
-    assert tiny.encode_counted(texts).truncated == 2
+    assert tiny.encode_with_stats(texts).truncated == 2
     with caplog.at_level(logging.INFO, logger="likewise"):
         tiny.encode(texts)
         assert caplog.messages == ["cut at the model's limit of 32 tokens: 2 of 3 texts"]
@@ -288,7 +288,7 @@ def test_cut_texts_are_counted_and_logged(tiny: Encoder, caplog: pytest.LogCaptu
 
 def test_nothing_is_logged_where_nothing_is_cut(tiny: Encoder, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="likewise"):
-        assert tiny.encode_counted(["a " * 30, ""]).truncated == 0
+        assert tiny.encode_with_stats(["a " * 30, ""]).truncated == 0
         tiny.encode(["a " * 30, ""])
         tiny.states(["a"])
     assert caplog.messages == []
@@ -415,7 +415,7 @@ def test_dropout_is_on_in_training_only(tiny: Encoder) -> None:
 
 def test_the_hash_names_the_weights(tiny: Encoder, tiny_folder: Path) -> None:
     assert tiny.hash == hashlib.sha256((tiny_folder / "model.safetensors").read_bytes()).hexdigest()
-    assert tiny.with_reading(pooling="cls").hash == tiny.hash
+    assert tiny.with_pooling(pooling="cls").hash == tiny.hash
 
 
 def test_the_hash_of_a_model_in_memory(tiny_folder: Path) -> None:

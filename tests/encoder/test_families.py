@@ -11,7 +11,7 @@ import transformers
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.activations import ACTIVATIONS
-from likewise.encoder.families import FAMILIES, anatomy
+from likewise.encoder.families import FAMILIES, model_view
 from likewise.errors import ModelError
 
 BERT: dict[str, Any] = {
@@ -30,7 +30,7 @@ BERT: dict[str, Any] = {
 )
 def test_an_unsupported_family_is_refused(config: Any) -> None:
     with pytest.raises(ModelError) as raised:
-        anatomy(transformers.AutoModel.from_config(config))
+        model_view(transformers.AutoModel.from_config(config))
     names = "albert, bert, distilbert, electra, gpt_neo, modernbert, mpnet, qwen3, roberta, xlm-roberta"
     assert str(raised.value) == f"model family {config.model_type!r} is not supported; supported are {names}"
     assert sorted(FAMILIES) == names.split(", ")
@@ -47,7 +47,7 @@ def test_loading_an_unsupported_family_is_refused(tmp_path: Path) -> None:
 def test_an_unsupported_activation_is_refused() -> None:
     model = transformers.BertModel(transformers.BertConfig(**BERT, hidden_act="quick_gelu"))
     with pytest.raises(ModelError, match="activation 'quick_gelu' is not supported; supported are gelu, gelu_new"):
-        anatomy(model)
+        model_view(model)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -62,12 +62,12 @@ def test_activations_equal_hugging_face(name: str) -> None:
 def test_a_decoder_is_refused() -> None:
     model = transformers.BertModel(transformers.BertConfig(**BERT, is_decoder=True))
     with pytest.raises(ModelError, match="a bert model set up as a decoder is not supported; use it as an encoder"):
-        anatomy(model)
+        model_view(model)
 
 
 def test_views_share_the_weights() -> None:
     model = transformers.BertModel(transformers.BertConfig(**BERT))
-    views = anatomy(model)
+    views = model_view(model)
     model.encoder.layer[0].attention.self.query.weight.data.fill_(7)
     assert (views.blocks[0].attention.query.weight == 7).all()
     assert views.embeddings.word.weight is model.embeddings.word_embeddings.weight

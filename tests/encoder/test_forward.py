@@ -11,7 +11,7 @@ import transformers
 
 from likewise.encoder import Encoder
 from likewise.encoder.dropout import Dropout, no_dropout
-from likewise.encoder.families import FAMILIES, anatomy
+from likewise.encoder.families import FAMILIES, model_view
 from likewise.encoder.forward import Batch, Step, embed, layers
 from tiny_models import CONFIGS, SIZES, NoDowncast, make_model
 from twins import twin_model
@@ -30,7 +30,7 @@ def make_batch(model: Any, seed: int) -> Batch:
 
 
 def run_ours(model: Any, batch: Batch, maps: bool = True, dropout: Dropout = no_dropout) -> list[Step]:
-    views = anatomy(model)
+    views = model_view(model)
     with torch.no_grad():
         return list(layers(views, embed(views, batch, dropout), batch.mask, maps=maps, dropout=dropout))
 
@@ -125,7 +125,7 @@ def test_long_mpnet_uses_far_buckets() -> None:
 def test_gradients_equal_hugging_face(name: str) -> None:
     model = make_model(name, 9)
     batch = make_batch(model, 9)
-    views = anatomy(model)
+    views = model_view(model)
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     *_, last = layers(views, embed(views, batch), batch.mask)
     ours = torch.autograd.grad((last.states[:, 0] ** 2).sum(), weights, allow_unused=True)

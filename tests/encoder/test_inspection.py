@@ -53,16 +53,16 @@ def test_shapes_equal_hugging_face(minilm: Encoder) -> None:
 
 
 def test_the_model_in_numbers(minilm: Encoder) -> None:
-    facts = inspect(minilm, TEXTS).model
+    metadata = inspect(minilm, TEXTS).model
     config = twin_model(minilm).config
-    assert (facts.name, facts.family, facts.pooling) == ("minilm", "bert", "mean")
-    assert facts.vocabulary == config.vocab_size == 30522
-    assert facts.layers == config.num_hidden_layers == 6
-    assert facts.heads == config.num_attention_heads == 12
-    assert facts.hidden_size == facts.dimension == 384
-    assert facts.feed_forward_size == config.intermediate_size == 1536
-    assert facts.parameters == twin_model(minilm).num_parameters()
-    assert facts.max_tokens == 256
+    assert (metadata.name, metadata.family, metadata.pooling) == ("minilm", "bert", "mean")
+    assert metadata.vocabulary == config.vocab_size == 30522
+    assert metadata.layers == config.num_hidden_layers == 6
+    assert metadata.heads == config.num_attention_heads == 12
+    assert metadata.hidden_size == metadata.dimension == 384
+    assert metadata.feed_forward_size == config.intermediate_size == 1536
+    assert metadata.parameters == twin_model(minilm).num_parameters()
+    assert metadata.max_tokens == 256
 
 
 def test_special_tokens_have_a_purpose(minilm: Encoder) -> None:
@@ -95,7 +95,7 @@ def test_a_cut_text_is_marked(tiny: Encoder) -> None:
 
 def test_the_result_is_json(tiny: Encoder) -> None:
     inspection = inspect(tiny, ["a b", "", "lone \ud83d surrogate"])
-    found = json.loads(json.dumps(inspection.to_json()))
+    found = json.loads(json.dumps(inspection.to_dict()))
     assert list(found) == ["model", "special_tokens", "texts", "outputs"]
     assert found["texts"][0]["tokens"][1] == {
         "token": "a", "id": 5, "type": 0, "mask": 1, "special": False, "span": [0, 1],
@@ -104,7 +104,7 @@ def test_the_result_is_json(tiny: Encoder) -> None:
 
 def test_the_vectors_shape_is_the_encoders(tiny: Encoder) -> None:
     fitted = fit_postprocessing("whitening", tiny.encode(sample_sentences()[:40]), 5)
-    readings = [tiny.with_reading(truncate_dim=3), tiny.with_reading(pooling="cls+mean")]
+    readings = [tiny.with_pooling(truncate_dim=3), tiny.with_pooling(pooling="cls+mean")]
     for encoder in [*readings, tiny.with_postprocessing(fitted)]:
         inspection = inspect(encoder, TEXTS)
         assert inspection.outputs["sentence_vectors"] == str(encoder.encode(TEXTS).shape)

@@ -23,8 +23,8 @@ from likewise.encoder.learned_pooling import (
     new_learned_pooling,
 )
 from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.readings import encode_readings
-from likewise.encoder.recipe import Recipe
 from likewise.errors import ModelError, UsageError
 from tiny_models import tiny_encoder
 
@@ -37,9 +37,9 @@ def random_case(seed: int) -> tuple[Tensor, Tensor]:
     """States (4, 9, 6) and counting tokens (4, 9): ragged, with holes, as where special tokens do not count."""
     torch.manual_seed(seed)
     states = torch.randn(len(LENGTHS), max(LENGTHS), WIDTH, dtype=torch.float64)
-    counted = (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]) & (torch.rand(states.shape[:2]) < 0.7)
-    counted[torch.arange(len(LENGTHS)), torch.tensor(LENGTHS) - 1] = True
-    return states, counted.long()
+    pooling_mask = (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]) & (torch.rand(states.shape[:2]) < 0.7)
+    pooling_mask[torch.arange(len(LENGTHS)), torch.tensor(LENGTHS) - 1] = True
+    return states, pooling_mask.long()
 
 
 def strong(kind: str, seed: int = 0, width: int = WIDTH) -> LearnedPooling:
@@ -107,11 +107,11 @@ PLAIN: dict[str, Any] = {"qkv": plain_qkv, "bilstm": plain_bilstm}
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", LEARNED)
 def test_poolings_equal_a_plain_loop(kind: str, seed: int) -> None:
-    states, counted = random_case(seed)
+    states, pooling_mask = random_case(seed)
     module = strong(kind, seed)
-    kept = [row[counts == 1].tolist() for row, counts in zip(states, counted, strict=True)]
+    kept = [row[counts == 1].tolist() for row, counts in zip(states, pooling_mask, strict=True)]
     slow = torch.tensor([PLAIN[kind](module, tokens) for tokens in kept], dtype=torch.float64)
-    found = module(states, counted)
+    found = module(states, pooling_mask)
     assert found.shape == (len(LENGTHS), module.dimension)
     assert torch.allclose(found, slow, atol=1e-12, rtol=0)
 
@@ -129,18 +129,18 @@ def test_padded_equals_unpadded(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", LEARNED)
 def test_states_that_do_not_count_do_not_matter(kind: str) -> None:
-    states, counted = random_case(4)
+    states, pooling_mask = random_case(4)
     module = strong(kind)
-    other = torch.where(counted[..., None] == 1, states, 1e6)
-    assert torch.equal(module(states, counted), module(other, counted))
+    other = torch.where(pooling_mask[..., None] == 1, states, 1e6)
+    assert torch.equal(module(states, pooling_mask), module(other, pooling_mask))
 
 
 @pytest.mark.parametrize("kind", LEARNED)
 def test_no_counting_token_gives_zeros_and_no_nan_to_the_gradient(kind: str) -> None:
-    states, counted = random_case(5)
-    counted[1] = 0
+    states, pooling_mask = random_case(5)
+    pooling_mask[1] = 0
     module = strong(kind)
-    pooled = module(states.requires_grad_(), counted)
+    pooled = module(states.requires_grad_(), pooling_mask)
     assert torch.equal(pooled[1], torch.zeros(module.dimension, dtype=torch.float64))
     assert pooled[0].abs().min() > 0
     pooled.sum().backward()
@@ -151,10 +151,10 @@ def test_no_counting_token_gives_zeros_and_no_nan_to_the_gradient(kind: str) -> 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("kind", LEARNED)
 def test_half_precision(kind: str, dtype: torch.dtype) -> None:
-    states, counted = random_case(6)
+    states, pooling_mask = random_case(6)
     module = new_learned_pooling(kind, WIDTH)
-    exact = module(states.float(), counted)
-    found = module.to(dtype)(states.to(dtype), counted)
+    exact = module(states.float(), pooling_mask)
+    found = module.to(dtype)(states.to(dtype), pooling_mask)
     assert found.dtype == dtype
     assert torch.allclose(found.float(), exact, atol=2e-2)
 
@@ -164,42 +164,42 @@ def test_half_precision(kind: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("mode", [ReplayWithBiasRow, ReplayWithSharedBias])
 def test_qkv_replays_its_weights(mode: type[Replay]) -> None:
-    states, counted = random_case(7)
+    states, pooling_mask = random_case(7)
     module = strong("qkv")
     recorder = Recorder()
     with torch.no_grad():
-        whole = module(states, counted, recorder)
-        assert torch.allclose(whole, module(states, counted), atol=1e-12)
+        whole = module(states, pooling_mask, recorder)
+        assert torch.allclose(whole, module(states, pooling_mask), atol=1e-12)
         rows = torch.stack([states * 0.25, states * 0.75, torch.zeros_like(states)], 1)
-        found = module(rows, counted, mode(recorder))
+        found = module(rows, pooling_mask, mode(recorder))
     assert found.shape == (4, 3, WIDTH)
     assert torch.allclose(found.sum(1), whole, atol=1e-12)
 
 
 def test_qkv_replays_other_rows_by_the_recorded_weights() -> None:
-    states, counted = random_case(8)
+    states, pooling_mask = random_case(8)
     module = strong("qkv")
     recorder = Recorder()
     with torch.no_grad():
-        module(states, counted, recorder)
+        module(states, pooling_mask, recorder)
         other = torch.randn(4, 2, 9, WIDTH, dtype=torch.float64)
-        found = module(other, counted, Replay(recorder))
-        slow = torch.einsum("bt,brtd,ed->bre", module.weights(states, counted), other, module.value.weight)
+        found = module(other, pooling_mask, Replay(recorder))
+        slow = torch.einsum("bt,brtd,ed->bre", module.weights(states, pooling_mask), other, module.value.weight)
     assert torch.allclose(found, slow, atol=1e-12)
 
 
 def test_qkv_is_held_or_live_as_attention_is() -> None:
-    states, counted = random_case(9)
+    states, pooling_mask = random_case(9)
     module = strong("qkv")
     tangent = torch.randn_like(states)
 
     def derivative(*mode: Any) -> Tensor:
-        return torch.func.jvp(lambda x: module(x, counted, *mode), (states,), (tangent,))[1]
+        return torch.func.jvp(lambda x: module(x, pooling_mask, *mode), (states,), (tangent,))[1]
 
-    slow = (module(states + 1e-6 * tangent, counted) - module(states - 1e-6 * tangent, counted)) / 2e-6
+    slow = (module(states + 1e-6 * tangent, pooling_mask) - module(states - 1e-6 * tangent, pooling_mask)) / 2e-6
     assert torch.allclose(derivative(), slow, atol=1e-8)
     assert torch.allclose(derivative(Detached(())), slow, atol=1e-8)
-    held = torch.einsum("bt,btd,ed->be", module.weights(states, counted), tangent, module.value.weight)
+    held = torch.einsum("bt,btd,ed->be", module.weights(states, pooling_mask), tangent, module.value.weight)
     assert torch.allclose(derivative(Detached()), held, atol=1e-12)
 
 
@@ -284,7 +284,7 @@ def learned(request: pytest.FixtureRequest, tiny: Encoder) -> Encoder:
 
 def test_encode_reads_with_it(learned: Encoder) -> None:
     states = learned.states(TEXTS, attention=False)
-    module = learned.recipe.learned
+    module = learned.modules_config.learned
     assert module is not None and learned.reading.pooling == module.kind
     with torch.no_grad():
         pooled = [module(torch.tensor(each.hidden[-1:]), torch.ones(1, len(each.tokens))) for each in states]
@@ -295,16 +295,16 @@ def test_encode_reads_with_it(learned: Encoder) -> None:
 
 def test_it_is_joined_with_others_and_reads_other_layers(learned: Encoder) -> None:
     kind = learned.reading.pooling
-    joined = learned.with_reading(pooling=f"mean+{kind}", layer=1, normalize=False)
+    joined = learned.with_pooling(pooling=f"mean+{kind}", layer=1, normalize=False)
     assert joined.encode(TEXTS).shape == (len(TEXTS), 32)
-    halves = [joined.with_reading(pooling=part).encode(TEXTS) for part in ("mean", kind)]
+    halves = [joined.with_pooling(pooling=part).encode(TEXTS) for part in ("mean", kind)]
     assert np.allclose(joined.encode(TEXTS), np.concatenate(halves, axis=1), atol=1e-6)
     both = encode_readings(learned, TEXTS, [{"pooling": kind}, {"pooling": "mean"}])
     assert np.allclose(both[0].vectors, learned.encode(TEXTS), atol=1e-6)
 
 
 def test_special_tokens_need_not_count(learned: Encoder) -> None:
-    without = learned.with_reading(special_tokens=False).encode(TEXTS)
+    without = learned.with_pooling(special_tokens=False).encode(TEXTS)
     assert not without[2].any(), "no token of an empty text counts"
     assert np.abs(without - learned.encode(TEXTS))[[0, 1]].max() > 1e-3
 
@@ -334,8 +334,8 @@ def test_it_follows_the_model(tiny_folder: Any) -> None:
     encoder = Encoder.load(str(tiny_folder), device="cpu", dtype="float64")
     for kind in LEARNED:
         learned = encoder.with_learned_pooling(new_learned_pooling(kind, 16)).to("cpu")
-        assert learned.recipe.learned is not None
-        assert {weight.dtype for weight in learned.recipe.learned.parameters()} == {torch.float64}
+        assert learned.modules_config.learned is not None
+        assert {weight.dtype for weight in learned.modules_config.learned.parameters()} == {torch.float64}
         assert learned.encode(TEXTS).shape == (len(TEXTS), 16)
 
 
@@ -349,14 +349,14 @@ def test_hashes(tiny: Encoder) -> None:
     with torch.no_grad():
         next(modules[0].parameters()).add_(1)
     assert encoders[1].heads_hash != before
-    assert tiny.heads_hash == replace(tiny, recipe=replace(tiny.recipe, learned=None)).heads_hash
+    assert tiny.heads_hash == replace(tiny, modules_config=replace(tiny.modules_config, learned=None)).heads_hash
 
 
 def test_gradients_reach_its_weights(learned: Encoder) -> None:
-    module = learned.recipe.learned
+    module = learned.modules_config.learned
     assert module is not None
-    states, counted = torch.randn(2, 5, 16), torch.ones(2, 5)
-    learned.finish(learned.pool(states, counted))[:, 0].sum().backward()
+    states, pooling_mask = torch.randn(2, 5, 16), torch.ones(2, 5)
+    learned.finish(learned.pool(states, pooling_mask))[:, 0].sum().backward()
     grads = [weight.grad for weight in module.parameters()]
     module.zero_grad(set_to_none=True)
     assert all(grad is not None and grad.isfinite().all() for grad in grads)
@@ -364,13 +364,15 @@ def test_gradients_reach_its_weights(learned: Encoder) -> None:
 
 
 def test_readout_pools_rows_with_it() -> None:
-    encoder = replace(tiny_encoder("bert"), recipe=Recipe(learned=strong("qkv", width=32)))
-    encoder = encoder.with_reading(pooling="cls+qkv")
-    states, counted = torch.randn(2, 5, 32, dtype=torch.float64), torch.ones(2, 5)
+    encoder = replace(tiny_encoder("bert"), modules_config=ModulesConfig(learned=strong("qkv", width=32)))
+    encoder = encoder.with_pooling(pooling="cls+qkv")
+    states, pooling_mask = torch.randn(2, 5, 32, dtype=torch.float64), torch.ones(2, 5)
     recorder = Recorder()
     with torch.no_grad():
-        whole = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, states, counted, recorder)
+        whole = readout.pool(
+            encoder.model_view, encoder.modules_config, encoder.reading, states, pooling_mask, recorder
+        )
         rows = torch.stack([states, torch.zeros_like(states)], 1)
         mode = ReplayWithBiasRow(recorder)
-        found = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, rows, counted, mode)
+        found = readout.pool(encoder.model_view, encoder.modules_config, encoder.reading, rows, pooling_mask, mode)
     assert torch.allclose(found.sum(1), whole, atol=1e-12)

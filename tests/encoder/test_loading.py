@@ -18,18 +18,18 @@ from transformers import AutoConfig, AutoModel
 
 from conftest import save_tiny
 from likewise.encoder import Encoder
-from likewise.encoder.anatomy import Anatomy, Transformer
 from likewise.encoder.config import ALIASES, DEFAULTS, completed
-from likewise.encoder.families import FAMILIES, anatomy, config_of
+from likewise.encoder.families import FAMILIES, config_of, model_view
 from likewise.encoder.forward import Batch, embed, layers
 from likewise.encoder.loading import load_transformer, usual_name
+from likewise.encoder.model_view import ModelView, Transformer
 from likewise.errors import ModelError
 from tiny_models import BIASES, CONFIGS, NoDowncast, make_model
 
 Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
 
 
-def states(views: Anatomy, batch: Batch) -> list[torch.Tensor]:
+def states(views: ModelView, batch: Batch) -> list[torch.Tensor]:
     with torch.no_grad():
         return [step.states for step in layers(views, embed(views, batch), batch.mask)]
 
@@ -91,7 +91,7 @@ def test_names_and_shapes_are_those_of_transformers(name: str) -> None:
     """Without files: what a config declares is what transformers' own class has."""
     model = make_model(name, 0)
     ours = Transformer(json.loads(model.config.to_json_string(use_diff=False)))
-    anatomy(ours)
+    model_view(ours)
     shapes = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
     assert {name: tuple(weight.shape) for name, weight in ours.named_parameters()} == shapes
     assert all(weight.is_meta for weight in ours.parameters())
@@ -196,7 +196,7 @@ def test_views_see_moves_and_new_dtypes(tmp_path: Path) -> None:
 
 def test_a_model_in_memory_that_is_moved_or_trained_is_seen() -> None:
     model = make_model("modernbert", 0)
-    views = anatomy(model)
+    views = model_view(model)
     before = states(views, a_batch())[-1]
     with torch.no_grad():
         model.layers[1].mlp.Wi.weight.mul_(2)
@@ -232,7 +232,7 @@ def test_a_config_that_leaves_out_its_defaults(name: str, tmp_path: Path) -> Non
     for diff in (True, False):
         (tmp_path / "config.json").write_text(config.to_json_string(use_diff=diff))
         ours = Transformer(json.loads((tmp_path / "config.json").read_text()))
-        first, second = anatomy(ours), anatomy(model)
+        first, second = model_view(ours), model_view(model)
         assert (first.layers, first.hidden_size, first.max_positions) == (
             second.layers, second.hidden_size, second.max_positions,
         )  # fmt: skip
@@ -406,7 +406,7 @@ def test_another_class_in_memory_is_refused() -> None:
 
     model = BothWays(CONFIGS["qwen3"]())
     with pytest.raises(ModelError, match="BothWays is no class of transformers' own"):
-        anatomy(model)
+        model_view(model)
 
 
 def test_whole_numbers_are_no_weights(tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_half_a_pooler_is_none(tmp_path: Path) -> None:
     rewrite(tmp_path, lambda state: {name: weight for name, weight in state.items() if name != "pooler.dense.bias"})
     model, views = load_transformer(tmp_path)
     assert views.pooler is None and not any("pooler" in name for name in model.state_dict())
-    assert anatomy(model).pooler is None, "nor do new views make one"
+    assert model_view(model).pooler is None, "nor do new views make one"
 
 
 def test_settings_of_a_folder_and_of_the_same_model_in_memory_are_the_same(tmp_path: Path) -> None:

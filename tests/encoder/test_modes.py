@@ -28,7 +28,7 @@ COUNTED = torch.ones_like(IDS)
 
 
 def inputs(encoder: Encoder) -> Tensor:
-    return embed(encoder.anatomy, Batch(IDS)).detach()
+    return embed(encoder.model_view, Batch(IDS)).detach()
 
 
 def recorded(encoder: Encoder, x: Tensor, **options: bool) -> Recorder:
@@ -56,16 +56,16 @@ def test_every_mode_runs_the_same_model(name: str) -> None:
 def test_embedding_parts_sum_to_the_embedding(name: str) -> None:
     encoder = tiny_encoder(name)
     for types in (None, (torch.arange(5) > 2).long().expand(2, -1)):
-        if types is not None and encoder.anatomy.embeddings.type is None:
+        if types is not None and encoder.model_view.embeddings.type is None:
             continue
-        if types is not None and len(encoder.anatomy.embeddings.type.weight) < 2:
+        if types is not None and len(encoder.model_view.embeddings.type.weight) < 2:
             continue
         batch = Batch(IDS, types)
         with torch.no_grad():
-            parts = embedding_parts(encoder.anatomy, batch)
-            whole = embed(encoder.anatomy, batch)
+            parts = embedding_parts(encoder.model_view, batch)
+            whole = embed(encoder.model_view, batch)
         assert torch.allclose(sum(parts.values()), whole, atol=1e-12)
-        view = encoder.anatomy.embeddings
+        view = encoder.model_view.embeddings
         wanted = ["word", *(["type"] if view.type is not None else []), *(["position"] if view.position else [])]
         assert list(parts)[: len(wanted)] == wanted
         assert ("bias" in parts) == (view.norm is not None and view.norm.bias is not None)
@@ -77,7 +77,7 @@ def test_a_part_is_what_the_norm_makes_of_it() -> None:
     encoder = tiny_encoder("bert")
     table = encoder.model.embeddings
     with torch.no_grad():
-        part = embedding_parts(encoder.anatomy, Batch(IDS))["word"]
+        part = embedding_parts(encoder.model_view, Batch(IDS))["word"]
         word = table.word_embeddings(IDS)
         whole = word + table.position_embeddings(torch.arange(5)) + table.token_type_embeddings(torch.zeros_like(IDS))
         scale = (whole.var(-1, unbiased=False, keepdim=True) + table.LayerNorm.eps).rsqrt()
@@ -125,7 +125,7 @@ def test_layers_that_are_not_kept_are_recorded_again(name: str) -> None:
         recorded(encoder, x, traced=True, **options)
         for options in ({}, {"keep": False}, {"keep": False, "lazy_maps": True})
     )
-    assert sum(callable(item) for item in again.constants) == encoder.anatomy.layers
+    assert sum(callable(item) for item in again.constants) == encoder.model_view.layers
     with torch.no_grad():
         constants = [list(record.forwards()) for record in (kept, again, lazy)]
         assert [rule for rule, _ in kept.backwards()] == [rule for rule, _ in reversed(constants[0])]
@@ -142,7 +142,7 @@ def test_constants_are_kept_by_call() -> None:
     encoder = tiny_encoder("albert")
     recorder = recorded(encoder, inputs(encoder))
     maps = [constant for rule, constant in recorder.constants if rule == "attention"]
-    assert len(maps) == encoder.anatomy.layers == 6
+    assert len(maps) == encoder.model_view.layers == 6
     assert not torch.allclose(maps[0], maps[2], atol=1e-3)
 
 
@@ -151,7 +151,7 @@ def test_replay_that_goes_another_way_is_noticed() -> None:
     x = inputs(encoder)
     recorder = recorded(encoder, x)
     with pytest.raises(AssertionError, match="another way"):
-        Replay(recorder).hold("unit", lambda _: x)
+        Replay(recorder).linearize("unit", lambda _: x)
 
 
 def test_which_factors_are_held() -> None:
@@ -163,7 +163,7 @@ def test_which_factors_are_held() -> None:
         Replay(Recorder()): {*RULES, *ALWAYS_HELD},
     }
     for mode, rules in held.items():
-        assert {rule for rule in (*RULES, *ALWAYS_HELD) if mode.holds(rule)} == rules
+        assert {rule for rule in (*RULES, *ALWAYS_HELD) if mode.linearizes(rule)} == rules
         assert mode.fused == (mode is LIVE)
 
 
@@ -173,26 +173,26 @@ def test_detached_cuts_the_derivative() -> None:
     def factor(_: Mode) -> Tensor:
         return z * 2
 
-    assert not Detached(("norm",)).hold("norm", factor).requires_grad
-    assert Detached(("norm",)).hold("attention", factor).requires_grad
-    assert not Detached(()).hold("unit", factor).requires_grad
-    assert LIVE.hold("norm", factor).requires_grad
+    assert not Detached(("norm",)).linearize("norm", factor).requires_grad
+    assert Detached(("norm",)).linearize("attention", factor).requires_grad
+    assert not Detached(()).linearize("unit", factor).requires_grad
+    assert LIVE.linearize("norm", factor).requires_grad
 
 
 def test_lengths_of_a_path_are_those_of_its_end() -> None:
     end = Recorder()
-    end.hold("unit", lambda _: torch.tensor(2.0))
-    end.hold("norm", lambda _: torch.tensor(5.0))
-    end.hold("unit", lambda _: torch.tensor(3.0))
+    end.linearize("unit", lambda _: torch.tensor(2.0))
+    end.linearize("norm", lambda _: torch.tensor(5.0))
+    end.linearize("unit", lambda _: torch.tensor(3.0))
     mode = DetachedAt(end)
-    found = [float(mode.hold("unit", lambda _: torch.tensor(9.0))) for _ in range(2)]
+    found = [float(mode.linearize("unit", lambda _: torch.tensor(9.0))) for _ in range(2)]
     assert found == [2, 3]
-    assert float(mode.hold("norm", lambda _: torch.tensor(9.0))) == 9
+    assert float(mode.linearize("norm", lambda _: torch.tensor(9.0))) == 9
 
 
 @pytest.mark.parametrize("name", ["bert", "qwen3"])
 def test_norm_in_two_steps_is_the_norm(name: str) -> None:
-    view = tiny_encoder(name).anatomy.blocks[0].feed_forward_norm
+    view = tiny_encoder(name).model_view.blocks[0].feed_forward_norm
     torch.manual_seed(1)
     x = torch.randn(2, 5, 32, dtype=torch.float64)
     kept = view.module(x) if view.kind == "layer" else x / (x**2).mean(-1, keepdim=True).add(view.eps).sqrt()
@@ -204,6 +204,6 @@ def test_layers_begin_where_asked() -> None:
     x = inputs(encoder)
     with torch.no_grad():
         whole = encoder.vectors_from(x, COUNTED)
-        for start in range(encoder.anatomy.layers + 1):
-            states = encoder.with_reading(layer=start).layer_states(Batch(IDS))
+        for start in range(encoder.model_view.layers + 1):
+            states = encoder.with_pooling(layer=start).layer_states(Batch(IDS))
             assert torch.allclose(encoder.vectors_from(states, COUNTED, start=start), whole, atol=1e-11)

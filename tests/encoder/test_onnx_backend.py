@@ -17,10 +17,10 @@ from tokenizers import models, pre_tokenizers
 
 from conftest import randomise
 from likewise.encoder import Encoder, onnx_backend
-from likewise.encoder.families import anatomy
+from likewise.encoder.families import model_view
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.onnx_backend import Int8Check, attach_backend, exported, int8_check, top_overlap
-from likewise.encoder.reading import Reading
-from likewise.encoder.recipe import Recipe
+from likewise.encoder.reading import PoolingConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 from likewise.errors import ModelError, UsageError
@@ -48,7 +48,9 @@ def make_encoder(name: str) -> Encoder:
     backend = Backend(models.WordLevel({f"w{number}": number for number in range(60)}, unk_token="w0"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
-    return Encoder(name, model.eval(), anatomy(model), Tokenizer(Vocabulary.of(words), 38), Recipe(), Reading())
+    return Encoder(
+        name, model.eval(), model_view(model), Tokenizer(Vocabulary.of(words), 38), ModulesConfig(), PoolingConfig()
+    )
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def test_neighbours_and_order_do_not_matter(which: str, request: pytest.FixtureR
         order = list(range(len(alone)))
         random.Random(budget).shuffle(order)
         texts = [TEXTS_OF_ALL_LENGTHS[place] for place in order]
-        assert gap(encoder.encode_counted(texts, budget=budget).vectors, alone[order]) < 1e-6
+        assert gap(encoder.encode_with_stats(texts, budget=budget).vectors, alone[order]) < 1e-6
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def rows_of(encoder: Encoder) -> list[Tensor]:
 
 
 def last_states(encoder: Encoder, x: Tensor, mask: Packing | None, dropout: Dropout = no_dropout) -> Tensor:
-    *_, last = forward.layers(encoder.anatomy, x, mask, dropout=dropout)
+    *_, last = forward.layers(encoder.model_view, x, mask, dropout=dropout)
     return last.states
 
 
@@ -33,7 +33,7 @@ def laid(encoder: Encoder, rows: Sequence[Tensor], dropout: TextDropout | None =
     """The last states of all texts, each (T, D), from one packed pass; ``dropout`` is in the order of the packing."""
     order = [place for group in GROUPS for place in group]
     lengths = [[rows[place].shape[1] for place in group] for group in GROUPS]
-    x = torch.cat([forward.embed(encoder.anatomy, Batch(rows[place]))[0] for place in order])
+    x = torch.cat([forward.embed(encoder.model_view, Batch(rows[place]))[0] for place in order])
     parts: list[Dropout] = [no_dropout] * 2 if dropout is None else [dropout.of(slice(0, 3)), dropout.of(slice(3, 5))]
     found = last_states(encoder, x, packing(lengths, parts, CPU), dropout or no_dropout)
     back = dict(zip(order, found.split([length for group in lengths for length in group]), strict=True))
@@ -46,7 +46,7 @@ def test_every_family_gives_what_each_text_gives_alone(family: str) -> None:
     rows = rows_of(encoder)
     with torch.no_grad():
         for row, found in zip(rows, laid(encoder, rows), strict=True):
-            alone = last_states(encoder, forward.embed(encoder.anatomy, Batch(row)), None)[0]
+            alone = last_states(encoder, forward.embed(encoder.model_view, Batch(row)), None)[0]
             assert torch.allclose(found, alone, rtol=0, atol=1e-12)
 
 
@@ -55,14 +55,16 @@ def test_gradients_are_those_of_the_texts_alone(family: str) -> None:
     encoder = tiny_encoder(family)
     weights = [weight for weight in encoder.model.parameters() if weight.requires_grad]
     torch.manual_seed(1)
-    slopes = [torch.randn(row.shape[1], encoder.anatomy.hidden_size, dtype=torch.float64) for row in rows_of(encoder)]
+    slopes = [
+        torch.randn(row.shape[1], encoder.model_view.hidden_size, dtype=torch.float64) for row in rows_of(encoder)
+    ]
 
     def gradients(states: Sequence[Tensor]) -> list[Tensor | None]:
         total = sum(((one * slope).sum() for one, slope in zip(states, slopes, strict=True)), torch.tensor(0.0))
         return list(torch.autograd.grad(total, weights, allow_unused=True))
 
     rows = rows_of(encoder)
-    alone = [last_states(encoder, forward.embed(encoder.anatomy, Batch(row)), None)[0] for row in rows]
+    alone = [last_states(encoder, forward.embed(encoder.model_view, Batch(row)), None)[0] for row in rows]
     pairs = list(zip(gradients(laid(encoder, rows)), gradients(alone), strict=True))
     assert sum(one is not None for one, _ in pairs) > 10
     for one, other in pairs:
@@ -72,13 +74,13 @@ def test_gradients_are_those_of_the_texts_alone(family: str) -> None:
 
 def test_a_text_loses_the_same_wherever_it_lies() -> None:
     encoder = tiny_encoder("bert")
-    encoder = replace(encoder, anatomy=encoder.anatomy.with_dropout(0.3))
+    encoder = replace(encoder, model_view=encoder.model_view.with_dropout(0.3))
     rows = rows_of(encoder)
     order = [place for group in GROUPS for place in group]
     whole = TextDropout([(5, place) for place in order], [rows[place].shape[1] for place in order])
     with torch.no_grad():
         for place, found in enumerate(laid(encoder, rows, whole)):
-            x = forward.embed(encoder.anatomy, Batch(rows[place]))
+            x = forward.embed(encoder.model_view, Batch(rows[place]))
             alone = last_states(encoder, x, None, TextDropout([(5, place)], [x.shape[1]]))[0]
             assert torch.allclose(found, alone, rtol=0, atol=1e-12)
             assert not torch.allclose(found, last_states(encoder, x, None)[0], atol=1e-2)

@@ -8,8 +8,8 @@ from sentence_transformers.sentence_transformer.modules.pooling import Pooling
 from torch import Tensor
 
 from likewise.encoder import Encoder
+from likewise.encoder.modules_config import POOLING_NAMES
 from likewise.encoder.pooling import POOLERS, pooling_parts
-from likewise.encoder.recipe import POOLING_NAMES
 from likewise.errors import UsageError
 
 LENGTHS = (9, 5, 2, 1)
@@ -67,9 +67,9 @@ def test_poolers_equal_sentence_transformers_without_the_prompt(mode: str) -> No
     states, mask = random_states(4)[:2], ragged_mask()[:2]
     features = {"token_embeddings": states, "attention_mask": mask, "prompt_length": 3}
     theirs = Pooling(6, mode, include_prompt=False)(features)["sentence_embedding"]
-    counted = mask.clone()
-    counted[:, :3] = 0
-    assert torch.allclose(POOLERS[POOLING_NAMES[mode]](states, counted), theirs, atol=1e-12, rtol=0)
+    pooling_mask = mask.clone()
+    pooling_mask[:, :3] = 0
+    assert torch.allclose(POOLERS[POOLING_NAMES[mode]](states, pooling_mask), theirs, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("name", POOLERS)
@@ -99,7 +99,7 @@ def test_half_precision_does_not_overflow(name: str) -> None:
 
 def test_several_poolings_are_concatenated(tiny: Encoder) -> None:
     states, mask = torch.randn(4, 9, 16), ragged_mask()
-    pooled = tiny.with_reading(pooling="cls+mean").pool(states, mask)
+    pooled = tiny.with_pooling(pooling="cls+mean").pool(states, mask)
     assert torch.equal(pooled, torch.cat([POOLERS["cls"](states, mask), POOLERS["mean"](states, mask)], dim=1))
     assert pooling_parts("mean+pooler") == ("mean", "pooler")
 

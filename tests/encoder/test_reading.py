@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.encoder.reading import Layer, Reading
+from likewise.encoder.reading import Layer, PoolingConfig
 from likewise.errors import UsageError
 
 DEPTH = 6
@@ -25,11 +25,11 @@ DEPTH = 6
     ],
 )
 def test_layers(layer: Layer, layers: tuple[int, ...]) -> None:
-    assert Reading(layer=layer).layers_of(DEPTH) == layers
+    assert PoolingConfig(layer=layer).layers_of(DEPTH) == layers
 
 
 def test_first_and_last_are_one_in_a_model_of_one_layer() -> None:
-    assert Reading(layer="first-last").layers_of(1) == (1,)
+    assert PoolingConfig(layer="first-last").layers_of(1) == (1,)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_first_and_last_are_one_in_a_model_of_one_layer() -> None:
 )
 def test_wrong_layers_are_refused(layer: Layer, message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        Reading(layer=layer).layers_of(DEPTH)
+        PoolingConfig(layer=layer).layers_of(DEPTH)
     assert str(raised.value) == message
 
 
@@ -52,25 +52,25 @@ def test_wrong_layers_are_refused(layer: Layer, message: str) -> None:
 @pytest.mark.parametrize("layer", [3, [5, 6], 0])
 def test_the_models_pooler_reads_the_last_layer_only(pooling: str, layer: Layer) -> None:
     with pytest.raises(UsageError, match="the model's own pooler reads the last layer only"):
-        Reading(pooling=pooling, layer=layer).layers_of(DEPTH)
+        PoolingConfig(pooling=pooling, layer=layer).layers_of(DEPTH)
 
 
 @pytest.mark.parametrize("layer", [-1, 6, [6]])
 def test_the_models_pooler_takes_any_name_of_the_last_layer(layer: Layer) -> None:
-    assert Reading(pooling="pooler", layer=layer).layers_of(DEPTH) == (6,)
+    assert PoolingConfig(pooling="pooler", layer=layer).layers_of(DEPTH) == (6,)
 
 
 def test_the_models_pooler_refuses_first_last() -> None:
     with pytest.raises(UsageError, match="the model's own pooler reads the last layer only"):
-        Reading(pooling="pooler", layer="first-last").layers_of(DEPTH)
+        PoolingConfig(pooling="pooler", layer="first-last").layers_of(DEPTH)
 
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_truncate_dim_is_at_least_one(size: int) -> None:
     with pytest.raises(UsageError, match=f"truncate_dim must be at least 1, got {size}"):
-        Reading(truncate_dim=size)
+        PoolingConfig(truncate_dim=size)
 
 
 def test_unknown_pooling_is_refused_at_once() -> None:
     with pytest.raises(UsageError, match="unknown pooling 'avg'"):
-        Reading(pooling="avg")
+        PoolingConfig(pooling="avg")

@@ -11,11 +11,11 @@ import torch
 
 from likewise.encoder import Encoder, forward, readings
 from likewise.encoder.heads import Dense
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling import POOLERS
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.reading import Reading
+from likewise.encoder.reading import PoolingConfig
 from likewise.encoder.readings import encode_readings
-from likewise.encoder.recipe import Recipe
 from likewise.errors import Cancelled, UsageError
 from likewise.sample import sample_sentences
 from tiny_models import tiny_encoder
@@ -28,8 +28,8 @@ def check(encoder: Encoder, wanted: list[Any], prompt: str | None = None) -> Non
     found = encode_readings(encoder, TEXTS, wanted, prompt=prompt)
     assert len(found) == len(wanted)
     for reading, one in zip(wanted, found, strict=True):
-        options = vars(reading) if isinstance(reading, Reading) else reading
-        alone = encoder.with_reading(**options).encode_counted(TEXTS, prompt=prompt)
+        options = vars(reading) if isinstance(reading, PoolingConfig) else reading
+        alone = encoder.with_pooling(**options).encode_with_stats(TEXTS, prompt=prompt)
         assert one.vectors.dtype == np.float32 and one.truncated == alone.truncated
         np.testing.assert_allclose(one.vectors, alone.vectors, rtol=1e-6, atol=1e-6)
 
@@ -44,12 +44,18 @@ def test_the_models_own_pooler() -> None:
 
 
 def test_whole_readings() -> None:
-    wanted = [Reading("max", 1, special_tokens=False), Reading("mean", normalize=True, truncate_dim=5), Reading("cls")]
+    wanted = [
+        PoolingConfig("max", 1, special_tokens=False),
+        PoolingConfig("mean", normalize=True, truncate_dim=5),
+        PoolingConfig("cls"),
+    ]
     check(tiny_encoder("bert"), wanted)
 
 
 def test_special_tokens_and_prompts() -> None:
-    encoder = tiny_encoder(recipe=Recipe(include_prompt=False, prompts={"query": "query: "}, default_prompt="query"))
+    encoder = tiny_encoder(
+        modules_config=ModulesConfig(include_prompt=False, prompts={"query": "query: "}, default_prompt="query")
+    )
     wanted = [{"special_tokens": flag, "pooling": pooling} for flag in (True, False) for pooling in ("mean", "last")]
     for prompt in (None, "", "search: "):
         check(encoder, wanted, prompt)
@@ -59,7 +65,7 @@ def test_special_tokens_and_prompts() -> None:
 def test_heads_and_normalising_models(activation: str) -> None:
     torch.manual_seed(0)
     head = Dense(torch.randn(8, 32).double(), torch.randn(8).double(), activation)
-    encoder = tiny_encoder(recipe=Recipe(heads=(head,), normalizes=True))
+    encoder = tiny_encoder(modules_config=ModulesConfig(heads=(head,), normalizes=True))
     check(encoder, [{"layer": 1}, {"heads": False, "pooling": "max"}, {"normalize": False}, {"truncate_dim": 3}])
 
 
@@ -127,4 +133,4 @@ def test_a_backend_takes_a_pass_for_each(tiny_folder: Path) -> None:
     found = encode_readings(encoder, TEXTS, wanted, progress=lambda *call: seen.append(call))
     assert seen[-1][:2] == (2 * len(TEXTS), 2 * len(TEXTS))
     for reading, one in zip(wanted, found, strict=True):
-        np.testing.assert_allclose(one.vectors, encoder.with_reading(**reading).encode(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(one.vectors, encoder.with_pooling(**reading).encode(TEXTS), atol=1e-6)

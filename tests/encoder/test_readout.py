@@ -14,9 +14,9 @@ from likewise.encoder import Encoder, readout
 from likewise.encoder.forward import Batch, embed
 from likewise.encoder.heads import Dense
 from likewise.encoder.modes import LIVE, Detached, Recorder, Replay, ReplayWithBiasRow
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling import POOLERS
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.recipe import Recipe
 from likewise.errors import UsageError
 from tiny_models import tiny_encoder
 
@@ -26,8 +26,8 @@ POOLINGS = [*POOLERS, "pooler", "cls+max", "pooler+mean"]
 
 def states_and_counts(seed: int = 0) -> tuple[Tensor, Tensor]:
     torch.manual_seed(seed)
-    counted = torch.tensor([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
-    return torch.randn(3, 5, 32, dtype=torch.float64), counted
+    pooling_mask = torch.tensor([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
+    return torch.randn(3, 5, 32, dtype=torch.float64), pooling_mask
 
 
 def head(activation: str, width: int, out: int) -> Dense:
@@ -49,7 +49,7 @@ def test_vectors_from_embeddings_are_those_of_encode(reading: dict[str, Any]) ->
     for text, vector in zip(TEXTS, shown, strict=True):
         ids = torch.tensor([encoder.tokenize([text])[0].ids])
         with torch.no_grad():
-            x = embed(encoder.anatomy, Batch(ids))
+            x = embed(encoder.model_view, Batch(ids))
             for mode in (LIVE, Detached(), Recorder()):
                 found = encoder.vectors_from(x, encoder.counted_tokens(ids), mode)[0]
                 assert np.allclose(found.numpy(), vector, atol=2e-6)
@@ -58,15 +58,17 @@ def test_vectors_from_embeddings_are_those_of_encode(reading: dict[str, Any]) ->
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_rows_are_pooled_as_texts_are(pooling: str) -> None:
     encoder = tiny_encoder("bert", pooling=pooling)
-    states, counted = states_and_counts()
+    states, pooling_mask = states_and_counts()
     recorder = Recorder()
     with torch.no_grad():
-        plain = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, states, counted)
-        recorded = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, states, counted, recorder)
+        plain = readout.pool(encoder.model_view, encoder.modules_config, encoder.reading, states, pooling_mask)
+        recorded = readout.pool(
+            encoder.model_view, encoder.modules_config, encoder.reading, states, pooling_mask, recorder
+        )
         assert torch.allclose(plain, recorded, atol=1e-12)
         rows = torch.stack([states * 0.25, states * 0.75, torch.zeros_like(states)], 1)
         replayed = ReplayWithBiasRow(recorder)
-        found = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, rows, counted, replayed)
+        found = readout.pool(encoder.model_view, encoder.modules_config, encoder.reading, rows, pooling_mask, replayed)
     assert found.shape == (3, 3, plain.shape[-1])
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     assert torch.allclose(found[:, 1], 3 * found[:, 0], atol=1e-12)
@@ -74,14 +76,16 @@ def test_rows_are_pooled_as_texts_are(pooling: str) -> None:
 
 def test_max_pooling_replays_its_winners() -> None:
     encoder = tiny_encoder("bert", pooling="max")
-    states, counted = states_and_counts()
+    states, pooling_mask = states_and_counts()
     recorder = Recorder()
-    readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, states, counted, recorder)
+    readout.pool(encoder.model_view, encoder.modules_config, encoder.reading, states, pooling_mask, recorder)
     torch.manual_seed(5)
     other = torch.randn(3, 1, 5, 32, dtype=torch.float64)
-    found = readout.pool(encoder.anatomy, encoder.recipe, encoder.reading, other, counted, Replay(recorder))
+    found = readout.pool(
+        encoder.model_view, encoder.modules_config, encoder.reading, other, pooling_mask, Replay(recorder)
+    )
     for text in range(2):
-        real = counted[text].nonzero()[:, 0]
+        real = pooling_mask[text].nonzero()[:, 0]
         winners = real[states[text, real].argmax(0)]
         assert torch.equal(found[text, 0], other[text, 0, winners, torch.arange(32)])
     assert not found[2].any(), "no token counts"
@@ -99,24 +103,24 @@ def test_unit_vectors() -> None:
 
 @pytest.mark.parametrize("activation", ["Tanh", "Sigmoid", "ReLU", "Identity"])
 def test_heads_in_every_mode(activation: str) -> None:
-    recipe = Recipe(heads=(head(activation, 32, 9), head("Tanh", 9, 4)), normalizes=True)
-    encoder = replace(tiny_encoder("bert"), recipe=recipe)
+    modules_config = ModulesConfig(heads=(head(activation, 32, 9), head("Tanh", 9, 4)), normalizes=True)
+    encoder = replace(tiny_encoder("bert"), modules_config=modules_config)
     pooled = states_and_counts()[0][:, 0]
     recorder = Recorder()
-    plain = readout.finish(recipe, encoder.reading, pooled)
+    plain = readout.finish(modules_config, encoder.reading, pooled)
     assert torch.allclose(plain.norm(dim=-1), torch.ones(3).double())
-    assert torch.allclose(readout.finish(recipe, encoder.reading, pooled, Detached()), plain, atol=1e-12)
-    assert torch.allclose(readout.finish(recipe, encoder.reading, pooled, recorder), plain, atol=1e-12)
+    assert torch.allclose(readout.finish(modules_config, encoder.reading, pooled, Detached()), plain, atol=1e-12)
+    assert torch.allclose(readout.finish(modules_config, encoder.reading, pooled, recorder), plain, atol=1e-12)
     rows = torch.stack([pooled, torch.zeros_like(pooled)], 1)
-    found = readout.finish(recipe, encoder.reading, rows, ReplayWithBiasRow(recorder))
+    found = readout.finish(modules_config, encoder.reading, rows, ReplayWithBiasRow(recorder))
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
-    by_hand = getattr(torch.nn, activation)()(pooled @ recipe.heads[0].weight.T + recipe.heads[0].bias)
-    assert torch.allclose(recipe.heads[0](pooled), by_hand, atol=1e-12)
+    by_hand = getattr(torch.nn, activation)()(pooled @ modules_config.heads[0].weight.T + modules_config.heads[0].bias)
+    assert torch.allclose(modules_config.heads[0](pooled), by_hand, atol=1e-12)
 
 
 def test_a_head_of_another_width_is_refused() -> None:
-    recipe = Recipe(heads=(head("Tanh", 64, 9),))
-    encoder = replace(tiny_encoder("bert"), recipe=recipe)
+    modules_config = ModulesConfig(heads=(head("Tanh", 64, 9),))
+    encoder = replace(tiny_encoder("bert"), modules_config=modules_config)
     with pytest.raises(UsageError, match=r"takes 64 dimensions.*gives 32.*--no-heads"):
         encoder.encode(["a"])
     assert encoder.encode(["a"], heads=False).shape == (1, 32)
@@ -140,7 +144,7 @@ def test_postprocessing_tells_its_shift() -> None:
 
 def test_gradients_flow_from_vectors_to_embeddings(tiny: Encoder) -> None:
     ids = torch.tensor([[2, 30, 17, 3]])
-    x = embed(tiny.anatomy, Batch(ids)).detach().requires_grad_()
+    x = embed(tiny.model_view, Batch(ids)).detach().requires_grad_()
     tiny.vectors_from(x, torch.ones_like(ids)).sum().backward()
     assert x.grad is not None
     assert x.grad.abs().min(-1).values.max() > 0

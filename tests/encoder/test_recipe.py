@@ -18,7 +18,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from conftest import save_classic, save_tiny
 from likewise.encoder import Encoder
-from likewise.encoder.recipe import CLASSIC_POOLING_KEYS, Recipe, read_recipe
+from likewise.encoder.modules_config import CLASSIC_POOLING_KEYS, ModulesConfig, read_recipe
 from likewise.errors import ModelError, UsageError
 
 TEXTS = [
@@ -237,18 +237,20 @@ def test_a_pooling_that_does_not_fit_the_head_names_the_cure(tiny_folder: Path, 
 
 
 def test_prompts_by_role() -> None:
-    recipe = Recipe(prompts={"query": "q: ", "document": "d: ", "passage": "p: "}, default_prompt="passage")
-    assert [recipe.prompt_for(role) for role in (None, "query", "document")] == ["p: ", "q: ", "d: "]
-    assert [Recipe().prompt_for(role) for role in (None, "query", "document")] == ["", "", ""]
-    assert Recipe(prompts={"corpus": "c: "}).prompt_for("document") == "c: "
+    modules_config = ModulesConfig(
+        prompts={"query": "q: ", "document": "d: ", "passage": "p: "}, default_prompt="passage"
+    )
+    assert [modules_config.prompt_for(role) for role in (None, "query", "document")] == ["p: ", "q: ", "d: "]
+    assert [ModulesConfig().prompt_for(role) for role in (None, "query", "document")] == ["", "", ""]
+    assert ModulesConfig(prompts={"corpus": "c: "}).prompt_for("document") == "c: "
 
 
 def test_an_empty_document_prompt_gives_way_to_the_passage_prompt(tmp_path: Path) -> None:
     folder = save_classic(tmp_path / "model")
     prompts = {"query": "q: ", "document": "", "passage": "p: "}
     (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
-    recipe = read_recipe(folder)
-    assert [recipe.prompt_for(role) for role in (None, "query", "document")] == ["", "q: ", "p: "]
+    modules_config = read_recipe(folder)
+    assert [modules_config.prompt_for(role) for role in (None, "query", "document")] == ["", "q: ", "p: "]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -19,8 +19,8 @@ from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder, saving
 from likewise.encoder.heads import Dense
 from likewise.encoder.learned_pooling import LEARNED, new_learned_pooling
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.recipe import Recipe
 from likewise.encoder.saving import Beside, save_encoder
 from likewise.errors import ModelError, UsageError
 from tiny_models import CONFIGS, make_model
@@ -67,8 +67,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def case(tiny: Encoder, name: str) -> Encoder:
-    recipe, reading = CASES[name]
-    return replace(tiny, recipe=replace(tiny.recipe, **recipe)).with_reading(**reading)
+    modules_config, reading = CASES[name]
+    return replace(tiny, modules_config=replace(tiny.modules_config, **modules_config)).with_pooling(**reading)
 
 
 def load(folder: Path) -> Encoder:
@@ -95,7 +95,9 @@ def test_saved_vectors_are_the_same_everywhere(name: str, tiny: Encoder, tmp_pat
 
 @pytest.mark.parametrize("normalizes", [True, False])
 def test_unit_vectors_that_were_asked_for(normalizes: bool, tiny: Encoder, tmp_path: Path) -> None:
-    encoder = replace(tiny, recipe=replace(tiny.recipe, normalizes=normalizes)).with_reading(normalize=True)
+    encoder = replace(tiny, modules_config=replace(tiny.modules_config, normalizes=normalizes)).with_pooling(
+        normalize=True
+    )
     folder = save_encoder(encoder, tmp_path / "saved")
     for found in (load(folder), SentenceTransformer(str(folder), device="cpu")):
         assert largest_gap(encoder.encode(TEXTS), found.encode(TEXTS)) < 1e-6
@@ -145,7 +147,7 @@ def test_a_pooler_that_is_random_is_not_written(tmp_path: Path) -> None:
     save_file(state, plain / "model.safetensors", metadata={"format": "pt"})
     encoder = load(plain)
     again = load(save_encoder(encoder, tmp_path / "saved"))
-    assert encoder.anatomy.pooler is None and again.anatomy.pooler is None
+    assert encoder.model_view.pooler is None and again.model_view.pooler is None
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
 
 
@@ -292,7 +294,7 @@ def test_a_place_that_cannot_be_written(tiny: Encoder, tmp_path: Path) -> None:
     ids=str,
 )
 def test_readings_that_are_refused(reading: dict[str, Any], message: str, tiny: Encoder, tmp_path: Path) -> None:
-    encoder = case(tiny, "dense").with_reading(**reading)
+    encoder = case(tiny, "dense").with_pooling(**reading)
     with pytest.raises(UsageError, match=message) as raised:
         save_encoder(encoder, tmp_path / "saved")
     assert "\n" not in str(raised.value)
@@ -305,8 +307,8 @@ def test_postprocessing_and_odd_poolings_are_refused(tiny: Encoder, tmp_path: Pa
         save_encoder(fitted, tmp_path / "saved")
     learned = tiny.with_learned_pooling(new_learned_pooling("qkv", 16))
     with pytest.raises(UsageError, match=r"no pooling 'mean\+qkv'; save it with one of .*, or qkv alone"):
-        save_encoder(learned.with_reading(pooling="mean+qkv"), tmp_path / "saved")
-    wide = replace(tiny, recipe=replace(tiny.recipe, heads=(dense(24, 8),)))
+        save_encoder(learned.with_pooling(pooling="mean+qkv"), tmp_path / "saved")
+    wide = replace(tiny, modules_config=replace(tiny.modules_config, heads=(dense(24, 8),)))
     wide = wide.with_learned_pooling(new_learned_pooling("bilstm", 16, hidden=12))
     with pytest.raises(UsageError, match="16 dimensions to the dense head, which takes 24; make a bilstm"):
         save_encoder(wide, tmp_path / "saved")
@@ -324,7 +326,7 @@ def learned(request: pytest.FixtureRequest, tiny: Encoder) -> Encoder:
 def test_a_learned_pooling_is_read_back(learned: Encoder, tiny: Encoder, tmp_path: Path) -> None:
     folder = save_encoder(learned, tmp_path / "saved")
     again = load(folder)
-    assert again.reading.pooling == again.recipe.pooling == learned.reading.pooling
+    assert again.reading.pooling == again.modules_config.pooling == learned.reading.pooling
     assert np.array_equal(again.encode(TEXTS), learned.encode(TEXTS))
     assert again.heads_hash == learned.heads_hash
     assert np.array_equal(again.encode(TEXTS, pooling="mean"), tiny.encode(TEXTS))
@@ -348,9 +350,9 @@ def test_heads_after_a_learned_pooling(tiny: Encoder, tmp_path: Path) -> None:
 
 
 def test_a_learned_pooling_that_is_not_read_is_left_out(learned: Encoder, tmp_path: Path) -> None:
-    folder = save_encoder(learned.with_reading(pooling="mean"), tmp_path / "saved")
+    folder = save_encoder(learned.with_pooling(pooling="mean"), tmp_path / "saved")
     assert not (folder / "likewise.json").exists()
-    assert load(folder).recipe.learned is None
+    assert load(folder).modules_config.learned is None
 
 
 def test_strangers_beside_the_own_settings_do_not_matter(learned: Encoder, tmp_path: Path) -> None:
@@ -443,4 +445,4 @@ def test_a_plain_folder_may_tell_of_a_pooling_too(
 
 
 def test_recipes_without_a_learned_pooling_are_equal() -> None:
-    assert Recipe().learned is None and Recipe() == Recipe()
+    assert ModulesConfig().learned is None and ModulesConfig() == ModulesConfig()

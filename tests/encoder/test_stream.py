@@ -63,7 +63,7 @@ def test_the_vectors_are_those_of_encode(tiny: Encoder, tmp_path: Path) -> None:
 
 
 def test_the_manifest_names_the_settings(tiny: Encoder, tmp_path: Path) -> None:
-    encode_stream(tiny.with_reading(layer=[1, 2]), ITEMS[:3], tmp_path, prompt="the ")
+    encode_stream(tiny.with_pooling(layer=[1, 2]), ITEMS[:3], tmp_path, prompt="the ")
     settings = json.loads((tmp_path / "manifest.json").read_text())["settings"]
     assert settings["model_sha256"] == tiny.hash
     assert (settings["layer"], settings["prompt"], settings["dtype"]) == ([1, 2], "the ", "float32")
@@ -76,7 +76,7 @@ def test_nothing_in_gives_an_empty_array(tiny: Encoder, tmp_path: Path) -> None:
 
 
 def test_prompts_and_readings(tiny: Encoder, tmp_path: Path) -> None:
-    encoder = tiny.with_reading(pooling="cls", truncate_dim=5)
+    encoder = tiny.with_pooling(pooling="cls", truncate_dim=5)
     encode_stream(encoder, ITEMS, tmp_path, prompt="the ")
     expected = encoder.encode([text for _, text in ITEMS], prompt="the ")
     assert np.abs(open_vectors(tmp_path)[0] - expected).max() < 1e-6
@@ -116,15 +116,15 @@ def test_a_lone_surrogate_in_an_id_is_no_error(tiny: Encoder, tmp_path: Path) ->
 def test_huge_texts_make_small_windows(tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "WINDOW_CHARACTERS", 100)
     sizes = []
-    whole = Encoder.encode_counted
+    whole = Encoder.encode_with_stats
 
-    def counted(self: Encoder, texts: list[str], **options: Any) -> Any:
+    def pooling_mask(self: Encoder, texts: list[str], **options: Any) -> Any:
         sizes.append(len(texts))
         return whole(self, texts, **options)
 
     items = [(str(place), "a" * length) for place, length in enumerate([30, 30, 50, 500, 10, 10, *[1] * 10])]
     monkeypatch.setattr(Encoder, "dimension", tiny.dimension)  # measured by encoding, which is not to be counted
-    monkeypatch.setattr(Encoder, "encode_counted", counted)
+    monkeypatch.setattr(Encoder, "encode_counted", pooling_mask)
     encode_stream(tiny, items, tmp_path)
     assert sizes == [3, 1, 8, 4]
 
@@ -303,7 +303,7 @@ def test_a_shorter_input_is_refused(tiny: Encoder, begun: Path) -> None:
 )
 def test_changed_settings_are_refused(change: Any, message: str, tiny: Encoder, begun: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        encode_stream(tiny.with_reading(**change), ITEMS, begun)
+        encode_stream(tiny.with_pooling(**change), ITEMS, begun)
 
 
 def test_another_prompt_model_window_or_postprocessing_is_refused(
@@ -330,7 +330,9 @@ def test_another_token_limit_is_refused(tiny: Encoder, begun: Path) -> None:
 def test_another_dense_head_is_refused(tiny: Encoder, tmp_path: Path) -> None:
     def headed(seed: int) -> Encoder:
         torch.manual_seed(seed)
-        return replace(tiny, recipe=replace(tiny.recipe, heads=(Dense(torch.randn(16, 16), None, "Tanh"),)))
+        return replace(
+            tiny, modules_config=replace(tiny.modules_config, heads=(Dense(torch.randn(16, 16), None, "Tanh"),))
+        )
 
     with pytest.raises(Cancelled):
         encode_stream(headed(0), ITEMS, tmp_path, progress=stop_at(30))

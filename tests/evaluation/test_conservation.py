@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ledgers import contributions
 from matplotlib.axes import Axes
 
+from ledgers import contributions
 from likewise.encoder import Encoder
 from likewise.encoder.heads import Dense
 from likewise.encoder.postprocessing import fit_postprocessing
@@ -50,16 +50,16 @@ class TestPanels:
         plain = encoder_of("bert")
         torch.manual_seed(0)
         head = Dense(torch.randn(8, 32, dtype=torch.float64), torch.randn(8, dtype=torch.float64), "Tanh")
-        encoder = replace(plain, recipe=replace(plain.recipe, heads=(head,), normalizes=True))
+        encoder = replace(plain, modules_config=replace(plain.modules_config, heads=(head,), normalizes=True))
         found = conservation(encoder, TEXTS)
         assert [panel.r2 for panel in found.panels[2:]] == pytest.approx([1, 1], abs=1e-6)
-        expected = encoder.with_reading(normalize=False).encode(TEXTS).sum(1)
+        expected = encoder.with_pooling(normalize=False).encode(TEXTS).sum(1)
         np.testing.assert_allclose(found.panels[1].components, expected, atol=1e-5)
 
     def test_points(self) -> None:
         """Each panel by its definition, on vectors before any Normalize."""
-        encoder = encoder_of("bert").with_reading(normalize=True)
-        plain = encoder_of("bert").with_reading(normalize=False)
+        encoder = encoder_of("bert").with_pooling(normalize=True)
+        plain = encoder_of("bert").with_pooling(normalize=False)
         found = conservation(encoder, TEXTS)
         one = contributions(plain, TEXTS)
         np.testing.assert_allclose(found.panels[1].components, plain.encode(TEXTS).sum(1), atol=1e-4)
@@ -123,7 +123,7 @@ class TestWithoutBiases:
 class TestUse:
     def test_json_html_and_plot(self) -> None:
         found = conservation(encoder_of("bert"), TEXTS)
-        document = json.loads(json.dumps(found.to_json(), allow_nan=False))
+        document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
         assert document["model"] == "bert" and document["n"] == 5
         assert list(document["r2"]) == NAMES
         assert all(name in found._repr_html_() for name in NAMES)

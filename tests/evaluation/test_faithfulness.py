@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ledgers import explain
+from explain.ledgers import ledger, words_only
 from matplotlib.axes import Axes
 from scipy.stats import ttest_rel, wilcoxon
 
-from explain.ledgers import ledger, words_only
+from ledgers import explain
 from likewise.data import Pair, read_pairs
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, UsageError
@@ -168,7 +168,7 @@ class TestFirstOrder:
 
     def test_normalize_does_not_count(self) -> None:
         """The distance is of vectors before any Normalize; cosine relevance ranks the same."""
-        raw, unit = run(bert(), "bilrp"), run(bert().with_reading(normalize=True), "bilrp")
+        raw, unit = run(bert(), "bilrp"), run(bert().with_pooling(normalize=True), "bilrp")
         np.testing.assert_allclose(raw.curves["bilrp"], unit.curves["bilrp"], atol=1e-6)
 
     def test_windows_do_not_show(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ class TestFirstOrder:
         assert (first != other).any()
 
     def test_facts(self, tiny: Encoder) -> None:
-        found = run(tiny.with_reading(pooling="cls"), "bilrp")
+        found = run(tiny.with_pooling(pooling="cls"), "bilrp")
         assert (found.model, found.pooling) == (tiny.name, "cls")
 
 
@@ -317,7 +317,7 @@ class TestNumbers:
         found = run(bert(), "bilrp", "random", pairs=PAIRS[:1])
         tests = found.comparisons()["random"]
         assert (tests.wilcoxon, tests.t_test) == (1.0, 1.0)
-        assert found.to_json()["methods"]["bilrp"]["deviation"] == 0
+        assert found.to_dict()["methods"]["bilrp"]["deviation"] == 0
 
     def test_rows_are_best_first(self, by_hand: Faithfulness) -> None:
         rows = by_hand.rows()
@@ -337,7 +337,7 @@ class TestNumbers:
             assert insertion + deletion == pytest.approx(2)
 
     def test_json(self, by_hand: Faithfulness) -> None:
-        found = json.loads(json.dumps(by_hand.to_json(), allow_nan=False))
+        found = json.loads(json.dumps(by_hand.to_dict(), allow_nan=False))
         assert found["fractions"] == STEPS and found["n"] == 8
         assert (found["model"], found["pooling"]) == ("model", "mean")
         assert found["methods"].keys() == {"bilrp", "hxp", "random"}
@@ -345,7 +345,7 @@ class TestNumbers:
         assert one["aupc"] == pytest.approx(by_hand.areas["hxp"].mean()) and len(one["curve"]) == 26
         assert found["bilrp_against"]["hxp"].keys() == {"difference", "wilcoxon", "t_test"}
         assert found["second_order"]["random"].keys() == {"insertion", "deletion"}
-        assert "second_order" not in run(bert(), "bilrp", pairs=PAIRS[:1]).to_json()
+        assert "second_order" not in run(bert(), "bilrp", pairs=PAIRS[:1]).to_dict()
 
     def test_html(self, by_hand: Faithfulness) -> None:
         html = by_hand._repr_html_()

@@ -63,7 +63,7 @@ def test_small_proof_writes_less(tmp_path: Path) -> None:
 def test_run_holds_the_results(proof: Proof, folder: Path) -> None:
     found = json.loads((folder / "run.json").read_text())
     assert (found["command"], found["seed"]) == ("faithfulness", 7)
-    assert found["results"] == json.loads(json.dumps(proof.to_json()))
+    assert found["results"] == json.loads(json.dumps(proof.to_dict()))
     assert "torch" in found["versions"]
 
 

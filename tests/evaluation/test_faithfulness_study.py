@@ -73,11 +73,11 @@ def test_conservation_is_on_the_first_different_texts(sentences: int, expected: 
 
 
 def test_json() -> None:
-    whole = json.loads(json.dumps(run("bilrp", "jacobian", sentences=3).to_json(), allow_nan=False))
+    whole = json.loads(json.dumps(run("bilrp", "jacobian", sentences=3).to_dict(), allow_nan=False))
     assert whole["methods"].keys() == {"bilrp"} and whole["n"] == 3
     assert whole["slow"]["n"] == 2 and "jacobian" in whole["slow"]["methods"]
     assert whole["conservation"]["n"] == 3
-    assert run("bilrp").to_json().keys() & {"slow", "conservation"} == set()
+    assert run("bilrp").to_dict().keys() & {"slow", "conservation"} == set()
 
 
 def test_no_pairs() -> None:

@@ -16,7 +16,7 @@ from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch
 from likewise.encoder.heads import Dense
-from likewise.encoder.recipe import Recipe
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 from likewise.evaluation.perturbation import FRACTIONS, Shown, shown_steps, shown_vectors
@@ -94,7 +94,7 @@ class TestVectors:
     @pytest.mark.parametrize("seed", [0, 1, 2])
     @pytest.mark.parametrize("pooling", POOLED)
     def test_slow_twin(self, seed: int, pooling: str) -> None:
-        encoder = bert(seed).with_reading(pooling=pooling)
+        encoder = bert(seed).with_pooling(pooling=pooling)
         texts = shown_texts(encoder, seed)
         found = shown_vectors(encoder, texts)
         assert found.shape == (len(texts), 32) and found.dtype == np.float32
@@ -104,7 +104,7 @@ class TestVectors:
             np.testing.assert_allclose(vector, expected, rtol=1e-5, atol=1e-5)
 
     def test_layer_of_the_reading(self) -> None:
-        encoder = bert().with_reading(layer=1)
+        encoder = bert().with_pooling(layer=1)
         text = "the man is out"
         states = encoder.states([text], attention=False)[0]
         whole = Shown(states.tokens.ids, frozenset(range(len(states.tokens))))
@@ -124,7 +124,7 @@ class TestVectors:
     @pytest.mark.parametrize("pooling", ["mean", "max", "cls", "last"])
     def test_masked_words_still_count_where_special_tokens_do_not(self, pooling: str) -> None:
         """Whatever is shown, the words' places are pooled, masked ones too, and [CLS] and [SEP] are not."""
-        encoder = bert().with_reading(special_tokens=False, pooling=pooling)
+        encoder = bert().with_pooling(special_tokens=False, pooling=pooling)
         texts = shown_texts(encoder)
         for vector, text in zip(shown_vectors(encoder, texts), texts, strict=True):
             words = np.array([id not in (CLS, SEP) for id in text.ids])
@@ -135,8 +135,8 @@ class TestVectors:
         assert np.abs(hidden).max() > 0.1, "an all-masked text must not pool to nothing"
 
     def test_a_prompt_that_does_not_count(self) -> None:
-        recipe = Recipe(prompts={"p": "the sea: "}, default_prompt="p", include_prompt=False)
-        encoder = tiny_encoder("bert", recipe=recipe)
+        modules_config = ModulesConfig(prompts={"p": "the sea: "}, default_prompt="p", include_prompt=False)
+        encoder = tiny_encoder("bert", modules_config=modules_config)
         (full,) = encoder.tokenize(["a man"])
         text = Shown(full.ids, frozenset({0, 1}))
         counts = np.arange(len(full)) >= encoder.tokenizer.prompt_length("the sea: ")
@@ -149,12 +149,12 @@ class TestVectors:
         plain = bert()
         text = shown_texts(plain)[:8]
         head = Dense(torch.randn(3, 32, dtype=torch.float64), None, "Tanh")
-        finished = replace(plain, recipe=replace(plain.recipe, normalizes=True, heads=(head,)))
-        for encoder in (finished, plain.with_reading(normalize=True), plain.with_reading(truncate_dim=4)):
+        finished = replace(plain, modules_config=replace(plain.modules_config, normalizes=True, heads=(head,)))
+        for encoder in (finished, plain.with_pooling(normalize=True), plain.with_pooling(truncate_dim=4)):
             np.testing.assert_array_equal(shown_vectors(encoder, text), shown_vectors(plain, text))
 
     def test_whole_text_is_the_encoded_one(self, tiny: Encoder) -> None:
-        plain = tiny.with_reading(normalize=False)
+        plain = tiny.with_pooling(normalize=False)
         tokens = plain.tokenize(TEXTS)
         whole = [Shown(one.ids, frozenset(range(len(one)))) for one in tokens]
         np.testing.assert_allclose(shown_vectors(tiny, whole), plain.encode(TEXTS), atol=1e-5)
@@ -213,8 +213,8 @@ def byte_tokenizer() -> Any:
     from tokenizers import decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Backend(models.BPE({letter: place for place, letter in enumerate(letters)}, []))
+    characters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Backend(models.BPE({letter: place for place, letter in enumerate(characters)}, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=40, eos_token="Z")

@@ -32,7 +32,7 @@ def result(tiny: Encoder) -> StsResult:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_agreement_is_that_of_plain_cosines(tiny: Encoder, pooling: str) -> None:
-    encoder = tiny.with_reading(pooling=pooling)
+    encoder = tiny.with_pooling(pooling=pooling)
     result = evaluate_sts(encoder, PAIRS)
     cosines, truth = plain_cosines(encoder, PAIRS), [pair.score for pair in PAIRS]
     np.testing.assert_allclose(result.predicted, cosines, atol=1e-6)
@@ -44,7 +44,7 @@ def test_agreement_is_that_of_plain_cosines(tiny: Encoder, pooling: str) -> None
 
 
 def test_facts(result: StsResult, tiny: Encoder) -> None:
-    found = result.to_json()
+    found = result.to_dict()
     assert (found["data"], found["model"], found["pooling"], found["n"]) == ("sample/pairs", tiny.name, "mean", 60)
     assert found["spearman"] == result.agreement["spearman"].value
     for name, (low, high) in found["intervals"].items():
@@ -99,8 +99,8 @@ def test_plots(result: StsResult) -> None:
 
 
 def test_table_of_one_is_that_one(result: StsResult) -> None:
-    assert StsTable((result,)).to_json() == result.to_json()
-    assert StsTable((result, result)).to_json() == {"results": [result.to_json()] * 2}
+    assert StsTable((result,)).to_dict() == result.to_dict()
+    assert StsTable((result, result)).to_dict() == {"results": [result.to_dict()] * 2}
 
 
 def test_compare_runs_every_file_by_every_model_and_pooling(tiny: Encoder) -> None:

@@ -32,8 +32,8 @@ def encoder_of(name: str, seed: int = 0) -> Encoder:
 
 def query_and_key(encoder: Encoder, x: torch.Tensor, layer: int, head: int, i: int, j: int) -> Any:
     """The query at i and the key at j of a head, each (W,), with all factors held."""
-    mode, block = Detached(), encoder.anatomy.blocks[layer - 1]
-    *_, before = islice(layers(encoder.anatomy, x, mode=mode), layer)
+    mode, block = Detached(), encoder.model_view.blocks[layer - 1]
+    *_, before = islice(layers(encoder.model_view, x, mode=mode), layer)
     inner = norm(block.attention_norm, before.states, mode) if block.pre_norm else before.states
     query, key = queries_and_keys(block.attention, inner, mode)
     return query[0, head - 1, i], key[0, head - 1, j]
@@ -53,7 +53,7 @@ def test_equals_plain_jacobians(name: str, layer: int) -> None:
     last = ids.shape[1] - 1
     for head, i, j in ((1, last, last - 1), (3, last - 1, last - 2)):
         found = explain_attention(encoder, TEXT, layer, head, i, j)
-        x = embed(encoder.anatomy, Batch(ids)).detach()
+        x = embed(encoder.model_view, Batch(ids)).detach()
         parts = []
         for which in (0, 1):
             whole = query_and_key(encoder, x, layer, head, i, j)[which].detach()
@@ -61,7 +61,7 @@ def test_equals_plain_jacobians(name: str, layer: int) -> None:
             rows = torch.einsum("wte,te->tw", jacobian, x[0])
             parts.append((rows, whole - rows.sum(0)))
         (query, query_bias), (key, key_bias) = parts
-        scale = encoder.anatomy.blocks[layer - 1].attention.scale
+        scale = encoder.model_view.blocks[layer - 1].attention.scale
         assert np.abs(found.relevance - (query @ key.T * scale).numpy()).max() < 1e-10
         assert np.abs(found.bias_query - (query @ key_bias * scale).numpy()).max() < 1e-10
         assert np.abs(found.bias_key - (key @ query_bias * scale).numpy()).max() < 1e-10
@@ -118,9 +118,9 @@ def test_tokens_by_name(tiny: Encoder) -> None:
 
 def test_shown_in_every_way() -> None:
     found = explain_attention(encoder_of("mpnet"), TEXT, 2, 1, 1, 2)
-    told = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert told["score"] == found.score and sum(told["ledger"].values()) == pytest.approx(found.score)
-    assert np.shape(told["relevance"]) == (len(told["units"]), len(told["units"]))
-    assert found.to_html().startswith("<!doctype html>") and "by_part" in told
-    assert len(found.plot().get_yticklabels()) == len(told["units"]) + 1
+    summary = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert summary["score"] == found.score and sum(summary["ledger"].values()) == pytest.approx(found.score)
+    assert np.shape(summary["relevance"]) == (len(summary["units"]), len(summary["units"]))
+    assert found.to_html().startswith("<!doctype html>") and "by_part" in summary
+    assert len(found.plot().get_yticklabels()) == len(summary["units"]) + 1
     assert len(found.strongest(3)) == 3

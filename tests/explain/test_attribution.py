@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ledgers import contributions
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from ledgers import contributions
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, ModelError, UsageError
 from likewise.explain import Direction, attribute
@@ -140,9 +140,9 @@ def test_a_sum_that_misses_is_not_shown() -> None:
 
 def test_json_and_page() -> None:
     found = attribute(encoder_of(), TEXTS, ["a dog", Direction("first", np.eye(32)[0])])
-    told = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert told["directions"] == ["a dog", "first"] and len(told["texts"]) == len(TEXTS)
-    one = told["texts"][0]
+    summary = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert summary["directions"] == ["a dog", "first"] and len(summary["texts"]) == len(TEXTS)
+    one = summary["texts"][0]
     assert {"text", "units", "spans", "kinds", "scores", "shares", "bias", "gap"} <= one.keys()
     assert np.shape(one["shares"]) == (2, len(one["units"]))
     scores = [hit.score for hit in found.drawn(1)]

@@ -84,8 +84,8 @@ def test_shares_alone_are_those_of_the_ledger(options: dict[str, Any]) -> None:
     for side, twin in ((alone.left, whole.left), (alone.right, whole.right)):
         for name, part in side.parts.items():
             assert np.allclose(part, twin.parts[name], atol=1e-10)
-    told = alone.to_json()
-    assert told["shares"]["left"] == alone.left_shares.tolist() and "relevance" not in told
+    summary = alone.to_dict()
+    assert summary["shares"]["left"] == alone.left_shares.tolist() and "relevance" not in summary
 
 
 def test_shares_that_miss_are_not_shown() -> None:
@@ -93,7 +93,7 @@ def test_shares_that_miss_are_not_shown() -> None:
     with pytest.raises(ModelError, match="the ledger misses the score"):
         PairShares(
             found.left, found.right, found.left_shares, found.right_shares, found.left_bias + 1, found.right_bias,
-            found.similarity, found.facts,
+            found.similarity, found.metadata,
         )  # fmt: skip
 
 
@@ -181,7 +181,7 @@ def test_a_reference_moves_its_part_into_the_bias() -> None:
     assert np.abs(same.relevance).max() < 1e-10, "relative to itself a text adds nothing"
     assert same.left_bias == pytest.approx(plain.similarity, abs=1e-10)
     filler = explain(encoder, LONG, SHORT)
-    assert filler.facts.relative_to == "filler" and filler.matrix[1][-1] == "(reference)"
+    assert filler.metadata.relative_to == "filler" and filler.matrix[1][-1] == "(reference)"
     special = [place for place, unit in enumerate(filler.left.units) if unit.kind == "special"]
     assert np.abs(filler.relevance[special]).max() < 1e-12, "special tokens are those of any text"
 
@@ -195,7 +195,7 @@ def test_an_empty_reference_is_refused(reference: Any) -> None:
 def test_only_bilrp_takes_a_reference_text() -> None:
     with pytest.raises(UsageError, match="a reference text goes with bilrp"):
         explain(encoder_of(), LONG, SHORT, method="hxp", reference="a dog")
-    assert explain(encoder_of(), LONG, SHORT, method="hxp").facts.relative_to == "none"
+    assert explain(encoder_of(), LONG, SHORT, method="hxp").metadata.relative_to == "none"
 
 
 def test_a_record_keeps_only_layer_inputs_beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_a_record_keeps_only_layer_inputs_beyond_the_budget(monkeypatch: pytest.
     monkeypatch.setattr(Recorder, "__init__", watched)
     explain(encoder_of(), LONG, SHORT, memory=1e-6, shares_only=True)
     assert any(not record.keep for record in records)
-    assert max(len(record.constants) for record in records if not record.keep) == encoder_of().anatomy.layers
+    assert max(len(record.constants) for record in records if not record.keep) == encoder_of().model_view.layers
 
 
 @pytest.mark.parametrize("texts", [(SHORT, LONG), (LONG, SHORT)], ids=["left", "right"])

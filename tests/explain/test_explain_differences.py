@@ -49,7 +49,7 @@ class TestContrast:
 
     def test_showing(self) -> None:
         found = contrast(bert(), "<b> man", BETTER, "<script>alert(1)</script>")
-        shown = json.loads(json.dumps(found.to_json()))
+        shown = json.loads(json.dumps(found.to_dict()))
         assert [row["unit"] for row in shown["query"]] == [unit.text for unit, _ in found.query]
         total = sum(row["difference"] for row in shown["query"]) + shown["query_bias"] + shown["gap"]
         assert total == pytest.approx(shown["difference"], abs=1e-12)
@@ -74,10 +74,10 @@ class TestCompare:
     @pytest.mark.parametrize("by", ["token", "word", "sentence"])
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
     def test_two_readings(self, by: str, similarity: str) -> None:
-        found = compare(bert(), bert().with_reading(pooling="cls"), BETTER, WORSE, by, similarity)
+        found = compare(bert(), bert().with_pooling(pooling="cls"), BETTER, WORSE, by, similarity)
         first, second = (
             explain(
-                bert().with_reading(pooling=pooling), BETTER, WORSE, by=by, similarity=similarity, fold_special=True
+                bert().with_pooling(pooling=pooling), BETTER, WORSE, by=by, similarity=similarity, fold_special=True
             )
             for pooling in ("mean", "cls")
         )
@@ -122,7 +122,7 @@ class TestCompare:
 
     @pytest.mark.parametrize("options", [{"bias": "shared", "reference": "none"}, {"fold_special": False}])
     def test_settings_are_handed_on(self, options: dict[str, Any]) -> None:
-        found = compare(bert(), bert().with_reading(layer=1), BETTER, WORSE, **options)
+        found = compare(bert(), bert().with_pooling(layer=1), BETTER, WORSE, **options)
         assert abs(found.gap) < 1e-9
         if "bias" in options:
             assert not found.before[-1].any() and not found.after[:, -1].any()
@@ -146,7 +146,7 @@ class TestCompare:
     def test_showing(self) -> None:
         plt = pytest.importorskip("matplotlib.pyplot")
         found = compare(bert(), other(), "<i> man", "<script>")
-        shown = json.loads(json.dumps(found.to_json()))
+        shown = json.loads(json.dumps(found.to_dict()))
         assert np.allclose(shown["difference"], found.difference)
         assert shown["units"]["left"][-1] == "(reference)"
         assert shown["units"]["right"] == found.labels[1]
@@ -163,7 +163,7 @@ class TestCompare:
 
 def test_units_of_one_span_are_added_up(minilm: Encoder) -> None:
     """The tokenizer makes several tokens of one Korean syllable, all with its span."""
-    found = compare(minilm, minilm.with_reading(pooling="cls"), "한국 is nice", "한국", by="token")
+    found = compare(minilm, minilm.with_pooling(pooling="cls"), "한국 is nice", "한국", by="token")
     assert abs(found.gap) < 1e-5
     assert len(found.left) < len(found.first.left.units)
 

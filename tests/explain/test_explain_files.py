@@ -86,7 +86,7 @@ def test_lines_are_single_explanations(tiny: Encoder, source: str, tmp_path: Pat
     found = [json.loads(line) for line in lines(out)]
     assert [one["id"] for one in found] == [f"p{place}" for place in range(len(ROWS))]
     for one, (left, right) in zip(found, ROWS, strict=True):
-        expected = explain(tiny, left, right, **options).to_json()
+        expected = explain(tiny, left, right, **options).to_dict()
         assert one.keys() == {"id", *expected}
         assert one["left"] == expected["left"] and one["right"] == expected["right"]
         assert one["similarity"] == pytest.approx(expected["similarity"], abs=1e-6)
@@ -190,7 +190,7 @@ class TestInterrupted:
         out = tmp_path / "out.jsonl"
         with pytest.raises(Cancelled):
             explain_file(tiny, source, out, {}, progress=stop_at(3))
-        explain_file(tiny.with_reading(pooling="cls"), source, out, {})
+        explain_file(tiny.with_pooling(pooling="cls"), source, out, {})
         assert [json.loads(line)["pooling"] for line in lines(out)] == ["cls"] * len(ROWS)
 
     @pytest.mark.parametrize("change", ["columns", "content"])
@@ -265,17 +265,17 @@ class TestRefused:
 class TestPairFile:
     def test_columns(self, tmp_path: Path) -> None:
         (tmp_path / "pairs.csv").write_text("one,two\na,b\n")
-        pairs = PairFile(str(tmp_path / "pairs.csv"), Columns(left="two", right="one")).read_told()
+        pairs = PairFile(str(tmp_path / "pairs.csv"), Columns(left="two", right="one")).read_checked()
         assert [(pair.left, pair.right) for pair in pairs] == [("b", "a")]
 
     def test_bad_rows_are_skipped_where_asked_for(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         (tmp_path / "pairs.csv").write_text("sentence1,sentence2\na,b\nc,\nd,e\n")
-        found = PairFile(str(tmp_path / "pairs.csv"), skip_bad=True).read_told()
+        found = PairFile(str(tmp_path / "pairs.csv"), skip_bad=True).read_checked()
         assert [pair.left for pair in found] == ["a", "d"] and "skipped 1 bad row" in caplog.text
         with pytest.raises(DataError, match="line 3"):
-            PairFile(str(tmp_path / "pairs.csv")).read_told()
+            PairFile(str(tmp_path / "pairs.csv")).read_checked()
 
     def test_name_and_data_dir(self, tmp_path: Path) -> None:
-        assert len(PairFile("sample/pairs").read_told()) == 60
+        assert len(PairFile("sample/pairs").read_checked()) == 60
         with pytest.raises(DataError, match="stsb/nope"):
-            PairFile("stsb/nope", data_dir=tmp_path).read_told()
+            PairFile("stsb/nope", data_dir=tmp_path).read_checked()

@@ -33,7 +33,7 @@ def test_random_takes_broken_text(tiny: Encoder) -> None:
 
 
 def test_a_baseline_claims_no_vector(tiny: Encoder) -> None:
-    (found,) = contributions(tiny.with_reading(truncate_dim=8), ["a cat"], method="embedding")
+    (found,) = contributions(tiny.with_pooling(truncate_dim=8), ["a cat"], method="embedding")
     assert np.isnan(found.missing)
 
 
@@ -56,9 +56,9 @@ def test_a_baseline_claims_no_vector(tiny: Encoder) -> None:
     ids=str,
 )
 def test_mistakes_are_one_line(tiny: Encoder, options: dict[str, Any]) -> None:
-    with pytest.raises(LikewiseError) as told:
+    with pytest.raises(LikewiseError) as summary:
         explain(tiny, "a cat", "a dog", **options)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(summary.value)
 
 
 @pytest.mark.parametrize(

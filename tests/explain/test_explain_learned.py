@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ledgers import contributions, explain
 from torch import Tensor
 
+from ledgers import contributions, explain
 from likewise.encoder import Encoder
 from likewise.encoder.heads import Dense
 from likewise.encoder.learned_pooling import QkvPooling, new_learned_pooling
-from likewise.encoder.recipe import Recipe
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.errors import UsageError
 from likewise.evaluation.perturbation import Shown, shown_vectors
 from likewise.explain import explain_many
@@ -38,9 +38,9 @@ def strong_qkv(seed: int = 0) -> QkvPooling:
     return module
 
 
-def qkv_encoder(name: str = "bert", seed: int = 0, pooling: str = "qkv", **recipe: Any) -> Encoder:
-    encoder = tiny_encoder(name, seed, recipe=Recipe(learned=strong_qkv(seed), **recipe))
-    return encoder.with_reading(pooling=pooling)
+def qkv_encoder(name: str = "bert", seed: int = 0, pooling: str = "qkv", **modules_config: Any) -> Encoder:
+    encoder = tiny_encoder(name, seed, modules_config=ModulesConfig(learned=strong_qkv(seed), **modules_config))
+    return encoder.with_pooling(pooling=pooling)
 
 
 def plain_qkv(module: QkvPooling, states: Tensor, held: bool) -> Tensor:
@@ -59,7 +59,7 @@ def ids_of(encoder: Encoder, text: str) -> Tensor:
 @pytest.mark.parametrize("name", PLAIN)
 def test_contributions_equal_backward_passes_through_a_plain_model(name: str, seed: int) -> None:
     encoder = qkv_encoder(name, seed)
-    module = encoder.recipe.learned
+    module = encoder.modules_config.learned
     assert isinstance(module, QkvPooling)
     x, plain = embeddings_of(encoder.model, ids_of(encoder, LEFT)), PLAIN[name](encoder.model)
     slow = products_by_backward_passes(lambda x: plain_qkv(module, plain(x), held=True), x).numpy()
@@ -73,7 +73,7 @@ def test_contributions_equal_backward_passes_through_a_plain_model(name: str, se
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_hxp_equals_the_true_jacobian(seed: int) -> None:
     encoder = qkv_encoder(seed=seed)
-    module, ids = encoder.recipe.learned, ids_of(encoder, LEFT)
+    module, ids = encoder.modules_config.learned, ids_of(encoder, LEFT)
     assert isinstance(module, QkvPooling)
     x, live = embeddings_of(encoder.model, ids), hugging_face(encoder.model, ids)
     slow = products_by_backward_passes(lambda x: plain_qkv(module, live(x), held=False), x).numpy()
@@ -91,7 +91,7 @@ def test_ledgers_sum_to_the_similarity(name: str) -> None:
         assert abs(found.gap) < 1e-9 * max(1.0, abs(found.similarity))
         if "similarity" not in options:
             assert found.similarity == pytest.approx(shown, abs=1e-5)
-    assert found.facts.pooling == "qkv"
+    assert found.metadata.pooling == "qkv"
 
 
 def test_ledgers_with_heads_joined_poolings_and_tokens_that_do_not_count() -> None:
@@ -103,7 +103,7 @@ def test_ledgers_with_heads_joined_poolings_and_tokens_that_do_not_count() -> No
         {"pooling": "qkv+cls"},
     ]  # fmt: skip
     for reading in readings:
-        assert abs(explain(encoder.with_reading(**reading), LEFT, RIGHT).gap) < 1e-9
+        assert abs(explain(encoder.with_pooling(**reading), LEFT, RIGHT).gap) < 1e-9
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -136,14 +136,14 @@ def test_single_precision(tiny: Encoder) -> None:
 @pytest.mark.parametrize("pooling", ["bilstm", "mean+bilstm"])
 @pytest.mark.parametrize("method", ["bilrp", "hxp", "jacobian"])
 def test_a_bilstm_is_refused(method: str, pooling: str, tiny: Encoder) -> None:
-    encoder = tiny.with_learned_pooling(new_learned_pooling("bilstm", 16)).with_reading(pooling=pooling)
+    encoder = tiny.with_learned_pooling(new_learned_pooling("bilstm", 16)).with_pooling(pooling=pooling)
     with pytest.raises(UsageError, match=REFUSED):
         explain(encoder, LEFT, RIGHT, method=method)
     with pytest.raises(UsageError, match=REFUSED):
         explain_many(encoder, [(LEFT, RIGHT)], method=method)
     with pytest.raises(UsageError, match=REFUSED):
         contributions(encoder, [LEFT], method=method)
-    assert abs(explain(encoder.with_reading(pooling="mean"), LEFT, RIGHT).gap) < 1e-5
+    assert abs(explain(encoder.with_pooling(pooling="mean"), LEFT, RIGHT).gap) < 1e-5
 
 
 @pytest.mark.parametrize("method", ["embedding", "embedding-squared", "random"])

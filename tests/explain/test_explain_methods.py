@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ledgers import contributions, explain
 from torch import Tensor
 
+from ledgers import contributions, explain
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch
 from likewise.encoder.heads import Dense
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.recipe import Recipe
 from likewise.errors import UsageError
 from likewise.explain.contributions import Contributions
 from likewise.explain.methods import METHODS, is_complete, method_named
@@ -87,7 +87,7 @@ class TestIntegratedJacobians:
         # A Qwen3's embeddings have no norm of their own, and its first one sees a sharp turn of the path.
         assert abs(many.gap) < (1e-4 if name == "qwen3" else 1e-8)
         assert abs(few.gap) > 100 * abs(many.gap)
-        assert not many.facts.complete, "its completeness is a limit, so it is shown with its gap"
+        assert not many.metadata.complete, "its completeness is a limit, so it is shown with its gap"
 
     def test_gap_is_the_quadrature_error(self) -> None:
         encoder = encoder_of("bert")
@@ -113,13 +113,13 @@ class TestIntegratedJacobians:
         terms = found.reference
         both = terms["f(r,y)"] + terms["f(x,r)"] - terms["f(r,r)"]
         assert found.relevance.sum() + both == pytest.approx(found.similarity, abs=1e-9)
-        assert found.to_json()["reference"] == dict(terms) | {"quadrature_error": found.gap}
-        assert "reference" not in explain(encoder, LEFT, RIGHT).to_json()
+        assert found.to_dict()["reference"] == dict(terms) | {"quadrature_error": found.gap}
+        assert "reference" not in explain(encoder, LEFT, RIGHT).to_dict()
 
     @pytest.mark.parametrize("name", ["bert", "gpt_neo", "albert"])
     def test_start_layer(self, name: str) -> None:
         encoder = calm_encoder(name)
-        last = encoder.anatomy.layers
+        last = encoder.model_view.layers
         ids = ids_of(encoder, LEFT)
         with torch.no_grad():
             end, begin = (
@@ -136,8 +136,10 @@ class TestIntegratedJacobians:
         """A model that normalises: phi(r) is divided by the length of phi(x), so that the ledger stays a sum."""
         torch.manual_seed(3)
         head = Dense(torch.randn(10, 32).double() / 4, torch.randn(10).double(), "Tanh")
-        plain = replace(calm_encoder("bert"), recipe=Recipe(heads=(head,)))
-        normed = replace(plain, recipe=Recipe(heads=(head,), normalizes=True)).with_reading(normalize=True)
+        plain = replace(calm_encoder("bert"), modules_config=ModulesConfig(heads=(head,)))
+        normed = replace(plain, modules_config=ModulesConfig(heads=(head,), normalizes=True)).with_pooling(
+            normalize=True
+        )
         raw, unit = (one(encoder, method="jacobian", steps=8) for encoder in (plain, normed))
         length = np.linalg.norm(raw.vector)
         assert np.allclose(unit.values * length, raw.values, atol=1e-10)
@@ -146,7 +148,7 @@ class TestIntegratedJacobians:
 
     @pytest.mark.parametrize("reading", [{"pooling": "max"}, {"layer": [0, -1]}, {"truncate_dim": 3}])
     def test_other_readings(self, reading: dict[str, Any]) -> None:
-        encoder = calm_encoder("bert").with_reading(**reading)
+        encoder = calm_encoder("bert").with_pooling(**reading)
         found = one(encoder, method="jacobian", steps=20)
         # Winners change along the path, and no quadrature is exact across a kink.
         assert found.missing < (0.05 * np.linalg.norm(found.vector) if reading.get("pooling") == "max" else 1e-8)
@@ -156,7 +158,7 @@ class TestIntegratedJacobians:
         ("reading", "start", "lowest"), [({}, -1, 3), ({}, 4, 3), ({"layer": [1, -1]}, 2, 1), ({"layer": 0}, 1, 0)]
     )
     def test_wrong_start_is_refused(self, reading: dict[str, Any], start: int, lowest: int) -> None:
-        encoder = encoder_of("bert").with_reading(**reading)
+        encoder = encoder_of("bert").with_pooling(**reading)
         with pytest.raises(UsageError, match=f"start at layers 0 to {lowest} here, not {start}"):
             explain(encoder, LEFT, RIGHT, "jacobian", start_layer=start)
 
@@ -194,7 +196,7 @@ class TestBaselines:
         found = explain(encoder, LEFT, RIGHT, "embedding")
         assert np.allclose(found.relevance, x @ y.T / lengths, atol=1e-12)
         assert found.similarity == pytest.approx(float(encoder.similarity(LEFT, RIGHT)[0, 0]), abs=1e-5)
-        assert not found.facts.complete
+        assert not found.metadata.complete
         assert np.allclose(explain(encoder, LEFT, RIGHT, "embedding", similarity="dot").relevance, x @ y.T, atol=1e-12)
 
     def test_embedding_squared(self) -> None:
@@ -210,7 +212,7 @@ class TestBaselines:
         assert words.relevance.shape < tokens.relevance.shape
 
     def test_narrower_vectors_than_embeddings(self) -> None:
-        encoder = encoder_of("bert").with_reading(truncate_dim=4)
+        encoder = encoder_of("bert").with_pooling(truncate_dim=4)
         found = explain(encoder, LEFT, RIGHT, "embedding")
         assert np.allclose(found.relevance, explain(encoder_of("bert"), LEFT, RIGHT, "embedding").relevance)
 
@@ -239,7 +241,7 @@ class TestSplit:
             assert np.allclose(sum(split.left.parts.values()), split.left_shares, atol=1e-10)
             assert np.allclose(sum(split.right.parts.values()), split.right_shares, atol=1e-10)
             assert not plain.left.parts
-        assert split.to_json()["left"]["parts"].keys() == split.left.parts.keys()
+        assert split.to_dict()["left"]["parts"].keys() == split.left.parts.keys()
 
     @pytest.mark.parametrize(
         ("name", "parts"),
@@ -256,7 +258,7 @@ class TestSplit:
 
     def test_backward_route_and_rules_split_alike(self) -> None:
         encoder = encoder_of("bert")
-        whole, narrow = one(encoder, split=True), one(encoder.with_reading(truncate_dim=4), split=True)
+        whole, narrow = one(encoder, split=True), one(encoder.with_pooling(truncate_dim=4), split=True)
         for name, part in whole.parts.items():
             assert np.allclose(part[:, :4], narrow.parts[name], atol=1e-10)
         some = one(encoder, split=True, rules=("norm",))

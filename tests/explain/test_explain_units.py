@@ -152,7 +152,7 @@ class TestGrouping:
         found = explain(bert(), "the man is out", "a dog ran", by=([(0, 7)], [(2, 9)]))
         assert found.left.labels == ["[CLS]", "the man", "is", "out", "[SEP]"]
         assert found.right.labels == ["[CLS]", "a", "dog ran", "[SEP]"]
-        assert found.facts.by == "span"
+        assert found.metadata.by == "span"
         assert abs(found.gap) < 1e-9
 
     @pytest.mark.parametrize("span", [(0, 0), (3, 2), (-1, 3), (0, 15), (20, 22)])
@@ -229,7 +229,7 @@ class TestEdges:
         with caplog.at_level(logging.WARNING, "likewise"):
             found = explain(encoder, long, "a", by="word")
         assert found.left.truncated and not found.right.truncated
-        assert found.to_json()["left"]["truncated"] is True
+        assert found.to_dict()["left"]["truncated"] is True
         assert "cut at the model's limit of 40 tokens: 1 of 2 texts" in caplog.text
         assert sum(len(unit.tokens) for unit in found.left.units) == 40
         assert abs(found.gap) < 1e-9
@@ -242,10 +242,10 @@ class TestEdges:
         assert max(unit.end for unit in found.units) < 300
 
     def test_zero_vectors_have_no_similarity(self) -> None:
-        encoder = bert().with_reading(special_tokens=False)
+        encoder = bert().with_pooling(special_tokens=False)
         for normalize in (True, None):
             for pooling in ("mean", "max", "cls"):
-                found = explain(encoder.with_reading(normalize=normalize, pooling=pooling), "", "the man")
+                found = explain(encoder.with_pooling(normalize=normalize, pooling=pooling), "", "the man")
                 assert found.similarity == 0
                 assert found.gap == 0
 

@@ -17,7 +17,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.explain import Contributions, Explanation, contributions, explain, explain_many, pairs
-from likewise.explain.explanation import TOLERANCE, ExplainedText, Facts
+from likewise.explain.explanation import TOLERANCE, ExplainedText, Metadata
 from likewise.explain.side_by_side import side_by_side
 from likewise.explain.units import Unit
 from tiny_models import tiny_encoder
@@ -35,10 +35,10 @@ def side(*labels: str) -> ExplainedText:
     return ExplainedText(" ".join(labels), units)
 
 
-def by_hand(similarity: float, **facts: Any) -> Explanation:
+def by_hand(similarity: float, **metadata: Any) -> Explanation:
     """A ledger that sums to 0.5."""
     cells = np.array([[0.3, -0.4], [0.1, 0.05]])
-    known = Facts("bilrp", "model", "mean", "token", **facts)
+    known = Metadata("bilrp", "model", "mean", "token", **metadata)
     return Explanation(
         side("a", "b"), side("c", "d"), cells, np.array([0.1, 0.05]), np.array([0.02, 0.08]), 0.2, similarity, known
     )
@@ -85,7 +85,7 @@ class TestLedger:
 
     def test_json(self) -> None:
         found = explain(bert(), LEFT, RIGHT, by="word", fold_special=True)
-        shown = json.loads(json.dumps(found.to_json()))
+        shown = json.loads(json.dumps(found.to_dict()))
         assert shown["left"]["text"] == LEFT
         assert shown["left"]["units"] == ["[CLS] [SEP]", "The", "man", "is", "out", "."]
         assert shown["left"]["spans"][1:3] == [[0, 3], [4, 7]]
@@ -101,10 +101,10 @@ class TestLedger:
         assert {key: shown[key] for key in named} == named
 
     def test_facts(self) -> None:
-        encoder = bert().with_reading(pooling="cls+mean", layer="first-last")
-        facts = explain(encoder, LEFT, RIGHT, "hxp", similarity="dot").facts
-        assert (facts.pooling, facts.layer, facts.measure) == ("cls+mean", "first-last", "dot")
-        assert (facts.method, facts.rules, facts.complete) == ("hxp", (), False)
+        encoder = bert().with_pooling(pooling="cls+mean", layer="first-last")
+        metadata = explain(encoder, LEFT, RIGHT, "hxp", similarity="dot").metadata
+        assert (metadata.pooling, metadata.layer, metadata.measure) == ("cls+mean", "first-last", "dot")
+        assert (metadata.method, metadata.rules, metadata.complete) == ("hxp", (), False)
 
 
 class TestRefusal:
@@ -141,12 +141,12 @@ class TestRefusal:
             Contributions("a", (Unit("a", 0, 1, (0,)),), np.full((1, 2), 1e3), np.zeros(2), np.array([1e3, 1e3 + off]))
             for off in (5e-5, 0.0)
         )
-        facts = Facts("bilrp", "model", "mean", "token")
-        assert pairs.explanation(left, right, replace(facts, measure="dot")).gap == pytest.approx(0.05)
+        metadata = Metadata("bilrp", "model", "mean", "token")
+        assert pairs.explanation(left, right, replace(metadata, measure="dot")).gap == pytest.approx(0.05)
         worse = replace(left, vector=np.array([1e3, 1e3 + 1]))
         for measure in ("dot", "cosine"):
             with pytest.raises(ModelError):
-                pairs.explanation(worse, right, replace(facts, measure=measure))
+                pairs.explanation(worse, right, replace(metadata, measure=measure))
 
 
 class TestShowing:
@@ -192,7 +192,7 @@ class TestShowing:
     def test_lone_surrogates_are_shown(self, tmp_path: Path) -> None:
         found = explain(bert(), "a \ud800 b", "the man")
         assert found.save_html(tmp_path / "page.html").exists()
-        assert json.loads(json.dumps(found.to_json()))["left"]["text"] == "a \ud800 b"
+        assert json.loads(json.dumps(found.to_dict()))["left"]["text"] == "a \ud800 b"
 
 
 @dataclass
@@ -218,9 +218,9 @@ class TestMany:
     )
     @pytest.mark.parametrize("letters", [1, 40, 200_000])
     def test_equal_one_by_one(
-        self, method: str, options: dict[str, Any], letters: int, monkeypatch: pytest.MonkeyPatch
+        self, method: str, options: dict[str, Any], characters: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pairs, "WINDOW_LETTERS", letters)
+        monkeypatch.setattr(pairs, "WINDOW_LETTERS", characters)
         together = list(explain_many(bert(), PAIRS, method, **options))
         assert [(found.left.text, found.right.text) for found in together] == PAIRS
         for found, (left, right) in zip(together, PAIRS, strict=True):
@@ -228,7 +228,7 @@ class TestMany:
             assert np.allclose(found.relevance, alone.relevance, atol=1e-11)
             assert found.similarity == pytest.approx(alone.similarity, abs=1e-11)
             assert found.left.units == alone.left.units
-            assert found.facts == alone.facts
+            assert found.metadata == alone.metadata
 
     def test_rows_with_a_left_and_a_right(self) -> None:
         rows = [Row(left, right) for left, right in PAIRS]
@@ -239,7 +239,7 @@ class TestMany:
         assert list(explain_many(bert(), [])) == []
 
     @pytest.mark.parametrize("letters", [1, 200_000])
-    def test_a_repeated_text_is_computed_once(self, letters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_repeated_text_is_computed_once(self, characters: int, monkeypatch: pytest.MonkeyPatch) -> None:
         computed: list[str] = []
         plain = pairs.contribution_stream
 
@@ -248,7 +248,7 @@ class TestMany:
             return plain(encoder, texts, *rest)
 
         monkeypatch.setattr(pairs, "contribution_stream", watched)
-        monkeypatch.setattr(pairs, "WINDOW_LETTERS", letters)
+        monkeypatch.setattr(pairs, "WINDOW_LETTERS", characters)
         monkeypatch.setattr(pairs, "COLUMN_COST", 1e9)
         list(explain_many(bert(), PAIRS))
         assert sorted(computed) == sorted({text for pair in PAIRS for text in pair})

@@ -19,14 +19,14 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, UsageError
 from likewise.explain import kept as module
+from likewise.explain.cache import KeptContributions
 from likewise.explain.contributions import Contributions
-from likewise.explain.kept import KeptContributions
 from likewise.explain.settings import Settings
-from likewise.explain.texts import Prompted, contribution_stream
+from likewise.explain.texts import TextInput, contribution_stream
 from likewise.sample import sample_sentences
 
 SETTINGS = Settings(fold_special=True)
-CAT, SEA, MAN = (Prompted(text, "", "word") for text in ("the cat sat", "the sea is blue", "a man is out"))
+CAT, SEA, MAN = (TextInput(text, "", "word") for text in ("the cat sat", "the sea is blue", "a man is out"))
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def kept(tiny: Encoder, tmp_path: Path) -> KeptContributions:
 
 
 @pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[Prompted]:
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[TextInput]:
     """The texts that went through the model since the test began."""
-    found: list[Prompted] = []
+    found: list[TextInput] = []
 
-    def counting(encoder: Encoder, texts: list[Prompted], *rest: Any) -> Iterator[tuple[int, Contributions]]:
+    def counting(encoder: Encoder, texts: list[TextInput], *rest: Any) -> Iterator[tuple[int, Contributions]]:
         found.extend(texts)
         return contribution_stream(encoder, texts, *rest)
 
@@ -62,7 +62,7 @@ def size_of(folder: Path) -> int:
 
 class TestKept:
     def test_as_computed_and_as_found_again(self, kept: KeptContributions, tiny: Encoder) -> None:
-        texts = [CAT, SEA, Prompted(sample_sentences()[0], "the ", "word"), replace(CAT, by="token")]
+        texts = [CAT, SEA, TextInput(sample_sentences()[0], "the ", "word"), replace(CAT, by="token")]
         plain = dict(contribution_stream(tiny, texts, "bilrp", SETTINGS))
         first, second = kept.of(texts), kept.of(texts)
         for place, (new, found) in enumerate(zip(first, second, strict=True)):
@@ -70,7 +70,7 @@ class TestKept:
             assert_same(found, new)
             assert found.missing < 1e-5
 
-    def test_the_second_time_no_model_runs(self, kept: KeptContributions, computed: list[Prompted]) -> None:
+    def test_the_second_time_no_model_runs(self, kept: KeptContributions, computed: list[TextInput]) -> None:
         kept.of([CAT, SEA])
         assert sorted(computed, key=lambda one: one.text) == [CAT, SEA]
         computed.clear()
@@ -79,7 +79,7 @@ class TestKept:
         assert computed == []
 
     def test_only_what_is_new_is_computed_once_and_in_order(
-        self, kept: KeptContributions, computed: list[Prompted]
+        self, kept: KeptContributions, computed: list[TextInput]
     ) -> None:
         kept.of([CAT])
         computed.clear()
@@ -95,12 +95,12 @@ class TestKept:
         "text", ["", " ", "two\nlines\u2028and more", "a fox 🦊 ran", "a lone \ud83e here", "a \x00"]
     )
     def test_any_text(self, kept: KeptContributions, text: str) -> None:
-        one = Prompted(text, "", "word")
+        one = TextInput(text, "", "word")
         assert_same(kept.of([one])[0], kept.of([one])[0])
         assert kept.of([one])[0].text == text
 
     def test_cut_texts_and_spans(self, kept: KeptContributions) -> None:
-        texts = [Prompted("it " * 50, "", "word"), Prompted("the cat sat", "", ((0, 7),))]
+        texts = [TextInput("it " * 50, "", "word"), TextInput("the cat sat", "", ((0, 7),))]
         first, second = kept.of(texts), kept.of(texts)
         assert [one.truncated for one in second] == [True, False]
         assert [unit.text for unit in second[1].units] == ["[CLS] [SEP]", "the cat", "sat"]
@@ -117,14 +117,14 @@ class TestKept:
         assert found.bias.any() == (bias == "separate")
 
     def test_cancelled_work_is_kept(
-        self, kept: KeptContributions, computed: list[Prompted], monkeypatch: pytest.MonkeyPatch
+        self, kept: KeptContributions, computed: list[TextInput], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0.0)
         heard: list[tuple[int, int | None, str]] = []
 
-        def stop(*told: Any) -> None:
-            heard.append(told)
-            if told[0] == 2:
+        def stop(*summary: Any) -> None:
+            heard.append(summary)
+            if summary[0] == 2:
                 raise Cancelled
 
         with pytest.raises(Cancelled):
@@ -156,8 +156,8 @@ def array_bytes(array: Any) -> bytes:
     return stream.getvalue()
 
 
-def facts_bytes(facts: object) -> bytes:
-    return array_bytes(np.frombuffer(json.dumps(facts).encode(), np.uint8))
+def facts_bytes(metadata: object) -> bytes:
+    return array_bytes(np.frombuffer(json.dumps(metadata).encode(), np.uint8))
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -169,10 +169,10 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "a pickle": lambda data: array_bytes(np.array([{}], dtype=object)),
     "a number changed": lambda data: data[:150] + bytes([data[150] ^ 1]) + data[151:],
     "no values": lambda data: rewritten(data, values=None),
-    "no facts": lambda data: rewritten(data, facts=None),
-    "facts are no JSON": lambda data: rewritten(data, facts=array_bytes(np.zeros(4, np.uint8))),
-    "facts are a list": lambda data: rewritten(data, facts=facts_bytes([1])),
-    "units are numbers": lambda data: rewritten(data, facts=facts_bytes({"units": [1, 2]})),
+    "no facts": lambda data: rewritten(data, metadata=None),
+    "facts are no JSON": lambda data: rewritten(data, metadata=array_bytes(np.zeros(4, np.uint8))),
+    "facts are a list": lambda data: rewritten(data, metadata=facts_bytes([1])),
+    "units are numbers": lambda data: rewritten(data, metadata=facts_bytes({"units": [1, 2]})),
     "values are objects": lambda data: rewritten(data, values=array_bytes(np.array([{}], dtype=object))),
 }
 UNHEALED: dict[str, Callable[[bytes], bytes]] = {
@@ -181,7 +181,7 @@ UNHEALED: dict[str, Callable[[bytes], bytes]] = {
     "an unknown compression": lambda data: _central(data, 10, 77),
     "encrypted": lambda data: _central(data, 8, 1),
     "facts without ids": lambda data: rewritten(
-        data, facts=facts_bytes({"units": [], "text": "the cat sat", "truncated": False})
+        data, metadata=facts_bytes({"units": [], "text": "the cat sat", "truncated": False})
     ),
 }
 
@@ -195,17 +195,17 @@ def _central(data: bytes, offset: int, value: int) -> bytes:
 class TestDamage:
     @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
     def test_is_computed_again(
-        self, kept: KeptContributions, computed: list[Prompted], damage: Callable[[bytes], bytes]
+        self, kept: KeptContributions, computed: list[TextInput], damage: Callable[[bytes], bytes]
     ) -> None:
         self.check(kept, computed, damage)
 
     @pytest.mark.parametrize("damage", UNHEALED.values(), ids=UNHEALED)
     def test_is_computed_again_whatever_numpy_raises(
-        self, kept: KeptContributions, computed: list[Prompted], damage: Callable[[bytes], bytes]
+        self, kept: KeptContributions, computed: list[TextInput], damage: Callable[[bytes], bytes]
     ) -> None:
         self.check(kept, computed, damage)
 
-    def check(self, kept: KeptContributions, computed: list[Prompted], damage: Callable[[bytes], bytes]) -> None:
+    def check(self, kept: KeptContributions, computed: list[TextInput], damage: Callable[[bytes], bytes]) -> None:
         (good,) = kept.of([CAT])
         (path,) = kept.folder.iterdir()
         path.write_bytes(damage(path.read_bytes()))
@@ -229,7 +229,7 @@ class TestDamage:
 
 
 class TestBounds:
-    def aged(self, kept: KeptContributions, texts: list[Prompted]) -> list[Path]:
+    def aged(self, kept: KeptContributions, texts: list[TextInput]) -> list[Path]:
         """Keep texts one after the other, the first of them an hour ago."""
         kept.of(texts)
         paths = [kept._path(text) for text in texts]
@@ -238,7 +238,7 @@ class TestBounds:
         return paths
 
     def test_the_oldest_goes_first(self, kept: KeptContributions) -> None:
-        texts = [Prompted(f"the cat sat on {word}", "", "word") for word in ("one", "two", "six", "ten", "a")]
+        texts = [TextInput(f"the cat sat on {word}", "", "word") for word in ("one", "two", "six", "ten", "a")]
         paths = self.aged(kept, texts[:4])
         bound = sum(path.stat().st_size for path in paths[1:]) + paths[0].stat().st_size // 2
         small = replace(kept, most_bytes=bound)
@@ -300,9 +300,9 @@ class TestNothingIsShared:
         post = fit_postprocessing("standardisation", tiny.encode(sample_sentences()[:40]))
         encoders = [
             tiny, other, tiny.with_postprocessing(post), Encoder.load(str(tiny_folder), device="cpu", dtype="float64"),
-            *(tiny.with_reading(**reading) for reading in ({"pooling": "cls"}, {"layer": 1}, {"normalize": False},
+            *(tiny.with_pooling(**reading) for reading in ({"pooling": "cls"}, {"layer": 1}, {"normalize": False},
               {"special_tokens": False}, {"truncate_dim": 8})),
-            replace(tiny, recipe=replace(tiny.recipe, include_prompt=False)),
+            replace(tiny, modules_config=replace(tiny.modules_config, include_prompt=False)),
         ]  # fmt: skip
         settings = [SETTINGS, Settings(), replace(SETTINGS, bias="shared"), replace(SETTINGS, rules=("norm",))]
         texts = [CAT, SEA, replace(CAT, prompt="the "), replace(CAT, by="token"), replace(CAT, by=((0, 3),))]
@@ -323,8 +323,8 @@ class TestNothingIsShared:
         )
 
     def test_the_models_own_prompt_is_part_of_it(self, kept: KeptContributions, tiny: Encoder) -> None:
-        recipe = replace(tiny.recipe, prompts={"own": "volcano "}, default_prompt="own")
-        text = Prompted("the cat sat")
+        modules_config = replace(tiny.modules_config, prompts={"own": "volcano "}, default_prompt="own")
+        text = TextInput("the cat sat")
         kept.of([text])
-        (found,) = replace(kept, encoder=replace(tiny, recipe=recipe)).of([text])
+        (found,) = replace(kept, encoder=replace(tiny, modules_config=modules_config)).of([text])
         np.testing.assert_allclose(found.vector, tiny.encode(text.text, prompt="volcano "), atol=1e-6)

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ledgers import contributions, explain
 from torch import Tensor
 
+from ledgers import contributions, explain
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch, embed
 from likewise.encoder.heads import Dense
 from likewise.encoder.modes import RULES, Detached
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling import POOLERS
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_postprocessing
-from likewise.encoder.recipe import Recipe
 from likewise.errors import UsageError
 from likewise.explain import jacobians, linear_map
 from likewise.explain.contributions import Contributions
@@ -52,7 +52,7 @@ class TestSlowTwins:
     def test_contributions_equal_backward_passes_through_a_plain_model(
         self, name: str, seed: int, pooling: str
     ) -> None:
-        encoder = encoder_of(name, seed).with_reading(pooling=pooling)
+        encoder = encoder_of(name, seed).with_pooling(pooling=pooling)
         found = one(encoder)
         x = embeddings_of(encoder.model, ids_of(encoder, LEFT))
         plain = PLAIN[name](encoder.model)
@@ -89,7 +89,7 @@ class TestSlowTwins:
     def test_input_is_the_embedding_layers_output(self, name: str) -> None:
         encoder = encoder_of(name)
         ids = ids_of(encoder, LEFT)
-        assert torch.allclose(embed(encoder.anatomy, Batch(ids[None]))[0], embeddings_of(encoder.model, ids))
+        assert torch.allclose(embed(encoder.model_view, Batch(ids[None]))[0], embeddings_of(encoder.model, ids))
 
 
 class TestRules:
@@ -102,12 +102,12 @@ class TestRules:
     def test_all_rules_by_forward_mode_equal_replay(self, name: str) -> None:
         encoder = encoder_of(name)
         ids = ids_of(encoder, LEFT)[None]
-        counted = encoder.counted_tokens(ids)
+        pooling_mask = encoder.counted_tokens(ids)
         with torch.no_grad():
-            x = embed(encoder.anatomy, Batch(ids))
+            x = embed(encoder.model_view, Batch(ids))
 
             def vector(x: Tensor) -> Tensor:
-                return encoder.vectors_from(x, counted, Detached(RULES))[0]
+                return encoder.vectors_from(x, pooling_mask, Detached(RULES))[0]
 
             rows = torch.eye(x.shape[1], dtype=x.dtype)[:, None, :, None] * x
             forward = torch.stack([torch.func.jvp(vector, (x,), (row,))[1] for row in rows])
@@ -131,8 +131,8 @@ class TestRules:
         others = [one(encoder), one(encoder, rules=()), one(encoder, rules=tuple(set(RULES) - set(rules)))]
         assert all(np.abs(found.values - other.values).max() > 1e-3 for other in others)
         shown = explain(encoder, LEFT, RIGHT, rules=rules)
-        assert not shown.facts.complete
-        assert shown.facts.rules == rules
+        assert not shown.metadata.complete
+        assert shown.metadata.rules == rules
 
 
 def assert_ledger(encoder: Encoder, **options: Any) -> None:
@@ -155,26 +155,26 @@ class TestLedger:
     @pytest.mark.parametrize("name", CONFIGS)
     def test_every_family_and_pooling(self, name: str) -> None:
         encoder = encoder_of(name)
-        poolings = [*POOLERS, "cls+mean", *(["pooler", "pooler+max"] if encoder.anatomy.pooler is not None else [])]
+        poolings = [*POOLERS, "cls+mean", *(["pooler", "pooler+max"] if encoder.model_view.pooler is not None else [])]
         for pooling in poolings:
             for similarity in ("cosine", "dot"):
-                assert_ledger(encoder.with_reading(pooling=pooling), similarity=similarity)
+                assert_ledger(encoder.with_pooling(pooling=pooling), similarity=similarity)
 
     def test_poolers_are_covered(self) -> None:
-        with_pooler = {name for name in CONFIGS if encoder_of(name).anatomy.pooler is not None}
+        with_pooler = {name for name in CONFIGS if encoder_of(name).model_view.pooler is not None}
         assert {"bert", "roberta", "mpnet", "albert"} <= with_pooler
 
     @pytest.mark.parametrize("name", ["bert", "albert", "electra", "gpt_neo", "modernbert", "qwen3"])
     @pytest.mark.parametrize("layer", [[0, -1], "first-last", 1, 0, [1, 2, -1]])
     def test_layers(self, name: str, layer: Any) -> None:
         encoder = encoder_of(name)
-        if encoder.anatomy.projection is not None and layer == 0:
-            assert encoder.with_reading(layer=0).encode(LEFT).shape == (32,)
-        assert_ledger(encoder.with_reading(layer=layer))
-        assert_ledger(encoder.with_reading(layer=layer, pooling="max"), similarity="dot")
+        if encoder.model_view.projection is not None and layer == 0:
+            assert encoder.with_pooling(layer=0).encode(LEFT).shape == (32,)
+        assert_ledger(encoder.with_pooling(layer=layer))
+        assert_ledger(encoder.with_pooling(layer=layer, pooling="max"), similarity="dot")
 
     def test_embedding_layer_alone_is_the_embedding(self) -> None:
-        encoder = encoder_of("bert").with_reading(layer=0)
+        encoder = encoder_of("bert").with_pooling(layer=0)
         found = one(encoder)
         x = embeddings_of(encoder.model, ids_of(encoder, LEFT)).numpy()
         assert np.allclose(found.values, x / len(x), atol=1e-12)
@@ -183,12 +183,12 @@ class TestLedger:
     @pytest.mark.parametrize("bias", [True, False])
     @pytest.mark.parametrize("activation", ["Tanh", "Sigmoid", "ReLU", "Identity", "GELU", "SiLU"])
     def test_dense_heads(self, activation: str, bias: bool) -> None:
-        recipe = Recipe(heads=(dense(activation, 32, bias=bias), dense("Tanh", 12, 7)), normalizes=True)
-        encoder = replace(encoder_of("bert"), recipe=recipe)
+        modules_config = ModulesConfig(heads=(dense(activation, 32, bias=bias), dense("Tanh", 12, 7)), normalizes=True)
+        encoder = replace(encoder_of("bert"), modules_config=modules_config)
         for normalize in (True, False, None):
             for similarity in ("cosine", "dot"):
-                assert_ledger(encoder.with_reading(normalize=normalize), similarity=similarity)
-        assert_ledger(encoder.with_reading(heads=False))
+                assert_ledger(encoder.with_pooling(normalize=normalize), similarity=similarity)
+        assert_ledger(encoder.with_pooling(heads=False))
 
     @pytest.mark.parametrize("kind", POSTPROCESSORS)
     def test_postprocessing(self, kind: str) -> None:
@@ -196,19 +196,21 @@ class TestLedger:
         corpus = [f"{first} {second}" for first in ["the", "man", "xylophone", "is"] for second in "abcdefghij"]
         encoder = encoder.with_postprocessing(fit_postprocessing(kind, encoder.encode(corpus)))
         for normalize in (True, False, None):
-            assert_ledger(encoder.with_reading(normalize=normalize))
+            assert_ledger(encoder.with_pooling(normalize=normalize))
         assert_ledger(encoder, similarity="dot")
         assert np.abs(one(encoder).bias).max() > 1e-3, "the shift belongs to the bias"
 
     @pytest.mark.parametrize("cut", [1, 5, 32])
     def test_dimension_cut(self, cut: int) -> None:
-        encoder = encoder_of("bert").with_reading(truncate_dim=cut)
+        encoder = encoder_of("bert").with_pooling(truncate_dim=cut)
         assert_ledger(encoder)
         assert np.allclose(one(encoder).values, one(encoder_of("bert")).values[:, :cut], atol=1e-12)
 
     @pytest.mark.parametrize("normalize", [True, False, None])
     def test_normalizing(self, normalize: bool | None) -> None:
-        encoder = replace(encoder_of("bert"), recipe=Recipe(normalizes=True)).with_reading(normalize=normalize)
+        encoder = replace(encoder_of("bert"), modules_config=ModulesConfig(normalizes=True)).with_pooling(
+            normalize=normalize
+        )
         assert_ledger(encoder)
         assert_ledger(encoder, similarity="dot")
         length = np.linalg.norm(one(encoder).vector)
@@ -220,8 +222,8 @@ class TestLedger:
     @pytest.mark.parametrize("pooling", ["mean", "cls", "weighted", "max"])
     @pytest.mark.parametrize("include", [True, False])
     def test_prompts(self, pooling: str, include: bool) -> None:
-        recipe = Recipe(pooling, include, prompts={"ask": "a question is "}, default_prompt="ask")
-        encoder = replace(encoder_of("bert"), recipe=recipe).with_reading(pooling=pooling)
+        modules_config = ModulesConfig(pooling, include, prompts={"ask": "a question is "}, default_prompt="ask")
+        encoder = replace(encoder_of("bert"), modules_config=modules_config).with_pooling(pooling=pooling)
         for prompts in ((None, None), ("a question is ", ""), ("", "the answer: ")):
             found = explain(encoder, LEFT, RIGHT, left_prompt=prompts[0], right_prompt=prompts[1])
             assert abs(found.gap) < 1e-9
@@ -238,10 +240,10 @@ class TestLedger:
 
     @pytest.mark.parametrize("pooling", [*POOLERS, "cls+mean"])
     def test_special_tokens_do_not_count(self, pooling: str) -> None:
-        encoder = encoder_of("bert").with_reading(special_tokens=False, pooling=pooling)
+        encoder = encoder_of("bert").with_pooling(special_tokens=False, pooling=pooling)
         assert_ledger(encoder)
         assert np.abs(one(encoder).values[0]).max() > 1e-3, "[CLS] still mixes into the others"
-        assert not one(encoder.with_reading(layer=0)).values[0].any(), "without layers it has no way to the vector"
+        assert not one(encoder.with_pooling(layer=0)).values[0].any(), "without layers it has no way to the vector"
 
     def test_bundled_model(self, minilm: Encoder) -> None:
         pairs = [
@@ -250,7 +252,7 @@ class TestLedger:
             ("", "Café 😀 at noon?"),
         ]
         for left, right in pairs:
-            for encoder in (minilm, minilm.with_reading(pooling="cls"), minilm.with_reading(layer="first-last")):
+            for encoder in (minilm, minilm.with_pooling(pooling="cls"), minilm.with_pooling(layer="first-last")):
                 found = explain(encoder, left, right)
                 assert abs(found.gap) <= 1e-5
                 assert found.similarity == pytest.approx(float(encoder.similarity(left, right)[0, 0]), abs=1e-5)
@@ -298,7 +300,7 @@ class TestGroups:
         monkeypatch.setattr(where, which, lambda *given: calls.append(1) or plain(*given))
         forward = one(encoder, method=method)
         assert not calls
-        backward = one(encoder.with_reading(truncate_dim=4), method=method)
+        backward = one(encoder.with_pooling(truncate_dim=4), method=method)
         assert calls
         assert np.abs(forward.values[:, :4] - backward.values).max() < 1e-10
         assert np.abs(forward.bias[:4] - backward.bias).max() < 1e-10
@@ -308,30 +310,30 @@ class TestGroups:
         text = "the man is playing a flute and the dog ran over the hill ."
         assert len(encoder.tokenize([text])[0]) > 16
         assert one(encoder, text).missing < 1e-10
-        grouped = one(encoder, text, by=[(0, 25)], split=True)
-        assert grouped.missing < 1e-10
+        token_groups = one(encoder, text, by=[(0, 25)], split=True)
+        assert token_groups.missing < 1e-10
         tokens = one(encoder, text)
-        for unit, value in zip(grouped.units, grouped.values, strict=True):
+        for unit, value in zip(token_groups.units, token_groups.values, strict=True):
             assert np.abs(tokens.values[list(unit.tokens)].sum(0) - value).max() < 1e-10
 
     @pytest.mark.parametrize("size", [1, 30, 100])
     def test_chunks_of_rows(self, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         cases = [(name, method) for name in ("bert", "qwen3") for method in ("bilrp", "hxp")]
         whole = [one(encoder_of(name), method=method) for name, method in cases]
-        cut = [one(encoder_of(name).with_reading(truncate_dim=4), method=method) for name, method in cases]
+        cut = [one(encoder_of(name).with_pooling(truncate_dim=4), method=method) for name, method in cases]
         monkeypatch.setattr(linear_map, "ROW_TOKENS", size)
         monkeypatch.setattr("likewise.explain.texts.ROW_TOKENS", size)
         for (name, method), expected, narrow in zip(cases, whole, cut, strict=True):
             found = one(encoder_of(name), method=method)
             assert np.abs(found.values - expected.values).max() < 1e-11
             assert np.abs(found.bias - expected.bias).max() < 1e-11
-            found = one(encoder_of(name).with_reading(truncate_dim=4), method=method)
+            found = one(encoder_of(name).with_pooling(truncate_dim=4), method=method)
             assert np.abs(found.values - narrow.values).max() < 1e-11
 
     @pytest.mark.parametrize("name", CONFIGS)
     def test_maps_computed_again(self, name: str) -> None:
         for cut in (None, 4):
-            encoder = encoder_of(name).with_reading(truncate_dim=cut)
+            encoder = encoder_of(name).with_pooling(truncate_dim=cut)
             kept, again = one(encoder), one(encoder, memory=1e-9)
             assert np.abs(kept.values - again.values).max() < 1e-11
             assert np.abs(kept.bias - again.bias).max() < 1e-11
@@ -344,27 +346,27 @@ class TestGroups:
     def test_batches_equal_one_by_one(
         self, options: dict[str, Any], cut: int | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self.check_batches(encoder_of("bert").with_reading(truncate_dim=cut), options, monkeypatch)
+        self.check_batches(encoder_of("bert").with_pooling(truncate_dim=cut), options, monkeypatch)
 
     def test_batches_that_share_their_biases(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.check_batches(encoder_of("bert"), {"bias": "shared"}, monkeypatch)
 
     def test_batches_of_a_model_that_normalises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Lengths are recorded text by text."""
-        encoder = replace(encoder_of("bert"), recipe=Recipe(heads=(dense("Tanh", 32),), normalizes=True))
+        encoder = replace(encoder_of("bert"), modules_config=ModulesConfig(heads=(dense("Tanh", 32),), normalizes=True))
         for options in ({}, {"method": "jacobian", "steps": 2}, {"method": "hxp"}):
-            self.check_batches(encoder.with_reading(pooling="max", normalize=True), options, monkeypatch)
+            self.check_batches(encoder.with_pooling(pooling="max", normalize=True), options, monkeypatch)
 
     def check_batches(self, encoder: Encoder, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
         texts = ["the man is", "a dog ran", RIGHT, "the dog is", "a", "", LEFT, "a dog ran"]
         sizes, plain = [], Encoder.vectors_from
 
-        def counted(self: Encoder, x: Tensor, *rest: Any, **more: Any) -> Tensor:
+        def pooling_mask(self: Encoder, x: Tensor, *rest: Any, **more: Any) -> Tensor:
             sizes.append(len(x))
             return plain(self, x, *rest, **more)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Encoder, "vectors_from", counted)
+            patch.setattr(Encoder, "vectors_from", pooling_mask)
             together = contributions(encoder, texts, **options)
         assert max(sizes) > 1
         for text, found in zip(texts, together, strict=True):
@@ -433,13 +435,15 @@ class TestSharedBias:
     @pytest.mark.parametrize("name", CONFIGS)
     def test_tokens_alone_sum_to_the_similarity(self, name: str) -> None:
         for pooling in ("mean", "cls", "max"):
-            found = explain(encoder_of(name).with_reading(pooling=pooling), LEFT, RIGHT, bias="shared")
+            found = explain(encoder_of(name).with_pooling(pooling=pooling), LEFT, RIGHT, bias="shared")
             assert found.relevance.sum() == pytest.approx(found.similarity, abs=1e-10)
             assert not found.bias_left.any() and not found.bias_right.any() and found.bias_both == 0
-            assert found.facts.bias_mode == "shared"
+            assert found.metadata.bias_mode == "shared"
 
     def test_heads_and_postprocessing_share_theirs(self) -> None:
-        encoder = replace(encoder_of("bert"), recipe=Recipe(heads=(dense("Sigmoid", 32, 20),), normalizes=True))
+        encoder = replace(
+            encoder_of("bert"), modules_config=ModulesConfig(heads=(dense("Sigmoid", 32, 20),), normalizes=True)
+        )
         encoder = encoder.with_postprocessing(
             fit_postprocessing("standardisation", encoder.encode(["a", "the man", LEFT, RIGHT]))
         )
@@ -454,7 +458,7 @@ class TestSharedBias:
 
     def test_refused_where_it_does_not_fit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         encoder = encoder_of("bert")
-        assert abs(one(encoder.with_reading(truncate_dim=5), bias="shared", by="word").missing) < 1e-9
+        assert abs(one(encoder.with_pooling(truncate_dim=5), bias="shared", by="word").missing) < 1e-9
         monkeypatch.setattr(linear_map, "MOST_SHARED", 20)
         with pytest.raises(UsageError, match="21 tokens would run side by side, at most 20 can; choose --bias local"):
             contributions(encoder, ["a " * 19], bias="shared", by="word")

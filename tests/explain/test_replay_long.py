@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ledgers import contributions
 
+from ledgers import contributions
 from likewise.explain import linear_map
 from tiny_models import tiny_encoder
 
@@ -73,7 +73,7 @@ def test_500_tokens_in_bounded_memory() -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, 5, 32])
 def test_chunks_that_do_not_divide_the_dimensions(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = tiny_encoder().with_reading(truncate_dim=5)
+    encoder = tiny_encoder().with_pooling(truncate_dim=5)
     text = "the man is playing a flute"
     (whole,) = contributions(encoder, [text])
     monkeypatch.setattr(linear_map, "ROW_TOKENS", rows * len(whole.units))

@@ -15,12 +15,12 @@ from likewise.encoder.forward import Batch, embed
 from likewise.encoder.heads import Dense
 from likewise.encoder.learned_pooling import new_learned_pooling
 from likewise.encoder.modes import Recorder, Replay, ReplayWithBiasRow, Transposed
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling import POOLERS
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_postprocessing
-from likewise.encoder.recipe import Recipe
 from likewise.explain import linear_map
 from likewise.explain.settings import Settings
-from likewise.explain.texts import Prompted, TextMap, grouped
+from likewise.explain.texts import TextInput, TextMap, token_groups
 from tiny_models import BIASES, CONFIGS, tiny_encoder
 
 TEXT = "A man is playing the flute, quietly!"
@@ -42,26 +42,28 @@ def dense(activation: str, width: int, out: int) -> Dense:
 
 def readouts(encoder: Encoder) -> dict[str, Encoder]:
     """One encoder for each way of reading a vector."""
-    found = {pooling: encoder.with_reading(pooling=pooling) for pooling in (*POOLERS, "cls+mean", "max+last")}
-    if encoder.anatomy.pooler is not None:
-        found |= {pooling: encoder.with_reading(pooling=pooling) for pooling in ("pooler", "pooler+max")}
+    found = {pooling: encoder.with_pooling(pooling=pooling) for pooling in (*POOLERS, "cls+mean", "max+last")}
+    if encoder.model_view.pooler is not None:
+        found |= {pooling: encoder.with_pooling(pooling=pooling) for pooling in ("pooler", "pooler+max")}
     learned = encoder.with_learned_pooling(new_learned_pooling("qkv", 32, seed=3))
     texts = ["a", "the man", TEXT, "the xylophone", "a dog ran"]
-    heads = replace(encoder, recipe=Recipe(heads=(dense("Sigmoid", 32, 20), dense("Tanh", 20, 9)), normalizes=True))
+    heads = replace(
+        encoder, modules_config=ModulesConfig(heads=(dense("Sigmoid", 32, 20), dense("Tanh", 20, 9)), normalizes=True)
+    )
     found |= {
         "qkv": learned,
-        "layers": encoder.with_reading(layer=[0, 1, -1]),
-        "first-last": encoder.with_reading(layer="first-last", pooling="max"),
-        "layer 0": encoder.with_reading(layer=0),
+        "layers": encoder.with_pooling(layer=[0, 1, -1]),
+        "first-last": encoder.with_pooling(layer="first-last", pooling="max"),
+        "layer 0": encoder.with_pooling(layer=0),
         "heads": heads,
-        "cut": heads.with_reading(truncate_dim=5),
-        "cut heads off": heads.with_reading(heads=False, truncate_dim=7, normalize=True),
-        "no special tokens": encoder.with_reading(special_tokens=False, normalize=True),
-        "units": heads.with_reading(normalize=True),
+        "cut": heads.with_pooling(truncate_dim=5),
+        "cut heads off": heads.with_pooling(heads=False, truncate_dim=7, normalize=True),
+        "no special tokens": encoder.with_pooling(special_tokens=False, normalize=True),
+        "units": heads.with_pooling(normalize=True),
     }
     for kind in POSTPROCESSORS:
         fitted = fit_postprocessing(kind, encoder.encode(texts), 3 if kind == "whitening" else None)
-        found[kind] = encoder.with_postprocessing(fitted).with_reading(normalize=True)
+        found[kind] = encoder.with_postprocessing(fitted).with_pooling(normalize=True)
     return found
 
 
@@ -72,7 +74,7 @@ def test_the_transpose_is_the_adjoint(name: str, seed: int) -> None:
     for reading, encoder in readouts(encoder_of(name, seed)).items():
         torch.manual_seed(seed)
         with torch.no_grad():
-            x = embed(encoder.anatomy, Batch(IDS))
+            x = embed(encoder.model_view, Batch(IDS))
             record = Recorder()
             whole = encoder.vectors_from(x, COUNTED, record)
             rows = torch.randn(2, 3, *x.shape[1:], dtype=x.dtype)
@@ -93,7 +95,7 @@ def test_the_transpose_is_the_adjoint(name: str, seed: int) -> None:
 
 def text_map(encoder: Encoder, text: str = TEXT, by: str = "token", **options: Any) -> TextMap:
     settings = Settings(**options)
-    return TextMap.of(encoder, grouped(encoder, Prompted(text, by=by), settings), settings)
+    return TextMap.of(encoder, token_groups(encoder, TextInput(text, by=by), settings), settings)
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -169,7 +171,7 @@ def test_local_biases_equal_their_slow_twin(seed: int) -> None:
     encoder = encoder_of("bert", seed)
     found = text_map(encoder, bias="local", reference="none").contributions()
     with torch.no_grad():
-        x = embed(encoder.anatomy, Batch(torch.tensor([found.ids])))[0]
+        x = embed(encoder.model_view, Batch(torch.tensor([found.ids])))[0]
         every = torch.eye(len(x), dtype=x.dtype)
         slow = torch.stack([local_twin(encoder.model, x, mask) for mask in every]).numpy()
     assert np.abs(found.values - slow).max() < 1e-10
@@ -219,7 +221,7 @@ def test_traced_biases_equal_their_slow_twin(seed: int) -> None:
     encoder = encoder_of("bert", seed)
     found = text_map(encoder, bias="traced", reference="none").contributions()
     with torch.no_grad():
-        x = embed(encoder.anatomy, Batch(torch.tensor([found.ids])))[0]
+        x = embed(encoder.model_view, Batch(torch.tensor([found.ids])))[0]
         slow = traced_twin(encoder.model, x).numpy()
     assert np.abs(found.values - slow).max() < 1e-10
     assert not found.bias.any()

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from likewise.geometry.bands import Band, drawn_means
+from likewise.geometry.confidence import ConfidenceBand, drawn_means
 from likewise.metrics import Interval
 
 
 def test_a_band_of_draws_is_their_percentiles() -> None:
     draws = np.random.default_rng(0).normal(size=(3, 400))
-    band = Band.of_draws(draws)
+    band = ConfidenceBand.of_draws(draws)
     for layer in range(3):
         assert band.values[layer] == draws[layer, 0]
         assert band.ends(layer) == pytest.approx(np.percentile(draws[layer, 1:], [2.5, 97.5]).tolist())
 
 
 def test_a_band_of_intervals_keeps_them() -> None:
-    band = Band.of_intervals([Interval(1.0, 0.5, 1.5), Interval(2.0, 1.0, 3.0)])
+    band = ConfidenceBand.of_intervals([Interval(1.0, 0.5, 1.5), Interval(2.0, 1.0, 3.0)])
     assert band.values.tolist() == [1.0, 2.0] and band.ends(1) == [1.0, 3.0]
 
 
@@ -28,13 +28,13 @@ def test_the_jackknife_of_a_mean_is_the_interval_of_a_mean(seed: int) -> None:
     """Leaving out one value at a time gives the mean's own standard error, to the last digit."""
     values = np.random.default_rng(seed).normal(size=10)
     without = np.array([np.delete(values, place).mean() for place in range(10)])
-    band = Band.of_jackknife(np.array([values.mean()]), without[None])
+    band = ConfidenceBand.of_jackknife(np.array([values.mean()]), without[None])
     reach = t.ppf(0.975, 9) * values.std(ddof=1) / np.sqrt(10)
     assert band.ends(0) == pytest.approx([values.mean() - reach, values.mean() + reach], abs=1e-12)
 
 
 def test_few_blocks_have_no_interval() -> None:
-    assert np.isnan(Band.of_jackknife(np.ones(2), np.ones((2, 4))).ends(0)).all()
+    assert np.isnan(ConfidenceBand.of_jackknife(np.ones(2), np.ones((2, 4))).ends(0)).all()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -19,8 +19,8 @@ from sklearn.decomposition import PCA, TruncatedSVD
 
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
-from likewise.geometry.census import census, plan
 from likewise.geometry.cluster_isotropy import cluster_isotropy
+from likewise.geometry.corpus_stats import census, plan
 from likewise.geometry.geometry import Geometry
 from likewise.geometry.intrinsic_dimension import two_nn
 from likewise.geometry.layer_alignment import debiased_cka
@@ -138,8 +138,8 @@ CORRECTIONS = {
 
 
 def stream_of(encoder: Encoder, file: IO[bytes], **changes: float) -> OccurrenceStream:
-    settings, counted = replace(SETTINGS, **changes), census(TEXTS, folds_case=True)
-    return OccurrenceStream(encoder, lambda: TEXTS, plan(counted, settings), settings, counted.texts, file)
+    settings, pooling_mask = replace(SETTINGS, **changes), census(TEXTS, folds_case=True)
+    return OccurrenceStream(encoder, lambda: TEXTS, plan(pooling_mask, settings), settings, pooling_mask.texts, file)
 
 
 @pytest.fixture(params=[0, 1, 2], scope="module")
@@ -156,7 +156,7 @@ def found(encoder: Encoder) -> Geometry:
 class TestMeasuresAreDoubleLoops:
     def test_similarities(self, encoder: Encoder, found: Geometry, layer: int) -> None:
         plain = Plain(encoder, TEXTS, layer)
-        values = found.to_json()["layers"][layer]
+        values = found.to_dict()["layers"][layer]
         assert values["baseline"] == pytest.approx(plain.baseline(), abs=1e-10)
         assert values["self_similarity"] == pytest.approx(plain.self_similarity(), abs=1e-10)
         assert values["intra_similarity"] == pytest.approx(plain.intra_similarity(), abs=1e-10)
@@ -167,7 +167,7 @@ class TestMeasuresAreDoubleLoops:
     @pytest.mark.parametrize("kind", CORRECTIONS)
     def test_corrected_similarities(self, encoder: Encoder, found: Geometry, layer: int, kind: str) -> None:
         plain = Plain(encoder, TEXTS, layer).mapped(CORRECTIONS[kind])
-        values = found.to_json()["layers"][layer]["corrected"][kind]
+        values = found.to_dict()["layers"][layer]["corrected"][kind]
         assert values["baseline"] == pytest.approx(plain.baseline(), abs=1e-10)
         assert values["self_similarity"] == pytest.approx(plain.self_similarity(), abs=1e-10)
         assert values["intra_similarity"] == pytest.approx(plain.intra_similarity(), abs=1e-10)
@@ -175,7 +175,7 @@ class TestMeasuresAreDoubleLoops:
     def test_explained_variance(self, encoder: Encoder, found: Geometry, layer: int) -> None:
         contexts = Plain(encoder, TEXTS, layer).contexts()
         means = np.mean([mev(np.stack(rows)) for rows in contexts.values()], axis=0)
-        values = found.to_json()["layers"][layer]["mev"]
+        values = found.to_dict()["layers"][layer]["mev"]
         assert list(values.values()) == pytest.approx(means.tolist(), abs=1e-10)
         assert found.variances.words == len(contexts)
 
@@ -189,7 +189,7 @@ class TestMeasuresAreDoubleLoops:
             for which, word in enumerate(found.words.words)
         ]
         means = np.mean([mev(plain.vectors[places]) for places in drawn], axis=0)
-        values = found.to_json()["layers"][layer]
+        values = found.to_dict()["layers"][layer]
         assert list(values["mev_baseline"].values()) == pytest.approx(means.tolist(), abs=1e-10)
         for reading, value in values["mev_adjusted"].items():
             assert value == pytest.approx(values["mev"][reading] - values["mev_baseline"][reading], abs=1e-10)
@@ -199,7 +199,7 @@ class TestMeasuresAreDoubleLoops:
         parts = np.array([plain.contribution(dimension) for dimension in range(found.shares.shape[1])])
         baseline = found.raw.baseline.values[layer]
         assert found.shares[layer] * baseline == pytest.approx(parts, abs=1e-10)
-        first = found.to_json()["layers"][layer]["rogue"]["dimensions"][0]["dimension"]
+        first = found.to_dict()["layers"][layer]["rogue"]["dimensions"][0]["dimension"]
         assert first == int(np.argmax(parts / parts.sum()))
 
     def test_isoscore(self, encoder: Encoder, found: Geometry, layer: int) -> None:
@@ -237,7 +237,7 @@ class TestSampledMeasuresSeeTheSample:
 def test_words_are_listed_with_their_contexts(found: Geometry) -> None:
     measures = dict(zip(found.words.words, found.words.contexts.tolist(), strict=True))
     assert measures == {"a": 5, "bank": 4, "the": 5, "old": 4, "river": 3, "children": 3, "rob": 3, "town": 3}
-    lowest = found.to_json()["words"]["self_similarity"]["lowest"][0]
+    lowest = found.to_dict()["words"]["self_similarity"]["lowest"][0]
     means = found.words.self_similarity.mean(0)
     assert lowest["word"] == found.words.words[int(means.argmin())]
 
@@ -248,7 +248,7 @@ def test_shows_itself(found: Geometry) -> None:
 
 
 def test_facts_tell_repeated_texts(found: Geometry) -> None:
-    assert found.facts == {"texts": 8, "repeated": 1, "occurrences": 44, "points": 44}
+    assert found.metadata == {"texts": 8, "repeated": 1, "occurrences": 44, "points": 44}
 
 
 class TestDraws:
@@ -273,7 +273,7 @@ class TestDraws:
             total = sum(share for share, _ in parts)
             drawn.append(sum(share * value for share, value in parts) / total if total else np.nan)
         ends = np.nanpercentile(drawn, [2.5, 97.5])
-        assert found.to_json()["layers"][2]["intervals"]["baseline"] == pytest.approx(ends.tolist(), abs=1e-10)
+        assert found.to_dict()["layers"][2]["intervals"]["baseline"] == pytest.approx(ends.tolist(), abs=1e-10)
 
     def test_sentences_without_words_never_count(self) -> None:
         assert PoissonWeights(50, 0).next(torch.tensor([0.0, 3.0]))[:, 0].sum() == 0
@@ -298,9 +298,9 @@ class TestStream:
         self, encoder: Encoder, found: Geometry, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 3)
-        whole = geometry_of(encoder, TEXTS, SETTINGS).to_json()
+        whole = geometry_of(encoder, TEXTS, SETTINGS).to_dict()
         for disk in (0.0, FIRST_WINDOW):
-            assert geometry_of(encoder, TEXTS, replace(SETTINGS, disk=disk)).to_json() == whole
+            assert geometry_of(encoder, TEXTS, replace(SETTINGS, disk=disk)).to_dict() == whole
 
     @pytest.mark.parametrize(("disk", "kept", "again"), [(0.0, 0, 3), (FIRST_WINDOW, 1, 2), (1.0, 3, 0)])
     def test_only_what_is_not_kept_is_encoded_again(
@@ -337,10 +337,10 @@ class TestStream:
         assert all(torch.equal(one.vectors, two.vectors) for one, two in zip(*rounds, strict=True))
 
     def test_a_corpus_may_be_read_anew_instead_of_held(self, encoder: Encoder, found: Geometry) -> None:
-        assert geometry_of(encoder, lambda: iter(TEXTS), SETTINGS).to_json() == found.to_json()
+        assert geometry_of(encoder, lambda: iter(TEXTS), SETTINGS).to_dict() == found.to_dict()
 
     def test_the_same_seed_gives_the_same_numbers(self, encoder: Encoder, found: Geometry) -> None:
-        assert geometry_of(encoder, TEXTS, SETTINGS).to_json() == found.to_json()
+        assert geometry_of(encoder, TEXTS, SETTINGS).to_dict() == found.to_dict()
 
 
 class TestLimitsOfTheSample:
@@ -364,7 +364,7 @@ class TestLimitsOfTheSample:
             contexts = sorted(context for number, context in drawn.rows if number == which)
             expected = mev(np.stack([plain[word][context] for context in contexts]))
             assert found.words.variance[:, 1, which] == pytest.approx(expected, abs=1e-10)
-        assert found.facts["points"] == 6 and found.variances.words == 2
+        assert found.metadata["points"] == 6 and found.variances.words == 2
 
 
 class TestInputs:

@@ -19,11 +19,11 @@ from tokenizers import processors
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
-from likewise.encoder.recipe import Recipe
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.errors import Cancelled, DataError, UsageError
-from likewise.geometry.bands import Band
-from likewise.geometry.census import census, plan
 from likewise.geometry.comparison import GeometryTable
+from likewise.geometry.confidence import ConfidenceBand
+from likewise.geometry.corpus_stats import census, plan
 from likewise.geometry.geometry import Geometry
 from likewise.geometry.measuring import geometry_of
 from likewise.geometry.occurrences import Occurrences, OccurrenceStream
@@ -103,9 +103,11 @@ class TestTemporaryFile:
     )
     def test_a_full_disk_costs_time_and_nothing_else(self, encoder: Encoder, size: int) -> None:
         """Without a buffer: that would keep what was refused, and try it again at every truncate, seek and close."""
-        counted = census(TEXTS, folds_case=True)
+        pooling_mask = census(TEXTS, folds_case=True)
         with FullDisk(size) as file:
-            stream = OccurrenceStream(encoder, lambda: TEXTS, plan(counted, SETTINGS), SETTINGS, counted.texts, file)
+            stream = OccurrenceStream(
+                encoder, lambda: TEXTS, plan(pooling_mask, SETTINGS), SETTINGS, pooling_mask.texts, file
+            )
             first, second = (list(stream.batches(note)) for note in ("first", "second"))
         assert all(torch.equal(one.vectors, two.vectors) for one, two in zip(first, second, strict=True))
 
@@ -166,7 +168,7 @@ class TestIntervals:
     def test_a_layer_without_any_draw_is_no_cause_for_alarm(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert np.isnan(Band.of_jackknife(np.full(2, np.nan), np.full((2, 10), np.nan)).low).all()
+            assert np.isnan(ConfidenceBand.of_jackknife(np.full(2, np.nan), np.full((2, 10), np.nan)).low).all()
 
     def test_spectra_of_texts_of_one_length_have_an_interval(self, encoder: Encoder) -> None:
         rng = np.random.default_rng(0)
@@ -188,7 +190,7 @@ def corpus(rng: np.random.Generator, count: int, size: int = 5, width: int = 6) 
     return topics + rng.normal(size=(count, size, width)) * np.linspace(1, 0.2, width)
 
 
-def intervals(sentences: np.ndarray, draws: int) -> tuple[Band, Band]:
+def intervals(sentences: np.ndarray, draws: int) -> tuple[ConfidenceBand, ConfidenceBand]:
     """The bands of baseline and intra-sentence similarity."""
     count, size, width = sentences.shape
     nothing = torch.zeros(0, dtype=torch.long)
@@ -200,13 +202,13 @@ def intervals(sentences: np.ndarray, draws: int) -> tuple[Band, Band]:
     drawn = SentenceBatch.of(batch, poisson)
     counts.add(batch, drawn)
     sums.add(batch, batch.vectors, drawn)
-    return Band.of_draws(sums.baseline(counts)), Band.of_draws(sums.intra_similarity(counts))
+    return ConfidenceBand.of_draws(sums.baseline(counts)), ConfidenceBand.of_draws(sums.intra_similarity(counts))
 
 
 class TestFamilies:
     @pytest.mark.parametrize("family", ["qwen3", "modernbert"])
     def test_words_are_listed_where_positions_are_turned_and_not_added(self, family: str) -> None:
-        listed = geometry_of(tiny_encoder(family), TEXTS, PLAIN).to_json()["words"]["mev"]
+        listed = geometry_of(tiny_encoder(family), TEXTS, PLAIN).to_dict()["words"]["mev"]
         assert {reading: bool(ends["highest"]) for reading, ends in listed.items()} == dict.fromkeys(listed, True)
 
     def test_equal_vectors_have_no_rank(self) -> None:
@@ -233,14 +235,16 @@ class TestFamilies:
         tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B")
         bare = tiny_encoder(tokenizer=tokenizer)
         blank = geometry_of(bare, [*TEXTS, "", "   ", "..."], SETTINGS)
-        assert blank.facts == {"texts": 9, "repeated": 0, "occurrences": 22, "points": 22}
+        assert blank.metadata == {"texts": 9, "repeated": 0, "occurrences": 22, "points": 22}
         assert np.isfinite(blank.raw.baseline.values).all()
 
     def test_the_default_prompt_is_read_and_none_of_its_words_counts(self) -> None:
-        recipe = Recipe(prompts={"query": "the bank: "}, default_prompt="query")
-        prompted = tiny_encoder(recipe=recipe)
-        own, named, none = (geometry_of(prompted, TEXTS, replace(PLAIN, prompt=it)) for it in (None, "the bank: ", ""))
-        assert own.facts == none.facts and own.words.contexts.tolist() == none.words.contexts.tolist()
+        modules_config = ModulesConfig(prompts={"query": "the bank: "}, default_prompt="query")
+        text_inputs = tiny_encoder(modules_config=modules_config)
+        own, named, none = (
+            geometry_of(text_inputs, TEXTS, replace(PLAIN, prompt=it)) for it in (None, "the bank: ", "")
+        )
+        assert own.metadata == none.metadata and own.words.contexts.tolist() == none.words.contexts.tolist()
         assert own.raw.baseline.values == pytest.approx(named.raw.baseline.values, abs=1e-12)
         assert abs(own.raw.baseline.values - none.raw.baseline.values).max() > 1e-3
 
@@ -266,12 +270,12 @@ class TestTexts:
         ]
         measured = geometry_of(encoder, texts, SETTINGS)
         assert sorted(measured.words.words) == sorted(["日", "本", "مرحبا", "x"])
-        assert measured.facts["occurrences"] == 3 + 2 + 2 + 1 + 2 + 1 + 2
+        assert measured.metadata["occurrences"] == 3 + 2 + 2 + 1 + 2 + 1 + 2
 
     def test_a_generator_is_read_once(self, encoder: Encoder, found: Geometry) -> None:
         # As text: nan, which few points leave, is equal to nothing.
-        assert json.dumps(geometry_of(encoder, (text for text in TEXTS), SETTINGS).to_json()) == json.dumps(
-            found.to_json()
+        assert json.dumps(geometry_of(encoder, (text for text in TEXTS), SETTINGS).to_dict()) == json.dumps(
+            found.to_dict()
         )
 
     def test_huge_texts_are_seen_up_to_the_limit(self, encoder: Encoder) -> None:
@@ -281,7 +285,7 @@ class TestTexts:
     def test_only_one_text_with_words_that_are_seen_has_no_baseline(self, encoder: Encoder) -> None:
         texts = ["the old bank", f"{'. ' * 60}the old bank"]
         measured = geometry_of(encoder, texts, replace(SETTINGS, words=("bank",)))
-        assert measured.facts["occurrences"] == 3 and np.isnan(measured.raw.baseline.values).all()
+        assert measured.metadata["occurrences"] == 3 and np.isnan(measured.raw.baseline.values).all()
         assert math.isfinite(measured.raw.intra_similarity.values[0])
 
     def test_a_prompt_that_leaves_no_room_is_told_so(self, encoder: Encoder) -> None:
@@ -337,7 +341,7 @@ class TestFigures:
     def test_a_layer_without_any_number_can_be_drawn(self, found: Geometry, tmp_path: Path) -> None:
         nothing = np.full(found.layers, np.nan)
         empty = replace(
-            found, isoscore=Band(nothing, nothing, nothing), alignment=np.full_like(found.alignment, np.nan)
+            found, isoscore=ConfidenceBand(nothing, nothing, nothing), alignment=np.full_like(found.alignment, np.nan)
         )
         for name, axes in GeometryTable((empty,)).figures().items():
             axes.figure.savefig(tmp_path / f"{name}.svg")

@@ -71,7 +71,7 @@ class TestCompareGeometry:
 
         other = save_tiny(tmp_path / "other", seed=5, num_hidden_layers=3)
         table = compare_geometry(CorpusSource(("sample/pairs",)), [str(tiny_folder), str(other)], self.SETTINGS)
-        first, second = table.to_json()["results"]
+        first, second = table.to_dict()["results"]
         assert [len(first["layers"]), len(second["layers"])] == [3, 4]
         assert first["texts"] == second["texts"] == 120
         assert table.results[0].words.words == table.results[1].words.words
@@ -85,4 +85,4 @@ class TestCompareGeometry:
         source = CorpusSource((file,), skip_bad=True)
         table = compare_geometry(source, ["a", "a"], self.SETTINGS, lambda name: tiny)
         assert table.skipped == 1 and len(table.results) == 1
-        assert table.to_json()["texts"] == 3
+        assert table.to_dict()["texts"] == 3

@@ -64,7 +64,7 @@ def test_numbers_are_those_of_encoders_with_the_correction(tiny: Encoder, fit: s
         assert one.spearman.value == pytest.approx(sts.agreement["spearman"].value, abs=5e-4)
         assert one.spearman.low < one.spearman.value < one.spearman.high
         assert [each.value for each in one.recall.values()] == pytest.approx(
-            [each.value for each in retrieval.recall.values()], abs=1 / found.facts["queries"] + 1e-9
+            [each.value for each in retrieval.recall.values()], abs=1 / found.metadata["queries"] + 1e-9
         )
 
 
@@ -124,7 +124,7 @@ def test_each_text_is_encoded_once(tiny: Encoder, monkeypatch: pytest.MonkeyPatc
 
 
 def test_json(study: IsotropyStudy, tiny: Encoder) -> None:
-    found = study.to_json()
+    found = study.to_dict()
     about = (found["data"], found["model"], found["pooling"], found["layer"], found["fit"], found["transductive"])
     assert about == ("sample/pairs", tiny.name, "mean", 2, "sample/pairs", True)
     assert (found["n"], found["texts"], found["min_score"], found["skipped"]) == (60, 120, 3.5, 0)
@@ -133,7 +133,7 @@ def test_json(study: IsotropyStudy, tiny: Encoder) -> None:
     assert (fourth["setting"], fourth["removed"]) == ("all-but-the-top", 1)
     assert list(first["recall"]) == list(first["intervals"]["recall"]) == ["1", "5"]
     assert first["intervals"]["spearman"] == [study.settings[0].spearman.low, study.settings[0].spearman.high]
-    assert IsotropyTable((study, study)).to_json() == {"results": [found, found]}
+    assert IsotropyTable((study, study)).to_dict() == {"results": [found, found]}
 
 
 def test_plot_has_a_row_per_setting_and_a_series_per_model(study: IsotropyStudy) -> None:
@@ -234,7 +234,7 @@ def test_equal_scores_have_no_correlation(tiny: Encoder, tmp_path: Path) -> None
     (tmp_path / "flat.csv").write_text("sentence1,sentence2,score\na,b,3\nc,d,3\ne,f,3\n")
     found = study_isotropy(tiny, IsotropySource(str(tmp_path / "flat.csv")).read(), OPTIONS)
     assert all(np.isnan(list(vars(one.spearman).values())).all() for one in found.settings)
-    assert found.facts["queries"] == 3
+    assert found.metadata["queries"] == 3
 
 
 def test_models_are_compared(tiny: Encoder) -> None:

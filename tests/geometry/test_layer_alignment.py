@@ -18,10 +18,10 @@ def plain_hsic(left: np.ndarray, right: np.ndarray) -> float:
     k, m = left @ left.T, right @ right.T
     np.fill_diagonal(k, 0)
     np.fill_diagonal(m, 0)
-    crossed = (
+    pairwise_scores = (
         np.trace(k @ m) + (one @ k @ one) * (one @ m @ one) / ((n - 1) * (n - 2)) - 2 / (n - 2) * one @ k @ m @ one
     )
-    return float(crossed / (n * (n - 3)))
+    return float(pairwise_scores / (n * (n - 3)))
 
 
 def looped_hsic(left: np.ndarray, right: np.ndarray) -> float:

@@ -93,7 +93,7 @@ def study(tiny: Encoder) -> Any:
 
 
 def test_json(study: Any, tiny: Encoder) -> None:
-    found = study.to_json()
+    found = study.to_dict()
     assert (found["data"], found["train"], found["model"], found["by"]) == ("mine", None, tiny.name, "centroid")
     assert [layer["layer"] for layer in found["layers"]] == [0, 1, 2]
     measures = {"within", "between", "difference", "accuracy", "macro_accuracy"}
@@ -102,8 +102,8 @@ def test_json(study: Any, tiny: Encoder) -> None:
     assert [(word["word"], word["n"], word["senses"]) for word in found["words"]] == [("bank", 8, 2), ("crane", 2, 2)]
     assert found["words"][0]["accuracy"] == study.geometry.words[0].accuracy[found["best_layer"]]
     assert found["n"] == 10 and found["baseline_accuracy"] == 0.5
-    assert SenseTable((study,)).to_json() == found
-    assert SenseTable((study, study)).to_json() == {"results": [found, found]}
+    assert SenseTable((study,)).to_dict() == found
+    assert SenseTable((study, study)).to_dict() == {"results": [found, found]}
 
 
 def test_plot_has_a_panel_per_model(study: Any) -> None:

@@ -55,7 +55,7 @@ def test_words_follow_hugging_face(name: str, seed: int) -> None:
     for pair in found.pairs:
         assert pair.words == (WORDS[pair.left], WORDS[pair.right])
         assert pair.cosine == pytest.approx(expected[pair.left, pair.right], abs=1e-10)
-    assert found.layers == tuple(range(encoder.anatomy.layers + 1))
+    assert found.layers == tuple(range(encoder.model_view.layers + 1))
     assert [len(places) for places in found.tokens] == [5, 6, 5]  # spelled out, but for "new"
 
 
@@ -66,13 +66,13 @@ def test_only_the_position_keeps_layer_0_from_1() -> None:
     assert at_one_place.cosine[0] == pytest.approx(1, abs=1e-12) and max(at_one_place.cosine) <= 1
     assert elsewhere.cosine[0] < 0.999 and at_one_place.cosine[1] < 0.999
     with torch.no_grad():
-        encoder.anatomy.embeddings.position.weight.zero_()
+        encoder.model_view.embeddings.position.weight.zero_()
     assert word_trajectories(encoder, moved, "zebra").pairs[0].cosine[0] == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize("reading", [{}, {"pooling": "cls"}, {"pooling": "max", "special_tokens": False}], ids=str)
 def test_sentences_are_read_as_encode_reads_them(reading: Any, tiny: Encoder) -> None:
-    encoder = tiny.with_reading(**reading)
+    encoder = tiny.with_pooling(**reading)
     found = sentence_trajectories(encoder, TEXTS)
     for layer in found.layers:
         vectors = encoder.encode(TEXTS, layer=layer).astype(np.float64)
@@ -94,15 +94,17 @@ def test_one_pass_for_all_layers(tiny: Encoder, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_prompts_stand_before_the_texts(tiny: Encoder) -> None:
-    prompted = replace(tiny, recipe=replace(tiny.recipe, prompts={"query": "zebra: "}, default_prompt="query"))
+    text_inputs = replace(
+        tiny, modules_config=replace(tiny.modules_config, prompts={"query": "zebra: "}, default_prompt="query")
+    )
     [own], [none], [given] = (
         word_trajectories(encoder, TEXTS[:2], "zebra", prompt).pairs
-        for encoder, prompt in ((prompted, None), (prompted, ""), (tiny, "zebra: "))
+        for encoder, prompt in ((text_inputs, None), (text_inputs, ""), (tiny, "zebra: "))
     )
     assert own == given != none and none == word_trajectories(tiny, TEXTS[:2], "zebra").pairs[0]
-    whole = sentence_trajectories(prompted, TEXTS[:2]).pairs
+    whole = sentence_trajectories(text_inputs, TEXTS[:2]).pairs
     assert whole == sentence_trajectories(tiny, TEXTS[:2], "zebra: ").pairs
-    assert whole != sentence_trajectories(prompted, TEXTS[:2], "").pairs
+    assert whole != sentence_trajectories(text_inputs, TEXTS[:2], "").pairs
 
 
 class TestWordPlaces:
@@ -217,9 +219,9 @@ class TestShowing:
         assert TrajectoryTable((self.FOUND, self.FOUND))._repr_html_().count("a / b") == 2
 
     def test_json_is_json(self) -> None:
-        found = json.loads(json.dumps(self.FOUND.to_json()))
+        found = json.loads(json.dumps(self.FOUND.to_dict()))
         assert found["pairs"] == [{"left": 0, "right": 1, "words": ["a", "b"], "cosine": [0.9, 0.2, 0.5]}]
-        assert TrajectoryTable((self.FOUND,)).to_json() == self.FOUND.to_json()
+        assert TrajectoryTable((self.FOUND,)).to_dict() == self.FOUND.to_dict()
 
     def test_models_share_their_axes(self) -> None:
         deep = replace(

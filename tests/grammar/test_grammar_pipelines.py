@@ -130,9 +130,9 @@ def test_only_pipelines_are_loaded_by_name(name: str, monkeypatch: pytest.Monkey
 def test_hostile_names(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     install(monkeypatch)
-    told = message(name)
-    assert told.isprintable()
-    assert "run: python -m spacy download" in told
+    summary = message(name)
+    assert summary.isprintable()
+    assert "run: python -m spacy download" in summary
     assert list(tmp_path.iterdir()) == []
 
 
@@ -151,10 +151,10 @@ def test_broken_folders(folder: Path, config: str | None) -> None:
     (folder / "config.cfg").unlink()
     if config is not None:
         (folder / "config.cfg").write_text(config)
-    told = message(folder)
-    assert told.startswith(f"cannot load the spaCy pipeline {str(folder)!r} (")
-    assert "()" not in told
-    assert told.endswith("or give a folder with --grammar or $LIKEWISE_GRAMMAR")
+    summary = message(folder)
+    assert summary.startswith(f"cannot load the spaCy pipeline {str(folder)!r} (")
+    assert "()" not in summary
+    assert summary.endswith("or give a folder with --grammar or $LIKEWISE_GRAMMAR")
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
@@ -191,9 +191,9 @@ def test_a_pipeline_that_fails(tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("morphologizer").add_label("POS=NOUN")
     nlp.to_disk(tmp_path / "raw")
-    told = message(tmp_path / "raw")
-    assert told.startswith(f"the spaCy pipeline {str(tmp_path / 'raw')!r} fails on a sentence (")
-    assert "run: python -m spacy download" in told
+    summary = message(tmp_path / "raw")
+    assert summary.startswith(f"the spaCy pipeline {str(tmp_path / 'raw')!r} fails on a sentence (")
+    assert "run: python -m spacy download" in summary
 
 
 def test_spacy_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from explain.ledgers import ledger, parsed, words_only
+
 from likewise.data import Pair, ScoredPair
 from likewise.errors import DataError, UsageError
 from likewise.grammar import ParsedText
@@ -37,8 +37,8 @@ def plain(similarity: float, score: float | None = None, name: str = "0") -> Pai
     return weighed(parsed("red"), parsed("blue"), words_only([[similarity]]), score, name)
 
 
-def found(*facts: PairEvidence, **rules: object) -> list[tuple[str, str]]:
-    return [(one.rule, one.id) for one in report(facts, LintRules(**rules), NAMES).findings]  # type: ignore[arg-type]
+def found(*metadata: PairEvidence, **rules: object) -> list[tuple[str, str]]:
+    return [(one.rule, one.id) for one in report(metadata, LintRules(**rules), NAMES).findings]  # type: ignore[arg-type]
 
 
 def test_nothing_wrong() -> None:
@@ -187,8 +187,8 @@ def test_matching_rule() -> None:
 
 def test_worst_first_and_severity() -> None:
     names = ["1", "2", "3"]
-    facts = [negating(share, name=name) for name, share in zip(names, (0.0, 0.1, -0.01), strict=True)]
-    worst = report(facts, LintRules(high=0.0), NAMES).findings
+    metadata = [negating(share, name=name) for name, share in zip(names, (0.0, 0.1, -0.01), strict=True)]
+    worst = report(metadata, LintRules(high=0.0), NAMES).findings
     assert [(one.id, one.severity) for one in worst] == [("2", 1.0), ("1", 0.5), ("3", 0.0)]
 
 
@@ -201,13 +201,13 @@ def test_human_scores_soften() -> None:
 
 
 def test_counts() -> None:
-    facts = [negating(0.02), plain(0.1), plain(0.2), plain(0.95)]
-    result = report(facts, LintRules(), NAMES)
+    metadata = [negating(0.02), plain(0.1), plain(0.2), plain(0.95)]
+    result = report(metadata, LintRules(), NAMES)
     counts = {one.rule: one for one in result.counts}
     assert list(counts) == [rule for rule in DESCRIPTIONS if rule != "matching"]
     assert counts["negation"].row[:4] == ("negation", 1, 1, 0.25)
     assert counts["special"].row[:4] == ("special", 0, 4, 0.0)
-    document = result.to_json()
+    document = result.to_dict()
     assert document["scored"] is False and document["findings"][0]["rule"] == "negation"
     assert document["thresholds"]["high_from"] == pytest.approx(0.51)
     assert len(result.plot().get_yticklabels()) == 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from explain.ledgers import ledger, parsed, side
+
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import ExplainedText, Explanation
 from likewise.explain.units import Unit
@@ -137,7 +137,7 @@ def test_reading_order() -> None:
 
 def test_rows_and_json() -> None:
     result = sums(random_ledgers(5))
-    document = result.to_json()
+    document = result.to_dict()
     assert document["classes"] == list(result.classes)
     for row in result.rows:
         a, b = (result.classes.index(name) for name in row[:2])
@@ -182,6 +182,6 @@ def test_change_with_a_class_of_one_setting_only() -> None:
     change = pos_change(("a", "b"), first, second)
     assert set(change.before.classes) == {"NOUN", "[CLS]", "[SEP]", "<s>", "</s>"}
     assert not any({one.first, one.second} == {"[CLS]", "<s>"} for one in change.changed("positive"))
-    assert change.to_json()["settings"] == ["a", "b"]
+    assert change.to_dict()["settings"] == ["a", "b"]
     assert change.plot().get_title() == "b minus a"
     assert "change" in change._repr_html_()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from explain.ledgers import ledger, words_only
+
 from likewise.data import ScoredPair
 from likewise.explain.explanation import ExplainedText
 from likewise.explain.units import Unit
@@ -67,7 +67,7 @@ def test_levels_slow_twin(seed: int) -> None:
         assert level.error.low <= level.error.value <= level.error.high
     overall = sum(level.error.value * level.n for level in found.levels) / 42
     assert overall == pytest.approx(scaled_mse(predicted, truth))
-    assert len(found.to_json()["levels"]) == 5
+    assert len(found.to_dict()["levels"]) == 5
     assert found.plot().get_xlabel() == "human score"
     assert "0-1" in found._repr_html_()
 
@@ -91,4 +91,4 @@ def test_disagreements_are_worst_first() -> None:
     slope, shift = np.polyfit(predicted, truth, 1)
     assert found[0].id == "5" and found[0].difference == pytest.approx(slope + shift)
     assert abs(found[0].difference) >= abs(found[1].difference)
-    assert found[0].to_json()["difference"] == found[0].difference
+    assert found[0].to_dict()["difference"] == found[0].difference

@@ -94,7 +94,7 @@ class TestEscaping:
     UNITS = ("<script>alert(1)</script>", "</script>", "\"'&", "a\x1b[31m\x00b", "\n", "\ud800", "\u202eabc")
 
     def test_units_are_texts_only(self) -> None:
-        pair = random_pair(7, 7, left=self.UNITS, right=self.UNITS, facts={"<i>": "</script><script>"}, units="<u>")
+        pair = random_pair(7, 7, left=self.UNITS, right=self.UNITS, metadata={"<i>": "</script><script>"}, units="<u>")
         fragment = explained_fragment(pair)
         assert fragment.count("<script>") == fragment.count("</script>") == 1
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in fragment
@@ -103,7 +103,7 @@ class TestEscaping:
         fragment.encode("utf-8")
 
     def test_quotes_stay_inside_no_attribute(self) -> None:
-        pair = random_pair(1, 1, left=['" onfocus="alert(1)'], facts={'"': '" x="'})
+        pair = random_pair(1, 1, left=['" onfocus="alert(1)'], metadata={'"': '" x="'})
         names = {name for _, attributes in Outline(explained_fragment(pair)).tags for name in attributes}
         assert not {"onfocus", "x"} & names
 
@@ -182,7 +182,7 @@ class TestFragment:
         assert len(sizes) == 10 and sizes == sorted(sizes, reverse=True)
 
     def test_facts(self) -> None:
-        fragment = explained_fragment(random_pair(2, 2, facts={"model": "all-MiniLM", "pooling": "mean"}))
+        fragment = explained_fragment(random_pair(2, 2, metadata={"model": "all-MiniLM", "pooling": "mean"}))
         assert "<dt>model</dt><dd>all-MiniLM</dd>" in fragment and "<dt>pooling</dt><dd>mean</dd>" in fragment
 
     def test_table_for_short_texts_and_canvas_for_long_ones(self) -> None:
@@ -199,8 +199,8 @@ class TestSize:
     @pytest.mark.parametrize("shape", [(128, 128), (256, 256), (512, 512), (512, 100), (3000, 1), (2000, 700)])
     @pytest.mark.parametrize("label", ["hospital", "'<&>\"" * 40, "火災病院" * 30])
     def test_bound(self, shape: tuple[int, int], label: str) -> None:
-        facts = {"method": "<" * 1000, "model": "'" * 1000}
-        fragment = explained_fragment(random_pair(*shape, label=label, facts=facts, units="tokens"))
+        metadata = {"method": "<" * 1000, "model": "'" * 1000}
+        fragment = explained_fragment(random_pair(*shape, label=label, metadata=metadata, units="tokens"))
         assert len(fragment.encode()) < MOST_BYTES
 
     def test_merging_is_said_and_exact(self) -> None:
@@ -217,8 +217,8 @@ class TestSize:
 
     def test_cut_labels_are_said(self) -> None:
         fragment = explained_fragment(random_pair(100, 100, label="x" * 500, units="sentences"))
-        letters = int(re.search(r"Longer sentences are cut to (\d+) letters", fragment)[1])
-        assert "x" * (letters - 1) + "…" in fragment and "x" * letters not in fragment
+        characters = int(re.search(r"Longer sentences are cut to (\d+) letters", fragment)[1])
+        assert "x" * (characters - 1) + "…" in fragment and "x" * characters not in fragment
 
 
 @pytest.mark.browser

@@ -102,8 +102,8 @@ class TestFragment:
 
     def test_many_and_long(self) -> None:
         """Nothing is cut: a page scrolls and a terminal wraps."""
-        reasons = [(f"word{place}" * 20, 0.01) for place in range(50)]
-        hits = [DrawnHit(str(place), 0.5, "cat " * 2000, [], [], 0.1, reasons) for place in range(120)]
+        margin_terms = [(f"word{place}" * 20, 0.01) for place in range(50)]
+        hits = [DrawnHit(str(place), 0.5, "cat " * 2000, [], [], 0.1, margin_terms) for place in range(120)]
         found, lines = hits_fragment("q", "m", hits), hits_lines("q", "m", hits)
         assert "120. 0.5000" in found and found.count("word49" * 20) == 120
         assert lines[-2].plain.startswith("120  0.5000  119  cat") and "word49" in lines[-1].plain

@@ -35,9 +35,9 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "contributions"
 
 
-def prompted(encoder: Encoder, include: bool = True) -> Encoder:
+def text_inputs(encoder: Encoder, include: bool = True) -> Encoder:
     prompts = {"query": "find the ", "document": "text: "}
-    return replace(encoder, recipe=replace(encoder.recipe, prompts=prompts, include_prompt=include))
+    return replace(encoder, modules_config=replace(encoder.modules_config, prompts=prompts, include_prompt=include))
 
 
 def whitened(encoder: Encoder) -> Encoder:
@@ -53,19 +53,19 @@ def own(encoder: Encoder) -> Encoder:
 
 VARIANTS: dict[str, Variant] = {
     "as it is": (own, IndexSettings()),
-    "prompts": (prompted, IndexSettings()),
-    "prompts that are not pooled": (lambda encoder: prompted(encoder, False), IndexSettings()),
-    "given prompts": (prompted, IndexSettings(query_prompt="", document_prompt="a man: ")),
+    "prompts": (text_inputs, IndexSettings()),
+    "prompts that are not pooled": (lambda encoder: text_inputs(encoder, False), IndexSettings()),
+    "given prompts": (text_inputs, IndexSettings(query_prompt="", document_prompt="a man: ")),
     "whitened": (whitened, IndexSettings()),
     "whitened, dot": (whitened, IndexSettings(similarity="dot")),
-    "dot": (lambda encoder: encoder.with_reading(normalize=False), IndexSettings(similarity="dot")),
+    "dot": (lambda encoder: encoder.with_pooling(normalize=False), IndexSettings(similarity="dot")),
     "dot of normed vectors": (own, IndexSettings(similarity="dot")),
-    "cls": (lambda encoder: encoder.with_reading(pooling="cls"), IndexSettings()),
-    "max": (lambda encoder: encoder.with_reading(pooling="max", special_tokens=False), IndexSettings()),
-    "layers": (lambda encoder: encoder.with_reading(layer=(0, 2), truncate_dim=8), IndexSettings()),
+    "cls": (lambda encoder: encoder.with_pooling(pooling="cls"), IndexSettings()),
+    "max": (lambda encoder: encoder.with_pooling(pooling="max", special_tokens=False), IndexSettings()),
+    "layers": (lambda encoder: encoder.with_pooling(layer=(0, 2), truncate_dim=8), IndexSettings()),
     "exact, 8 bits": (own, IndexSettings("exact", 8)),
     "hnsw": (own, IndexSettings("hnsw")),
-    "hnsw, 8 bits, dot": (lambda encoder: encoder.with_reading(normalize=False), IndexSettings("hnsw", 8, "dot")),
+    "hnsw, 8 bits, dot": (lambda encoder: encoder.with_pooling(normalize=False), IndexSettings("hnsw", 8, "dot")),
     "ivf": (own, IndexSettings("ivf")),
 }
 
@@ -80,18 +80,18 @@ def check_ledgers(found: ExplainedHits) -> None:
     for one in found.explained:
         size = max(1.0, abs(one.hit.score))
         assert one.hit.score == pytest.approx(one.shares.similarity, abs=1e-5 * size)
-        shown = one.to_json()
+        shown = one.to_dict()
         total = sum(word["share"] for word in shown["words"]) + shown["bias"]
         assert total == pytest.approx(one.hit.score, abs=1e-5 * size) and abs(shown["gap"]) < 1e-5 * size
         if one.above_next is not None:
-            by = sum(share for _, share in one.reasons) + one.above_next.query_bias
-            assert by == pytest.approx(one.lead, abs=1e-5 * size)
-            lead = shown["above_next"]
-            assert sum(row["difference"] for row in lead["by"]) + lead["bias"] == pytest.approx(
-                lead["difference"], abs=1e-5 * size
+            by = sum(share for _, share in one.margin_terms) + one.above_next.query_bias
+            assert by == pytest.approx(one.margin, abs=1e-5 * size)
+            margin = shown["above_next"]
+            assert sum(row["difference"] for row in margin["by"]) + margin["bias"] == pytest.approx(
+                margin["difference"], abs=1e-5 * size
             )
     for one, after in pairwise(found.explained):
-        assert one.lead == pytest.approx(one.hit.score - after.hit.score, abs=1e-5 * max(1.0, abs(one.hit.score)))
+        assert one.margin == pytest.approx(one.hit.score - after.hit.score, abs=1e-5 * max(1.0, abs(one.hit.score)))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -103,7 +103,7 @@ class TestTheShownScoreIsExplained:
         check_ledgers(found)
         after = index.search(QUERY, 7)[6]
         last = found.explained[5]
-        assert last.lead == pytest.approx(last.hit.score - after.score, abs=1e-5 * max(1.0, abs(after.score)))
+        assert last.margin == pytest.approx(last.hit.score - after.score, abs=1e-5 * max(1.0, abs(after.score)))
 
     @pytest.mark.parametrize("bias", ["separate", "local", "shared"])
     def test_as_the_pair_alone_is(self, tiny: Encoder, tmp_path: Path, variant: str, bias: str) -> None:
@@ -119,7 +119,7 @@ class TestTheShownScoreIsExplained:
             np.testing.assert_allclose(one.shares.relevance, plain.relevance, atol=1e-6 * size)
             np.testing.assert_allclose(one.shares.bias_left, plain.bias_left, atol=1e-6 * size)
             assert one.shares.left.units == plain.left.units and one.shares.right.units == plain.right.units
-            assert one.shares.facts == plain.facts
+            assert one.shares.metadata == plain.metadata
             for start, end, _ in one.words:
                 assert 0 <= start < end <= len(one.hit.text)
 
@@ -133,10 +133,10 @@ class TestHits:
     def test_leads_are_contrasts(self, index: Index, tiny: Encoder) -> None:
         first, second, *_ = explained_search(index, "the cat", 2, bias="separate").explained
         plain = contrast(tiny, "the cat", first.hit.text, second.hit.text, fold_special=True)
-        assert first.lead == pytest.approx(plain.difference, abs=1e-6)
+        assert first.margin == pytest.approx(plain.difference, abs=1e-6)
         expected = sorted(((unit.text, share) for unit, share in plain.query), key=lambda item: -abs(item[1]))
-        assert [name for name, _ in first.reasons] == [name for name, _ in expected]
-        np.testing.assert_allclose([s for _, s in first.reasons], [s for _, s in expected], atol=1e-6)
+        assert [name for name, _ in first.margin_terms] == [name for name, _ in expected]
+        np.testing.assert_allclose([s for _, s in first.margin_terms], [s for _, s in expected], atol=1e-6)
 
     def test_pairs_are_the_strongest_of_words(self, index: Index) -> None:
         one = explained_search(index, "the cat", 1).explained[0]
@@ -150,19 +150,19 @@ class TestHits:
         assert one.pairs == strongest and "[CLS]" not in str(one.pairs)
 
     def test_words_are_where_they_stand(self, tiny: Encoder, tmp_path: Path) -> None:
-        index = Index.build(prompted(tiny), SHORT, tmp_path / "prompted")
+        index = Index.build(text_inputs(tiny), SHORT, tmp_path / "prompted")
         for one in explained_search(index, "the cat", 4).explained:
-            shown = {(word["start"], word["end"]): word for word in one.to_json()["words"] if word["kind"] == "text"}
+            shown = {(word["start"], word["end"]): word for word in one.to_dict()["words"] if word["kind"] == "text"}
             assert [one.hit.text[start:end] for start, end, _ in one.words] == [word["text"] for word in shown.values()]
             assert "".join(one.hit.text.split()) == "".join(word["text"] for word in shown.values())
-            assert {word["kind"] for word in one.to_json()["words"]} == {"text", "special", "prompt"}
+            assert {word["kind"] for word in one.to_dict()["words"]} == {"text", "special", "prompt"}
             assert "text" not in [left for left, _, _ in one.pairs], "a prompt is no word of the text"
 
     def test_one_text_has_no_next(self, tiny: Encoder, tmp_path: Path) -> None:
         index = Index.build(tiny, SHORT[:1], tmp_path / "one")
         (one,) = explained_search(index, "cat", 3).explained
-        assert one.above_next is None and one.lead == 0.0 and one.reasons == []
-        assert "above_next" not in one.to_json() and "above the next" not in explained_search(index, "cat").to_html()
+        assert one.above_next is None and one.margin == 0.0 and one.margin_terms == []
+        assert "above_next" not in one.to_dict() and "above the next" not in explained_search(index, "cat").to_html()
 
     def test_more_hits_than_texts(self, index: Index) -> None:
         found = explained_search(index, "cat", 99)
@@ -171,15 +171,15 @@ class TestHits:
 
     def test_no_texts_at_all(self, tiny: Encoder, tmp_path: Path) -> None:
         found = explained_search(Index.build(tiny, [], tmp_path / "none"), "cat")
-        assert found.to_json()["hits"] == [] and "no hits" in [line.plain for line in found.lines()]
+        assert found.to_dict()["hits"] == [] and "no hits" in [line.plain for line in found.lines()]
 
     def test_identical_texts_lead_by_nothing(self, tiny: Encoder, tmp_path: Path) -> None:
         index = Index.build(tiny, [("a", "the cat"), ("b", "the cat"), ("c", "The  cat")], tmp_path / "same")
         found = explained_search(index, "the sea", 3)
         assert [one.hit.id for one in found.explained] == ["a", "b", "c"]
         check_ledgers(found)
-        assert all(abs(one.lead) < 1e-7 for one in found.explained) and "-0.0000" not in found.to_html()
-        assert all(abs(share) < 1e-7 for one in found.explained for _, share in one.reasons)
+        assert all(abs(one.margin) < 1e-7 for one in found.explained) and "-0.0000" not in found.to_html()
+        assert all(abs(share) < 1e-7 for one in found.explained for _, share in one.margin_terms)
 
     def test_the_query_itself_is_a_text(self, index: Index) -> None:
         found = explained_search(index, SHORT[0][1], 2)
@@ -192,7 +192,7 @@ class TestHits:
         check_ledgers(found)
         last = next(one for one in found.explained if one.hit.id == "4")
         plain = explain(tiny, "a volcano", last.hit.text, by=by, fold_special=True)
-        assert last.shares.facts.by == by and last.shares.right.units == plain.right.units
+        assert last.shares.metadata.by == by and last.shares.right.units == plain.right.units
         if by == "sentence":
             assert [last.hit.text[start:end] for start, end, _ in last.words] == ["it is out.", "it is in it."]
 
@@ -200,8 +200,8 @@ class TestHits:
     def test_biases(self, index: Index, bias: str) -> None:
         found = explained_search(index, "the cat", 4, bias=bias, reference="none")
         check_ledgers(found)
-        assert {one.shares.facts.bias_mode for one in found.explained} == {bias}
-        assert all((one.to_json()["bias"] == 0) == (bias != "separate") for one in found.explained)
+        assert {one.shares.metadata.bias_mode for one in found.explained} == {bias}
+        assert all((one.to_dict()["bias"] == 0) == (bias != "separate") for one in found.explained)
 
     def test_long_hits_have_shares_and_the_first_ones_pairs(
         self, tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -221,7 +221,7 @@ class TestHits:
             for one, other in zip(found.explained, by_default.explained, strict=True):
                 np.testing.assert_allclose(one.shares.right_shares, other.shares.right_shares, atol=1e-5)
                 np.testing.assert_allclose(one.shares.left_shares, other.shares.left_shares, atol=1e-5)
-                assert one.lead == pytest.approx(other.lead, abs=1e-5)
+                assert one.margin == pytest.approx(other.margin, abs=1e-5)
         wordy = explained_search(index, "it is out of the sea and the man is in it too", 10)
         check_ledgers(wordy)
         assert not any(one.pairs for one in wordy.explained), "a long query is compared word by word on demand"
@@ -240,7 +240,7 @@ class TestHits:
 class TestShown:
     def test_json(self, index: Index) -> None:
         found = explained_search(index, "the cat", 3)
-        document = json.loads(json.dumps(found.to_json()))
+        document = json.loads(json.dumps(found.to_dict()))
         assert document.keys() == {"query", "ranker", "hits"} and len(document["hits"]) == 3
         for row in document["hits"]:
             assert row.keys() == {"rank", "id", "score", "text", "explanation"}
@@ -256,16 +256,16 @@ class TestShown:
         assert not re.search(r"https?://|<link|<script|src=", page)
         lines = [line.plain for line in found.lines()]
         for place, one in enumerate(found.explained, start=1):
-            assert f"{place}. {one.hit.score:.4f}" in page and f"above the next by <i>{one.lead:.4f}</i>" in page
+            assert f"{place}. {one.hit.score:.4f}" in page and f"above the next by <i>{one.margin:.4f}</i>" in page
             assert any(line.startswith(f"{place:2d}  {one.hit.score:.4f}  {one.hit.id}  ") for line in lines)
         assert sum("above the next by" in line for line in lines) == 3
 
     def test_at_most_five_reasons_are_shown(self, index: Index) -> None:
         query = "it is out of the sea and the man is in it too"
         found = explained_search(index, query, 1)
-        assert len(found.explained[0].reasons) > 5
-        assert found.drawn()[0].reasons[:-1] == found.explained[0].reasons[:5]
-        assert found.drawn()[0].reasons[-1] == ("(reference)", found.explained[0].above_next.query_bias)
+        assert len(found.explained[0].margin_terms) > 5
+        assert found.drawn()[0].margin_terms[:-1] == found.explained[0].margin_terms[:5]
+        assert found.drawn()[0].margin_terms[-1] == ("(reference)", found.explained[0].above_next.query_bias)
 
 
 class TestKept:
@@ -283,7 +283,7 @@ class TestKept:
 
         monkeypatch.setattr(kept_module, "contribution_stream", counting)
         second = explained_search(index, "the cat", 2)
-        assert streamed == [] and second.to_json() == first.to_json()
+        assert streamed == [] and second.to_dict() == first.to_dict()
         explained_search(index, "a cat", 2)
         assert "a cat" in streamed and len(streamed) <= 2
 
@@ -338,7 +338,7 @@ class TestRefusals:
             explained_search(index, "cat", 1).save_html(tmp_path)
 
     def test_long_vectors_may_round(self, tiny: Encoder, tmp_path: Path) -> None:
-        plain = tiny.with_reading(normalize=False)
+        plain = tiny.with_pooling(normalize=False)
         centred = fit_postprocessing("all-but-the-top", plain.encode([text for _, text in SHORT]), 2)
         longer = PostProcessing("centred", centred.shift, centred.matrix * 200.0)
         index = Index.build(plain.with_postprocessing(longer), TEXTS, tmp_path / "i", IndexSettings(similarity="dot"))

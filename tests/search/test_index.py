@@ -83,7 +83,7 @@ def test_a_saved_engine_outlives_changes_and_is_built_anew_when_stale(
     assert {hit.id for hit in index.search("the fox ran", 200)} == {"new", *(name for name, _ in TEXTS[10:])}
     index.delete([name for name, _ in TEXTS[10:40]])
     assert index.store.engine.index.ntotal == len(index) == 41  # type: ignore[attr-defined]
-    assert index.store.searched.recall is not None and "by a sample" in index.told()
+    assert index.store.searched.recall is not None and "by a sample" in index.summary()
 
 
 def test_any_text_and_id_come_back_as_they_were(tiny: Encoder, tmp_path: Path) -> None:
@@ -178,13 +178,13 @@ def test_another_model_is_refused_with_both_names(index: Index, tmp_path: Path, 
         Index.open(index.store.address, other)
     assert tiny.name in str(caught.value) and other.name in str(caught.value)
     with pytest.raises(ModelError, match='was made with pooling "mean", not "cls"'):
-        Index.open(index.store.address, tiny.with_reading(pooling="cls"))
+        Index.open(index.store.address, tiny.with_pooling(pooling="cls"))
     with pytest.raises(ModelError, match="layer"):
-        Index.open(index.store.address, tiny.with_reading(layer=1))
+        Index.open(index.store.address, tiny.with_pooling(layer=1))
 
 
 def test_the_index_loads_its_own_model_reading_and_post_processing(tiny: Encoder, tmp_path: Path) -> None:
-    encoder = tiny.with_reading(pooling="max", layer=(0, 1), special_tokens=False)
+    encoder = tiny.with_pooling(pooling="max", layer=(0, 1), special_tokens=False)
     post = fit_postprocessing("whitening", encoder.encode([text for _, text in TEXTS]), 6)
     encoder = encoder.with_postprocessing(post)
     index = Index.build(encoder, TEXTS, tmp_path / "index")
@@ -196,8 +196,8 @@ def test_the_index_loads_its_own_model_reading_and_post_processing(tiny: Encoder
 
 
 def test_prompts_are_kept_and_used(tiny: Encoder, tmp_path: Path) -> None:
-    recipe = replace(tiny.recipe, prompts={"query": "the ", "document": "a "})
-    encoder = replace(tiny, recipe=recipe)
+    modules_config = replace(tiny.modules_config, prompts={"query": "the ", "document": "a "})
+    encoder = replace(tiny, modules_config=modules_config)
     index = Index.build(encoder, TEXTS, tmp_path / "index")
     assert index.prompts == ("the ", "a ")
     rows = encoder.encode([text for _, text in TEXTS], prompt="a ")
@@ -208,7 +208,7 @@ def test_prompts_are_kept_and_used(tiny: Encoder, tmp_path: Path) -> None:
 
 
 def test_dot_products_are_not_normed(tiny: Encoder, tmp_path: Path) -> None:
-    encoder = tiny.with_reading(normalize=False)
+    encoder = tiny.with_pooling(normalize=False)
     index = Index.build(encoder, TEXTS, tmp_path / "index", IndexSettings(similarity="dot"))
     rows = encoder.encode([text for _, text in TEXTS])
     np.testing.assert_allclose(found(index, "cat", 1)[0][1], (rows @ encoder.encode("cat")).max(), rtol=1e-5)
@@ -334,7 +334,7 @@ def test_a_cancelled_build_goes_on_where_it_stopped(
     with pytest.raises(DataError, match="is unfinished; run the same likewise index again"):
         Index.open(tmp_path / "index", tiny)
     encoded: list[str] = []
-    original = Encoder.encode_counted
+    original = Encoder.encode_with_stats
 
     def counting(self: Encoder, texts: list[str], **options: object) -> object:
         encoded.extend(texts)

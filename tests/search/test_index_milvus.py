@@ -111,7 +111,7 @@ class TestLikeTheFolders:
         ids=["dot", "prompts"],
     )
     def test_settings(self, tiny: Encoder, address: str, tmp_path: Path, settings: IndexSettings) -> None:
-        encoder = tiny.with_reading(normalize=False)
+        encoder = tiny.with_pooling(normalize=False)
         plain = Index.build(encoder, ITEMS, tmp_path / "folder", settings)
         with Index.build(encoder, ITEMS, address, settings) as made:
             assert_same_hits(made, plain)
@@ -121,10 +121,10 @@ class TestLikeTheFolders:
         found, plain = (explained_search(one, "the cat sat", 4) for one in (index, folder_index))
         for here, there in zip(found.explained, plain.explained, strict=True):
             assert here.hit.score == pytest.approx(here.shares.similarity, abs=1e-5)
-            total = sum(word["share"] for word in here.to_json()["words"]) + here.to_json()["bias"]
+            total = sum(word["share"] for word in here.to_dict()["words"]) + here.to_dict()["bias"]
             assert total == pytest.approx(here.hit.score, abs=1e-5)
             assert here.shares.relevance == pytest.approx(there.shares.relevance, abs=1e-6)
-            assert here.lead == pytest.approx(there.lead, abs=1e-6)
+            assert here.margin == pytest.approx(there.margin, abs=1e-6)
 
     def test_hybrid_and_texts(self, index: Index, folder_index: Index, address: str) -> None:
         found, plain = (hybrid_hits(one, ["the cat sat"], 5)[0] for one in (index, folder_index))
@@ -132,8 +132,8 @@ class TestLikeTheFolders:
         assert list(stored_corpus(address).ids) == [name for name, _ in ITEMS]
 
     def test_says_how_it_searches(self, index: Index) -> None:
-        assert index.told() == f"40 texts, engine FLAT ({BRUTE})" and index.facts()["note"] == BRUTE
-        assert (index.facts()["engine"], index.facts()["recall"]) == ("FLAT", None)
+        assert index.summary() == f"40 texts, engine FLAT ({BRUTE})" and index.metadata()["note"] == BRUTE
+        assert (index.metadata()["engine"], index.metadata()["recall"]) == ("FLAT", None)
 
     def test_built_again_goes_on(self, tiny: Encoder, address: str) -> None:
         Index.build(tiny, ITEMS[:20], address).close()
@@ -169,12 +169,12 @@ class TestModels:
             Index.open(address, other)
         assert tiny.name in str(caught.value) and other.name in str(caught.value)
         with pytest.raises(ModelError, match='was made with pooling "mean", not "cls"'):
-            Index.open(address, tiny.with_reading(pooling="cls"))
+            Index.open(address, tiny.with_pooling(pooling="cls"))
         with pytest.raises(UsageError, match="was begun with pooling 'mean', not 'cls'"):
-            Index.build(tiny.with_reading(pooling="cls"), ITEMS, address)
+            Index.build(tiny.with_pooling(pooling="cls"), ITEMS, address)
 
     def test_its_own_model_and_reading_are_loaded(self, tiny: Encoder, address: str) -> None:
-        encoder = tiny.with_reading(pooling="max", layer=(0, 1))
+        encoder = tiny.with_pooling(pooling="max", layer=(0, 1))
         with Index.build(encoder, ITEMS, address) as made:
             hits = made.search("the cat")
         with Index.open(address) as opened:
@@ -193,7 +193,7 @@ class TestModels:
     ) -> None:
         index.close()
         with pytest.raises(ModelError):
-            Index.open(address, tiny.with_reading(pooling="cls"))
+            Index.open(address, tiny.with_pooling(pooling="cls"))
         assert _USERS[connections[0].where.uri] == 0
 
     def test_reading_the_texts_lets_go_of_the_database(
@@ -228,7 +228,7 @@ class TestCommandLine:
         assert [hit["id"] for hit in found["hits"]] == [hit.id for hit in plain.hits]
         assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.score for hit in plain.hits], abs=1e-5)
         assert found["hits"][0]["explanation"]["above_next"]["difference"] == pytest.approx(
-            plain.explained[0].lead, abs=1e-5
+            plain.explained[0].margin, abs=1e-5
         )
         assert BRUTE in run("search", address, "the cat").err
 

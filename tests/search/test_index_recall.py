@@ -36,8 +36,8 @@ def test_recall_equals_a_plain_brute_force(
     above = (scores > own[:, None] + 1e-6).sum(1)
     plain = {k: float((above < k).mean()) for k in KS}
 
-    counted = ranks(index.score_blocks(queries), Relevant.single(list(range(2000))))
-    assert {k: float((counted < k).mean()) for k in KS} == plain
+    pooling_mask = ranks(index.score_blocks(queries), Relevant.single(list(range(2000))))
+    assert {k: float((pooling_mask < k).mean()) for k in KS} == plain
 
     hits = index.search_many(queries, k=max(KS))
     reached = {}

@@ -60,7 +60,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 10)
     monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0.0)
     found: list[str] = []
-    original = Encoder.encode_counted
+    original = Encoder.encode_with_stats
 
     def counting(self: Encoder, texts: list[str], **options: object) -> object:
         found.extend(texts)
@@ -90,7 +90,7 @@ class TestIndexFile:
 
     def test_progress_knows_the_total(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
         heard: list[tuple[int, int | None, str]] = []
-        index_file(tiny, source, tmp_path / "index", USUAL, progress=lambda *told: heard.append(told))
+        index_file(tiny, source, tmp_path / "index", USUAL, progress=lambda *summary: heard.append(summary))
         assert (60, 60, "texts") in heard and {note for *_, note in heard} >= {"rows checked", "texts"}
 
     def test_other_texts_are_refused_with_their_cure(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ class TestIndexFile:
             with pytest.raises(UsageError, match=cure):
                 index_file(tiny, source, tmp_path / "index", settings)
         with pytest.raises(UsageError, match=cure):
-            index_file(tiny.with_reading(pooling="cls"), source, tmp_path / "index", USUAL)
+            index_file(tiny.with_pooling(pooling="cls"), source, tmp_path / "index", USUAL)
         assert len(index_file(tiny, other, tmp_path / "index", USUAL, replace=True).index) == 3
         assert index_file(tiny, other, tmp_path / "index", USUAL).kept
 
@@ -235,7 +235,7 @@ class TestCachedIndex:
         for settings in (USUAL, IndexSettings("hnsw"), IndexSettings(bits=8), IndexSettings(similarity="dot"),
                          IndexSettings(query_prompt="the "), IndexSettings(document_prompt="the ")):  # fmt: skip
             assert not cached_index(tiny, source, settings).kept
-        assert not cached_index(tiny.with_reading(pooling="max"), source, USUAL).kept
+        assert not cached_index(tiny.with_pooling(pooling="max"), source, USUAL).kept
         found = cached_index(tiny, titles, USUAL)
         assert not found.kept and list(found.index.corpus().texts) == ["a cat", "a sea"]
         assert len(list(kept_indexes.iterdir())) == 8
@@ -315,7 +315,7 @@ class TestRankedHits:
     def test_a_text_with_nothing_in_common_is_no_hit(self, name: str) -> None:
         found = baseline_hits(name, CORPUS, ["cat", "zebra", "dog ran"], 4)
         assert [{hit.id for hit in hits} for hits in found] == [{"a", "c"}, set(), {"b", "c"}]
-        assert found[1].to_json() == {"query": "zebra", "ranker": name, "hits": []}
+        assert found[1].to_dict() == {"query": "zebra", "ranker": name, "hits": []}
         assert found[2][0].id == "b" and all(hit.score > 0 for hits in found for hit in hits)
 
     def test_chance_finds_everything(self) -> None:

@@ -77,8 +77,8 @@ def test_k_begins_at_one(ks: list[int], shown: str) -> None:
 
 def result_of(setting: Setting, seed: int = 0, n: int = 50, kept: bool = False) -> RetrievalResult:
     places = np.random.default_rng(seed).integers(0, 60, n)
-    facts = {"texts": 60, "left_out": 1, "skipped": 2, "truncated": 3}
-    found = retrieval_result("mine", setting, places, Relevant.single(np.arange(n)), KS, facts)
+    metadata = {"texts": 60, "left_out": 1, "skipped": 2, "truncated": 3}
+    found = retrieval_result("mine", setting, places, Relevant.single(np.arange(n)), KS, metadata)
     return RetrievalResult(**(vars(found) | {"kept": kept}))
 
 
@@ -91,11 +91,11 @@ def test_a_result_is_the_mean_of_its_queries() -> None:
 
 
 def test_json() -> None:
-    found = json.loads(json.dumps(result_of(Setting("dense", "minilm", "mean", (6,)), kept=True).to_json()))
-    facts = {"data": "mine", "model": "minilm", "pooling": "mean", "layer": 6, "ranker": "dense", "n": 50}
-    facts |= {"texts": 60, "left_out": 1, "skipped": 2, "truncated": 3, "kept": True}
-    assert {name: found[name] for name in facts} == facts
-    assert found.keys() == facts.keys() | {"recall", "mrr", "ndcg", "intervals", "ties"}
+    found = json.loads(json.dumps(result_of(Setting("dense", "minilm", "mean", (6,)), kept=True).to_dict()))
+    metadata = {"data": "mine", "model": "minilm", "pooling": "mean", "layer": 6, "ranker": "dense", "n": 50}
+    metadata |= {"texts": 60, "left_out": 1, "skipped": 2, "truncated": 3, "kept": True}
+    assert {name: found[name] for name in metadata} == metadata
+    assert found.keys() == metadata.keys() | {"recall", "mrr", "ndcg", "intervals", "ties"}
     assert list(found["recall"]) == ["1", "5", "10", "20", "50"] == list(found["intervals"]["recall"])
     for name in ("mrr", "ndcg"):
         assert found["intervals"][name][0] <= found[name] <= found["intervals"][name][1]
@@ -104,7 +104,7 @@ def test_json() -> None:
 
 @pytest.mark.parametrize(("layers", "written"), [((6,), 6), ((1, 6), [1, 6]), ((), None)])
 def test_layers_in_json(layers: tuple[int, ...], written: object) -> None:
-    assert Setting("dense", "m", "mean", layers).to_json()["layer"] == written
+    assert Setting("dense", "m", "mean", layers).to_dict()["layer"] == written
 
 
 SETTINGS = [
@@ -124,8 +124,8 @@ def table() -> RetrievalTable:
 
 def test_a_table_of_one_is_that_one(table: RetrievalTable) -> None:
     one = table.results[0]
-    assert RetrievalTable((one,)).to_json() == one.to_json()
-    assert table.to_json() == {"results": [each.to_json() for each in table.results]}
+    assert RetrievalTable((one,)).to_dict() == one.to_dict()
+    assert table.to_dict() == {"results": [each.to_dict() for each in table.results]}
 
 
 def test_rows(table: RetrievalTable) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from likewise.encoder import Encoder
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.recipe import Recipe
 from likewise.errors import Cancelled, UsageError
 from likewise.search import evaluation as retrieving
 from likewise.search import retrieval_grid
@@ -59,7 +59,7 @@ def compared(grid: RetrievalGrid, encoder: Encoder, task: RetrievalTask = TASK, 
 
 
 def values(table: RetrievalTable) -> list[Any]:
-    return [{**result.to_json(), "kept": None} for result in table.results]
+    return [{**result.to_dict(), "kept": None} for result in table.results]
 
 
 def test_cells_in_order(tiny: Encoder, passes: list[int]) -> None:
@@ -74,12 +74,12 @@ def test_cells_in_order(tiny: Encoder, passes: list[int]) -> None:
 
 def test_a_cell_is_what_a_ranker_alone_gives(tiny: Encoder) -> None:
     found = compared(WHOLE, tiny).results
-    alone = evaluate_retrieval(tiny.with_reading(pooling="cls", layer=0), TASK)
+    alone = evaluate_retrieval(tiny.with_pooling(pooling="cls", layer=0), TASK)
     assert found[4].places.tolist() == alone.places.tolist() and found[4].recall == alone.recall
     texts = TASK.corpus.texts
     words = baseline("bm25", texts)
     assert found[9].places.tolist() == evaluate_ranker(words, TASK, found[9].setting).places.tolist()
-    [ranker], _ = encoded_rankers(tiny, [tiny.with_reading(pooling="mean", layer=[0, 2]).reading], TASK)
+    [ranker], _ = encoded_rankers(tiny, [tiny.with_pooling(pooling="mean", layer=[0, 2]).reading], TASK)
     fused = evaluate_ranker(Hybrid([words, ranker]), TASK, found[7].setting)
     assert found[7].places.tolist() == fused.places.tolist()
     inputs = baseline("input-embeddings", texts, encoder=tiny)
@@ -174,9 +174,9 @@ def others(tiny: Encoder) -> Iterator[tuple[str, RetrievalGrid, Encoder, Retriev
     yield "the texts", grid, tiny, RetrievalSource("sample/pairs", limit=50).read()
     yield "the queries", grid, tiny, RetrievalSource("sample/pairs", where="kind=number").read()
     yield "the weights", grid, tiny_encoder("bert"), TASK
-    yield "the prompts", grid, tiny_encoder("bert", recipe=Recipe(prompts={"query": "q: "})), TASK
-    yield "special tokens", grid, tiny.with_reading(special_tokens=False), TASK
-    yield "dimensions", grid, tiny.with_reading(truncate_dim=3), TASK
+    yield "the prompts", grid, tiny_encoder("bert", modules_config=ModulesConfig(prompts={"query": "q: "})), TASK
+    yield "special tokens", grid, tiny.with_pooling(special_tokens=False), TASK
+    yield "dimensions", grid, tiny.with_pooling(truncate_dim=3), TASK
     yield "post-processing", grid, tiny.with_postprocessing(processing), TASK
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import save_classic
 from likewise.data import Columns, read_pairs
 from likewise.encoder import Encoder
-from likewise.encoder.recipe import Recipe
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.similarity import unit
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
@@ -48,7 +48,7 @@ def check_pairs(encoder: Encoder, source: RetrievalSource) -> None:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_recall_of_pairs_is_that_of_brute_force(tiny: Encoder, pooling: str) -> None:
-    check_pairs(tiny.with_reading(pooling=pooling), RetrievalSource("sample/pairs"))
+    check_pairs(tiny.with_pooling(pooling=pooling), RetrievalSource("sample/pairs"))
 
 
 @pytest.mark.data
@@ -69,7 +69,7 @@ def test_recall_of_real_pairs_is_that_of_brute_force(
 def test_the_bundled_model_on_the_sample(minilm: Encoder) -> None:
     found = evaluate_retrieval(minilm, RetrievalSource("sample/sentences", "sample/queries").read())
     assert found.n == 6 and found.recall[10].value == pytest.approx(21 / 24)
-    assert (found.facts["texts"], found.setting.layers, found.setting.pooling) == (300, (6,), "mean")
+    assert (found.metadata["texts"], found.setting.layers, found.setting.pooling) == (300, (6,), "mean")
 
 
 def task_of(texts: list[str], queries: list[str], rows: list[int]) -> RetrievalTask:
@@ -100,7 +100,7 @@ def test_each_text_is_encoded_once(tiny: Encoder, seen: list[str]) -> None:
 
 
 def test_texts_and_queries_get_their_prompts(seen: list[str]) -> None:
-    encoder = tiny_encoder(recipe=Recipe(prompts={"query": "q: ", "document": "d: "}))
+    encoder = tiny_encoder(modules_config=ModulesConfig(prompts={"query": "q: ", "document": "d: "}))
     task = task_of(["a", "b"], ["b"], [1])
     [ranker], _ = encoded_rankers(encoder, [encoder.reading], task)
     assert sorted(seen) == ["d: a", "d: b", "q: b"]
@@ -111,7 +111,7 @@ def test_texts_and_queries_get_their_prompts(seen: list[str]) -> None:
 
 def test_cut_texts_are_counted(tiny: Encoder) -> None:
     found = evaluate_retrieval(tiny, task_of(["word " * 100, "word " * 100, "b"], ["b"], [2]))
-    assert found.facts["truncated"] == 1
+    assert found.metadata["truncated"] == 1
 
 
 def test_progress_is_told_and_can_cancel(tiny: Encoder) -> None:

@@ -74,12 +74,12 @@ def test_new_words_of_queries_cost_one_pass_each_time(tmp_path: Path, monkeypatc
     path, _ = vector_file(tmp_path)
     asked = []
 
-    def counted(path: Path, wanted: set[str], **options: object) -> static_vectors.WordVectors:
+    def pooling_mask(path: Path, wanted: set[str], **options: object) -> static_vectors.WordVectors:
         asked.append(sorted(wanted))
         return read(path, wanted)
 
     read = static_vectors.read_word_vectors
-    monkeypatch.setattr(static_vectors, "read_word_vectors", counted)
+    monkeypatch.setattr(static_vectors, "read_word_vectors", pooling_mask)
     found = StaticVectors(["word1 word2"], path)
     first = scores_of(found, ["word3", "word1 unknown", "word3 word4"])
     again = scores_of(found, ["word3", "unknown", "word2"])

@@ -38,9 +38,9 @@ def test_the_bundle_is_made_of_these_sources() -> None:
 
 
 def test_licences_of_everything_bundled_are_there() -> None:
-    told = (STATIC / "THIRD_PARTY_LICENSES.txt").read_text(encoding="utf-8")
+    summary = (STATIC / "THIRD_PARTY_LICENSES.txt").read_text(encoding="utf-8")
     for name in json.loads((WEB / "package.json").read_text())["dependencies"]:
-        assert re.search(rf"^{re.escape(name)} \d", told, re.MULTILINE), name
+        assert re.search(rf"^{re.escape(name)} \d", summary, re.MULTILINE), name
 
 
 def test_the_bundle_is_small_and_asks_nobody_else() -> None:

@@ -117,10 +117,10 @@ def test_jobs_that_are_over_can_be_forgotten(jobs: Jobs) -> None:
 def test_a_job_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
     folder = tmp_path / "jobs" / "abc"
     folder.mkdir(parents=True)
-    facts = {"id": "abc", "room": "room", "title": "title", "asked": {}, "state": "running", "version": VERSION}
-    (folder / "job.json").write_text(json.dumps(facts))
+    metadata = {"id": "abc", "room": "room", "title": "title", "asked": {}, "state": "running", "version": VERSION}
+    (folder / "job.json").write_text(json.dumps(metadata))
     (tmp_path / "jobs" / "old").mkdir()
-    (tmp_path / "jobs" / "old" / "job.json").write_text(json.dumps(facts | {"id": "old", "version": "0.0.1"}))
+    (tmp_path / "jobs" / "old" / "job.json").write_text(json.dumps(metadata | {"id": "old", "version": "0.0.1"}))
     (tmp_path / "jobs" / "bad").mkdir()
     (tmp_path / "jobs" / "bad" / "job.json").write_text("{")
     jobs = Jobs(tmp_path / "jobs", waiting=1)

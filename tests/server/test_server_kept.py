@@ -36,7 +36,7 @@ def studio(settings: StudioSettings) -> Iterator[TestClient]:
         yield made
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]:
+def pooling_mask(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]:
     """The calls of a function from now on."""
     own, calls = getattr(owner, name), []
 
@@ -51,7 +51,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]
 def test_a_classic_ranker_is_made_once_until_its_file_changes(
     studio: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = counted(monkeypatch, search, "baseline")
+    made = pooling_mask(monkeypatch, search, "baseline")
 
     def best(query: str) -> str:
         found = studio.post("/api/search/baseline", json={"corpus": "own.txt", "query": query, "k": 1}).json()
@@ -66,7 +66,7 @@ def test_an_index_is_opened_once_until_it_is_built_anew(
     studio: TestClient, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = {"corpus": "own.txt", "model": tiny_folder.name}
-    opened = counted(monkeypatch, Index, "open")
+    opened = pooling_mask(monkeypatch, Index, "open")
     for turn in (1, 2):
         built = finished(studio, studio.post("/api/search/index", json=asked))["job"]
         for query in ("a cat", "a dog"):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from likewise.errors import Cancelled
-from likewise.server.presence import Presence, has_left
-from likewise.server.turns import Turns
+from likewise.server.disconnect import Presence, has_left
+from likewise.server.serial_executor import Turns
 
 PATIENCE = 30.0
 

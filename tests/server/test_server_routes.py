@@ -75,7 +75,7 @@ def test_a_grammar_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> 
 
 def test_a_pair_is_the_librarys_explanation(studio: TestClient, model: str, tiny: Encoder) -> None:
     found = studio.post("/api/pair", json={"left": LEFT, "right": RIGHT, "model": model, "by": "word"}).json()
-    own = explain(tiny, LEFT, RIGHT, by="word").to_json()
+    own = explain(tiny, LEFT, RIGHT, by="word").to_dict()
     assert found["relevance"] == own["relevance"] and found["similarity"] == own["similarity"]
     assert sum(found["ledger"].values()) == pytest.approx(found["similarity"])
     assert sum(found["shares"]["left"]) == pytest.approx(
@@ -231,10 +231,10 @@ def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: st
     before = studio.post("/api/pair", json={"model": model, "left": LEFT, "right": RIGHT}).json()["similarity"]
     assert finished(studio, studio.post("/api/training", json=asked))["name"] == "mine"
     assert "runs/mine" in studio.get("/api/start").json()["models"]
-    told = studio.get("/api/training/runs/mine")
-    assert told.json()["model"] == model and told.json()["predictions"]["dev-similarity"]["n"] == 20
-    assert str(studio.app.state.studio.settings.folder) not in told.text, "no place of this machine is told"  # type: ignore[attr-defined]
-    assert told.json()["dev"]["similarity"]["best"][0]["file"] == "corpus.csv"
+    summary = studio.get("/api/training/runs/mine")
+    assert summary.json()["model"] == model and summary.json()["predictions"]["dev-similarity"]["n"] == 20
+    assert str(studio.app.state.studio.settings.folder) not in summary.text, "no place of this machine is told"  # type: ignore[attr-defined]
+    assert summary.json()["dev"]["similarity"]["best"][0]["file"] == "corpus.csv"
     after = studio.post("/api/pair", json={"model": model, "left": LEFT, "right": RIGHT}).json()["similarity"]
     trained = studio.post("/api/pair", json={"model": "runs/mine", "left": LEFT, "right": RIGHT}).json()["similarity"]
     assert after == before != trained, "the model in memory is nobody's to change"

@@ -73,7 +73,7 @@ def test_numbers_are_the_rooms_own_and_rows_are_summed_up(pairs: str, models: li
 def test_a_layer_left_out_is_a_model_without_it(pairs: str, models: list[str]) -> None:
     [found] = checkup(CheckupSource(pairs), models[2:], ["skipped"]).curves("skipped").values()
     encoder = Encoder.load(models[2], device="cpu")
-    assert len(found["other"]) == encoder.anatomy.layers == 2
+    assert len(found["other"]) == encoder.model_view.layers == 2
     rows, text = list(read_scored_pairs(pairs)), "A cat sat on the mat."
     for layer, value in enumerate(found["other"], start=1):
         cut = encoder.without_layer(layer)
@@ -99,7 +99,7 @@ def test_parts_are_kept_and_not_measured_again(
 
     monkeypatch.setitem(PARTS, "sts", fail)
     monkeypatch.setitem(PARTS, "space", fail)
-    assert checkup(source, models[:1], ["sts", "space"], tmp_path).to_json() == first.to_json()
+    assert checkup(source, models[:1], ["sts", "space"], tmp_path).to_dict() == first.to_dict()
     for other in (CheckupSource(pairs, limit=21), CheckupSource(pairs, limit=20, by="kind")):
         with pytest.raises(AssertionError, match="measured again"):
             checkup(other, models[:1], ["sts"], tmp_path)
@@ -112,7 +112,7 @@ def test_a_damaged_part_is_measured_again(pairs: str, models: list[str], tmp_pat
     first = checkup(source, models[:1], ["sts"], tmp_path)
     [kept] = (tmp_path / "parts").glob("*.json")
     kept.write_text("{")
-    assert checkup(source, models[:1], ["sts"], tmp_path).to_json() == first.to_json()
+    assert checkup(source, models[:1], ["sts"], tmp_path).to_dict() == first.to_dict()
 
 
 def test_wrong_input_is_told_before_the_work(pairs: str, models: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,5 +176,5 @@ def test_every_part_on_the_sample(models: list[str], english_folder: Path, tmp_p
     assert found.examined[2].parts["lint"] == {one.rule: one.share.value for one in alone.counts}
     classes = patterns(encoder, source.pairs, parsed_sides(source.pairs, language)).classes
     assert found.examined[2].parts["classes"] == pytest.approx(class_shares(classes))
-    document = json.loads(json.dumps(found.to_json()))
+    document = json.loads(json.dumps(found.to_dict()))
     assert document["rows"]["lower-half"]["seeds"] == 2 and len(document["runs"]) == 3

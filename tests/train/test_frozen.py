@@ -14,12 +14,12 @@ from torch import Tensor
 from likewise.encoder import Encoder, forward
 from likewise.errors import UsageError
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, TrainReport, train
-from likewise.train import trainee as trainee_module
+from likewise.train import multitask as trainee_module
 from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
 from likewise.train.losses import loss_of
+from likewise.train.multitask import new_multitask_model
 from likewise.train.processes import Processes
 from likewise.train.tokens import TokenTable
-from likewise.train.trainee import new_trainee
 from tiny_models import tiny_encoder
 
 DEPTH = 3
@@ -145,13 +145,13 @@ PREFIXES: dict[str, str | tuple[int, ...]] = {"0": (0,), "0 and 1": "lower", "0 
 
 def losses(encoder: Encoder, tasks: list[Task], config: TrainConfig) -> list[Tensor]:
     """The loss of each task in training, before the first step."""
-    trainee = new_trainee(encoder, tasks, config, Processes())
-    assert all((reader.frozen is None) == (reader.start == 0 and uncached()) for reader in trainee.readers.values())
+    multitask = new_multitask_model(encoder, tasks, config, Processes())
+    assert all((reader.frozen is None) == (reader.start == 0 and uncached()) for reader in multitask.readers.values())
     found = []
     for task in tasks:
-        embedded = trainee.embedded(task, task.train, [(1, place) for place in range(len(task.train))])
-        said = trainee.output(task, task.train, embedded)
-        found.append(loss_of(task.config)(said, trainee.targets(task, task.train, said)).detach())
+        embedded = multitask.embedded(task, task.train, [(1, place) for place in range(len(task.train))])
+        said = multitask.output(task, task.train, embedded)
+        found.append(loss_of(task.config)(said, multitask.targets(task, task.train, said)).detach())
     return found
 
 
@@ -216,7 +216,7 @@ def test_kept_states_are_those_of_the_layer() -> None:
         parts = found.split([len(table.ids[place]) for place in chosen])
         for part, place in zip(parts, chosen, strict=True):
             batch = table.batch([place], encoder.device)
-            steps = list(forward.layers(encoder.anatomy, forward.embed(encoder.anatomy, batch)))
+            steps = list(forward.layers(encoder.model_view, forward.embed(encoder.model_view, batch)))
             assert torch.allclose(part, steps[layer].states[0].detach(), rtol=0, atol=1e-12)
 
 
@@ -242,9 +242,9 @@ def test_texts_that_training_never_drew_can_be_judged(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("family", [*FAMILIES, *PROJECTING, "qwen3"])
 def test_without_dropout_nothing_is_dropped(family: str) -> None:
     task = task_of()
-    trainee = new_trainee(tiny_encoder(family), [task], config_of(task), Processes())
+    multitask = new_multitask_model(tiny_encoder(family), [task], config_of(task), Processes())
     found = []
     for seed in (1, 2):
-        embedded = trainee.embedded(task, task.train, [(seed, place) for place in range(len(PAIRS))])
-        found.append(trainee.output(task, task.train, embedded))
+        embedded = multitask.embedded(task, task.train, [(seed, place) for place in range(len(PAIRS))])
+        found.append(multitask.output(task, task.train, embedded))
     assert torch.equal(found[0], found[1])

@@ -18,8 +18,8 @@ from likewise.errors import UsageError
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig
 from likewise.train.evaluation import evaluate
 from likewise.train.heads import FeedForward, feature_width, features, features_of, new_head
+from likewise.train.multitask import MultiTaskModel, new_multitask_model
 from likewise.train.processes import Processes
-from likewise.train.trainee import Trainee, new_trainee
 from tiny_models import tiny_encoder
 from twins import twin_model, twin_tokenizer
 
@@ -140,15 +140,15 @@ def task_of(kind: str, **settings: Any) -> Task:
     return Task(config, examples(kind), examples(kind))
 
 
-def trainee_of(encoder: Encoder, *tasks: Task, **settings: Any) -> Trainee:
+def trainee_of(encoder: Encoder, *tasks: Task, **settings: Any) -> MultiTaskModel:
     config = TrainConfig(tuple(task.config for task in tasks), hidden=6, **settings)
-    trainee = new_trainee(encoder, tasks, config, Processes())
-    randomised(trainee.heads, 8)
-    return trainee
+    multitask = new_multitask_model(encoder, tasks, config, Processes())
+    randomised(multitask.heads, 8)
+    return multitask
 
 
-def said(trainee: Trainee, task: Task) -> Array:
-    return evaluate(trainee, task, task.train).scores
+def said(multitask: MultiTaskModel, task: Task) -> Array:
+    return evaluate(multitask, task, task.train).scores
 
 
 def states(encoder: Encoder, *texts: str) -> Array:
@@ -186,41 +186,41 @@ def encoder() -> Encoder:
 
 def test_the_baseline_of_sentiment_is_one_linear_layer_to_five_logits(encoder: Encoder) -> None:
     task = task_of("sentiment")
-    trainee = trainee_of(encoder, task)
-    head = trainee.heads["sentiment_head"]
+    multitask = trainee_of(encoder, task)
+    head = multitask.heads["sentiment_head"]
     assert type(head) is nn.Linear and head.weight.shape == (5, 32)
     expected = softmax(linear(head, towers(encoder)[0]))
-    assert np.abs(said(trainee, task) - expected).max() < EXACT
+    assert np.abs(said(multitask, task) - expected).max() < EXACT
 
 
 def test_the_baseline_of_paraphrase_is_one_linear_layer_on_the_difference(encoder: Encoder) -> None:
     task = task_of("paraphrase")
-    trainee = trainee_of(encoder, task)
-    head = trainee.heads["paraphrase_head"]
+    multitask = trainee_of(encoder, task)
+    head = multitask.heads["paraphrase_head"]
     assert type(head) is nn.Linear and head.weight.shape == (1, 32)
     left, right = towers(encoder)
-    assert np.abs(said(trainee, task) - sigmoid(linear(head, left - right)[:, 0])).max() < EXACT
+    assert np.abs(said(multitask, task) - sigmoid(linear(head, left - right)[:, 0])).max() < EXACT
 
 
 def test_the_baseline_of_similarity_is_a_linear_map_of_the_cosine(encoder: Encoder) -> None:
     task = task_of("similarity", head="linear")
-    trainee = trainee_of(encoder, task)
-    line: Any = trainee.heads["similarity_head"].line
-    assert [each.numel() for each in trainee.heads.parameters()] == [1, 1]
+    multitask = trainee_of(encoder, task)
+    line: Any = multitask.heads["similarity_head"].line
+    assert [each.numel() for each in multitask.heads.parameters()] == [1, 1]
     expected = 5 * (float(line.weight.detach()) * cosines(*towers(encoder)) + float(line.bias.detach()))
-    assert np.abs(said(trainee, task) - expected).max() < EXACT
+    assert np.abs(said(multitask, task) - expected).max() < EXACT
 
 
 @pytest.mark.parametrize("head", ["cosine", "linear"])
 def test_a_fresh_similarity_is_five_times_the_cosine(encoder: Encoder, head: str) -> None:
     task = task_of("similarity", head=head)
     config = TrainConfig((task.config,))
-    trainee = new_trainee(encoder, [task], config, Processes())
-    assert np.abs(said(trainee, task) - 5 * cosines(*towers(encoder))).max() < EXACT
+    multitask = new_multitask_model(encoder, [task], config, Processes())
+    assert np.abs(said(multitask, task) - 5 * cosines(*towers(encoder))).max() < EXACT
 
 
 def test_the_models_own_unit_length_is_left_to_the_cosine(encoder: Encoder) -> None:
-    unit = replace(encoder, recipe=replace(encoder.recipe, normalizes=True))
+    unit = replace(encoder, modules_config=replace(encoder.modules_config, normalizes=True))
     task = task_of("paraphrase")
     assert (said(trainee_of(unit, task), task) == said(trainee_of(encoder, task), task)).all()
 
@@ -228,55 +228,55 @@ def test_the_models_own_unit_length_is_left_to_the_cosine(encoder: Encoder) -> N
 @pytest.mark.parametrize("kind", ["paraphrase", "similarity"])
 def test_a_feed_forward_head_sees_the_features_of_two_towers(encoder: Encoder, kind: str) -> None:
     task = task_of(kind, head="feed-forward", features=("product", "jaccard", "cosine", "absolute", "difference"))
-    trainee = trainee_of(encoder, task)
+    multitask = trainee_of(encoder, task)
     left, right = towers(encoder)
     columns = [left * right, np.array(OVERLAPS)[:, None], cosines(left, right)[:, None], abs(left - right)]
-    head: Any = trainee.heads[f"{kind}_head"]
+    head: Any = multitask.heads[f"{kind}_head"]
     logits = feed_forward_twin(head, np.concatenate([*columns, left - right], axis=1), False)[:, 0]
     expected = sigmoid(logits) * (5 if kind == "similarity" else 1)
-    assert np.abs(said(trainee, task) - expected).max() < EXACT
+    assert np.abs(said(multitask, task) - expected).max() < EXACT
 
 
 def test_a_feed_forward_head_of_sentiment_sees_the_vector(encoder: Encoder) -> None:
     task = task_of("sentiment", head="feed-forward")
-    trainee = trainee_of(encoder, task)
-    head: Any = trainee.heads["sentiment_head"]
-    assert np.abs(said(trainee, task) - softmax(feed_forward_twin(head, towers(encoder)[0], False))).max() < EXACT
+    multitask = trainee_of(encoder, task)
+    head: Any = multitask.heads["sentiment_head"]
+    assert np.abs(said(multitask, task) - softmax(feed_forward_twin(head, towers(encoder)[0], False))).max() < EXACT
 
 
 @pytest.mark.parametrize("kind", ["paraphrase", "similarity"])
 def test_a_joint_pair_is_one_vector_and_one_linear_layer(encoder: Encoder, kind: str) -> None:
     task = task_of(kind, pairs="joint", aggregation="cls")
-    trainee = trainee_of(encoder, task)
-    head = trainee.heads[f"{kind}_head"]
+    multitask = trainee_of(encoder, task)
+    head = multitask.heads[f"{kind}_head"]
     assert type(head) is nn.Linear and head.weight.shape == (1, 32)
     logits = linear(head, np.stack([states(encoder, *pair)[0] for pair in PAIRS]))[:, 0]
     expected = 5 * logits if kind == "similarity" else sigmoid(logits)
-    assert np.abs(said(trainee, task) - expected).max() < EXACT
+    assert np.abs(said(multitask, task) - expected).max() < EXACT
 
 
 @pytest.mark.parametrize("kind", ["paraphrase", "similarity"])
 def test_a_joint_feed_forward_head_sees_the_vector_and_the_overlap(encoder: Encoder, kind: str) -> None:
     task = task_of(kind, pairs="joint", head="feed-forward")
-    trainee = trainee_of(encoder, task)
+    multitask = trainee_of(encoder, task)
     assert features_of(task.config) == ("vector", "jaccard")
     seen = np.stack([[*states(encoder, *pair).mean(0), share] for pair, share in zip(PAIRS, OVERLAPS, strict=True)])
-    head: Any = trainee.heads[f"{kind}_head"]
+    head: Any = multitask.heads[f"{kind}_head"]
     expected = sigmoid(feed_forward_twin(head, seen, False)[:, 0]) * (5 if kind == "similarity" else 1)
-    assert np.abs(said(trainee, task) - expected).max() < EXACT
+    assert np.abs(said(multitask, task) - expected).max() < EXACT
 
 
 def test_a_shared_head_says_the_same_on_two_scales(encoder: Encoder) -> None:
     kinds = ("sentiment", "paraphrase", "similarity")
     tasks = [task_of(kind, head="feed-forward") for kind in kinds]
-    trainee = trainee_of(encoder, *tasks, shared_head=True)
-    assert set(trainee.heads) == {"sentiment_head", "shared_head"}
+    multitask = trainee_of(encoder, *tasks, shared_head=True)
+    assert set(multitask.heads) == {"sentiment_head", "shared_head"}
     left, right = towers(encoder)
-    head: Any = trainee.heads["shared_head"]
+    head: Any = multitask.heads["shared_head"]
     seen = np.concatenate([left - right, np.array(OVERLAPS)[:, None]], axis=1)
     shares = sigmoid(feed_forward_twin(head, seen, False)[:, 0])
-    assert np.abs(said(trainee, tasks[1]) - shares).max() < EXACT
-    assert np.abs(said(trainee, tasks[2]) - 5 * shares).max() < EXACT
+    assert np.abs(said(multitask, tasks[1]) - shares).max() < EXACT
+    assert np.abs(said(multitask, tasks[2]) - 5 * shares).max() < EXACT
 
 
 def test_targets_of_similarity_are_fifths_and_others_stay(encoder: Encoder) -> None:
@@ -299,20 +299,20 @@ def test_a_task_may_have_any_name_or_is_refused_in_words(encoder: Encoder, name:
     try:
         tasks = [task_of("sentiment", head="feed-forward", name=name)]
         tasks += [task_of(kind, head="feed-forward") for kind in ("paraphrase", "similarity")]
-        trainee = trainee_of(encoder, *tasks, shared_head=True)
+        multitask = trainee_of(encoder, *tasks, shared_head=True)
     except UsageError:
         return
-    assert said(trainee, tasks[0]).shape == (5, 5) and said(trainee, tasks[2]).shape == (5,)
+    assert said(multitask, tasks[0]).shape == (5, 5) and said(multitask, tasks[2]).shape == (5,)
 
 
 @pytest.mark.parametrize(("own", "of_run", "drops"), [(0.0, None, False), (0.0, 0.5, False), (0.5, 0.0, True)])
 def test_a_task_may_have_a_dropout_of_its_own(encoder: Encoder, own: float, of_run: float | None, drops: bool) -> None:
     mine, other = task_of("similarity", dropout=own), task_of("sentiment")
-    trainee = trainee_of(encoder, mine, other, dropout=of_run)
+    multitask = trainee_of(encoder, mine, other, dropout=of_run)
 
     def vectors(task: Task, keys: list[tuple[int, ...]] | None) -> Array:
-        embedded = trainee.embedded(task, task.train, keys)
-        return numbers(torch.cat(trainee.vectors(task, task.train, embedded)).detach())
+        embedded = multitask.embedded(task, task.train, keys)
+        return numbers(torch.cat(multitask.vectors(task, task.train, embedded)).detach())
 
     keys = [(7, place) for place in range(len(PAIRS))]
     assert np.array_equal(vectors(mine, keys), vectors(mine, None)) is not drops

@@ -20,12 +20,12 @@ from likewise.train import Task, TrainConfig, parse_config, read_tasks, train
 from likewise.train import loop as loop_module
 from likewise.train.evaluation import evaluate
 from likewise.train.examples import read_examples
-from likewise.train.hiding import NOTHING, Hiding
 from likewise.train.loop import Run
 from likewise.train.losses import info_nce
+from likewise.train.masking import NOTHING, Hiding
+from likewise.train.multitask import MultiTaskModel, new_multitask_model
 from likewise.train.processes import Processes
 from likewise.train.sources import Source
-from likewise.train.trainee import Trainee, new_trainee
 from training_files import similarity_file, write_rows
 from twins import twin_model
 
@@ -59,7 +59,7 @@ def prepared(folder: Path, lines: str, settings: str = SETTINGS) -> tuple[TrainC
 
 
 def run_of(encoder: Encoder, config: TrainConfig, tasks: list[Task]) -> Run:
-    return Run(new_trainee(encoder, tasks, config, Processes()), tasks, Processes(), folder=None)
+    return Run(new_multitask_model(encoder, tasks, config, Processes()), tasks, Processes(), folder=None)
 
 
 CONTRAST = 'kind = "contrastive"\ntrain = "FOLDER/pairs.csv"\ndev = "FOLDER/dev.csv"'
@@ -100,12 +100,12 @@ def test_texts_of_pairs_are_read_once_each(folder: Path) -> None:
 
 def test_twins_differ_by_their_dropout_alone(folder: Path, tiny_folder: Path) -> None:
     config, tasks = prepared(folder, CONTRAST)
-    trainee = new_trainee(fresh(tiny_folder), tasks, config, Processes())
+    multitask = new_multitask_model(fresh(tiny_folder), tasks, config, Processes())
     examples = tasks[0].train[:4]
     keys = [(1, place) for place in range(4)]
-    one, other = trainee.vectors(tasks[0], examples, trainee.embedded(tasks[0], examples, keys))
+    one, other = multitask.vectors(tasks[0], examples, multitask.embedded(tasks[0], examples, keys))
     assert (one - other).abs().max() > 1e-3
-    one, other = trainee.vectors(tasks[0], examples, trainee.embedded(tasks[0], examples, None))
+    one, other = multitask.vectors(tasks[0], examples, multitask.embedded(tasks[0], examples, None))
     assert torch.allclose(one, other, atol=1e-12)
 
 
@@ -114,9 +114,9 @@ def test_contrast_is_the_loss_of_plainly_encoded_texts(folder: Path, tiny_folder
     lines = f'kind = "contrastive"\nviews = "{views}"\ntrain = "FOLDER/{file}.csv"\ntemperature = 0.2'
     config, tasks = prepared(folder, lines, SETTINGS + "dropout = 0.0\n")
     encoder = fresh(tiny_folder)
-    trainee = new_trainee(encoder, tasks, config, Processes())
+    multitask = new_multitask_model(encoder, tasks, config, Processes())
     examples = tasks[0].train[:3]
-    said = trainee.output(tasks[0], examples, trainee.embedded(tasks[0], examples, [(0, n) for n in range(3)]))
+    said = multitask.output(tasks[0], examples, multitask.embedded(tasks[0], examples, [(0, n) for n in range(3)]))
     sides = list(zip(*(tasks[0].texts(each) for each in examples), strict=True))
     units = [torch.from_numpy(encoder.encode([str(text) for text in side])).double() for side in sides]
     plain = units[0] @ torch.cat(units[1:]).T / 0.2
@@ -161,7 +161,7 @@ def test_chunks_give_the_gradient_of_the_whole_batch(folder: Path, tiny_folder: 
     for size in (None, chunk):
         config, tasks = prepared(folder, CHUNKED[case])
         run = run_of(fresh(tiny_folder), replace(config, chunk=size), tasks)
-        run.trainee.learning(True)
+        run.multitask.learning(True)
         loss = run._backward(0, tasks[0], 0)
         grown.append((loss, {name: weight.grad for name, weight in run.weights.items() if weight.grad is not None}))
     (loss, whole), (again, pieces) = grown
@@ -222,19 +222,19 @@ def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
     """The loss from Hugging Face's own states, with the head's equation written out."""
     config, tasks = prepared(folder, MLM, SETTINGS + "dropout = 0.0\n")
     encoder = fresh(tiny_folder)
-    trainee = new_trainee(encoder, tasks, config, Processes())
+    multitask = new_multitask_model(encoder, tasks, config, Processes())
     examples = tasks[0].train[:5]
-    embedded = trainee.embedded(tasks[0], examples, [(7, place) for place in range(5)])
-    said = trainee.output(tasks[0], examples, embedded)
-    wanted, owners = trainee.readers["mlm"].hidden_tokens(embedded)
+    embedded = multitask.embedded(tasks[0], examples, [(7, place) for place in range(5)])
+    said = multitask.output(tasks[0], examples, embedded)
+    wanted, owners = multitask.readers["mlm"].hidden_tokens(embedded)
     assert embedded.wanted is not None and int((embedded.wanted != NOTHING).sum()) == len(wanted) == len(said)
-    head: Any = trainee.head(tasks[0].config)
-    tokens = trainee.readers["mlm"].tokens
+    head: Any = multitask.head(tasks[0].config)
+    tokens = multitask.readers["mlm"].tokens
     loss, count = 0.0, 0
     for place, example in enumerate(examples):
         number = tokens.places(example.texts)[0]
         ids = list(tokens.ids[number])
-        hidden = trainee.hiding["mlm"].hidden(tokens.own[number], ids, (7, place, 0))
+        hidden = multitask.hiding["mlm"].hidden(tokens.own[number], ids, (7, place, 0))
         truth = [ids[at] for at in hidden]
         for at, new in hidden.items():
             ids[at] = new
@@ -252,19 +252,19 @@ def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
 def test_the_head_of_hidden_tokens_learns_with_the_embeddings(folder: Path, tiny_folder: Path) -> None:
     config, tasks = prepared(folder, MLM, SETTINGS.replace("epochs = 1", "epochs = 12").replace("1e-3", "5e-3"))
     encoder = fresh(tiny_folder)
-    before = encoder.anatomy.embeddings.word.weight.detach().clone()
+    before = encoder.model_view.embeddings.word.weight.detach().clone()
     report = train(encoder, tasks, config)
     assert report.epochs[-1]["dev"]["mlm"]["accuracy"] > report.epochs[0]["dev"]["mlm"]["accuracy"]
     assert report.epochs[-1]["train"]["mlm"] < 0.8 * report.epochs[0]["train"]["mlm"]
-    assert not torch.equal(before, encoder.anatomy.embeddings.word.weight)
+    assert not torch.equal(before, encoder.model_view.embeddings.word.weight)
     found = report.dev["mlm"]
     assert found.metrics["perplexity"] == pytest.approx(math.exp(found.loss))
 
 
 def test_the_same_tokens_are_hidden_at_every_evaluation(folder: Path, tiny_folder: Path) -> None:
     config, tasks = prepared(folder, MLM)
-    trainee: Trainee = new_trainee(fresh(tiny_folder), tasks, config, Processes())
-    one, other = (evaluate(trainee, tasks[0], tasks[0].dev) for _ in range(2))
+    multitask: MultiTaskModel = new_multitask_model(fresh(tiny_folder), tasks, config, Processes())
+    one, other = (evaluate(multitask, tasks[0], tasks[0].dev) for _ in range(2))
     assert one.loss == other.loss and np.array_equal(one.scores, other.scores) and len(one.scores) == len(tasks[0].dev)
 
 
@@ -345,11 +345,11 @@ train = "FOLDER/pairs.csv"
 def test_a_layer_that_is_read_is_run(folder: Path, tiny_folder: Path) -> None:
     lines = 'kind = "similarity"\nhead = "feed-forward"\ntrain = "FOLDER/pairs.csv"'
     config, tasks = prepared(folder, lines, SETTINGS + 'freeze = "lower"\ndropout = 0.0\n')
-    encoder = fresh(tiny_folder).with_reading(layer=(1, 2))
-    trainee = new_trainee(encoder, tasks, config, Processes())
+    encoder = fresh(tiny_folder).with_pooling(layer=(1, 2))
+    multitask = new_multitask_model(encoder, tasks, config, Processes())
     texts = tasks[0].train[0].texts
-    found = trainee.readers["similarity"].vectors(list(texts))
-    assert np.abs(found.numpy() - encoder.with_reading(normalize=False).encode(list(texts))).max() < 1e-6
+    found = multitask.readers["similarity"].vectors(list(texts))
+    assert np.abs(found.numpy() - encoder.with_pooling(normalize=False).encode(list(texts))).max() < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_wrong_keys_are_told(wrong: dict[str, Any]) -> None:
 
 def test_a_source_comes_back_from_its_json() -> None:
     table = {"source": "a", "where": {"genre": "x"}, "scores": [3.0, 5.0], "target": "length", "grammar": "g"}
-    assert Source.parse(Source.parse(table).to_json()) == Source.parse(table)
+    assert Source.parse(Source.parse(table).to_dict()) == Source.parse(table)
 
 
 @pytest.mark.parametrize("lines", ['kind = "count"\npairs = "joint"', 'kind = "contrastive"\nviews = "both"'])

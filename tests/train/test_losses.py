@@ -15,7 +15,7 @@ from likewise.train.chunks import chunks
 from likewise.train.config import TaskConfig, parse_config
 from likewise.train.heads import FeedForward, features
 from likewise.train.losses import LOSSES, cosent, divergence, loss_of
-from likewise.train.optimizer import layer_weights, pace
+from likewise.train.optimizer import layer_weights, lr_scale
 from likewise.train.pcgrad import surgery
 from likewise.train.sampling import Schedule, epoch_order, fixed_sample
 from likewise.train.sources import Source
@@ -146,7 +146,7 @@ def config_of(settings: str) -> object:
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
 def test_the_pace_grows_then_falls(schedule: str) -> None:
     config = config_of(f'warmup = 0.2\nschedule = "{schedule}"')
-    shares = [pace(config, step, 50) for step in range(50)]  # type: ignore[arg-type]
+    shares = [lr_scale(config, step, 50) for step in range(50)]  # type: ignore[arg-type]
     assert shares[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
     assert all(later <= earlier for earlier, later in pairwise(shares[10:]))
     assert max(shares) == 1.0 and min(shares) > 0
@@ -154,10 +154,10 @@ def test_the_pace_grows_then_falls(schedule: str) -> None:
 
 def test_every_weight_belongs_to_one_layer(tiny: Encoder) -> None:
     layers = layer_weights(tiny)
-    assert len(layers) == tiny.anatomy.layers + 1
-    counted = [id(weight) for layer in layers for weight in layer]
+    assert len(layers) == tiny.model_view.layers + 1
+    pooling_mask = [id(weight) for layer in layers for weight in layer]
     known = {id(weight) for name, weight in tiny.model.named_parameters() if "pooler" not in name}
-    assert len(set(counted)) == len(counted) and set(counted) == known
+    assert len(set(pooling_mask)) == len(pooling_mask) and set(pooling_mask) == known
 
 
 @pytest.mark.parametrize("seed", SEEDS)

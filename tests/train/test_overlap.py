@@ -122,7 +122,7 @@ def test_an_overlap_becomes_json() -> None:
         "share": 0.25,
     }
     written["words"] = "a: 2 rows left out, for 1 of the 4 rows of b are in it"
-    assert json.loads(json.dumps(found.to_json())) == found.to_json() == written
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict() == written
 
 
 def slow_overlap(train: list[Example], held_out: list[Example]) -> tuple[int, int]:

@@ -142,11 +142,11 @@ class Launch:
     code: int
     err: str
     out: Path
-    told: Path
+    summary: Path
 
     def of(self, rank: int) -> dict[str, Any]:
-        assert (self.told / f"{rank}.json").exists(), self.err
-        found: dict[str, Any] = json.loads((self.told / f"{rank}.json").read_text())
+        assert (self.summary / f"{rank}.json").exists(), self.err
+        found: dict[str, Any] = json.loads((self.summary / f"{rank}.json").read_text())
         return found
 
 
@@ -244,7 +244,7 @@ def test_the_first_process_alone_writes(two: Launch) -> None:
 
 def test_nobody_waits_for_a_process_that_is_gone(two: Launch) -> None:
     assert two.of(0) and two.of(1)
-    assert two.code != 0 and not list(two.told.glob("*.end"))
+    assert two.code != 0 and not list(two.summary.glob("*.end"))
 
 
 # A mistake on the command line

@@ -18,10 +18,10 @@ from likewise.encoder import Encoder
 from likewise.errors import ModelError, UsageError
 from likewise.train import Task, TrainConfig, TrainReport, parse_config, read_tasks, train
 from likewise.train.evaluation import evaluate
+from likewise.train.multitask import main_task
 from likewise.train.overlap import Overlap
 from likewise.train.prediction import predict
 from likewise.train.saving import load_run
-from likewise.train.trainee import main_task
 from training_files import three_files, three_tasks
 
 SETTINGS = """
@@ -105,7 +105,7 @@ def test_a_loaded_run_judges_as_the_trained_one_did(trained: Callable[[str], Tra
     run = trained(variant)
     loaded = load_run(run.folder, device="cpu")
     for task in run.tasks:
-        before, after = run.report.dev[task.name], evaluate(loaded.trainee, task, task.dev)
+        before, after = run.report.dev[task.name], evaluate(loaded.multitask, task, task.dev)
         # To the bit: the same weights in the same batches.
         assert (after.scores == before.scores).all(), task.name
         assert after.loss == before.loss and after.metrics == pytest.approx(before.metrics, rel=0, nan_ok=True)
@@ -152,7 +152,7 @@ def test_a_learned_pooling_is_ours_alone_and_the_card_says_so(trained: Callable[
     run = trained(pooling)
     ours = Encoder.load(str(run.folder), device="cpu")
     assert ours.reading.pooling == pooling and ours.dimension == {"bilstm": 10, "qkv": 16}[pooling]
-    reader = load_run(run.folder, device="cpu").trainee.readers["similarity"]
+    reader = load_run(run.folder, device="cpu").multitask.readers["similarity"]
     rows = reader.vectors(TEXTS).numpy()
     assert np.abs(ours.encode(TEXTS) - rows / np.linalg.norm(rows, axis=1, keepdims=True)).max() < 1e-6
     vectors = theirs(run.folder).encode(TEXTS)
@@ -165,7 +165,7 @@ def test_a_learned_pooling_is_ours_alone_and_the_card_says_so(trained: Callable[
 def test_the_learned_pooling_that_is_saved_has_learnt(trained: Callable[[str], Trained]) -> None:
     from likewise.encoder.learned_pooling import new_learned_pooling
 
-    learned = Encoder.load(str(trained("qkv").folder), device="cpu").recipe.learned
+    learned = Encoder.load(str(trained("qkv").folder), device="cpu").modules_config.learned
     assert learned is not None
     fresh = new_learned_pooling("qkv", 16, None, seed=3).state_dict()
     assert all((weight != fresh[name]).any() for name, weight in learned.state_dict().items() if name != "key.bias")
@@ -197,7 +197,7 @@ def test_a_run_in_double_precision_is_loaded_in_it(files: Path, tiny_folder: Pat
     report = train(encoder, tasks, replace(config, out=str(tmp_path / "run")))
     loaded = load_run(tmp_path / "run", device="cpu", dtype="float64")
     for task in tasks:
-        assert np.abs(evaluate(loaded.trainee, task, task.dev).scores - report.dev[task.name].scores).max() < 1e-12
+        assert np.abs(evaluate(loaded.multitask, task, task.dev).scores - report.dev[task.name].scores).max() < 1e-12
 
 
 # The card
@@ -212,13 +212,13 @@ def test_the_card_holds_data_settings_and_scores(trained: Callable[[str], Traine
         parts = [part[0].file if part else "none" for part in (config.train, config.dev, config.test)]
         assert f"| {task.name} | {parts[0]} | {len(task.train)} | {parts[1]} | {parts[2]} |" in card
     for part, outcomes in (("dev", report.dev), ("test", report.test)):
-        for name, outcome in outcomes.items():
-            for measure, value in outcome.metrics.items():
-                assert f"| {part} | {name} | {len(outcome.examples)} | {measure} | {value:.4f} |" in card
+        for name, eval_result in outcomes.items():
+            for measure, value in eval_result.metrics.items():
+                assert f"| {part} | {name} | {len(eval_result.examples)} | {measure} | {value:.4f} |" in card
     assert report.score is not None and f"Score on dev: {report.score:.4f} = {report.formula}." in card
     found = re.search(r"```json\n(.*?)\n```", card, re.DOTALL)
     assert found is not None
-    wanted = {name: value for name, value in report.config.to_json().items() if name not in ("out", "task")}
+    wanted = {name: value for name, value in report.config.to_dict().items() if name not in ("out", "task")}
     assert json.loads(found[1]) == json.loads(json.dumps(wanted))
 
 
@@ -227,8 +227,13 @@ def test_the_card_tells_of_rows_that_were_left_out(trained: Callable[[str], Trai
     card = (run.folder / "README.md").read_text()
     assert any("similar-dev" in overlap.held_out for overlap in run.report.overlaps)
     for overlap in run.report.overlaps:
-        told = (overlap.train, overlap.held_out, f"{overlap.rows} of the {overlap.of} rows", f"{overlap.dropped} rows")
-        assert any(all(part in line for part in told) for line in card.splitlines())
+        summary = (
+            overlap.train,
+            overlap.held_out,
+            f"{overlap.rows} of the {overlap.of} rows",
+            f"{overlap.dropped} rows",
+        )
+        assert any(all(part in line for part in summary) for line in card.splitlines())
 
 
 def test_the_card_of_a_plain_pooling_warns_of_nothing(trained: Callable[[str], Trained]) -> None:

@@ -19,10 +19,10 @@ from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, train
 from likewise.train import loop as loop_module
 from likewise.train import smart as smart_module
 from likewise.train.loop import Run
+from likewise.train.multitask import MultiTaskModel, new_multitask_model
 from likewise.train.pcgrad import surgery
 from likewise.train.processes import Processes
 from likewise.train.smart import FIRST_NOISE, STEP, smoothness
-from likewise.train.trainee import Trainee, new_trainee
 from tiny_models import tiny_encoder
 from twins import twin_tokenizer
 
@@ -50,18 +50,18 @@ def task_of(kind: str, **settings: Any) -> Task:
     return Task(config, examples, examples)
 
 
-def trainee_of(encoder: Encoder, *tasks: Task, **settings: Any) -> Trainee:
+def trainee_of(encoder: Encoder, *tasks: Task, **settings: Any) -> MultiTaskModel:
     given = {"hidden": 6, "head_dropout": 0.0, "dropout": 0.0} | settings
     config = TrainConfig(tuple(task.config for task in tasks), **given)
-    return new_trainee(encoder, tasks, config, Processes())
+    return new_multitask_model(encoder, tasks, config, Processes())
 
 
-def smooth(trainee: Trainee, task: Task) -> Tensor:
+def smooth(multitask: MultiTaskModel, task: Task) -> Tensor:
     keys = [(*KEY, place) for place in range(len(task.train))]
-    embedded = trainee.embedded(task, task.train, keys)
-    plain = trainee.output(task, task.train, embedded)
+    embedded = multitask.embedded(task, task.train, keys)
+    plain = multitask.output(task, task.train, embedded)
     return smoothness(
-        task.config.kind, lambda packed: trainee.output(task, task.train, packed), embedded, plain, (*KEY, 2)
+        task.config.kind, lambda packed: multitask.output(task, task.train, packed), embedded, plain, (*KEY, 2)
     )
 
 
@@ -79,12 +79,12 @@ def embeddings(encoder: Encoder, task: Task) -> list[Tensor]:
     return found
 
 
-def output_twin(trainee: Trainee, task: Task, rows: Sequence[Tensor]) -> Tensor:
+def output_twin(multitask: MultiTaskModel, task: Task, rows: Sequence[Tensor]) -> Tensor:
     """Embeddings -> encoder -> one vector per text -> what the head says."""
-    encoder, config = trainee.encoder(task.config), task.config
+    encoder, config = multitask.encoder(task.config), task.config
     states = [encoder.model.encoder(row).last_hidden_state[0] for row in rows]
     vectors = torch.stack([each[0] if config.aggregation == "cls" else each.mean(0) for each in states])
-    head = trainee.head(config)
+    head = multitask.head(config)
     if config.kind == "sentiment":
         return head(vectors)  # type: ignore[no-any-return]
     if config.joint:
@@ -111,15 +111,15 @@ def divergence_twin(kind: str, one: Tensor, other: Tensor) -> Tensor:
     return ((p - q) * (p.log() - q.log())).sum(1).mean()
 
 
-def smoothness_twin(trainee: Trainee, task: Task) -> Tensor:
-    rows = embeddings(trainee.encoder(task.config), task)
-    plain = output_twin(trainee, task, rows)
+def smoothness_twin(multitask: MultiTaskModel, task: Task) -> Tensor:
+    rows = embeddings(multitask.encoder(task.config), task)
+    plain = output_twin(multitask, task, rows)
     noise = [
         torch.tensor(np.random.default_rng([*KEY, 2, place]).standard_normal(row.shape[1:]) * FIRST_NOISE)[None]
         for place, row in enumerate(rows)
     ]
     moves = [each.requires_grad_() for each in noise]
-    moved = output_twin(trainee, task, [row.detach() + move for row, move in zip(rows, moves, strict=True)])
+    moved = output_twin(multitask, task, [row.detach() + move for row, move in zip(rows, moves, strict=True)])
     risen = divergence_twin(task.config.kind, moved, plain.detach())
     worst = []
     for move, slope in zip(moves, torch.autograd.grad(risen, moves), strict=True):
@@ -127,7 +127,7 @@ def smoothness_twin(trainee: Trainee, task: Task) -> Tensor:
         for token in range(move.shape[1]):
             ascended[0, token] += STEP * slope[0, token] / slope[0, token].abs().max()
         worst.append(ascended)
-    last = output_twin(trainee, task, [row + move for row, move in zip(rows, worst, strict=True)])
+    last = output_twin(multitask, task, [row + move for row, move in zip(rows, worst, strict=True)])
     return divergence_twin(task.config.kind, last, plain)
 
 
@@ -136,9 +136,9 @@ def encoder() -> Encoder:
     return tiny_encoder("bert", seed=3)
 
 
-def slopes(trainee: Trainee, value: Tensor) -> dict[str, Tensor]:
-    encoder = next(iter(trainee.readers.values())).encoder
-    named = dict(encoder.model.named_parameters()) | dict(trainee.heads.named_parameters())
+def slopes(multitask: MultiTaskModel, value: Tensor) -> dict[str, Tensor]:
+    encoder = next(iter(multitask.readers.values())).encoder
+    named = dict(encoder.model.named_parameters()) | dict(multitask.heads.named_parameters())
     found = torch.autograd.grad(value, list(named.values()), allow_unused=True)
     return {name: each for name, each in zip(named, found, strict=True) if each is not None}
 
@@ -146,13 +146,13 @@ def slopes(trainee: Trainee, value: Tensor) -> dict[str, Tensor]:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_smoothness_is_the_papers(encoder: Encoder, name: str) -> None:
     task = task_of(**SETTINGS[name])
-    trainee = trainee_of(encoder, task)
-    found, expected = smooth(trainee, task), smoothness_twin(trainee, task)
+    multitask = trainee_of(encoder, task)
+    found, expected = smooth(multitask, task), smoothness_twin(multitask, task)
     assert (
         float(found.detach()) == pytest.approx(float(expected.detach()), rel=ROUNDING) and float(expected.detach()) > 0
     )
     # The gradient too: it runs through the plain pass as well as through the moved one.
-    ours, theirs = slopes(trainee, found), slopes(trainee, expected)
+    ours, theirs = slopes(multitask, found), slopes(multitask, expected)
     assert ours.keys() == theirs.keys() and any(name.startswith("encoder.layer.0") for name in ours)
     largest = max(float(each.abs().max()) for each in theirs.values())
     for weight, slope in theirs.items():
@@ -161,15 +161,15 @@ def test_smoothness_is_the_papers(encoder: Encoder, name: str) -> None:
 
 def test_the_move_goes_uphill(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     task = task_of("sentiment")
-    trainee = trainee_of(encoder, task)
-    worst = float(smooth(trainee, task).detach())
+    multitask = trainee_of(encoder, task)
+    worst = float(smooth(multitask, task).detach())
     rng = torch.Generator().manual_seed(0)
 
     def anywhere(move: Tensor, slope: Tensor) -> Tensor:
         return STEP * (torch.randint(0, 2, slope.shape, generator=rng) * 2 - 1).to(slope.dtype)
 
     monkeypatch.setattr(smart_module, "_uphill", anywhere)
-    assert all(worst > float(smooth(trainee, task).detach()) for _ in range(10))
+    assert all(worst > float(smooth(multitask, task).detach()) for _ in range(10))
 
 
 def test_a_token_without_a_slope_stays_where_it_is() -> None:
@@ -262,9 +262,9 @@ def test_batch_norm_counts_the_plain_pass_alone() -> None:
     found = []
     for weight in (0.0, 1.0):
         run = new_run(task, smart=weight)
-        run.trainee.learning(True)
+        run.multitask.learning(True)
         run._backward(0, task, 0)
-        found.append(dict(run.trainee.heads.named_buffers()))
+        found.append(dict(run.multitask.heads.named_buffers()))
     assert found[0]["sentiment_head.norms.0.num_batches_tracked"] == 1
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 

@@ -14,7 +14,7 @@ from likewise.encoder import Encoder
 from likewise.errors import Cancelled, TrainingError, UsageError
 from likewise.train import Task, TrainConfig, parse_config, read_tasks, train
 from likewise.train import loop as loop_module
-from likewise.train import trainee as trainee_module
+from likewise.train import multitask as trainee_module
 from training_files import three_files, three_tasks
 
 ONE = "seed = 3\nepochs = 2\nbatch = 8\nlearning_rate = 1e-3\n"
@@ -154,7 +154,7 @@ def test_frozen_layers_stay_and_their_cache_changes_nothing(tiny_folder: Path, f
     cached, plain = (Encoder.load(str(tiny_folder), device="cpu", dtype="float64") for _ in range(2))
     before = weights(cached)
     train(cached, data, config)
-    depth = cached.anatomy.layers
+    depth = cached.model_view.layers
     after = weights(cached)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved and all(f"layer.{layer}." not in name for name in moved for layer in range(depth // 2))
@@ -172,7 +172,7 @@ def test_nan_names_the_batch(tiny_folder: Path, folder: Path) -> None:
     )
     encoder = fresh(tiny_folder)
     with torch.no_grad():
-        encoder.anatomy.embeddings.word.weight.fill_(float("nan"))
+        encoder.model_view.embeddings.word.weight.fill_(float("nan"))
     with pytest.raises(TrainingError, match=r"loss of similarity is nan at step 1 \(epoch 1\).*similar.csv"):
         train(encoder, data, config)
 

@@ -13,7 +13,7 @@ from likewise.encoder.similarity import paired_similarity
 from likewise.train import Source, Task, TaskConfig, TrainConfig, TrainReport, read_tasks, train
 from likewise.train.changes import pair_changes, training_changes
 from likewise.train.examples import read_examples
-from likewise.train.running import Workshop
+from likewise.train.running import RunContext
 from training_files import sentiment_file, similarity_file
 
 
@@ -29,14 +29,14 @@ def trained(folder: Path, model: Path, **settings: object) -> tuple[TrainReport,
 
 
 @pytest.fixture
-def workshop() -> Workshop:
-    return Workshop(lambda name: Encoder.load(name, device="cpu"))
+def run_context() -> RunContext:
+    return RunContext(lambda name: Encoder.load(name, device="cpu"))
 
 
-def test_pairs_that_moved_most_are_compared(tiny_folder: Path, tmp_path: Path, workshop: Workshop) -> None:
+def test_pairs_that_moved_most_are_compared(tiny_folder: Path, tmp_path: Path, run_context: RunContext) -> None:
     report, tasks = trained(tmp_path, tiny_folder)
-    found = training_changes(workshop, report)
-    before, after = workshop.load(str(tiny_folder)), workshop.load(report.config.out)
+    found = training_changes(run_context, report)
+    before, after = run_context.load(str(tiny_folder)), run_context.load(report.config.out)
     sides = [[example.texts[side] for example in tasks[0].dev] for side in (0, 1)]
     cosines = [paired_similarity(*map(encoder.encode, sides)) for encoder in (before, after)]
     moved = np.abs(cosines[1] - cosines[0])
@@ -44,29 +44,29 @@ def test_pairs_that_moved_most_are_compared(tiny_folder: Path, tmp_path: Path, w
     moves = [abs(change.comparison.change) for change in found]
     assert moves == pytest.approx(sorted(moved, reverse=True)[: len(moves)], abs=1e-6)
     for change in found:
-        assert change.comparison.first.facts.model != change.comparison.second.facts.model
+        assert change.comparison.first.metadata.model != change.comparison.second.metadata.model
         assert abs(change.comparison.gap) < 1e-5
         rows = change.strongest(count=10_000)
         assert sum(row[3] - row[2] for row in rows) == pytest.approx(change.comparison.change, abs=1e-5)
         sizes = [abs(row[3] - row[2]) for row in rows]
         assert sizes == sorted(sizes, reverse=True)
-        assert change.to_json()["truth"] == change.example.target
+        assert change.to_dict()["truth"] == change.example.target
 
 
 @pytest.mark.parametrize("settings", [{"aggregation": "bilstm"}, {"pairs": "joint"}], ids=["bilstm", "joint"])
 def test_nothing_where_vectors_cannot_be_explained(
-    settings: dict[str, str], tiny_folder: Path, tmp_path: Path, workshop: Workshop
+    settings: dict[str, str], tiny_folder: Path, tmp_path: Path, run_context: RunContext
 ) -> None:
     report, _ = trained(tmp_path, tiny_folder, **settings)
-    assert training_changes(workshop, report) == []
+    assert training_changes(run_context, report) == []
 
 
-def test_nothing_without_pairs(tiny_folder: Path, tmp_path: Path, workshop: Workshop) -> None:
+def test_nothing_without_pairs(tiny_folder: Path, tmp_path: Path, run_context: RunContext) -> None:
     source = Source(str(sentiment_file(tmp_path / "felt.csv", 20)))
     task = TaskConfig("sentiment", (source,), dev=(Source(str(sentiment_file(tmp_path / "dev.csv", 10, 5))),))
     config = TrainConfig((task,), str(tiny_folder), str(tmp_path / "run"), epochs=1)
-    report = train(workshop.load(str(tiny_folder)), read_tasks([task])[0], config)
-    assert training_changes(workshop, report) == []
+    report = train(run_context.load(str(tiny_folder)), read_tasks([task])[0], config)
+    assert training_changes(run_context, report) == []
 
 
 def test_an_unchanged_model_changes_nothing(tiny: Encoder, tmp_path: Path) -> None:

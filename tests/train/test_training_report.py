@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from likewise.results.folder import finite
-from likewise.train import Outcome
+from likewise.train import EvalResult
 from likewise.train.figures import file_names
 from likewise.train.page import table_markdown, write_table, write_training
 from training_reports import ATTACK, KINDS, made_outcome, made_report, made_rows
@@ -61,19 +61,19 @@ class TestFiles:
         found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         run = found.pop("run")
         assert found.pop("changes") == []
-        assert found == json.loads(json.dumps(finite(made_report(selection=40).to_json())))
+        assert found == json.loads(json.dumps(finite(made_report(selection=40).to_dict())))
         assert run["command"] == "likewise train" and "torch" in run["versions"]
         assert found["score"] == made_report().score and found["dev"]["similarity"]["n"] == 60
 
     def test_predictions_are_read_back_exactly(self, folder: Path) -> None:
         for kind, scores in (("sentiment", "probability_3"), ("paraphrase", "probability"), ("similarity", "score")):
-            outcome, rows = made_outcome(kind, seed=1), rows_of(folder / f"predictions-test-{kind}.csv")
-            assert [float(row["truth"]) for row in rows] == outcome.truth.tolist()
-            assert [float(row["predicted"]) for row in rows] == outcome.predicted.tolist()
-            wanted = outcome.scores[:, 3] if kind == "sentiment" else outcome.scores
+            eval_result, rows = made_outcome(kind, seed=1), rows_of(folder / f"predictions-test-{kind}.csv")
+            assert [float(row["truth"]) for row in rows] == eval_result.truth.tolist()
+            assert [float(row["predicted"]) for row in rows] == eval_result.predicted.tolist()
+            wanted = eval_result.scores[:, 3] if kind == "sentiment" else eval_result.scores
             assert [float(row[scores]) for row in rows] == wanted.tolist()
             columns = ("text",) if kind == "sentiment" else ("left", "right")
-            assert [tuple(row[name] for name in columns) for row in rows] == [one.texts for one in outcome.examples]
+            assert [tuple(row[name] for name in columns) for row in rows] == [one.texts for one in eval_result.examples]
             assert (rows[4]["id"], rows[4]["file"]) == ("5", f"made-up/{kind}")
 
     def test_epochs(self, folder: Path) -> None:
@@ -99,9 +99,9 @@ class TestFiles:
 
     def test_texts_that_cannot_be_written_are_replaced(self, tmp_path: Path) -> None:
         report = made_report(("sentiment",), test=False)
-        outcome = report.dev["sentiment"]
-        odd = (replace(outcome.examples[0], texts=("a\x00\ud800b",)), *outcome.examples[1:])
-        write_training(replace(report, dev={"sentiment": replace(outcome, examples=odd)}), {}, tmp_path)
+        eval_result = report.dev["sentiment"]
+        odd = (replace(eval_result.examples[0], texts=("a\x00\ud800b",)), *eval_result.examples[1:])
+        write_training(replace(report, dev={"sentiment": replace(eval_result, examples=odd)}), {}, tmp_path)
         assert rows_of(tmp_path / "predictions-dev-sentiment.csv")[0]["text"] == "a\ufffd\ufffdb"
 
 
@@ -127,10 +127,10 @@ class TestPage:
         others, alike = counts.sum(1)
         assert f"Of {others} pairs that are no paraphrases {counts[0, 1]} ({counts[0, 1] / others:.1%})" in text
         assert f"Of {alike} paraphrases {counts[1, 0]} ({counts[1, 0] / alike:.1%}) were missed" in text
-        outcome = made_outcome("similarity")
-        slope, shift = np.polyfit(outcome.truth, outcome.predicted, 1)
+        eval_result = made_outcome("similarity")
+        slope, shift = np.polyfit(eval_result.truth, eval_result.predicted, 1)
         assert f"predicted = {slope:.2f} true + {shift:.2f}" in text
-        assert f"{outcome.metrics['within_0.05']:.1%} of 60 predictions lie within 0.05" in text
+        assert f"{eval_result.metrics['within_0.05']:.1%} of 60 predictions lie within 0.05" in text
 
     def test_figures_and_examples(self, text: str) -> None:
         assert text.count("<svg ") + text.count("<img ") == 8
@@ -143,12 +143,14 @@ class TestPage:
         assert len(text.encode()) < 1_000_000
 
     def test_every_text_is_escaped(self, tmp_path: Path) -> None:
-        def attacked(outcome: Outcome) -> Outcome:
-            bad = (replace(one, texts=(ATTACK,) * len(one.texts), id=ATTACK, file=ATTACK) for one in outcome.examples)
-            return replace(outcome, examples=tuple(bad))
+        def attacked(eval_result: EvalResult) -> EvalResult:
+            bad = (
+                replace(one, texts=(ATTACK,) * len(one.texts), id=ATTACK, file=ATTACK) for one in eval_result.examples
+            )
+            return replace(eval_result, examples=tuple(bad))
 
         report = made_report(n=12)
-        dev = {kind: attacked(outcome) for kind, outcome in report.dev.items()}
+        dev = {kind: attacked(eval_result) for kind, eval_result in report.dev.items()}
         bad = replace(report, dev=dev, model=ATTACK)
         page = (write_training(bad, {"command": ATTACK}, tmp_path) / "report.html").read_text(encoding="utf-8")
         assert page.count(ESCAPED) > 60 and "<img src=x" not in page and "onerror=alert(1)>" not in page

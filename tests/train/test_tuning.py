@@ -19,7 +19,7 @@ from likewise.errors import Cancelled, DataError, MissingExtra, TrainingError, U
 from likewise.train import TrainConfig, parse_config, tuning
 from likewise.train.presets import presets
 from likewise.train.rows import parse_plan
-from likewise.train.running import Workshop
+from likewise.train.running import RunContext
 from likewise.train.tuning import TuneReport, TuneSettings, toml, tune
 from tuning_files import config_text, pairs
 
@@ -27,8 +27,8 @@ optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: t
 QUICK = TuneSettings(trials=3, train_rows=24, epochs=(1, 2))
 
 
-def workshop() -> Workshop:
-    return Workshop(lambda name: Encoder.load(name, device="cpu"))
+def run_context() -> RunContext:
+    return RunContext(lambda name: Encoder.load(name, device="cpu"))
 
 
 @pytest.fixture(autouse=True)
@@ -67,14 +67,14 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[TrainConfig]:
     return seen
 
 
-def told(report: TuneReport) -> list[tuple[Any, ...]]:
+def summary(report: TuneReport) -> list[tuple[Any, ...]]:
     """All of the trials but the time they took."""
     return [(one.number, dict(one.parameters), one.value, one.state, one.scores) for one in report.trials]
 
 
 def test_trials_are_real_trainings(config: TrainConfig, tmp_path: Path) -> None:
     config = replace(config, out=str(tmp_path / "run"))
-    report = tune(workshop(), config, QUICK, tmp_path / "study")
+    report = tune(run_context(), config, QUICK, tmp_path / "study")
     assert [one.number for one in report.trials] == [0, 1, 2]
     assert report.trials[0].parameters == {
         "learning_rate": 1e-4, "batch": 16, "epochs": 2, "dropout": 0.1, "weight_decay": 0.01
@@ -84,18 +84,18 @@ def test_trials_are_real_trainings(config: TrainConfig, tmp_path: Path) -> None:
     assert report.best is not None and report.best.value == max(one.value or 0 for one in report.trials)
     assert report.importances == {} and not (tmp_path / "run").exists()
     assert {path.name for path in (tmp_path / "study").iterdir()} <= {"study.db", ".lock"}
-    json.dumps(report.to_json(), allow_nan=False)
+    json.dumps(report.to_dict(), allow_nan=False)
     # The first trial is what the config's own training gives.
-    direct = workshop().train(replace(config, out=""))
-    again = tune(workshop(), config, replace(QUICK, trials=1, train_rows=99), tmp_path / "whole")
+    direct = run_context().train(replace(config, out=""))
+    again = tune(run_context(), config, replace(QUICK, trials=1, train_rows=99), tmp_path / "whole")
     assert again.trials[0].value == direct.score
 
 
 def test_search_is_the_same_with_its_seed(config: TrainConfig, tmp_path: Path, scored: list[TrainConfig]) -> None:
     settings = TuneSettings(trials=12)
-    first, second = (tune(workshop(), config, settings, tmp_path / name) for name in "ab")
-    other = tune(workshop(), config, replace(settings, seed=2), tmp_path / "c")
-    assert told(first) == told(second) and told(first)[1:] != told(other)[1:]
+    first, second = (tune(run_context(), config, settings, tmp_path / name) for name in "ab")
+    other = tune(run_context(), config, replace(settings, seed=2), tmp_path / "c")
+    assert summary(first) == summary(second) and summary(first)[1:] != summary(other)[1:]
     assert len({tuple(one.parameters.values()) for one in first.trials}) == 12, "no trial is drawn twice"
     assert sum(first.importances.values()) == pytest.approx(1) and first.importances == second.importances
     for one in first.trials:
@@ -104,13 +104,13 @@ def test_search_is_the_same_with_its_seed(config: TrainConfig, tmp_path: Path, s
 
 
 def test_pruning_ends_trials_below_the_median(config: TrainConfig, tmp_path: Path, scored: list[TrainConfig]) -> None:
-    pruned = tune(workshop(), config, TuneSettings(trials=14), tmp_path / "median").trials
+    pruned = tune(run_context(), config, TuneSettings(trials=14), tmp_path / "median").trials
     ended = [one for one in pruned if one.state == "pruned"]
     assert ended and all(one.epochs < one.parameters["epochs"] and one.value == one.scores[-1] for one in ended)
     assert all(one.number >= tuning.STARTUP for one in ended)
-    none = tune(workshop(), config, TuneSettings(trials=14, pruner="none"), tmp_path / "none").trials
+    none = tune(run_context(), config, TuneSettings(trials=14, pruner="none"), tmp_path / "none").trials
     assert all(one.state == "complete" for one in none)
-    hyperband = tune(workshop(), config, TuneSettings(trials=14, pruner="hyperband"), tmp_path / "hyperband").trials
+    hyperband = tune(run_context(), config, TuneSettings(trials=14, pruner="hyperband"), tmp_path / "hyperband").trials
     assert len(hyperband) == 14
 
 
@@ -130,26 +130,29 @@ def stopping(trial: int) -> Any:
 
 def test_cancelled_study_goes_on(config: TrainConfig, tmp_path: Path, scored: list[TrainConfig]) -> None:
     settings = TuneSettings(trials=7)
-    whole = tune(workshop(), config, settings, tmp_path / "whole")
+    whole = tune(run_context(), config, settings, tmp_path / "whole")
     for trial in (0, 2):
         with pytest.raises(Cancelled):
-            tune(workshop(), config, settings, tmp_path / "cut", stopping(trial))
+            tune(run_context(), config, settings, tmp_path / "cut", stopping(trial))
     scored.clear()
-    report = tune(workshop(), config, settings, tmp_path / "cut")
-    assert told(report) == told(whole) and report.interrupted == 2
+    report = tune(run_context(), config, settings, tmp_path / "cut")
+    assert summary(report) == summary(whole) and report.interrupted == 2
     assert len(scored) == 5, "finished trials are not done again"
     scored.clear()
-    assert told(tune(workshop(), config, settings, tmp_path / "cut")) == told(whole) and not scored
-    more = tune(workshop(), config, replace(settings, trials=9), tmp_path / "cut")
-    assert told(more)[:7] == told(whole) and len(more.trials) == 9
+    assert summary(tune(run_context(), config, settings, tmp_path / "cut")) == summary(whole) and not scored
+    more = tune(run_context(), config, replace(settings, trials=9), tmp_path / "cut")
+    assert summary(more)[:7] == summary(whole) and len(more.trials) == 9
 
 
 def test_real_study_goes_on_after_a_cancel(config: TrainConfig, tmp_path: Path) -> None:
     settings = replace(QUICK, trials=4)
     with pytest.raises(Cancelled):
-        tune(workshop(), config, settings, tmp_path / "cut", stopping(2))
-    resumed = tune(workshop(), config, settings, tmp_path / "cut")
-    assert told(resumed) == told(tune(workshop(), config, settings, tmp_path / "whole")) and resumed.interrupted == 1
+        tune(run_context(), config, settings, tmp_path / "cut", stopping(2))
+    resumed = tune(run_context(), config, settings, tmp_path / "cut")
+    assert (
+        summary(resumed) == summary(tune(run_context(), config, settings, tmp_path / "whole"))
+        and resumed.interrupted == 1
+    )
 
 
 @pytest.fixture
@@ -161,16 +164,16 @@ def test_running_trials_in_the_file_are_done_again(
     config: TrainConfig, tmp_path: Path, scored: list[TrainConfig], opened: Any
 ) -> None:
     settings = TuneSettings(trials=4)
-    whole = tune(workshop(), config, settings, tmp_path / "whole")
-    tune(workshop(), config, replace(settings, trials=2), tmp_path / "killed")
+    whole = tune(run_context(), config, settings, tmp_path / "whole")
+    tune(run_context(), config, replace(settings, trials=2), tmp_path / "killed")
     study = opened("killed")
     third = dict(whole.trials[2].parameters)
     space = study.trials[0].distributions
     study.enqueue_trial(third)
     assert study.ask(space).params == third
     study.ask()  # One more, killed before it had a value.
-    report = tune(workshop(), config, settings, tmp_path / "killed")
-    assert told(report) == told(whole) and report.interrupted == 2
+    report = tune(run_context(), config, settings, tmp_path / "killed")
+    assert summary(report) == summary(whole) and report.interrupted == 2
     assert [one.state.name for one in opened("killed").trials] == ["COMPLETE"] * 2 + ["FAIL"] * 2 + ["COMPLETE"] * 2
 
 
@@ -181,31 +184,31 @@ def test_trial_without_a_loss_fails_and_the_study_goes_on(
 
     known = LOSSES["mse"]
     monkeypatch.setitem(LOSSES, "mse", lambda said, wanted: known(said, wanted) * float("nan"))
-    broken = tune(workshop(), config, replace(QUICK, trials=1), tmp_path / "study")
+    broken = tune(run_context(), config, replace(QUICK, trials=1), tmp_path / "study")
     assert [(one.state, one.value, one.epochs) for one in broken.trials] == [("failed", None, 0)]
     assert "loss of similarity is nan" in broken.trials[0].error and broken.best is None
     with pytest.raises(TrainingError, match="no trial was completed; lower"):
         broken.best_config()
     monkeypatch.undo()
-    report = tune(workshop(), config, QUICK, tmp_path / "study")
+    report = tune(run_context(), config, QUICK, tmp_path / "study")
     assert [one.state for one in report.trials] == ["failed", "complete", "complete"]
     assert report.best in report.trials[1:] and report.interrupted == 0
 
 
 def test_other_settings_or_data_are_refused(config: TrainConfig, tmp_path: Path, scored: list[TrainConfig]) -> None:
     folder = tmp_path / "study"
-    tune(workshop(), config, QUICK, folder)
+    tune(run_context(), config, QUICK, folder)
     with pytest.raises(UsageError, match=r"study with other pruner, dropout; give it what it had, or another out"):
-        tune(workshop(), config, replace(QUICK, pruner="none", dropout=(0.0, 0.1)), folder)
+        tune(run_context(), config, replace(QUICK, pruner="none", dropout=(0.0, 0.1)), folder)
     with pytest.raises(UsageError, match=r"study with other clip of the config; "):
-        tune(workshop(), replace(config, clip=2.0), QUICK, folder)
-    tune(workshop(), replace(config, out="elsewhere"), QUICK, folder)
+        tune(run_context(), replace(config, clip=2.0), QUICK, folder)
+    tune(run_context(), replace(config, out="elsewhere"), QUICK, folder)
     pairs(tmp_path / "dev.csv", 24, 9)
     with pytest.raises(UsageError, match="study with other data or weights of the model; "):
-        tune(workshop(), config, QUICK, folder)
+        tune(run_context(), config, QUICK, folder)
     (folder / "study.db").write_text("no database" * 99)
     with pytest.raises(DataError, match=r"study\.db is no study that can be read; delete it"):
-        tune(workshop(), config, QUICK, folder)
+        tune(run_context(), config, QUICK, folder)
 
 
 def test_only_what_matters_is_searched(tmp_path: Path, tiny_folder: Path, tiny: Encoder) -> None:
@@ -231,7 +234,7 @@ def test_config_outside_of_the_ranges_is_moved_in(
     config: TrainConfig, tmp_path: Path, scored: list[TrainConfig]
 ) -> None:
     config = replace(config, batch=8, epochs=25, dropout=0.5, samples=4000, selection=10)
-    report = tune(workshop(), config, replace(QUICK, trials=1), tmp_path / "study")
+    report = tune(run_context(), config, replace(QUICK, trials=1), tmp_path / "study")
     assert report.moved == {"batch": (8, 16), "epochs": (25, 2), "dropout": (0.5, 0.3)}
     assert (scored[0].batch, scored[0].epochs, scored[0].dropout) == (16, 2, 0.3)
     assert (scored[0].samples, scored[0].selection, scored[0].out) == (24, None, "")
@@ -260,10 +263,10 @@ def test_wrong_settings_are_refused(changes: dict[str, Any], said: str) -> None:
 
 def test_dev_files_and_optuna_are_needed(config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="tuning needs dev examples"):
-        tune(workshop(), _with_task(config, dev=()), QUICK, tmp_path / "study")
+        tune(run_context(), _with_task(config, dev=()), QUICK, tmp_path / "study")
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtra, match=r"likewise\[train\]"):
-        tune(workshop(), config, QUICK, tmp_path / "study")
+        tune(run_context(), config, QUICK, tmp_path / "study")
     assert not (tmp_path / "study").exists()
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from likewise.attention.maps import MapSource
 from likewise.attention.settings import AutoencoderSettings
 from likewise.attention.training_curve import TrainingCurve
-from likewise.drafts import write_whole
+from likewise.drafts import atomic_write
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 
@@ -166,7 +166,7 @@ class _Training:
     def save(self, path: Path) -> None:
         state: dict[str, Any] = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
         state |= {"best": self.best, "curve": asdict(self.curve)}
-        write_whole(path, lambda draft: torch.save(state, draft))
+        atomic_write(path, lambda draft: torch.save(state, draft))
 
     def resumed(self, path: Path, settings: AutoencoderSettings) -> _Training:
         """The kept state, where this training would come by it; else the beginning."""

@@ -134,9 +134,9 @@ def blob_silhouettes(
     silhouettes = np.full(draws, np.nan)
     ticker = Ticker(progress, draws, "single blobs")
     for draw in range(draws):
-        blob = rng.multivariate_normal(mean, covariance, size=len(rows), method="svd")
+        gaussian_null = rng.multivariate_normal(mean, covariance, size=len(rows), method="svd")
         with contextlib.suppress(DataError):
-            found = clusterings_of(blob, tried, seed, _heartbeat(ticker))
+            found = clusterings_of(gaussian_null, tried, seed, _heartbeat(ticker))
             if not found.rejected:
                 silhouettes[draw] = found.chosen.scores.silhouette
         ticker.add()

@@ -56,11 +56,11 @@ class Clustering:
         """The share of points in no cluster."""
         return float((self.labels == NOISE).mean())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """What it is and how good, without the labels."""
         settings = {name: self.settings.get(name) for name in ("distance", "linkage", "covariance")}
-        facts = {"algorithm": self.algorithm, "k": self.k, "noise": self.noise, "sizes": self.sizes}
-        return facts | vars(self.scores) | settings | dict(self.settings)
+        metadata = {"algorithm": self.algorithm, "k": self.k, "noise": self.noise, "sizes": self.sizes}
+        return metadata | vars(self.scores) | settings | dict(self.settings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ def study_attention(
     progress: Progress | None = None,
 ) -> AttentionStudy:
     """Read pairs with human scores, then run the study in ``folder``; the model is loaded once the file is good."""
-    pairs = [pair for pair in source.read_told() if isinstance(pair, ScoredPair)]
+    pairs = [pair for pair in source.read_checked() if isinstance(pair, ScoredPair)]
     if not pairs:
         raise DataError(f"{source.file} has no scores; name their column with --score-column")
     return replace(attention_study(load(), pairs, folder, settings, grammar, progress), data=source.file)

@@ -48,7 +48,7 @@ def layer_controls(
     points: NDArray[np.float64],
     variables: Variables,
     settings: AttentionSettings,
-    blob: NDArray[np.float64],
+    gaussian_null: NDArray[np.float64],
     random: RandomLayer | None = None,
 ) -> LayerControls:
     """What a layer's tests are held against: permutations, length partialled out, its points (n, d) themselves, one
@@ -65,7 +65,7 @@ def layer_controls(
             for name in variables.names
         },
         points=point_ties(points, variables, settings),
-        blob=blob,
+        gaussian_null=gaussian_null,
         random=random,
     )
 

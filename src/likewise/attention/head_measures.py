@@ -39,7 +39,7 @@ class HeadMeasures:
     even: dict[str, float]
     """By measure: its value where every token looks at all tokens alike."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Each measure's values, layer by layer, and its value for even attention."""
         return {name: {"values": found.tolist(), "even": self.even[name]} for name, found in self.values.items()}
 

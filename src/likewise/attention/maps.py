@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.attention.head_measures import MEASURES, HeadMeasures, averaged, even_measures, measures_of
-from likewise.drafts import write_whole
+from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
 from likewise.encoder.states import StateBatch
 from likewise.errors import DataError
@@ -138,7 +138,7 @@ def write_maps(
     """
     tokens = encoder.tokenize(pairs, prompt)
     lengths = np.array([len(text) for text in tokens], dtype=np.int64)
-    maps = AttentionMaps(folder, lengths, encoder.anatomy.layers, encoder.anatomy.heads)
+    maps = AttentionMaps(folder, lengths, encoder.model_view.layers, encoder.model_view.heads)
     written = _Writer(maps)
     if written.done == 0:
         written.begin()
@@ -215,7 +215,7 @@ class _Writer:
                 heads.write(measured[row].tobytes())
         self.done, self.sequences_done = self.done + 1, self.sequences_done + len(batch.places)
         said = json.dumps({"batches": self.done, "sequences": self.sequences_done})
-        write_whole(self.note, lambda draft: draft.write_text(said))
+        atomic_write(self.note, lambda draft: draft.write_text(said))
 
 
 def trivial_loss(maps: MapSource) -> float:

@@ -36,7 +36,7 @@ class PermutationTest:
     """The 95 % quantile over the draws."""
     draws: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The numbers by name."""
         return asdict(self)
 

@@ -55,19 +55,19 @@ def attention_study(
     (12, 6, 2)
     """
     require_reducers(settings.reducers)
-    _check_draws(settings, encoder.anatomy.layers)
+    _check_draws(settings, encoder.model_view.layers)
     tokens = encoder.tokenize([(pair.left, pair.right) for pair in pairs], settings.prompt)
     short = [place for place, text in enumerate(tokens) if 0 < len(text) <= settings.max_tokens]
     _check_count(len(short), settings)
     if len(short) < len(pairs):
         log.warning("left out %d pairs of no or more than %d tokens", len(pairs) - len(short), settings.max_tokens)
-    facts = {"left_out": len(pairs) - len(short), "truncated": sum(tokens[place].truncated for place in short)}
+    metadata = {"left_out": len(pairs) - len(short), "truncated": sum(tokens[place].truncated for place in short)}
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder):
         kept = tuple(pairs[place] for place in short)
         texts = [(tokens[place].ids, tokens[place].types, tokens[place].sides) for place in short]
         pipeline = _Pipeline(encoder, kept, key_of(texts), Stages(folder / "stages"), settings, progress)
-        return pipeline.study(grammar, facts)
+        return pipeline.study(grammar, metadata)
 
 
 def _check_draws(settings: AttentionSettings, layers: int) -> None:
@@ -107,7 +107,7 @@ class _Pipeline:
     settings: AttentionSettings
     progress: Progress | None
 
-    def study(self, grammar: Grammar | None, facts: dict[str, Any]) -> AttentionStudy:
+    def study(self, grammar: Grammar | None, metadata: dict[str, Any]) -> AttentionStudy:
         """All stages, one after the other."""
         structure = None if grammar is None else self._structures(grammar)
         maps, key = self._maps()
@@ -130,7 +130,7 @@ class _Pipeline:
             random_curve=None if random is None else random.curve,
             random_losses=None if random is None else random.losses,
             settings=self.settings,
-            facts=facts | {"grammar": None if grammar is None else grammar.name},
+            metadata=metadata | {"grammar": None if grammar is None else grammar.name},
         )
 
     # The stages
@@ -148,7 +148,7 @@ class _Pipeline:
     def _maps(self) -> tuple[AttentionMaps, str]:
         encoder, texts, prompt = self.encoder, self._texts, self.settings.prompt
         # Batches of another size would be resumed in the wrong place.
-        key = key_of(self.tokens_key, MAP_TOKENS, encoder.hash, encoder.config_hash, str(encoder.anatomy.dtype))
+        key = key_of(self.tokens_key, MAP_TOKENS, encoder.hash, encoder.config_hash, str(encoder.model_view.dtype))
         return write_maps(encoder, texts, self.stages.place("maps", key), prompt, self.progress), key
 
     def _trivial_loss(self, name: str, maps: MapSource, key: str) -> float:
@@ -194,18 +194,18 @@ class _Pipeline:
         key = key_of("random", drawn.lengths.tolist(), drawn.layers, drawn.heads, seed)
         reduction, some = self._reduction(self.settings.reducer, drawn, key, "random-"), variables.of(places)
         try:
-            grouped = self._grouped(f"random-{self.settings.reducer}", reduction, some)
+            token_groups = self._grouped(f"random-{self.settings.reducer}", reduction, some)
         except DataError as error:
             log.warning("random attention is left out, since it has no clusters (%s)", error)
             return None
-        return _RandomAttention(grouped, some, reduction.curve, self._trivial_loss("random-trivial", drawn, key))
+        return _RandomAttention(token_groups, some, reduction.curve, self._trivial_loss("random-trivial", drawn, key))
 
     def _controls(
         self, groups: LayerGroups, main: ReducedMaps, variables: Variables, random: _RandomAttention | None
     ) -> LayerControls:
         points, chosen, seed = main.points[:, groups.layer - 1], groups.clusters.chosen, self.settings.seed
         clusters = self.settings.clusters
-        key = key_of(points.tolist(), chosen.to_json(), asdict(clusters), seed, BLOB_DRAWS)
+        key = key_of(points.tolist(), chosen.to_dict(), asdict(clusters), seed, BLOB_DRAWS)
         kept = self.stages.arrays(
             f"blob-{groups.layer}",
             key,

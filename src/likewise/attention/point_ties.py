@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 class PointTie:
     """The share of a variable's ranks, without what another variable tells of them, that points tell linearly.
 
-    >>> PointTie(r2=0.04, p=0.001).to_json()
+    >>> PointTie(r2=0.04, p=0.001).to_dict()
     {'r2': 0.04, 'p': 0.001}
     """
 
@@ -29,7 +29,7 @@ class PointTie:
     p: float
     """The share of shuffles among points alike in the other variable with an R^2 as large."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The numbers by name."""
         return asdict(self)
 

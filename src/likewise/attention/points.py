@@ -73,10 +73,10 @@ class AttentionPoints:
         """The best clustering of each layer, with its labels, clusters and tests."""
         found = []
         for layer in range(self.depth):
-            told = named(progress, f"layer {layer + 1}/{self.depth}")
-            chosen = clusterings_of(self.points[:, layer], settings, progress=told).chosen
-            facts = {"layer": layer + 1, **chosen.to_json(), "labels": chosen.labels.tolist()}
-            found.append(facts | self.tested(chosen.labels.tolist()))
+            summary = named(progress, f"layer {layer + 1}/{self.depth}")
+            chosen = clusterings_of(self.points[:, layer], settings, progress=summary).chosen
+            metadata = {"layer": layer + 1, **chosen.to_dict(), "labels": chosen.labels.tolist()}
+            found.append(metadata | self.tested(chosen.labels.tolist()))
         return found
 
     def tested(self, labels: Sequence[int], rows: Sequence[int] | None = None) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class AttentionPoints:
 
 
 def _test(values: Array, marks: NDArray[np.int_]) -> dict[str, Any] | None:
-    return cluster_test(values, marks).to_json() if len(marks) else None
+    return cluster_test(values, marks).to_dict() if len(marks) else None
 
 
 def _cluster(label: int, own: NDArray[np.bool_], values: Mapping[str, Array]) -> dict[str, Any]:

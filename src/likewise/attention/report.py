@@ -85,7 +85,7 @@ def write_attention(
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder):
         # A lone surrogate, as a file of JSON may bring it, cannot be written.
-        text = json.dumps(finite(study.to_json()), indent=2, ensure_ascii=False, default=str)
+        text = json.dumps(finite(study.to_dict()), indent=2, ensure_ascii=False, default=str)
         (folder / "results.json").write_text(text, encoding="utf-8", errors="replace")
         write_results(Results(run, _tables(study)), folder)
         drawn = _draw(study, folder, progress)
@@ -121,30 +121,30 @@ def _page(study: AttentionStudy, drawn: Sequence[str], run: Mapping[str, Any]) -
 def _done(study: AttentionStudy) -> list[str]:
     """What was done, in words."""
     n, latent = len(study.pairs), study.main.points.shape[2]
-    told = [
+    summary = [
         f"{n} pairs of {study.data} went through {study.model}, each as one sequence. The attention of all heads of a"
         f" layer became a point of {latent} numbers ({study.main.reducer}), for each of {study.depth} layers; the"
         f" points of a layer were clustered, and the clusters compared in {', '.join(study.variables.names)}."
     ]
     if study.loss is not None:
-        told.append(_losses("Writing maps again from their points, the autoencoder", study.loss, study.trivial_loss))
+        summary.append(_losses("Writing maps again from their points, the autoencoder", study.loss, study.trivial_loss))
     if study.random_losses is not None:
-        told.append(_losses("On random attention it", *study.random_losses))
+        summary.append(_losses("On random attention it", *study.random_losses))
     found = study.variables.structure
     if found is None:
-        told.append("Structure is unknown: no grammar was at hand.")
+        summary.append("Structure is unknown: no grammar was at hand.")
     else:
         labels = shortened(" / ".join(" ".join(side) for side in found.most_frequent), STRUCTURE_LETTERS)
-        told.append(
+        summary.append(
             f"{found.shared_by} of {n} pairs share the most frequent structure, of {found.distinct} different ones:"
             f" {labels}."
         )
-    facts = [
+    metadata = [
         f"{name.replace('_', ' ')}: {value}"
-        for name, value in study.facts.items()
+        for name, value in study.metadata.items()
         if isinstance(value, (str, int, float))
     ]
-    return [*told, f"Further facts: {'; '.join(facts)}."] if facts else told
+    return [*summary, f"Further facts: {'; '.join(metadata)}."] if metadata else summary
 
 
 def _losses(who: str, loss: float, trivial: float) -> str:
@@ -231,10 +231,10 @@ def _points(study: AttentionStudy) -> Table:
     if latent > 2:
         columns += ["view1", "view2"]
         numbers = np.concatenate([numbers, study.main.view], axis=2)
-    told = _values(study)
+    summary = _values(study)
     # Lists of Python's own numbers, which csv writes such that they are read back exactly.
     rows = [
-        (pair + 1, layer + 1, *point, *told[pair])
+        (pair + 1, layer + 1, *point, *summary[pair])
         for pair, points in enumerate(numbers.tolist())
         for layer, point in zip(range(layers), points, strict=True)
     ]
@@ -254,8 +254,8 @@ def _clusters(study: AttentionStudy) -> Table:
 
 def _pairs(study: AttentionStudy) -> Table:
     rows = [
-        (place + 1, *map(printable, (pair.id, pair.left, pair.right)), *told)
-        for place, (pair, told) in enumerate(zip(study.pairs, _values(study), strict=True))
+        (place + 1, *map(printable, (pair.id, pair.left, pair.right)), *summary)
+        for place, (pair, summary) in enumerate(zip(study.pairs, _values(study), strict=True))
     ]
     return ("pair", "id", "left", "right", "similarity", "length", "structure"), rows
 

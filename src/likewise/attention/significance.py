@@ -56,7 +56,7 @@ class ClusterTest:
     pairs_significant: float
     """The share of pairs whose adjusted p is below the level."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The numbers, and a dict per pair under ``pairs``."""
         return {
             "n": self.n, "k": self.k, "h": self.h, "kruskal_p": self.kruskal_p,

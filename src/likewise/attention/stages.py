@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.drafts import write_whole
+from likewise.drafts import atomic_write
 from likewise.errors import UsageError
 
 FORMAT = 2
@@ -83,7 +83,7 @@ class Stages:
         try:
             return read(path)
         except DAMAGED:
-            write_whole(path, write)
+            atomic_write(path, write)
             return read(path)
 
 

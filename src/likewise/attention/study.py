@@ -57,7 +57,7 @@ class LayerControls:
     """By variable: the values permuted among all pairs."""
     points: Mapping[str, PointTie]
     """By variable but length: what the points tell of it given length, whatever the clusters."""
-    blob: NDArray[np.float64]
+    gaussian_null: NDArray[np.float64]
     """Silhouettes of the same algorithm on draws from one Gaussian; nan where it finds nothing to choose."""
     random: RandomLayer | None
     """None where random attention was left out."""
@@ -65,12 +65,14 @@ class LayerControls:
     @property
     def blob_mean(self) -> float:
         """The mean of the silhouettes that were found."""
-        return float(np.nanmean(self.blob)) if np.isfinite(self.blob).any() else float("nan")
+        return float(np.nanmean(self.gaussian_null)) if np.isfinite(self.gaussian_null).any() else float("nan")
 
     @property
     def blob_high(self) -> float:
         """The silhouette that 95 % of the draws stay below; nan where so many find nothing."""
-        high = float(np.quantile(np.nan_to_num(self.blob, nan=-1.0), 0.95)) if len(self.blob) else -1.0
+        high = (
+            float(np.quantile(np.nan_to_num(self.gaussian_null, nan=-1.0), 0.95)) if len(self.gaussian_null) else -1.0
+        )
         return high if high > -1 else float("nan")
 
 
@@ -115,7 +117,7 @@ class AttentionStudy:
     random_losses: tuple[float, float] | None
     """Loss and trivial loss on the random attention."""
     settings: AttentionSettings
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     """What else is told: pairs left out, pairs cut at the model's limit, the grammar's name."""
 
     @property
@@ -133,7 +135,7 @@ class AttentionStudy:
         """The number of layers."""
         return len(self.main.groups)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """What ``results.json`` holds: everything but points and labels, which have tables of their own."""
         from likewise.attention.document import study_document
 
@@ -149,5 +151,5 @@ class AttentionStudy:
         from likewise.attention.tables import metric_table, variable_table
         from likewise.attention.verdicts import verdicts
 
-        told = [f"Attention of {self.model} on {len(self.pairs)} pairs of {self.data}.", *verdicts(self)]
-        return "".join(map(paragraph, told)) + table(*metric_table(self)) + table(*variable_table(self))
+        summary = [f"Attention of {self.model} on {len(self.pairs)} pairs of {self.data}.", *verdicts(self)]
+        return "".join(map(paragraph, summary)) + table(*metric_table(self)) + table(*variable_table(self))

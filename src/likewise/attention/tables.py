@@ -44,8 +44,8 @@ def algorithm_table(study: AttentionStudy) -> Table:
 
 def metric_table(study: AttentionStudy) -> Table:
     """The chosen clustering of each layer, beside one Gaussian without clusters and beside random attention."""
-    blob = ("silhouette of one Gaussian, mean", "95 % quantile")
-    header = ("layer", "algorithm", "K", "noise", *SCORES, *blob, "silhouette of random attention")
+    gaussian_null = ("silhouette of one Gaussian, mean", "95 % quantile")
+    header = ("layer", "algorithm", "K", "noise", *SCORES, *gaussian_null, "silhouette of random attention")
     rows = []
     for group, control in zip(study.main.groups, study.controls, strict=True):
         chosen = group.clusters.chosen

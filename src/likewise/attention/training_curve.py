@@ -34,6 +34,6 @@ class TrainingCurve:
         before = range(len(self.train))
         return not any(TrainingCurve(self.train[:n], self.held_out[:n]).over(epochs, patience) for n in before)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The losses, and the epoch from 1 on whose weights count."""
         return {"train": list(self.train), "held_out": list(self.held_out), "best_epoch": self.best + 1}

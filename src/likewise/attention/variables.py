@@ -64,7 +64,7 @@ class Structures:
     distinct: int
     """Different structures."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The most frequent structure and how many pairs share it."""
         first, second = (list(labels) for labels in self.most_frequent)
         return {"most_frequent": [first, second], "shared_by": self.shared_by, "distinct": self.distinct}

@@ -100,7 +100,7 @@ def attention(
         study = study_attention(source, lambda: run.load(model), parser, settings, out, progress)
         written = write_attention(study, run_facts(began), out, progress)
     notice(f"wrote {written}")
-    show_json(study.to_json()) if as_json else _show(study)
+    show_json(study.to_dict()) if as_json else _show(study)
 
 
 def _grammar(name: str | None, may_be_missing: bool) -> Grammar | None:

@@ -74,9 +74,9 @@ def attribute(
         html.write_text(found.to_html(), encoding="utf-8")
         notice(f"written: {html}")
     if as_json:
-        return show_json(found.to_json())
+        return show_json(found.to_dict())
     for place, name in enumerate(found.directions):
-        show_lines(hits_lines(name, f"{found.facts.model}, {found.facts.measure}", found.drawn(place)))
+        show_lines(hits_lines(name, f"{found.metadata.model}, {found.metadata.measure}", found.drawn(place)))
 
 
 def _rows(files: FileSettings, file: str, limit: int | None = None) -> list[tuple[str, str]]:

@@ -48,7 +48,7 @@ def checkup(
         found = examine(source, models, [part.strip() for part in parts.split(",")], out, run.load, progress)
     if out is not None:
         notice(f"wrote {write_checkup(found, run_facts(began), out)}")
-    show_json(found.to_json()) if as_json else _show(found)
+    show_json(found.to_dict()) if as_json else _show(found)
 
 
 def _show(found: Checkup) -> None:

@@ -34,8 +34,8 @@ def encode(
     if done.skipped.count:
         notice(str(done.skipped))
     if as_json:
-        facts = {"rows": done.manifest.rows, "dimension": done.manifest.dimension}
+        metadata = {"rows": done.manifest.rows, "dimension": done.manifest.dimension}
         return show_json(
-            {"folder": str(out)} | facts | {"truncated": done.manifest.truncated, "skipped": done.skipped.count}
+            {"folder": str(out)} | metadata | {"truncated": done.manifest.truncated, "skipped": done.skipped.count}
         )
     typer.echo(f"{done.manifest.rows} vectors of {done.manifest.dimension} dimensions in {out}")

@@ -66,7 +66,7 @@ def sts(
         if result.skipped or result.truncated:
             notice(f"{result.name}: bad rows skipped: {result.skipped}, texts cut at the limit: {result.truncated}")
     if as_json:
-        return show_json(table.to_json())
+        return show_json(table.to_dict())
     show_table(HEADER, [_row(result) for result in table.results], "with bootstrap 95 % intervals")
 
 

@@ -116,7 +116,7 @@ def retrieval(
     if out is not None:
         _write(table, {"grid": vars(grid), "reading": vars(reading), "run": vars(run)}, began, out)
     if as_json:
-        return show_json(table.to_json())
+        return show_json(table.to_dict())
     rows = [[with_interval(one) for one in row] for row in table.rows]
     show_table(table.header, rows, f"{task.name}: {len(task.corpus)} texts; with bootstrap 95 % intervals")
 
@@ -127,18 +127,18 @@ def _layer(text: str) -> Any:
 
 
 def _tell(file: str, table: RetrievalTable) -> None:
-    first = table.results[0].facts
+    first = table.results[0].metadata
     if first["skipped"] or first["left_out"]:
-        told = f"bad rows skipped: {first['skipped']}, queries without a relevant text left out: {first['left_out']}"
-        notice(f"{file}: {told}")
-    if cut := max(result.facts["truncated"] for result in table.results):
+        summary = f"bad rows skipped: {first['skipped']}, queries without a relevant text left out: {first['left_out']}"
+        notice(f"{file}: {summary}")
+    if cut := max(result.metadata["truncated"] for result in table.results):
         notice(f"{file}: texts cut at the limit: {cut}")
     kept = [name for name, result in zip(table.names, table.results, strict=True) if result.kept]
     if kept:
         notice(f"kept from before ({len(kept)} of {len(table.results)}; --fresh computes anew): {'; '.join(kept)}")
 
 
-def _write(table: RetrievalTable, facts: dict[str, Any], began: float, out: Path) -> None:
+def _write(table: RetrievalTable, metadata: dict[str, Any], began: float, out: Path) -> None:
     from likewise.search.report import write_retrieval
 
-    notice(f"wrote {write_retrieval(table, run_facts(began) | facts, out)}")
+    notice(f"wrote {write_retrieval(table, run_facts(began) | metadata, out)}")

@@ -125,7 +125,7 @@ def _show_pair(
 
         notice(f"written: {save_figure(found.plot_both(), plot)}")
     if as_json:
-        return show_json(found.to_json())
+        return show_json(found.to_dict())
     _show(found)
 
 
@@ -135,14 +135,14 @@ def _show_shares(model: Encoder, texts: tuple[str, str], options: dict[str, Any]
 
     found = explain_pair(model, *texts, shares_only=True, **options)
     if as_json:
-        return show_json(found.to_json())
-    facts = found.facts
-    typer.echo(f"{facts.measure} {found.similarity:.4f}  ({facts.method}, {facts.model}, {facts.pooling})")
+        return show_json(found.to_dict())
+    metadata = found.metadata
+    typer.echo(f"{metadata.measure} {found.similarity:.4f}  ({metadata.method}, {metadata.model}, {metadata.pooling})")
     sides = ((found.left, found.left_shares, found.left_bias), (found.right, found.right_shares, found.right_bias))
     for side, shares, bias in sides:
         show_lines([unit_line(side.labels, shares)])
         rows = sorted(zip(side.labels, shares.tolist(), strict=True), key=lambda row: -abs(row[1]))[:STRONGEST]
-        rest = [(f"({facts.rest})", bias)] if bias else []
+        rest = [(f"({metadata.rest})", bias)] if bias else []
         show_table(("unit", "share"), [*rows, ("all units", float(shares.sum())), *rest])
 
 
@@ -150,15 +150,17 @@ def _show(explanation: Explanation) -> None:
     """The texts by their shares, the matrix, the strongest pairs and the ledger."""
     from likewise.plotting.terminal import matrix_lines, unit_line
 
-    facts = explanation.facts
-    typer.echo(f"{facts.measure} {explanation.similarity:.4f}  ({facts.method}, {facts.model}, {facts.pooling})")
+    metadata = explanation.metadata
+    typer.echo(
+        f"{metadata.measure} {explanation.similarity:.4f}  ({metadata.method}, {metadata.model}, {metadata.pooling})"
+    )
     for side, shares in ((explanation.left, explanation.left_shares), (explanation.right, explanation.right_shares)):
         show_lines([unit_line(side.labels, shares)])
     show_lines(matrix_lines(*explanation.matrix, screen_width()))
     strongest = [(left.text, right.text, value) for left, right, value in explanation.strongest(8)]
     show_table(("left", "right", "relevance"), strongest, "strongest pairs")
     parts = [(name, value) for name, value in explanation.ledger.items() if value or name in ("units", "gap")]
-    show_table(("ledger", facts.measure), [*parts, ("similarity", explanation.similarity)])
+    show_table(("ledger", metadata.measure), [*parts, ("similarity", explanation.similarity)])
     for side in (explanation.left, explanation.right):
         if side.parts:
             rows = zip(side.labels, *(part.tolist() for part in side.parts.values()), strict=True)
@@ -171,7 +173,7 @@ def _show_contrast(model: Encoder, texts: tuple[str, str, str], how: ExplainSett
     prompts: dict[str, Any] = {"query_prompt": how.left_prompt, "document_prompt": how.right_prompt}
     found: Contrast = contrast(model, texts[0], texts[1], texts[2], **_bilrp_options(how), **prompts)
     if as_json:
-        return show_json(found.to_json())
+        return show_json(found.to_dict())
     rows = [(unit.text, share) for unit, share in sorted(found.query, key=lambda item: -abs(item[1]))]
     for name, one in (("right text", found.better), ("--against", found.worse)):
         shares = zip(one.right.labels, one.right_shares.tolist(), strict=True)
@@ -179,7 +181,7 @@ def _show_contrast(model: Encoder, texts: tuple[str, str, str], how: ExplainSett
         show_table((f"{name}: its strongest units", "share"), own)
     scores = f"{found.better.similarity:.4f} against {found.worse.similarity:.4f}, {found.difference:+.4f}, by:"
     show_table(
-        (scores, "difference"), [*rows, (f"({found.better.facts.rest})", found.query_bias), ("(gap)", found.gap)]
+        (scores, "difference"), [*rows, (f"({found.better.metadata.rest})", found.query_bias), ("(gap)", found.gap)]
     )
 
 
@@ -195,10 +197,10 @@ def _show_comparison(
     if plot is not None:
         notice(f"written: {save_figure(found.plot(), plot)}")
     if as_json:
-        return show_json(found.to_json())
+        return show_json(found.to_dict())
     first, second = found.first, found.second
     for one in (first, second):
-        typer.echo(f"{one.facts.measure} {one.similarity:.4f}  ({one.facts.model}, {one.facts.pooling})")
+        typer.echo(f"{one.metadata.measure} {one.similarity:.4f}  ({one.metadata.model}, {one.metadata.pooling})")
     typer.echo(f"second minus first: {found.change:+.4f}, of which unexplained {found.gap:.1e}")
     show_lines(matrix_lines(found.difference, *found.labels, screen_width()))
 

@@ -44,7 +44,7 @@ def explain_attention(
     if plot is not None:
         notice(f"written: {save_figure(found.plot(), plot)}")
     if as_json:
-        return show_json(found.to_json())
+        return show_json(found.to_dict())
     typer.echo(f"{found.title}, attention {found.weight:.4f}  ({found.model})")
     show_lines(matrix_lines(*found.matrix, screen_width()))
     pairs = [(left.text, right.text, value) for left, right, value in found.strongest(8)]

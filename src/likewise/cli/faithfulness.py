@@ -46,19 +46,19 @@ def faithfulness(
     from likewise.evaluation.faithfulness_study import prove
 
     settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, filler, second_order, steps, seed)
-    pairs = how.pairs(file, limit).read_told()
+    pairs = how.pairs(file, limit).read_checked()
     model = encoder.load(run, reading)
     with progress_bar() as progress:
         proof = prove(model, pairs, settings, jacobian_pairs, sentences, progress)
     if out is not None:
-        facts = {
+        metadata = {
             "command": "faithfulness", "data": file, "pairs": len(pairs), "model": model.name, "model_hash": model.hash,
             "reading": vars(model.reading), "settings": vars(settings), "jacobian_pairs": jacobian_pairs,
             "sentences": sentences, "run": vars(run),
         }  # fmt: skip
-        notice(f"written: {write_proof(proof, facts, out)}")
+        notice(f"written: {write_proof(proof, metadata, out)}")
     if as_json:
-        return show_json(proof.to_json())
+        return show_json(proof.to_dict())
     for found in (proof.faithfulness, proof.slow):
         if found is not None:
             show_table(found.header, found.rows(), f"{file}, {model.name}: area under the distance; lower is better")

@@ -13,8 +13,8 @@ from likewise.cli.screen import notice, progress_bar, show_json, show_table
 from likewise.cli.settings import MODEL_HELP, FileSettings, Json, RunSettings, with_settings
 
 if TYPE_CHECKING:
-    from likewise.geometry.bands import Band
     from likewise.geometry.comparison import GeometryTable
+    from likewise.geometry.confidence import ConfidenceBand
     from likewise.geometry.geometry import Geometry, Similarities
 
 
@@ -78,7 +78,7 @@ def geometry(
         notice(f"wrote {geometry_page(found, run_facts(began), html)}")
     if out is not None:
         notice(f"wrote {write_geometry(found, run_facts(began), out)}")
-    show_json(found.to_json()) if as_json else _show(found)
+    show_json(found.to_dict()) if as_json else _show(found)
 
 
 def _show(found: GeometryTable) -> None:
@@ -88,10 +88,10 @@ def _show(found: GeometryTable) -> None:
 
 
 def _show_layers(one: Geometry) -> None:
-    facts = one.facts
+    metadata = one.metadata
     title = (
-        f"{one.model}: {one.data}\n{facts['texts']} texts ({facts['repeated']} repeated ones left out),"
-        f" {facts['occurrences']} words; averages over {int(one.words.averaged.sum())} words in"
+        f"{one.model}: {one.data}\n{metadata['texts']} texts ({metadata['repeated']} repeated ones left out),"
+        f" {metadata['occurrences']} words; averages over {int(one.words.averaged.sum())} words in"
         f" {one.settings.min_contexts} texts or more; 95 % intervals below"
     )
     names = ("baseline", "self_similarity", "self_similarity_adjusted", "intra_similarity", "intra_similarity_adjusted")
@@ -107,7 +107,7 @@ def _show_layers(one: Geometry) -> None:
     _show_isotropy(one)
 
 
-def _cell(band: Band, layer: int) -> str:
+def _cell(band: ConfidenceBand, layer: int) -> str:
     low, high = band.ends(layer)
     return f"{band.values[layer]:.3f}\n{low:.3f} {high:.3f}"
 
@@ -144,7 +144,7 @@ def _spaced(space: Similarities, layer: int) -> str:
 
 
 def _show_words(one: Geometry) -> None:
-    listed = one.to_json()["words"]
+    listed = one.to_dict()["words"]
     tables = {"self-similarity": listed["self_similarity"], "MEV (formula)": listed["mev"]["formula"]}
     rows = [
         (name, end, ", ".join(f"{word['word']} ({word['n']})" for word in words))

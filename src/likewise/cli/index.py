@@ -73,15 +73,15 @@ def index(
     if store is not None and out is not None:
         check_pointer(out)
     if file is not None and not add:
-        facts = _build(encoder.load(run, reading), files, (file, where, replace), options, out)
+        metadata = _build(encoder.load(run, reading), files, (file, where, replace), options, out)
     else:
         refuse_given(context, FIXED, "an index that is there: it keeps the settings it was made with")
         if file is None:
             refuse_given(context, READ_BY, "--delete or a look at the index, which load no model")
         else:
             _add((where, given_encoder(context, encoder, reading)), run, files.texts(file), prefix)
-        facts = _deleted(where, delete or [])
-    _show(facts, as_json)
+        metadata = _deleted(where, delete or [])
+    _show(metadata, as_json)
 
 
 def _check(file: str | None, out: Path | None, store: str | None, modes: dict[str, bool]) -> None:
@@ -113,7 +113,7 @@ def _build(
     if out is not None and str(out) != where:
         write_pointer(out, where)
     with done.index as index:
-        return index.facts()
+        return index.metadata()
 
 
 def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: TextSource, prefix: str) -> None:
@@ -129,15 +129,17 @@ def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: TextSourc
 
 def _deleted(where: str, ids: list[str]) -> dict[str, Any]:
     """Take texts out; what is there then. No model is loaded for that."""
-    from likewise.search.index import delete_from, facts_of, open_store
+    from likewise.search.index import delete_from, metadata_of, open_store
 
     with closing(open_store(where)) as store:
         if ids:
             delete_from(store, ids)
-        return facts_of(store.reopened())
+        return metadata_of(store.reopened())
 
 
-def _show(facts: dict[str, Any], as_json: bool) -> None:
+def _show(metadata: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        return show_json(facts)
-    show_table(("index", facts["index"]), [(name, str(value)) for name, value in facts.items() if name != "index"])
+        return show_json(metadata)
+    show_table(
+        ("index", metadata["index"]), [(name, str(value)) for name, value in metadata.items() if name != "index"]
+    )

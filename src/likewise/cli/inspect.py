@@ -24,7 +24,7 @@ def inspect(
 
     inspection = look(encoder.load(run), texts, prompt)
     if as_json:
-        return show_json(inspection.to_json())
+        return show_json(inspection.to_dict())
     for text in inspection.texts:
         rows = [
             (place, token.token, token.id, token.type, token.mask, "yes" if token.special else "", _span(token.span))

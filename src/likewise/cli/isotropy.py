@@ -79,17 +79,19 @@ def isotropy(
     with progress_bar() as progress:
         found = compare_isotropy(task, model, options, load, progress)
     for one in found.results:
-        if one.facts["skipped"] or one.facts["truncated"]:
-            told = f"bad rows skipped: {one.facts['skipped']}, texts cut at the limit: {one.facts['truncated']}"
-            notice(f"{one.data}: {told}")
+        if one.metadata["skipped"] or one.metadata["truncated"]:
+            summary = (
+                f"bad rows skipped: {one.metadata['skipped']}, texts cut at the limit: {one.metadata['truncated']}"
+            )
+            notice(f"{one.data}: {summary}")
         if one.caution:
             notice(f"{one.model}: {one.caution}")
     if plot is not None:
         notice(f"wrote {save_figure(found.plot(), plot)}")
     if out is not None:
-        facts = run_facts(began) | {"options": vars(options), "reading": vars(reading), "run": vars(run)}
-        notice(f"wrote {write_isotropy(found, facts, out)}")
-    show_json(found.to_json()) if as_json else _show(found)
+        metadata = run_facts(began) | {"options": vars(options), "reading": vars(reading), "run": vars(run)}
+        notice(f"wrote {write_isotropy(found, metadata, out)}")
+    show_json(found.to_dict()) if as_json else _show(found)
 
 
 def _show(found: IsotropyTable) -> None:

@@ -72,7 +72,7 @@ def layers(
         notice(f"wrote {save_figure(found.plot(), plot)}")
     if html is not None:
         notice(f"wrote {write_layers(found, html, asked.look_for)}")
-    show_json(found.to_json()) if as_json else _show(found, asked.look_for)
+    show_json(found.to_dict()) if as_json else _show(found, asked.look_for)
 
 
 def _words(texts: list[str] | None, word: list[str] | None, sentences: bool) -> tuple[str, ...]:

@@ -59,14 +59,14 @@ def lint(
     if skipped:
         notice(f"{file}: bad rows skipped: {skipped}")
     if out is not None:
-        facts: dict[str, Any] = {"command": "lint", "file": file, "limit": limit, "grammar": language.name}
-        facts |= {"model_hash": model.hash, "reading": vars(model.reading), "run": vars(run)}
-        notice(f"wrote {write_results(lint_results(report, facts), out)}")
+        metadata: dict[str, Any] = {"command": "lint", "file": file, "limit": limit, "grammar": language.name}
+        metadata |= {"model_hash": model.hash, "reading": vars(model.reading), "run": vars(run)}
+        notice(f"wrote {write_results(lint_results(report, metadata), out)}")
     if export is not None:
         negatives = hard_negatives(report)
         write_csv(negatives, export)
         notice(f"wrote {export}: {len(negatives[1])} hard negatives")
-    show_json(report.to_json() | {"skipped": skipped}) if as_json else _show(report, top)
+    show_json(report.to_dict() | {"skipped": skipped}) if as_json else _show(report, top)
 
 
 def _show(report: LintReport, top: int) -> None:

@@ -36,20 +36,20 @@ def nouns(
     if out is not None:
         check_format(out / "figure.png")
     files = [pairs, *([train] if train else [])]
-    data = {name: PairFile(name, data_dir=data_dir, limit=limit).read_told() for name in files}
+    data = {name: PairFile(name, data_dir=data_dir, limit=limit).read_checked() for name in files}
     language, began = Grammar.load(grammar), time.time()
     with progress_bar() as progress:
         found = noun_study(run.load(model), data, language, progress=progress)
     if out is not None:
         notice(f"wrote {write_nouns(found, run_facts(began), out)}")
     if as_json:
-        show_json(found.to_json())
+        show_json(found.to_dict())
         return
-    counted = [
+    pooling_mask = [
         (name, one.n, *(f"{each:.3f}" for each in (one.mse, one.pearson, one.spearman)))
         for name, one in found.counting.items()
     ]
-    show_table(("data", "n", "mean squared error", "Pearson", "Spearman"), counted, "counting shared nouns")
+    show_table(("data", "n", "mean squared error", "Pearson", "Spearman"), pooling_mask, "counting shared nouns")
     rows = [(name, *(f"{each:.3f}" for each in vars(one).values())) for name, one in found.agreement.items()]
     title = f"cosine with the truth, {found.compared} pairs that share a noun"
     show_table(("method", "ACS", "low", "high"), rows, title)

@@ -79,16 +79,16 @@ def patterns(
         notice(f"{file}: bad rows skipped: {study.skipped}")
     if out is not None:
         grammars = [one.name for one in (source.grammar, source.other_grammar) if one is not None]
-        facts: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             "command": "patterns",
             "file": file,
             "mix": mix,
             "limit": limit,
             "options": vars(options),
         }
-        facts |= {"grammar": grammars, "model_hash": hashes, "reading": vars(reading), "run": vars(run)}
-        notice(f"wrote {write_results(patterns_results(study, facts), out)}")
-    show_json(study.to_json()) if as_json else _show(study)
+        metadata |= {"grammar": grammars, "model_hash": hashes, "reading": vars(reading), "run": vars(run)}
+        notice(f"wrote {write_results(patterns_results(study, metadata), out)}")
+    show_json(study.to_dict()) if as_json else _show(study)
 
 
 def _source(file: str, mix: str | None, grammars: list[str], how: FileSettings, limit: int | None) -> PatternSource:
@@ -110,8 +110,8 @@ def _show(study: PatternStudy) -> None:
     if study.change is not None:
         _show_change(study.change)
     if study.row is not None:
-        facts = [(name, found.similarity) for name, found in study.row.explanations.items()]
-        show_table(("pair", "similarity"), facts, f"row {study.row.row}; its heat maps are drawn with --out")
+        metadata = [(name, found.similarity) for name, found in study.row.explanations.items()]
+        show_table(("pair", "similarity"), metadata, f"row {study.row.row}; its heat maps are drawn with --out")
 
 
 def _show_setting(one: Patterns) -> None:

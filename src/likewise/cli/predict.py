@@ -34,7 +34,7 @@ def predict(
     if found.skipped.count:
         notice(f"{file}: {found.skipped}")
     if as_json:
-        show_json(found.to_json())
+        show_json(found.to_dict())
         return
-    rows = [(row["id"], row["predicted"], " | ".join(row["texts"])) for row in found.to_json()["predictions"]]
+    rows = [(row["id"], row["predicted"], " | ".join(row["texts"])) for row in found.to_dict()["predictions"]]
     show_table(("id", found.prediction.task, "texts"), rows)

@@ -171,10 +171,10 @@ class _Place:
 
 def _show(found: Sequence[Hits | ExplainedHits], index: Index | None, as_json: bool) -> None:
     if index is not None:
-        notice(index.told())
+        notice(index.summary())
     if as_json:
-        engine = {} if index is None else {"engine": index.facts()["engine"], "recall": index.store.searched.recall}
-        results = [one.to_json() | engine for one in found]
+        engine = {} if index is None else {"engine": index.metadata()["engine"], "recall": index.store.searched.recall}
+        results = [one.to_dict() | engine for one in found]
         return show_json(results[0] if len(results) == 1 else {"results": results})
     for one in found:
         show_lines(one.lines())

@@ -64,9 +64,9 @@ def senses(
     if plot is not None:
         notice(f"wrote {save_figure(found.plot(), plot)}")
     if out is not None:
-        facts = run_facts(began) | {"limit": limit, "words": wanted, "run": vars(run)}
-        notice(f"wrote {write_senses(found, facts, out)}")
-    show_json(found.to_json()) if as_json else _show(found)
+        metadata = run_facts(began) | {"limit": limit, "words": wanted, "run": vars(run)}
+        notice(f"wrote {write_senses(found, metadata, out)}")
+    show_json(found.to_dict()) if as_json else _show(found)
 
 
 def _tell(found: SenseTable) -> None:
@@ -81,8 +81,8 @@ def _tell(found: SenseTable) -> None:
         )
     for one in found.results:
         if one.cut or one.geometry.unanswered:
-            told = f"words cut at the limit: {one.cut}, without another to compare with: {one.geometry.unanswered}"
-            notice(f"{one.model}: left out: {told}")
+            summary = f"words cut at the limit: {one.cut}, without another to compare with: {one.geometry.unanswered}"
+            notice(f"{one.model}: left out: {summary}")
 
 
 def _show(found: SenseTable) -> None:

@@ -27,8 +27,8 @@ def similarity(
     left, right = (texts, texts) if matrix else (texts[:1], texts[1:])
     scores = model.similarity(left, right).tolist()
     if as_json:
-        facts = {"model": model.name, "pooling": model.reading.pooling}
-        return show_json(facts | {"left": left, "right": right, "similarity": scores})
+        metadata = {"model": model.name, "pooling": model.reading.pooling}
+        return show_json(metadata | {"left": left, "right": right, "similarity": scores})
     if matrix:
         numbers = [str(place + 1) for place in range(len(right))]
         rows = [(f"{place + 1} {text}", *row) for place, (text, row) in enumerate(zip(left, scores, strict=True))]

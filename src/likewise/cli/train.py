@@ -17,7 +17,7 @@ from likewise.errors import UsageError
 if TYPE_CHECKING:
     from likewise.train import TrainReport
     from likewise.train.rows import Plan
-    from likewise.train.running import TableRow, Workshop
+    from likewise.train.running import RunContext, TableRow
 
 
 @with_settings
@@ -61,7 +61,7 @@ def train(
         return
     from likewise.train.processes import launched, started_here
     from likewise.train.rows import parse_plan
-    from likewise.train.running import Workshop
+    from likewise.train.running import RunContext
     from likewise.train.tasks import Limits
 
     plan = parse_plan(text, config, out=out, model=model, seed=seed, epochs=epochs, samples=samples)
@@ -69,11 +69,11 @@ def train(
         raise UsageError('no folder to write to; give --out, or out = "runs/..." in the config')
     if processes > 1 and started_here():
         raise typer.Exit(launched(processes, sys.argv[1:]))
-    workshop = Workshop(run.load, data_dir, Limits(limit, allow_overlap), resume)
+    run_context = RunContext(run.load, data_dir, Limits(limit, allow_overlap), resume)
     if plan.table:
-        _run_table(workshop, plan, keep_models, as_json)
+        _run_table(run_context, plan, keep_models, as_json)
     else:
-        _run(workshop, plan, as_json)
+        _run(run_context, plan, as_json)
 
 
 def _list(as_json: bool) -> None:
@@ -86,7 +86,7 @@ def _list(as_json: bool) -> None:
         show_table(("config", "about"), [tuple(each.values()) for each in found])
 
 
-def _run(workshop: Workshop, plan: Plan, as_json: bool) -> None:
+def _run(run_context: RunContext, plan: Plan, as_json: bool) -> None:
     from likewise.plotting.axes import check_format
     from likewise.train.changes import training_changes
     from likewise.train.page import write_training
@@ -95,16 +95,16 @@ def _run(workshop: Workshop, plan: Plan, as_json: bool) -> None:
     check_format(Path(plan.out) / "figure.png")
     began = time.time()
     with progress_bar() as progress:
-        report = workshop.train(plan.single, progress)
+        report = run_context.train(plan.single, progress)
         if not Processes.joined(cpu=True).first:
             return
-        changes = training_changes(workshop, report, progress)
+        changes = training_changes(run_context, report, progress)
     for overlap in report.overlaps:
         notice(overlap.words)
     notice(f"wrote {write_training(report, run_facts(began), Path(plan.out), changes)}")
-    workshop.finish(plan.single)
+    run_context.finish(plan.single)
     if as_json:
-        show_json(report.to_json() | {"changes": [change.to_json() for change in changes]})
+        show_json(report.to_dict() | {"changes": [change.to_dict() for change in changes]})
     else:
         _show(report)
 
@@ -117,14 +117,14 @@ def _show(report: TrainReport) -> None:
         typer.echo(f"dev score {report.score:.4f} = {report.formula}")
 
 
-def _run_table(workshop: Workshop, plan: Plan, keep_models: bool, as_json: bool) -> None:
+def _run_table(run_context: RunContext, plan: Plan, keep_models: bool, as_json: bool) -> None:
     from likewise.train.page import write_table
     from likewise.train.processes import Processes
     from likewise.train.running import train_table
 
     began = time.time()
     with progress_bar() as progress:
-        rows = train_table(workshop, plan.rows, Path(plan.out), keep_models, progress)
+        rows = train_table(run_context, plan.rows, Path(plan.out), keep_models, progress)
     if not Processes.joined(cpu=True).first:
         return
     for folder in [] if not keep_models else [Path(plan.out) / row.slug for row in plan.rows]:

@@ -44,7 +44,7 @@ def tune(
     at. The folder gets best.toml (for likewise train), trials.csv, results.json, report.html, figures and the study.
     """
     from likewise.plotting.axes import check_format
-    from likewise.train.running import Workshop
+    from likewise.train.running import RunContext
     from likewise.train.tasks import Limits
     from likewise.train.tuning import TuneSettings, check_optuna
     from likewise.train.tuning import tune as search
@@ -55,16 +55,16 @@ def tune(
     settings = TuneSettings(
         trials=trials, train_rows=train_rows, dev_rows=dev_rows, seed=seed, pruner=pruner, epochs=(1, max_epochs)
     )
-    workshop = Workshop(run.load, data_dir, Limits(allow_overlap=allow_overlap))
+    run_context = RunContext(run.load, data_dir, Limits(allow_overlap=allow_overlap))
     began, wanted = time.time(), _config(config, model)
     with progress_bar() as progress:
-        report = search(workshop, wanted, settings, out, progress)
+        report = search(run_context, wanted, settings, out, progress)
     for overlap in report.overlaps:
         notice(overlap.words)
     for name, (own, used) in report.moved.items():
         notice(f"{name} {own:g} of the config is outside of what is searched; the first trial has {used:g}")
     notice(f"wrote {write_tuning(report, run_facts(began), out)}")
-    show_json(report.to_json()) if as_json else _show(report, out)
+    show_json(report.to_dict()) if as_json else _show(report, out)
 
 
 def _config(name: str, model: str | None) -> TrainConfig:

@@ -35,7 +35,7 @@ class PairFile:
         bad: list[DataError] = []
         return list(islice(self._pairs(bad), self.limit)), len(bad)
 
-    def read_told(self) -> list[Pair | ScoredPair]:
+    def read_checked(self) -> list[Pair | ScoredPair]:
         """The pairs; that bad rows were skipped is said in the log, and a file without pairs is refused."""
         pairs, skipped = self.read()
         if skipped:

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from likewise.encoder.anatomy import Attention, RelativeBias
 from likewise.encoder.dropout import Dropout, no_dropout
+from likewise.encoder.model_view import Attention, RelativeBias
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.packing import Group, Packing
 from likewise.encoder.primitives import linear, linear_transposed, norm
@@ -125,7 +125,7 @@ def attend(
     # Fused attention would draw its own zeros.
     drops = dropout is not no_dropout and bool(view.map_dropout)
     if maps or drops or not mode.fused:
-        attention_maps = mode.hold_maps(LazyMaps(view, x, mask))
+        attention_maps = mode.linearize_maps(LazyMaps(view, x, mask))
         if isinstance(attention_maps, Tensor):
             attention_maps = dropout(attention_maps, view.map_dropout)
         mixed = mix(attention_maps, value)

@@ -18,19 +18,19 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from likewise.encoder import catalogue, forward, readout, similarity
-from likewise.encoder.anatomy import Anatomy
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.device import choose_device, set_threads
 from likewise.encoder.dropout import Dropout, no_dropout
-from likewise.encoder.families import anatomy, config_of
+from likewise.encoder.families import config_of, model_view
 from likewise.encoder.forward import Batch, Step
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.loading import load_transformer
+from likewise.encoder.model_view import ModelView
 from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.encoder.modules_config import ModulesConfig, read_recipe, recipe_of
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.reading import Reading, ReadingOptions
-from likewise.encoder.recipe import Recipe, read_recipe, recipe_of
+from likewise.encoder.reading import PoolingConfig, ReadingOptions
 from likewise.encoder.states import StateBatch, TextStates
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
@@ -73,10 +73,10 @@ class Encoder:
     name: str
     model: nn.Module = field(repr=False)
     """the weights by name: a ``Transformer``, or a Hugging Face model that is shared with others"""
-    anatomy: Anatomy = field(repr=False)
+    model_view: ModelView = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
-    recipe: Recipe = field(repr=False)
-    reading: Reading
+    modules_config: ModulesConfig = field(repr=False)
+    reading: PoolingConfig
     folder: Path | None = None
     """where the weights were loaded from"""
     loaded_version: int = field(default=0, repr=False)
@@ -86,7 +86,7 @@ class Encoder:
     """what runs the layers of ``encode`` in place of torch"""
 
     def __post_init__(self) -> None:
-        learned, width = self.recipe.learned, self.anatomy.hidden_size
+        learned, width = self.modules_config.learned, self.model_view.hidden_size
         if learned is not None and learned.width != width:
             raise ModelError(
                 f"the {learned.kind} pooling reads states of {learned.width} dimensions, those of {self.name} have"
@@ -111,14 +111,14 @@ class Encoder:
             raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
         set_threads(threads)
         folder = catalogue.locate(str(name))
-        recipe = read_recipe(folder)
-        model, views = load_transformer(folder / recipe.transformer, dtype)
-        words = Vocabulary.read(folder / recipe.transformer)
-        tokenizer = Tokenizer.within(words, recipe.max_length, views.max_positions, recipe.lower)
-        encoder = cls._assembled(str(name), model, views, tokenizer, recipe).to(device).with_reading(**reading)
+        modules_config = read_recipe(folder)
+        model, views = load_transformer(folder / modules_config.transformer, dtype)
+        words = Vocabulary.read(folder / modules_config.transformer)
+        tokenizer = Tokenizer.within(words, modules_config.max_length, views.max_positions, modules_config.lower)
+        encoder = cls._assembled(str(name), model, views, tokenizer, modules_config).to(device).with_pooling(**reading)
         encoder = replace(encoder, folder=folder, loaded_version=weights_version(model))
-        if recipe.note:
-            log.warning(recipe.note)
+        if modules_config.note:
+            log.warning(modules_config.note)
         if backend == "torch":
             return encoder
         from likewise.encoder.onnx_backend import attach_backend
@@ -129,23 +129,27 @@ class Encoder:
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Take a SentenceTransformer that is already in memory; its weights are shared, not copied."""
         transformer = getattr(model[0], "auto_model", None) or model[0].model
-        views, recipe = anatomy(transformer), recipe_of(model)
-        words = Tokenizer.within(Vocabulary.of(model.tokenizer), recipe.max_length, views.max_positions, recipe.lower)
-        return cls._assembled(name, transformer, views, words, recipe)
+        views, modules_config = model_view(transformer), recipe_of(model)
+        words = Tokenizer.within(
+            Vocabulary.of(model.tokenizer), modules_config.max_length, views.max_positions, modules_config.lower
+        )
+        return cls._assembled(name, transformer, views, words, modules_config)
 
     @classmethod
-    def _assembled(cls, name: str, model: Any, views: Anatomy, tokenizer: Tokenizer, recipe: Recipe) -> Encoder:
-        reading = Reading(pooling=recipe.pooling, truncate_dim=recipe.truncate_dim)
-        return cls(name, model, views, tokenizer, recipe.to(views.device, views.dtype), reading)
+    def _assembled(
+        cls, name: str, model: Any, views: ModelView, tokenizer: Tokenizer, modules_config: ModulesConfig
+    ) -> Encoder:
+        reading = PoolingConfig(pooling=modules_config.pooling, truncate_dim=modules_config.truncate_dim)
+        return cls(name, model, views, tokenizer, modules_config.to(views.device, views.dtype), reading)
 
-    def with_reading(self, **reading: Unpack[ReadingOptions]) -> Encoder:
+    def with_pooling(self, **reading: Unpack[ReadingOptions]) -> Encoder:
         """The same weights, read in another way: ``encoder.with_reading(pooling="cls", layer=3)``."""
         changed = replace(self.reading, **reading)
-        changed.layers_of(self.anatomy.layers)
+        changed.layers_of(self.model_view.layers)
         for part in pooling_parts(changed.pooling):
-            if part == MODEL_POOLER and self.anatomy.pooler is None:
+            if part == MODEL_POOLER and self.model_view.pooler is None:
                 raise ModelError(f"{self.name} has no pooler of its own; choose from {', '.join(POOLERS)}")
-            if part in LEARNED and (self.recipe.learned is None or self.recipe.learned.kind != part):
+            if part in LEARNED and (self.modules_config.learned is None or self.modules_config.learned.kind != part):
                 raise ModelError(f"{self.name} has learned no {part} pooling; choose from {', '.join(POOLERS)}")
         return self._rebuilt(reading=changed)
 
@@ -157,15 +161,15 @@ class Encoder:
         >>> encoder.reading.pooling
         'qkv'
         """
-        recipe = replace(self.recipe, learned=module.to(self.device, self.anatomy.dtype))
-        return self._rebuilt(recipe=recipe, reading=replace(self.reading, pooling=module.kind))
+        modules_config = replace(self.modules_config, learned=module.to(self.device, self.model_view.dtype))
+        return self._rebuilt(modules_config=modules_config, reading=replace(self.reading, pooling=module.kind))
 
     def without_layer(self, layer: int) -> Encoder:
         """The same encoder with one layer, counted from 1, passed over; the weights are shared."""
-        if not 1 <= layer <= self.anatomy.layers or self.anatomy.layers < 2:
-            raise UsageError(f"no layer {layer} to leave out; {self.name} has layers 1 to {self.anatomy.layers}")
-        blocks = self.anatomy.blocks[: layer - 1] + self.anatomy.blocks[layer:]
-        return replace(self, anatomy=replace(self.anatomy, blocks=blocks))
+        if not 1 <= layer <= self.model_view.layers or self.model_view.layers < 2:
+            raise UsageError(f"no layer {layer} to leave out; {self.name} has layers 1 to {self.model_view.layers}")
+        blocks = self.model_view.blocks[: layer - 1] + self.model_view.blocks[layer:]
+        return replace(self, model_view=replace(self.model_view, blocks=blocks))
 
     def with_postprocessing(self, postprocessing: PostProcessing | None) -> Encoder:
         """The same encoder with a fitted post-processing as its last step."""
@@ -180,14 +184,14 @@ class Encoder:
         """The same encoder on another device (the weights move)."""
         place = choose_device(device)
         self.model.to(place)
-        return replace(self, recipe=self.recipe.to(place, self.anatomy.dtype))
+        return replace(self, modules_config=self.modules_config.to(place, self.model_view.dtype))
 
     # What it is
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.anatomy.device
+        return self.model_view.device
 
     @cached_property
     def dimension(self) -> int:
@@ -195,14 +199,14 @@ class Encoder:
         if self.postprocessing is not None:
             return int(self.postprocessing.matrix.shape[1])
         with torch.inference_mode():
-            one = torch.zeros(1, 1, self.anatomy.hidden_size, dtype=self.anatomy.dtype, device=self.device)
+            one = torch.zeros(1, 1, self.model_view.hidden_size, dtype=self.model_view.dtype, device=self.device)
             return self.finish(self.pool(one, torch.ones(1, 1, device=self.device))).shape[1]
 
     @property
     def hash(self) -> str:
         """The sha256 of the weights, which names the model in manifests; of the present ones, if they were trained."""
         if self.folder is not None and weights_version(self.model) == self.loaded_version:
-            return weights_hash(self.folder / self.recipe.transformer)
+            return weights_hash(self.folder / self.modules_config.transformer)
         return tensors_hash(self.model.state_dict())
 
     @property
@@ -213,12 +217,12 @@ class Encoder:
     @property
     def heads_hash(self) -> str:
         """The sha256 of the dense heads and of a learned pooling."""
-        heads = {f"{place}.{head.activation}": head for place, head in enumerate(self.recipe.heads)}
+        heads = {f"{place}.{head.activation}": head for place, head in enumerate(self.modules_config.heads)}
         weights = {f"{name}.weight": head.weight for name, head in heads.items()}
         shifts = {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
         learned = {}
-        if self.recipe.learned is not None:
-            kind, state = self.recipe.learned.kind, self.recipe.learned.state_dict()
+        if self.modules_config.learned is not None:
+            kind, state = self.modules_config.learned.kind, self.modules_config.learned.state_dict()
             learned = {f"pooling.{kind}.{name}": weight for name, weight in state.items()}
         return tensors_hash(weights | shifts | learned)
 
@@ -239,19 +243,19 @@ class Encoder:
         if isinstance(texts, str):
             one: Vectors = self.encode([texts], prompt=prompt, progress=progress, **reading)[0]
             return one
-        encoded = self.encode_counted(texts, prompt=prompt, progress=progress, **reading)
+        encoded = self.encode_with_stats(texts, prompt=prompt, progress=progress, **reading)
         report_truncation(encoded.truncated, len(texts), self.tokenizer.limit)
         return encoded.vectors
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Vectors:
         """``encode`` with the model's own prompt for queries."""
-        return self.encode(texts, prompt=self.recipe.prompt_for("query"), **options)
+        return self.encode(texts, prompt=self.modules_config.prompt_for("query"), **options)
 
     def encode_document(self, texts: str | Sequence[str], **options: Any) -> Vectors:
         """``encode`` with the model's own prompt for documents."""
-        return self.encode(texts, prompt=self.recipe.prompt_for("document"), **options)
+        return self.encode(texts, prompt=self.modules_config.prompt_for("document"), **options)
 
-    def encode_counted(
+    def encode_with_stats(
         self,
         texts: Sequence[str],
         *,
@@ -261,8 +265,8 @@ class Encoder:
         **reading: Unpack[ReadingOptions],
     ) -> Encoded:
         """``encode``, with the number of cut texts; ``budget`` is the tokens per batch."""
-        encoder = self.with_reading(**reading) if reading else self
-        prompt = self.recipe.prompt_for(None) if prompt is None else prompt
+        encoder = self.with_pooling(**reading) if reading else self
+        prompt = self.modules_config.prompt_for(None) if prompt is None else prompt
         ticker = Ticker(progress, len(texts), "texts")
         parts, truncated = [], 0
         for window in windows(texts, SORTED_TEXTS):
@@ -274,7 +278,7 @@ class Encoder:
         return Encoded(vectors, truncated)
 
     def _encode_window(self, texts: Sequence[str], prompt: str, budget: int, ticker: Ticker) -> Encoded:
-        ids, truncated = self.tokenizer.ids([self.tokenizer.prompted(text, prompt) for text in texts])
+        ids, truncated = self.tokenizer.ids([self.tokenizer.text_inputs(text, prompt) for text in texts])
         vectors: Vectors | None = None
         for places, states in self._layer_batches(ids, budget):
             with torch.inference_mode():
@@ -310,12 +314,12 @@ class Encoder:
 
     def layer_states(self, batch: Batch, dropout: Dropout = no_dropout) -> Tensor:
         """The states (B, T, D) that pooling reads: one layer's, or several layers' average."""
-        x = forward.embed(self.anatomy, batch, dropout)
-        return self.averaged(forward.layers(self.anatomy, x, batch.mask, dropout=dropout))
+        x = forward.embed(self.model_view, batch, dropout)
+        return self.averaged(forward.layers(self.model_view, x, batch.mask, dropout=dropout))
 
     def averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
         """Of steps that begin at a layer, the states (B, T, D) that pooling reads."""
-        wanted = self.reading.layers_of(self.anatomy.layers)
+        wanted = self.reading.layers_of(self.model_view.layers)
         total: Tensor | None = None
         for layer, step in enumerate(steps, start=start):
             if layer in wanted:
@@ -325,60 +329,62 @@ class Encoder:
         assert total is not None
         return total / len(set(wanted)) if len(set(wanted)) > 1 else total
 
-    def pool(self, states: Tensor, counted: Tensor) -> Tensor:
+    def pool(self, states: Tensor, pooling_mask: Tensor) -> Tensor:
         """States (B, T, D) and counting tokens (B, T) -> pooled (B, P)."""
-        return readout.pool(self.anatomy, self.recipe, self.reading, states, counted)
+        return readout.pool(self.model_view, self.modules_config, self.reading, states, pooling_mask)
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense heads, the model's own Normalize and the dimension cut: (B, P) -> (B, d)."""
-        return readout.finish(self.recipe, self.reading, pooled)
+        return readout.finish(self.modules_config, self.reading, pooled)
 
-    def read(self, states: Tensor, counted: Tensor) -> Vectors:
+    def read(self, states: Tensor, pooling_mask: Tensor) -> Vectors:
         """States (B, T, D) of the read layers and counting tokens (B, T) -> the vectors (B, d) of ``encode``."""
-        rows: Vectors = self.finish(self.pool(states, counted)).float().cpu().numpy()
+        rows: Vectors = self.finish(self.pool(states, pooling_mask)).float().cpu().numpy()
         if self.postprocessing is not None:
             rows = self.postprocessing(rows)
         return similarity.unit(rows) if self.reading.normalize else rows
 
-    def vectors_from(self, x: Tensor, counted: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
+    def vectors_from(self, x: Tensor, pooling_mask: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
         """The whole way from embeddings (B, T, E) to vectors (B, d), in any mode; rows (B, R, T, E) -> (B, R, d).
 
         ``counted`` (B, T) are the tokens that count in pooling. With ``start`` x holds the states of that layer.
         """
-        states = self.averaged(forward.layers(self.anatomy, x, mode=mode, start=start), start)
-        pooled = readout.pool(self.anatomy, self.recipe, self.reading, states, counted, mode)
-        vectors = readout.finish(self.recipe, self.reading, pooled, mode)
+        states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start)
+        pooled = readout.pool(self.model_view, self.modules_config, self.reading, states, pooling_mask, mode)
+        vectors = readout.finish(self.modules_config, self.reading, pooled, mode)
         if self.postprocessing is not None:
             vectors = readout.post_processed(self.postprocessing, vectors, mode)
         return readout.unit(vectors, mode) if self.reading.normalize else vectors
 
-    def directions_from(self, directions: Tensor, counted: Tensor, mode: Transposed) -> Tensor:
+    def directions_from(self, directions: Tensor, pooling_mask: Tensor, mode: Transposed) -> Tensor:
         """The whole way back: directions (B, K, d) -> (B, K, T, E), so that <J x, u> = <x, J^T u>."""
         gradient = directions
         if self.reading.normalize:
             gradient = gradient * mode.held("unit")
         if self.postprocessing is not None:
             gradient = readout.post_processed_transposed(self.postprocessing, gradient, mode)
-        gradient = gradient.to(self.anatomy.dtype)
-        gradient = readout.finish_transposed(self.anatomy, self.recipe, self.reading, gradient, mode)
-        gradient = readout.pool_transposed(self.anatomy, self.recipe, self.reading, gradient, counted, mode)
-        wanted = set(self.reading.layers_of(self.anatomy.layers))
-        return forward.layers_transposed(self.anatomy, gradient / len(wanted), wanted, mode)
+        gradient = gradient.to(self.model_view.dtype)
+        gradient = readout.finish_transposed(self.model_view, self.modules_config, self.reading, gradient, mode)
+        gradient = readout.pool_transposed(
+            self.model_view, self.modules_config, self.reading, gradient, pooling_mask, mode
+        )
+        wanted = set(self.reading.layers_of(self.model_view.layers))
+        return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
 
     def counted_tokens(self, ids: Tensor, prompt: str = "") -> Tensor:
         """Which tokens of ids (B, T) count in pooling: (B, T), 1 or 0."""
-        counted = torch.ones_like(ids)
+        pooling_mask = torch.ones_like(ids)
         if not self.reading.special_tokens:
-            counted = counted * ~torch.isin(ids, self._special_ids)
-        if not self.recipe.include_prompt:
-            counted[:, : self.tokenizer.prompt_length(prompt)] = 0
-        return counted
+            pooling_mask = pooling_mask * ~torch.isin(ids, self._special_ids)
+        if not self.modules_config.include_prompt:
+            pooling_mask[:, : self.tokenizer.prompt_length(prompt)] = 0
+        return pooling_mask
 
     # Texts -> states
 
     def tokenize(self, texts: Sequence[TextOrPair], prompt: str | None = None) -> list[TokenizedText]:
         """Tokens of texts, or of pairs as one sequence each."""
-        return self.tokenizer.tokenize(texts, self.recipe.prompt_for(None) if prompt is None else prompt)
+        return self.tokenizer.tokenize(texts, self.modules_config.prompt_for(None) if prompt is None else prompt)
 
     def states(
         self,
@@ -423,8 +429,8 @@ class Encoder:
                 torch.tensor([text.types for text in chosen], dtype=torch.long, device=self.device),
             )
             with torch.inference_mode():
-                x = forward.embed(self.anatomy, batch)
-                steps = list(forward.layers(self.anatomy, x, maps=attention))
+                x = forward.embed(self.model_view, batch)
+                steps = list(forward.layers(self.model_view, x, maps=attention))
                 hidden = torch.stack([step.states for step in steps])
                 maps = torch.stack([step.maps for step in steps[1:]]) if attention else None  # type: ignore[misc]
             yield StateBatch(places, chosen, hidden, maps)

@@ -10,32 +10,32 @@ from typing import Any
 from torch import nn
 
 from likewise.encoder.activations import ACTIVATIONS
-from likewise.encoder.anatomy import (
+from likewise.encoder.config import Config, completed, require_family
+from likewise.encoder.model_view import (
     POOLER,
     Affine,
-    Anatomy,
     Attention,
     Block,
     Embeddings,
     FeedForward,
+    ModelView,
     Norm,
     RelativeBias,
     Rotary,
     Table,
     Transformer,
 )
-from likewise.encoder.config import Config, completed, require_family
 from likewise.encoder.rotary import rotary, rotary_by_kind
 from likewise.errors import ModelError
 
 
-def anatomy(model: nn.Module) -> Anatomy:
+def model_view(model: nn.Module) -> ModelView:
     """Views on the weights of a ``Transformer``, which are declared by this, or of a Hugging Face model in memory.
 
     An unsupported family, and a config that asks for another forward pass, are refused by name.
 
     >>> model = Transformer({"model_type": "bert", "num_hidden_layers": 2})
-    >>> anatomy(model).layers
+    >>> model_view(model).layers
     2
     """
     config = config_of(model)
@@ -194,12 +194,12 @@ def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative:
     )
 
 
-def _bert(parts: _Parts) -> Anatomy:
+def _bert(parts: _Parts) -> ModelView:
     family, width = parts["model_type"], parts["hidden_size"]
     # RoBERTa counts positions from the padding id on.
     first = parts["pad_token_id"] + 1 if family in ("roberta", "xlm-roberta") else 0
     inner = parts.config.get("embedding_size", width)
-    return Anatomy(
+    return ModelView(
         family=family,
         embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
         blocks=tuple(
@@ -212,8 +212,8 @@ def _bert(parts: _Parts) -> Anatomy:
     )
 
 
-def _distilbert(parts: _Parts) -> Anatomy:
-    return Anatomy(
+def _distilbert(parts: _Parts) -> ModelView:
+    return ModelView(
         family=parts["model_type"],
         embeddings=_embeddings(parts, parts["dim"], parts["dropout"], FIXED_EPS),
         blocks=tuple(
@@ -224,13 +224,13 @@ def _distilbert(parts: _Parts) -> Anatomy:
     )
 
 
-def _mpnet(parts: _Parts) -> Anatomy:
+def _mpnet(parts: _Parts) -> ModelView:
     width, heads = parts["hidden_size"], parts["num_attention_heads"]
     stored = parts["relative_attention_num_buckets"]
     # The encoder ignores that number when it computes buckets: always 32. So it does pad_token_id: always 1.
     relative = RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
     first = 2
-    return Anatomy(
+    return ModelView(
         family=parts["model_type"],
         embeddings=_embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
         blocks=tuple(
@@ -243,7 +243,7 @@ def _mpnet(parts: _Parts) -> Anatomy:
     )
 
 
-def _albert(parts: _Parts) -> Anatomy:
+def _albert(parts: _Parts) -> ModelView:
     width, inner, layers = parts["hidden_size"], parts["embedding_size"], parts["num_hidden_layers"]
     per_group = layers / parts["num_hidden_groups"]
     names = [
@@ -253,7 +253,7 @@ def _albert(parts: _Parts) -> Anatomy:
     ]
     # Layers of a group share weights, and so their view.
     made = {name: _block(parts, name, _ALBERT_BLOCK) for name in dict.fromkeys(names)}
-    return Anatomy(
+    return ModelView(
         family=parts["model_type"],
         embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"]),
         blocks=tuple(made[name] for name in names),
@@ -294,11 +294,11 @@ def _gpt_neo_block(parts: _Parts, name: str, kind: str) -> Block:
     )
 
 
-def _gpt_neo(parts: _Parts) -> Anatomy:
+def _gpt_neo(parts: _Parts) -> ModelView:
     width = parts["hidden_size"]
     kinds = [kind for pattern, times in parts["attention_types"] for _ in range(times) for kind in pattern]
     _check_kinds(kinds, ("global", "local"), parts["num_layers"])
-    return Anatomy(
+    return ModelView(
         family=parts["model_type"],
         embeddings=Embeddings(
             word=parts.table("wte", parts["vocab_size"], width),
@@ -357,7 +357,7 @@ def _modernbert_block(parts: _Parts, layer: int, kind: str, turn: Rotary) -> Blo
     )
 
 
-def _modernbert(parts: _Parts) -> Anatomy:
+def _modernbert(parts: _Parts) -> ModelView:
     width, layers = parts["hidden_size"], parts["num_hidden_layers"]
     every, norm = parts["global_attn_every_n_layers"], (width, parts["norm_eps"], parts["norm_bias"])
     kinds = parts["layer_types"] or [KINDS[bool(layer % every)] for layer in range(layers)]
@@ -365,7 +365,7 @@ def _modernbert(parts: _Parts) -> Anatomy:
     head = parts.head_width(width, parts["num_attention_heads"])
     word = parts.table("embeddings.tok_embeddings", parts["vocab_size"], width, parts["pad_token_id"])
     turns = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
-    return Anatomy(
+    return ModelView(
         family=parts["model_type"],
         embeddings=Embeddings(
             word=word,
@@ -412,7 +412,7 @@ def _qwen3_block(parts: _Parts, name: str, kind: str, turn: Rotary) -> Block:
     )
 
 
-def _qwen3(parts: _Parts) -> Anatomy:
+def _qwen3(parts: _Parts) -> ModelView:
     width, layers = parts["hidden_size"], parts["num_hidden_layers"]
     window = parts["sliding_window"] if parts["use_sliding_window"] else None
     first = layers if window is None else parts["max_window_layers"]
@@ -420,7 +420,7 @@ def _qwen3(parts: _Parts) -> Anatomy:
     _check_kinds(kinds, KINDS if window else KINDS[:1], layers)
     word = parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])
     turn = rotary(parts.config, parts["head_dim"], word)
-    return Anatomy(
+    return ModelView(
         family=parts["model_type"],
         embeddings=Embeddings(word=word),
         blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, turn) for layer, kind in enumerate(kinds)),
@@ -430,7 +430,7 @@ def _qwen3(parts: _Parts) -> Anatomy:
     )
 
 
-FAMILIES: dict[str, Callable[[_Parts], Anatomy]] = {
+FAMILIES: dict[str, Callable[[_Parts], ModelView]] = {
     "albert": _albert,
     "bert": _bert,
     "distilbert": _distilbert,

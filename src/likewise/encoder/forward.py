@@ -14,9 +14,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from likewise.encoder.anatomy import Anatomy, Block
 from likewise.encoder.attention import LazyMaps, attend, attend_apart, attend_transposed, traced
 from likewise.encoder.dropout import Dropout, no_dropout
+from likewise.encoder.model_view import Block, ModelView
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
 from likewise.encoder.packing import Packing
 from likewise.encoder.primitives import (
@@ -47,22 +47,22 @@ class Step:
     maps: Tensor | None
 
 
-def embed(anatomy: Anatomy, batch: Batch, dropout: Dropout = no_dropout, words: Tensor | None = None) -> Tensor:
+def embed(model_view: ModelView, batch: Batch, dropout: Dropout = no_dropout, words: Tensor | None = None) -> Tensor:
     """Sum word, position and type vectors and norm them: -> (B, T, E), before any projection.
 
     ``words`` (B, T, E) are word vectors in place of the ids' own.
     """
-    view = anatomy.embeddings
-    first, *others = _embedding_terms(anatomy, batch, words).values()
+    view = model_view.embeddings
+    first, *others = _embedding_terms(model_view, batch, words).values()
     x = sum(others, first)
     if view.norm is not None:
         x = norm(view.norm, x)
     return dropout(x, view.dropout)
 
 
-def _embedding_terms(anatomy: Anatomy, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
+def _embedding_terms(model_view: ModelView, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
     """What is summed before the norm: (B, T, E) or (1, T, E) each."""
-    view = anatomy.embeddings
+    view = model_view.embeddings
     terms = {"word": view.word(batch.ids) if words is None else words}
     if view.type is not None:
         terms["type"] = view.type(torch.zeros_like(batch.ids) if batch.types is None else batch.types)
@@ -72,10 +72,10 @@ def _embedding_terms(anatomy: Anatomy, batch: Batch, words: Tensor | None = None
     return terms
 
 
-def embedding_parts(anatomy: Anatomy, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
+def embedding_parts(model_view: ModelView, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
     """``embed`` as the sum of its parts, the norm's scale held: word, type, position, bias, (B, T, E) each."""
-    view = anatomy.embeddings
-    terms = _embedding_terms(anatomy, batch, words)
+    view = model_view.embeddings
+    terms = _embedding_terms(model_view, batch, words)
     whole = sum(terms.values(), torch.zeros_like(terms["word"]))
     parts = {name: term.expand_as(whole) for name, term in terms.items()}
     if view.norm is None:
@@ -87,7 +87,7 @@ def embedding_parts(anatomy: Anatomy, batch: Batch, words: Tensor | None = None)
 
 
 def layers(
-    anatomy: Anatomy,
+    model_view: ModelView,
     x: Tensor,
     mask: Tensor | Packing | None = None,
     *,
@@ -102,13 +102,13 @@ def layers(
     With ``start`` x holds the states of that layer, and the steps begin there. With a packing in place of a mask x
     holds texts laid end to end, (N, E), and so do the steps.
     """
-    h = x if anatomy.projection is None or start > 0 else linear(anatomy.projection, x, mode)
+    h = x if model_view.projection is None or start > 0 else linear(model_view.projection, x, mode)
     yield Step(h, None)
-    for index, block in enumerate(anatomy.blocks[start:], start=start + 1):
+    for index, block in enumerate(model_view.blocks[start:], start=start + 1):
         run = partial(run_block, block, h, mask, maps, dropout)
         h, attention_maps = mode.run_layer(run)
-        if index == anatomy.layers and anatomy.final_norm is not None:
-            h = norm(anatomy.final_norm, h, mode)
+        if index == model_view.layers and model_view.final_norm is not None:
+            h = norm(model_view.final_norm, h, mode)
         h = mode.settle(h)
         yield Step(h, attention_maps)
 
@@ -133,19 +133,19 @@ def run_block(
     return h, attention_maps
 
 
-def layers_transposed(anatomy: Anatomy, gradient: Tensor, wanted: Collection[int], mode: Transposed) -> Tensor:
+def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collection[int], mode: Transposed) -> Tensor:
     """Take a gradient (B, K, T, D) of the states of some layers, each of them, back to the embeddings (B, K, T, E)."""
     back: Tensor | None = None
     for layer in range(max(wanted), -1, -1):
         if layer in wanted:
             back = gradient if back is None else back + gradient
         assert back is not None
-        if layer == anatomy.layers and anatomy.final_norm is not None:
-            back = norm_transposed(anatomy.final_norm, back, mode)
+        if layer == model_view.layers and model_view.final_norm is not None:
+            back = norm_transposed(model_view.final_norm, back, mode)
         if layer > 0:
-            back = block_transposed(anatomy.blocks[layer - 1], back, mode)
+            back = block_transposed(model_view.blocks[layer - 1], back, mode)
     assert back is not None
-    return back if anatomy.projection is None else linear_transposed(anatomy.projection, back, mode)
+    return back if model_view.projection is None else linear_transposed(model_view.projection, back, mode)
 
 
 def block_transposed(block: Block, gradient: Tensor, mode: Transposed) -> Tensor:

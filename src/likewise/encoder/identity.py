@@ -16,21 +16,21 @@ def identity(encoder: Encoder) -> dict[str, Any]:
     >>> identity(Encoder.load("minilm", device="cpu"))["pooling"]
     'mean'
     """
-    facts = {
+    metadata = {
         "model": encoder.name,
         "model_sha256": encoder.hash,
         "backend": "torch" if encoder.backend is None else encoder.backend.kind,
-        "dtype": str(encoder.anatomy.dtype).removeprefix("torch."),
+        "dtype": str(encoder.model_view.dtype).removeprefix("torch."),
         "config_sha256": encoder.config_hash,
         "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
         "dense_sha256": encoder.heads_hash,
         **asdict(encoder.reading),
         "max_tokens": encoder.tokenizer.limit,
-        "normalizes": encoder.recipe.normalizes,
-        "include_prompt": encoder.recipe.include_prompt,
+        "normalizes": encoder.modules_config.normalizes,
+        "include_prompt": encoder.modules_config.include_prompt,
         "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
     }
-    return dict(json.loads(json.dumps(facts)))  # as it will be read back: tuples are lists there
+    return dict(json.loads(json.dumps(metadata)))  # as it will be read back: tuples are lists there
 
 
 def model_key(encoder: Encoder) -> str:
@@ -39,5 +39,5 @@ def model_key(encoder: Encoder) -> str:
     >>> len(model_key(Encoder.load("minilm", device="cpu")))
     64
     """
-    facts = {name: value for name, value in identity(encoder).items() if name != "model"}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    metadata = {name: value for name, value in identity(encoder).items() if name != "model"}
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()

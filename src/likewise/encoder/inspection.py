@@ -84,7 +84,7 @@ class Inspection:
     texts: tuple[TextFacts, ...]
     outputs: dict[str, str]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain dicts and lists."""
         return asdict(self)
 
@@ -100,8 +100,8 @@ def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -
         raise DataError("no text to inspect; give at least one")
     tokens = encoder.tokenize(texts, prompt)
     width = max(1, *(len(text) for text in tokens))
-    facts = tuple(_text_facts(encoder, text, width) for text in tokens)
-    return Inspection(_model_facts(encoder), special_tokens(encoder), facts, _outputs(encoder, facts))
+    metadata = tuple(_text_facts(encoder, text, width) for text in tokens)
+    return Inspection(_model_facts(encoder), special_tokens(encoder), metadata, _outputs(encoder, metadata))
 
 
 def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
@@ -115,21 +115,21 @@ def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
 
 
 def _model_facts(encoder: Encoder) -> ModelFacts:
-    anatomy = encoder.anatomy
-    block = anatomy.blocks[0]
+    model_view = encoder.model_view
+    block = model_view.blocks[0]
     return ModelFacts(
         name=encoder.name,
-        family=anatomy.family,
-        vocabulary=anatomy.embeddings.word.weight.shape[0],
-        layers=anatomy.layers,
-        hidden_size=anatomy.hidden_size,
+        family=model_view.family,
+        vocabulary=model_view.embeddings.word.weight.shape[0],
+        layers=model_view.layers,
+        hidden_size=model_view.hidden_size,
         feed_forward_size=block.feed_forward.up.weight.shape[0],
         heads=block.attention.heads,
         parameters=sum(weight.numel() for weight in encoder.model.parameters()),
         max_tokens=encoder.tokenizer.limit,
         pooling=encoder.reading.pooling,
         dimension=encoder.dimension,
-        prompts=dict(encoder.recipe.prompts),
+        prompts=dict(encoder.modules_config.prompts),
     )
 
 
@@ -156,8 +156,8 @@ def _outputs(encoder: Encoder, texts: tuple[TextFacts, ...]) -> dict[str, str]:
 
     batch = Batch(tensor("id"), tensor("type"), tensor("mask"))
     with torch.inference_mode():
-        x = forward.embed(encoder.anatomy, batch)
-        steps = list(forward.layers(encoder.anatomy, x, batch.mask, maps=True))
+        x = forward.embed(encoder.model_view, batch)
+        steps = list(forward.layers(encoder.model_view, x, batch.mask, maps=True))
         assert steps[1].maps is not None
     shapes = {
         "embeddings": str(tuple(x.shape)),
@@ -165,6 +165,6 @@ def _outputs(encoder: Encoder, texts: tuple[TextFacts, ...]) -> dict[str, str]:
         "attentions": f"{len(steps) - 1} x {tuple(steps[1].maps.shape)}",
         "last_hidden_state": str(tuple(steps[-1].states.shape)),
     }
-    if encoder.anatomy.pooler is not None:
-        shapes["pooler_output"] = str((len(texts), encoder.anatomy.hidden_size))
+    if encoder.model_view.pooler is not None:
+        shapes["pooler_output"] = str((len(texts), encoder.model_view.hidden_size))
     return shapes | {"sentence_vectors": str((len(texts), encoder.dimension))}

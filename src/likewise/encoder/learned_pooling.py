@@ -41,11 +41,13 @@ class QkvPooling(nn.Module):
         """The width of what comes out."""
         return self.width
 
-    def forward(self, states: Tensor, counted: Tensor, mode: Mode = LIVE) -> Tensor:
+    def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
         """States (B, T, D), or rows (B, R, T, D) of a replay, and counting tokens (B, T) -> (B, D) or (B, R, D)."""
         values = mode.shift(F.linear(states, self.value.weight), self.value.bias)
         # The rule is attention's, not pooling's: methods that keep attention live want the true derivative here too.
-        weights = mode.hold("attention", lambda _: self.weights(states, counted))  # (B, T), replayed (B, 1, T)
+        weights = mode.linearize(
+            "attention", lambda _: self.weights(states, pooling_mask)
+        )  # (B, T), replayed (B, 1, T)
         return (weights.unsqueeze(-2) @ values).squeeze(-2)
 
     def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
@@ -55,12 +57,12 @@ class QkvPooling(nn.Module):
         mode.collect(values, self.value.bias)
         return values @ self.value.weight
 
-    def weights(self, states: Tensor, counted: Tensor) -> Tensor:
+    def weights(self, states: Tensor, pooling_mask: Tensor) -> Tensor:
         """How much each token weighs: states (B, T, D) and counting tokens (B, T) -> (B, T), summing to 1."""
         scores = self.key(states) @ self.query / math.sqrt(self.width)
         # Not minus infinity, of which a text without a counting token would get nan.
-        lowest = scores.masked_fill(counted == 0, torch.finfo(scores.dtype).min)
-        return torch.softmax(lowest, dim=-1) * (counted != 0)
+        lowest = scores.masked_fill(pooling_mask == 0, torch.finfo(scores.dtype).min)
+        return torch.softmax(lowest, dim=-1) * (pooling_mask != 0)
 
 
 class BiLstmPooling(nn.Module):
@@ -82,10 +84,10 @@ class BiLstmPooling(nn.Module):
         """The width of what comes out."""
         return 2 * self.hidden
 
-    def forward(self, states: Tensor, counted: Tensor, mode: Mode = LIVE) -> Tensor:
+    def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
         """States (B, T, D) and counting tokens (B, T) -> (B, 2 * hidden), forward half first; no mode holds an LSTM."""
         del mode
-        counts = counted != 0
+        counts = pooling_mask != 0
         # Counting tokens to the front, in their order, so that packing cuts all others off.
         order = counts.int().argsort(dim=1, descending=True, stable=True)
         fronted = states.gather(1, order[..., None].expand_as(states))

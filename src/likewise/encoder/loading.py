@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from likewise.encoder.anatomy import POOLER, Anatomy, Transformer
 from likewise.encoder.config import CONFIG, read_config
-from likewise.encoder.families import anatomy
+from likewise.encoder.families import model_view
+from likewise.encoder.model_view import POOLER, ModelView, Transformer
 from likewise.encoder.weights import weight_files
 from likewise.errors import ModelError, first_line
 
@@ -22,14 +22,14 @@ PREFIXES = ("0.auto_model.", "auto_model.", "albert.", "bert.", "distilbert.", "
 """What stands before the encoder's names in files of a model with a head, or of a whole pipeline."""
 
 
-def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer, Anatomy]:
+def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer, ModelView]:
     """A folder's weights and the views on them; safetensors only, no code of the folder's own.
 
     Only a pooler may be missing; there is none in the views then.
     """
     model = Transformer(read_config(folder))
     try:
-        views = anatomy(model)
+        views = model_view(model)
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
     except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:

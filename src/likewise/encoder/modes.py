@@ -32,16 +32,16 @@ class Mode:
 
     fused = True
 
-    def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """A factor of the forward pass; ``compute`` gives it from the present states, in the mode it is handed."""
         del rule
         return compute(self)
 
-    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+    def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
         """The attention maps, whole or block by block."""
         return maps.whole(self)
 
-    def holds(self, rule: str) -> bool:
+    def linearizes(self, rule: str) -> bool:
         """Whether a factor is held as a constant."""
         del rule
         return False
@@ -78,15 +78,15 @@ class Detached(Mode):
     def __init__(self, rules: Iterable[str] = RULES) -> None:
         self.rules = frozenset(rules) | set(ALWAYS_HELD)
 
-    def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """The present factor, cut off from the derivative where its rule is held."""
         return compute(LIVE).detach() if rule in self.rules else compute(self)
 
-    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+    def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
         """The present maps, cut off from the derivative where attention is held."""
         return maps.whole().detach() if "attention" in self.rules else maps.whole(self)
 
-    def holds(self, rule: str) -> bool:
+    def linearizes(self, rule: str) -> bool:
         """Whether a factor is held as a constant."""
         return rule in self.rules
 
@@ -124,13 +124,13 @@ class Recorder(Mode):
     def _for_one_layer(self) -> Recorder:
         return Recorder(lazy_maps=self.lazy_maps, traced=self.traced)
 
-    def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """Compute a factor and keep it."""
         value = compute(LIVE)
         self.constants.append((rule, value))
         return value
 
-    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+    def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
         """Keep the maps, or how to compute them."""
         kept = maps if self.lazy_maps else maps.whole()
         self.constants.append(("attention", kept))
@@ -141,7 +141,7 @@ class Recorder(Mode):
         if self.traced:
             self.constants.append(("trace", compute()))
 
-    def holds(self, rule: str) -> bool:
+    def linearizes(self, rule: str) -> bool:
         """Every factor is recorded."""
         del rule
         return True
@@ -164,10 +164,10 @@ class DetachedAt(Detached):
         super().__init__(())
         self._lengths = iter([constant for rule, constant in end.forwards() if rule == "unit"])
 
-    def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """A length as at the end of the path, any other factor as it is."""
         if rule != "unit":
-            return super().hold(rule, compute)
+            return super().linearize(rule, compute)
         length = next(self._lengths)
         assert isinstance(length, Tensor)
         return length
@@ -187,19 +187,19 @@ class Replay(Mode):
     def __init__(self, recorder: Recorder) -> None:
         self._constants = recorder.forwards()
 
-    def hold(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
         """The next recorded factor, with a dimension for the rows: (B, ...) -> (B, 1, ...)."""
         del compute
         constant: Tensor = _next(self._constants, rule)
         return constant.unsqueeze(1)
 
-    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+    def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
         """The next recorded maps, whole ones with a dimension for the rows."""
         del maps
         recorded: Tensor | LazyMaps = _next(self._constants, "attention")
         return recorded.unsqueeze(1) if isinstance(recorded, Tensor) else recorded
 
-    def holds(self, rule: str) -> bool:
+    def linearizes(self, rule: str) -> bool:
         """Every factor is replayed."""
         del rule
         return True
@@ -259,10 +259,10 @@ class ReplayWithTracedBias(Replay):
         self._owners, self._weights = masks, weights.to(masks.dtype)
         self._mixed = False
 
-    def hold_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
+    def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
         """From here on the layer's biases are added to what attention has mixed."""
         self._mixed = True
-        return super().hold_maps(maps)
+        return super().linearize_maps(maps)
 
     def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
         """Follow the positions through this layer's attention."""

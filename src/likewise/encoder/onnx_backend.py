@@ -111,7 +111,7 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
     _require_packages()
     if encoder.device.type != "cpu":
         raise UsageError(f"backend {kind} runs on the cpu; add --device cpu")
-    if encoder.anatomy.dtype != torch.float32:
+    if encoder.model_view.dtype != torch.float32:
         raise UsageError(f"backend {kind} runs in float32; drop --dtype")
     return OnnxBackend(kind).attached(encoder)
 
@@ -149,7 +149,7 @@ def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: in
 
 def exported(encoder: Encoder, kind: str) -> Path:
     """The exported file for an encoder's weights and layers; made on first use, beside and renamed."""
-    layers = "-".join(map(str, encoder.reading.layers_of(encoder.anatomy.layers)))
+    layers = "-".join(map(str, encoder.reading.layers_of(encoder.model_view.layers)))
     folder = user_cache() / "onnx" / f"{_fingerprint(encoder)}-{layers}-v{EXPORT_VERSION}"
     path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
     if path.exists():

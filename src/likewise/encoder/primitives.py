@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from likewise.encoder.activations import ACTIVATIONS, Activation
-from likewise.encoder.anatomy import Affine, FeedForward, Norm
 from likewise.encoder.dropout import Dropout, no_dropout
+from likewise.encoder.model_view import Affine, FeedForward, Norm
 from likewise.encoder.modes import LIVE, Mode, Transposed
 
 
@@ -43,7 +43,7 @@ def norm(view: Norm | None, x: Tensor, mode: Mode = LIVE) -> Tensor:
 def scaled(view: Norm, x: Tensor, mode: Mode) -> Tensor:
     """A norm in two steps, so that a mode can hold its scale; the mean of a LayerNorm stays live."""
     centred = x.clone() if view.kind == "rms" else x - x.mean(-1, keepdim=True)
-    scale = mode.hold("norm", lambda _: torch.rsqrt(centred.square().mean(-1, keepdim=True) + view.eps))
+    scale = mode.linearize("norm", lambda _: torch.rsqrt(centred.square().mean(-1, keepdim=True) + view.eps))
     return mode.shift(mode.scale(centred, scale * view.weight), view.bias)
 
 
@@ -58,9 +58,9 @@ def norm_transposed(view: Norm | None, gradient: Tensor, mode: Transposed) -> Te
 
 def activate(activation: Activation, h: Tensor, mode: Mode = LIVE) -> Tensor:
     """Apply an activation to h (..., F), as h times its held factor where the mode holds it."""
-    if not mode.holds("activation"):
+    if not mode.linearizes("activation"):
         return activation(h)
-    product = mode.scale(h, mode.hold("activation", lambda _: activation.factor(h)))
+    product = mode.scale(h, mode.linearize("activation", lambda _: activation.factor(h)))
     return mode.shift(product, product.new_tensor(activation.shift)) if activation.shift else product
 
 
@@ -78,7 +78,7 @@ def feed_forward(view: FeedForward, x: Tensor, dropout: Dropout = no_dropout, mo
         inner = activate(activation, linear(view.up, x, mode), mode)
     else:
         # The activated factor is held whole, the other one stays live.
-        held = mode.hold("activation", lambda within: activation(linear(view.up, x, within)))
+        held = mode.linearize("activation", lambda within: activation(linear(view.up, x, within)))
         inner = held * linear(view.gate, x, mode)
     inner = dropout(inner, view.inner_dropout)
     return dropout(linear(view.down, inner, mode), view.output_dropout)

@@ -13,7 +13,7 @@ Layer = int | str | Sequence[int]
 
 
 @dataclass(frozen=True)
-class Reading:
+class PoolingConfig:
     """The settings of ``encode`` that shape a vector."""
 
     pooling: str = "mean"
@@ -38,7 +38,7 @@ class Reading:
     def layers_of(self, depth: int) -> tuple[int, ...]:
         """The layers to average, each in 0..depth, for a model of ``depth`` blocks.
 
-        >>> Reading(layer=[0, -1]).layers_of(6)
+        >>> PoolingConfig(layer=[0, -1]).layers_of(6)
         (0, 6)
         """
         layers = self._layers_of(depth)

@@ -13,14 +13,14 @@ from likewise.encoder import forward
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.encoder import SORTED_TEXTS, Encoded, Encoder, Vectors
 from likewise.encoder.forward import Batch
-from likewise.encoder.reading import Reading, ReadingOptions
+from likewise.encoder.reading import PoolingConfig, ReadingOptions
 from likewise.progress import Progress, Ticker
 
 
 def encode_readings(
     encoder: Encoder,
     texts: Sequence[str],
-    readings: Sequence[Reading | ReadingOptions],
+    readings: Sequence[PoolingConfig | ReadingOptions],
     *,
     prompt: str | None = None,
     progress: Progress | None = None,
@@ -34,14 +34,14 @@ def encode_readings(
     >>> [each.vectors.shape for each in both]
     [(1, 384), (1, 384)]
     """
-    readers = [encoder.with_reading(**_options(reading)) for reading in readings]
-    prompt = encoder.recipe.prompt_for(None) if prompt is None else prompt
+    readers = [encoder.with_pooling(**_options(reading)) for reading in readings]
+    prompt = encoder.modules_config.prompt_for(None) if prompt is None else prompt
     if encoder.backend is not None:
         return _pass_each(readers, texts, prompt, progress)
     ticker, truncated = Ticker(progress, len(texts), "texts"), 0
     vectors = [np.zeros((len(texts), reader.dimension), np.float32) for reader in readers]
     for start, window in enumerate(windows(texts, SORTED_TEXTS)):
-        ids, cut = encoder.tokenizer.ids([encoder.tokenizer.prompted(text, prompt) for text in window])
+        ids, cut = encoder.tokenizer.ids([encoder.tokenizer.text_inputs(text, prompt) for text in window])
         truncated += cut
         # Texts without a single token (possible where a tokenizer adds no special ones) stay zero.
         for places in exact_length_batches([len(row) for row in ids], TOKEN_BUDGET):
@@ -55,15 +55,15 @@ def encode_readings(
     return [Encoded(each, truncated) for each in vectors]
 
 
-def _options(reading: Reading | ReadingOptions) -> ReadingOptions:
-    return cast(ReadingOptions, vars(reading)) if isinstance(reading, Reading) else reading
+def _options(reading: PoolingConfig | ReadingOptions) -> ReadingOptions:
+    return cast(ReadingOptions, vars(reading)) if isinstance(reading, PoolingConfig) else reading
 
 
 def _pass_each(
     readers: Sequence[Encoder], texts: Sequence[str], prompt: str, progress: Progress | None
 ) -> list[Encoded]:
     ticker = Ticker(progress, len(texts) * len(readers), "texts")
-    found = [reader.encode_counted(texts, prompt=prompt, progress=ticker.part()) for reader in readers]
+    found = [reader.encode_with_stats(texts, prompt=prompt, progress=ticker.part()) for reader in readers]
     ticker.close()
     return found
 
@@ -73,10 +73,10 @@ def _read(encoder: Encoder, readers: Sequence[Encoder], ids: Tensor, prompt: str
     """One batch of ids (B, T): each reader's number and its vectors (B, d), as soon as its layers are there."""
     waiting: dict[frozenset[int], list[int]] = {}
     for which, reader in enumerate(readers):
-        waiting.setdefault(frozenset(reader.reading.layers_of(encoder.anatomy.layers)), []).append(which)
+        waiting.setdefault(frozenset(reader.reading.layers_of(encoder.model_view.layers)), []).append(which)
     totals: dict[frozenset[int], Tensor] = {}
-    x = forward.embed(encoder.anatomy, Batch(ids))
-    for layer, step in enumerate(forward.layers(encoder.anatomy, x)):
+    x = forward.embed(encoder.model_view, Batch(ids))
+    for layer, step in enumerate(forward.layers(encoder.model_view, x)):
         for layers in [each for each in waiting if layer in each]:
             totals[layers] = totals[layers] + step.states if layers in totals else step.states
             if layer == max(layers):

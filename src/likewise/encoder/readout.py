@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from likewise.encoder.activations import TANH
-from likewise.encoder.anatomy import Anatomy
 from likewise.encoder.learned_pooling import LEARNED, QkvPooling
+from likewise.encoder.model_view import ModelView
 from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, POOLING_WEIGHTS, pooling_parts
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.primitives import activate, activate_transposed, linear, linear_transposed
-from likewise.encoder.reading import Reading
-from likewise.encoder.recipe import Recipe
+from likewise.encoder.reading import PoolingConfig
 from likewise.errors import UsageError
 
 SMALLEST_LENGTH = 1e-12
@@ -21,68 +21,87 @@ SMALLEST_LENGTH = 1e-12
 
 
 def pool(
-    anatomy: Anatomy, recipe: Recipe, reading: Reading, states: Tensor, counted: Tensor, mode: Mode = LIVE
+    model_view: ModelView,
+    modules_config: ModulesConfig,
+    reading: PoolingConfig,
+    states: Tensor,
+    pooling_mask: Tensor,
+    mode: Mode = LIVE,
 ) -> Tensor:
     """States (B, T, D), or rows (B, R, T, D), and counting tokens (B, T) -> (B, P) or (B, R, P)."""
-    parts = [_pooled(anatomy, recipe, part, states, counted, mode) for part in pooling_parts(reading.pooling)]
+    parts = [
+        _pooled(model_view, modules_config, part, states, pooling_mask, mode) for part in pooling_parts(reading.pooling)
+    ]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-def _pooled(anatomy: Anatomy, recipe: Recipe, part: str, states: Tensor, counted: Tensor, mode: Mode) -> Tensor:
+def _pooled(
+    model_view: ModelView, modules_config: ModulesConfig, part: str, states: Tensor, pooling_mask: Tensor, mode: Mode
+) -> Tensor:
     if part == MODEL_POOLER:
-        assert anatomy.pooler is not None
-        return activate(TANH, linear(anatomy.pooler, states[..., 0, :], mode), mode)
+        assert model_view.pooler is not None
+        return activate(TANH, linear(model_view.pooler, states[..., 0, :], mode), mode)
     if part in LEARNED:
-        assert recipe.learned is not None and recipe.learned.kind == part
-        pooled: Tensor = recipe.learned(states, counted, mode)
+        assert modules_config.learned is not None and modules_config.learned.kind == part
+        pooled: Tensor = modules_config.learned(states, pooling_mask, mode)
         return pooled
     if part == "max" and not mode.fused:
-        return _winners(states, counted, mode)
+        return _winners(states, pooling_mask, mode)
     if states.ndim == 3:
-        return POOLERS[part](states, counted)
-    rows = counted[:, None].expand(states.shape[:-1])
+        return POOLERS[part](states, pooling_mask)
+    rows = pooling_mask[:, None].expand(states.shape[:-1])
     return POOLERS[part](states.flatten(0, 1), rows.flatten(0, 1)).reshape(*states.shape[:2], -1)
 
 
-def _winners(states: Tensor, counted: Tensor, mode: Mode) -> Tensor:
+def _winners(states: Tensor, pooling_mask: Tensor, mode: Mode) -> Tensor:
     """Max pooling by the recorded winning position of each dimension."""
 
     def places(_: Mode) -> Tensor:
-        return states.masked_fill(counted[..., None] == 0, -torch.inf).argmax(-2, keepdim=True)
+        return states.masked_fill(pooling_mask[..., None] == 0, -torch.inf).argmax(-2, keepdim=True)
 
-    winning = mode.hold("pooling", places)  # (B, 1, D), replayed (B, 1, 1, D)
+    winning = mode.linearize("pooling", places)  # (B, 1, D), replayed (B, 1, 1, D)
     winners = states.gather(-2, winning.expand(*states.shape[:-2], 1, states.shape[-1])).squeeze(-2)
-    any_counts = counted.any(1).to(states.dtype)
+    any_counts = pooling_mask.any(1).to(states.dtype)
     return winners * any_counts.reshape(-1, *(1,) * (winners.ndim - 1))
 
 
 def pool_transposed(
-    anatomy: Anatomy, recipe: Recipe, reading: Reading, gradient: Tensor, counted: Tensor, mode: Transposed
+    model_view: ModelView,
+    modules_config: ModulesConfig,
+    reading: PoolingConfig,
+    gradient: Tensor,
+    pooling_mask: Tensor,
+    mode: Transposed,
 ) -> Tensor:
     """Directions (B, K, P) of the pooled vector -> (B, K, T, D) of the states."""
     parts = pooling_parts(reading.pooling)
     # From the last part to the first, as the constants come.
     pieces = zip(reversed(parts), reversed(gradient.chunk(len(parts), dim=-1)), strict=True)
-    found = [_pooled_transposed(anatomy, recipe, part, piece, counted, mode) for part, piece in pieces]
+    found = [_pooled_transposed(model_view, modules_config, part, piece, pooling_mask, mode) for part, piece in pieces]
     return sum(found[1:], found[0])
 
 
 def _pooled_transposed(
-    anatomy: Anatomy, recipe: Recipe, part: str, gradient: Tensor, counted: Tensor, mode: Transposed
+    model_view: ModelView,
+    modules_config: ModulesConfig,
+    part: str,
+    gradient: Tensor,
+    pooling_mask: Tensor,
+    mode: Transposed,
 ) -> Tensor:
     if part == MODEL_POOLER:
-        assert anatomy.pooler is not None
-        first = linear_transposed(anatomy.pooler, activate_transposed(TANH, gradient, mode), mode)
-        return _at_first(first, counted.shape[1])
+        assert model_view.pooler is not None
+        first = linear_transposed(model_view.pooler, activate_transposed(TANH, gradient, mode), mode)
+        return _at_first(first, pooling_mask.shape[1])
     if part in LEARNED:
-        assert isinstance(recipe.learned, QkvPooling)
-        return recipe.learned.transposed(gradient, mode)
+        assert isinstance(modules_config.learned, QkvPooling)
+        return modules_config.learned.transposed(gradient, mode)
     if part == "max":
         winning = mode.held("pooling").expand(*gradient.shape[:2], 1, -1)
-        any_counts = counted.any(1).to(gradient.dtype)[:, None, None]
-        empty = gradient.new_zeros(*gradient.shape[:2], counted.shape[1], gradient.shape[-1])
+        any_counts = pooling_mask.any(1).to(gradient.dtype)[:, None, None]
+        empty = gradient.new_zeros(*gradient.shape[:2], pooling_mask.shape[1], gradient.shape[-1])
         return empty.scatter_(-2, winning, (gradient * any_counts)[..., None, :])
-    weights = _weights(part, counted).to(gradient)
+    weights = _weights(part, pooling_mask).to(gradient)
     return weights[:, None, :, None] * gradient[..., None, :]
 
 
@@ -91,32 +110,32 @@ def _at_first(gradient: Tensor, length: int) -> Tensor:
     return torch.nn.functional.pad(gradient[..., None, :], (0, 0, 0, length - 1))
 
 
-def bias_weights(pooling: str, counted: Tensor) -> Tensor:
+def bias_weights(pooling: str, pooling_mask: Tensor) -> Tensor:
     """To which tokens (B, T) a bias of the pooled vector belongs, by their weight in pooling: sums of 1, on the CPU."""
     kinds = [part if part in POOLING_WEIGHTS else "cls" if part == MODEL_POOLER else "mean"
              for part in pooling_parts(pooling)]  # fmt: skip
-    weights = torch.stack([_weights(kind, counted) for kind in kinds]).mean(0)
+    weights = torch.stack([_weights(kind, pooling_mask) for kind in kinds]).mean(0)
     # Where no token counts, all of them do.
-    weights = torch.where(counted.cpu().any(1)[:, None], weights, torch.ones_like(weights))
+    weights = torch.where(pooling_mask.cpu().any(1)[:, None], weights, torch.ones_like(weights))
     return weights / weights.sum(1, keepdim=True)
 
 
-def _weights(part: str, counted: Tensor) -> Tensor:
+def _weights(part: str, pooling_mask: Tensor) -> Tensor:
     """How much each token (B, T) weighs, in double precision and so on the CPU, which not every device has."""
-    return POOLING_WEIGHTS[part](counted.cpu().double())
+    return POOLING_WEIGHTS[part](pooling_mask.cpu().double())
 
 
-def finish(recipe: Recipe, reading: Reading, pooled: Tensor, mode: Mode = LIVE) -> Tensor:
+def finish(modules_config: ModulesConfig, reading: PoolingConfig, pooled: Tensor, mode: Mode = LIVE) -> Tensor:
     """Dense heads, the model's own Normalize and the dimension cut: (..., P) -> (..., d)."""
     if reading.heads:
-        for head in recipe.heads:
+        for head in modules_config.heads:
             if pooled.shape[-1] != head.weight.shape[1]:
                 raise UsageError(
                     f"the model's dense head takes {head.weight.shape[1]} dimensions, pooling"
                     f" {reading.pooling!r} gives {pooled.shape[-1]}; read with heads=False (--no-heads)"
                 )
             pooled = head(pooled, mode)
-    if recipe.normalizes and reading.normalize is not False:
+    if modules_config.normalizes and reading.normalize is not False:
         pooled = unit(pooled, mode)
     cut = reading.truncate_dim
     if cut is not None and cut > pooled.shape[-1]:
@@ -124,12 +143,14 @@ def finish(recipe: Recipe, reading: Reading, pooled: Tensor, mode: Mode = LIVE) 
     return pooled[..., :cut]
 
 
-def finish_transposed(anatomy: Anatomy, recipe: Recipe, reading: Reading, gradient: Tensor, mode: Transposed) -> Tensor:
+def finish_transposed(
+    model_view: ModelView, modules_config: ModulesConfig, reading: PoolingConfig, gradient: Tensor, mode: Transposed
+) -> Tensor:
     """(B, K, d) -> (B, K, P)."""
-    heads = recipe.heads if reading.heads else ()
-    width = heads[-1].weight.shape[0] if heads else anatomy.hidden_size * len(pooling_parts(reading.pooling))
+    heads = modules_config.heads if reading.heads else ()
+    width = heads[-1].weight.shape[0] if heads else model_view.hidden_size * len(pooling_parts(reading.pooling))
     gradient = torch.nn.functional.pad(gradient, (0, width - gradient.shape[-1]))
-    if recipe.normalizes and reading.normalize is not False:
+    if modules_config.normalizes and reading.normalize is not False:
         gradient = gradient * mode.held("unit")
     for head in reversed(heads):
         gradient = head.transposed(gradient, mode)
@@ -140,7 +161,7 @@ def unit(vectors: Tensor, mode: Mode = LIVE) -> Tensor:
     """Divide vectors (..., d) by their length, which explanations hold."""
     if mode.fused:
         return torch.nn.functional.normalize(vectors, dim=-1)
-    return vectors * mode.hold("unit", lambda _: 1 / vectors.norm(dim=-1, keepdim=True).clip(SMALLEST_LENGTH))
+    return vectors * mode.linearize("unit", lambda _: 1 / vectors.norm(dim=-1, keepdim=True).clip(SMALLEST_LENGTH))
 
 
 def post_processed(processing: PostProcessing, vectors: Tensor, mode: Mode) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from likewise.encoder.anatomy import Rotary, Table
+from likewise.encoder.model_view import Rotary, Table
 from likewise.errors import ModelError
 
 Settings = Mapping[str, Any]

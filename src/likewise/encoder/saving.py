@@ -18,14 +18,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from likewise.encoder.anatomy import POOLER
 from likewise.encoder.config import CONFIG
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.families import saved_config
 from likewise.encoder.heads import Dense
 from likewise.encoder.learned_pooling import LEARNED, learned_settings
-from likewise.encoder.pooling import pooling_parts
-from likewise.encoder.recipe import (
+from likewise.encoder.model_view import POOLER
+from likewise.encoder.modules_config import (
     CLASSIC_POOLING_KEYS,
     OWN_FORMAT,
     OWN_SETTINGS,
@@ -33,6 +32,7 @@ from likewise.encoder.recipe import (
     POOLING_NAMES,
     POOLING_PREFIX,
 )
+from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.vocabulary import SPECIAL, VOCABULARIES
 from likewise.encoder.weights import SHARDS, WEIGHTS
 from likewise.errors import UsageError, first_line
@@ -89,12 +89,12 @@ def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, 
 
 def require_savable(encoder: Encoder) -> None:
     """Refuse a reading that a sentence-transformers folder cannot express."""
-    reading, recipe = encoder.reading, encoder.recipe
-    if set(reading.layers_of(encoder.anatomy.layers)) != {encoder.anatomy.layers}:
+    reading, modules_config = encoder.reading, encoder.modules_config
+    if set(reading.layers_of(encoder.model_view.layers)) != {encoder.model_view.layers}:
         raise UsageError(f"a saved model reads its last layer, not {reading.layer!r}; save it with layer=-1")
     if not reading.special_tokens:
         raise UsageError("in a saved model special tokens count; save it with special_tokens=True")
-    if recipe.heads and not reading.heads:
+    if modules_config.heads and not reading.heads:
         raise UsageError("a saved model uses its dense heads; save it with heads=True")
     if encoder.postprocessing is not None:
         raise UsageError("post-processing is not part of a saved model; save it apart, and the encoder without it")
@@ -106,7 +106,7 @@ def require_savable(encoder: Encoder) -> None:
 def _require_known_pooling(encoder: Encoder) -> None:
     parts = pooling_parts(encoder.reading.pooling)
     if len(parts) == 1 and parts[0] in LEARNED:
-        width, heads = encoder.anatomy.hidden_size, encoder.recipe.heads
+        width, heads = encoder.model_view.hidden_size, encoder.modules_config.heads
         if heads and (takes := heads[0].weight.shape[1]) != width:
             raise UsageError(
                 f"sentence-transformers would give {width} dimensions to the dense head, which takes {takes};"
@@ -126,7 +126,7 @@ def _write(encoder: Encoder, folder: Path) -> None:
     _write_transformer(encoder, folder)
     kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
     _write_pooling(encoder, folder / "1_Pooling")
-    for head in encoder.recipe.heads:
+    for head in encoder.modules_config.heads:
         kinds.append((f"{len(kinds)}_Dense", "Dense"))
         _write_dense(head, folder / kinds[-1][0])
     if _normalizes(encoder):
@@ -136,14 +136,14 @@ def _write(encoder: Encoder, folder: Path) -> None:
         for place, (path, kind) in enumerate(kinds)
     ]
     _write_json(folder / "modules.json", modules)
-    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": encoder.recipe.lower}
+    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": encoder.modules_config.lower}
     _write_json(folder / "sentence_bert_config.json", limits)
     _write_json(folder / "config_sentence_transformers.json", _pipeline(encoder))
 
 
 def _write_transformer(encoder: Encoder, folder: Path) -> None:
     state = {name: _plain(weight) for name, weight in encoder.model.state_dict().items()}
-    if encoder.anatomy.pooler is None:
+    if encoder.model_view.pooler is None:
         # One that the loaded files lacked is random; written down it would look like the model's own.
         state = {name: weight for name, weight in state.items() if not name.startswith(POOLER)}
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
@@ -153,11 +153,11 @@ def _write_transformer(encoder: Encoder, folder: Path) -> None:
 
 def _normalizes(encoder: Encoder) -> bool:
     wanted = encoder.reading.normalize
-    return encoder.recipe.normalizes if wanted is None else wanted
+    return encoder.modules_config.normalizes if wanted is None else wanted
 
 
 def _pipeline(encoder: Encoder) -> dict[str, Any]:
-    prompts, default = dict(encoder.recipe.prompts), encoder.recipe.default_prompt
+    prompts, default = dict(encoder.modules_config.prompts), encoder.modules_config.default_prompt
     cut = encoder.reading.truncate_dim
     return {
         "prompts": prompts,
@@ -177,13 +177,16 @@ def _write_pooling(encoder: Encoder, folder: Path) -> None:
         # The classic keys have one order; another one is told to version 6 only.
         chosen = {"pooling_mode": modes}
     folder.mkdir()
-    sizes = {"word_embedding_dimension": encoder.anatomy.hidden_size, "include_prompt": encoder.recipe.include_prompt}
+    sizes = {
+        "word_embedding_dimension": encoder.model_view.hidden_size,
+        "include_prompt": encoder.modules_config.include_prompt,
+    }
     _write_json(folder / "config.json", sizes | chosen)
 
 
 def _write_own(encoder: Encoder, folder: Path, beside: Beside) -> None:
     """Write what sentence-transformers does not read, if there is any."""
-    settings, weights, learned = dict(beside.settings), dict(beside.weights), encoder.recipe.learned
+    settings, weights, learned = dict(beside.settings), dict(beside.weights), encoder.modules_config.learned
     if learned is not None and encoder.reading.pooling == learned.kind:
         settings["pooling"] = learned_settings(learned)
         weights |= {f"{POOLING_PREFIX}{name}": weight for name, weight in learned.state_dict().items()}

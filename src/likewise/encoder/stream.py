@@ -87,7 +87,7 @@ def encode_stream(
     except OSError as error:
         raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
     with only_writer(folder / ".lock", folder, "wait for it or give another --out"):
-        prompt = encoder.recipe.prompt_for(None) if prompt is None else prompt
+        prompt = encoder.modules_config.prompt_for(None) if prompt is None else prompt
         done = _begun(encoder, folder, prompt)
         with steady_memory():
             return _go_on(encoder, iter(items), folder, done, Ticker(progress, total, "texts"))
@@ -174,7 +174,7 @@ def _append(
     """Write one window's rows behind the committed ones; they count only once the manifest says so."""
     vectors, ids = files
     texts = [text for _, text in window]
-    encoded = encoder.encode_counted(texts, prompt=done.settings["prompt"], progress=progress)
+    encoded = encoder.encode_with_stats(texts, prompt=done.settings["prompt"], progress=progress)
     names = "".join(json.dumps(name, ensure_ascii=False) + "\n" for name, _ in window).encode("utf-8", "replace")
     rows = done.rows + len(window)
     _write_at(vectors, 0, _header(rows, done.dimension))

@@ -79,7 +79,7 @@ class Tokenizer:
 
     def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """The fast way: ids of each text and how many texts were cut."""
-        encodings = self.backend.encode_batch_fast([self.prompted(text) for text in texts])
+        encodings = self.backend.encode_batch_fast([self.text_inputs(text) for text in texts])
         return [encoding.ids for encoding in encodings], sum(bool(encoding.overflowing) for encoding in encodings)
 
     def tokenize(self, texts: Sequence[TextOrPair], prompt: str = "") -> list[TokenizedText]:
@@ -99,7 +99,7 @@ class Tokenizer:
         """How many leading tokens a prompt takes, the opening special tokens included."""
         if not prompt:
             return 0
-        encoding = self.backend.encode(self.prompted(prompt))
+        encoding = self.backend.encode(self.text_inputs(prompt))
         special = encoding.special_tokens_mask
         return len(special) - 1 if special and special[-1] else len(special)
 
@@ -122,10 +122,10 @@ class Tokenizer:
 
     def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
         if isinstance(text, (tuple, list)) and len(text) == 2:
-            return self.prompted(text[0], prompt), self.prompted(text[1])
-        return self.prompted(text, prompt)
+            return self.text_inputs(text[0], prompt), self.text_inputs(text[1])
+        return self.text_inputs(text, prompt)
 
-    def prompted(self, text: str, prompt: str = "") -> str:
+    def text_inputs(self, text: str, prompt: str = "") -> str:
         """A prompt and a text in one, as the tokenizer takes it; what is no string is refused."""
         if not isinstance(text, str):
             raise DataError(f"a text must be a string, got {type(text).__name__}")

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
-from likewise.encoder.families import anatomy
+from likewise.encoder.families import model_view
 from likewise.encoder.heads import Dense
 from likewise.errors import DataError
 from likewise.explain.contributions import Contributions
@@ -49,7 +49,7 @@ class Conservation:
     model: str
     panels: tuple[ConservationPanel, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """R^2 of each panel against the identity line."""
         return {
             "model": self.model,
@@ -78,7 +78,7 @@ def conservation(encoder: Encoder, texts: Sequence[str], progress: Progress | No
     """
     if len(texts) < 2:
         raise DataError(f"conservation needs at least 2 texts, got {len(texts)}")
-    plain = encoder.with_reading(normalize=False)
+    plain = encoder.with_pooling(normalize=False)
     ticker = Ticker(progress, 3 * len(texts), "texts")
     hxp = contributions(plain, texts, method="hxp", progress=ticker.part(), **PLAIN)
     bilrp = contributions(plain, texts, progress=ticker.part(), **PLAIN)
@@ -108,6 +108,8 @@ def without_biases(encoder: Encoder) -> Encoder:
         for name, weight in model.named_parameters():
             if name.endswith("bias"):
                 weight.zero_()
-    heads = tuple(Dense(head.weight, None, head.activation) for head in encoder.recipe.heads)
-    recipe = replace(encoder.recipe, heads=heads)
-    return replace(encoder, model=model, anatomy=anatomy(model), recipe=recipe, postprocessing=None)
+    heads = tuple(Dense(head.weight, None, head.activation) for head in encoder.modules_config.heads)
+    modules_config = replace(encoder.modules_config, heads=heads)
+    return replace(
+        encoder, model=model, model_view=model_view(model), modules_config=modules_config, postprocessing=None
+    )

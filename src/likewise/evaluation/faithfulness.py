@@ -158,7 +158,7 @@ class Faithfulness:
             for name, found in sorted(self.insertion.items(), key=lambda item: area(item[1]).mean())
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Means, deviations, tests and mean curves."""
         methods = {
             name: {"aupc": float(found.mean()), "deviation": float(found.std(ddof=1)) if len(found) > 1 else 0.0,
@@ -171,8 +171,8 @@ class Faithfulness:
         }
         second = {name: {"insertion": first, "deletion": then} for name, first, then in self.second_order_rows()}
         n = len(next(iter(self.curves.values())))
-        facts = {"model": self.model, "pooling": self.pooling, "n": n, "fractions": FRACTIONS.tolist()}
-        return facts | {"methods": methods} | tests | ({"second_order": second} if second else {})
+        metadata = {"model": self.model, "pooling": self.pooling, "n": n, "fractions": FRACTIONS.tolist()}
+        return metadata | {"methods": methods} | tests | ({"second_order": second} if second else {})
 
     def plot(self, ax: Any = None) -> Any:
         """The mean distance by the share of tokens shown."""

@@ -31,7 +31,7 @@ def write_proof(proof: Proof, run: Mapping[str, Any], folder: Path) -> Path:
         ]
         tables["conservation"] = (("panel", "components", "relevance"), rows)
         figures["conservation"] = proof.conservation.plot()
-    return write_results(Results({**run, "results": proof.to_json()}, tables, figures), folder)
+    return write_results(Results({**run, "results": proof.to_dict()}, tables, figures), folder)
 
 
 def _tables(found: Faithfulness, prefix: str) -> dict[str, Table]:

@@ -25,10 +25,10 @@ class Proof:
     slow: Faithfulness | None = None
     conservation: Conservation | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it."""
         parts = {"slow": self.slow, "conservation": self.conservation}
-        return self.faithfulness.to_json() | {name: part.to_json() for name, part in parts.items() if part is not None}
+        return self.faithfulness.to_dict() | {name: part.to_dict() for name, part in parts.items() if part is not None}
 
 
 def prove(

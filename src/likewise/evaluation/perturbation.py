@@ -60,9 +60,9 @@ def shown_vectors(
         for row, text in enumerate(chosen):
             visible[row, list(text.shown)] = True
         # Which tokens count in pooling is asked of the whole text: a mask is a special token and would not.
-        counted = encoder.counted_tokens(ids, encoder.recipe.prompt_for(None))
+        pooling_mask = encoder.counted_tokens(ids, encoder.modules_config.prompt_for(None))
         with torch.no_grad():
-            pooled = encoder.pool(encoder.layer_states(Batch(torch.where(visible, ids, mask))), counted)
+            pooled = encoder.pool(encoder.layer_states(Batch(torch.where(visible, ids, mask))), pooling_mask)
         for row, vector in zip(places, pooled.float().cpu().numpy(), strict=True):
             rows[row] = vector
     return np.stack([rows[place[text]] for text in texts])

@@ -45,13 +45,13 @@ class StsResult:
         """The number of pairs."""
         return len(self.truth)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Values under ``spearman``, ``pearson`` and ``mse``, their 95 % intervals under ``intervals``."""
-        facts = {"data": self.name, "model": self.model, "pooling": self.pooling, "n": self.n}
+        metadata = {"data": self.name, "model": self.model, "pooling": self.pooling, "n": self.n}
         values = {name: interval.value for name, interval in self.agreement.items()}
         ends = {name: [interval.low, interval.high] for name, interval in self.agreement.items()}
         counts = {"truncated": self.truncated, "skipped": self.skipped}
-        return facts | values | {"intervals": ends} | counts
+        return metadata | values | {"intervals": ends} | counts
 
     def _repr_html_(self) -> str:
         return StsTable((self,))._repr_html_()
@@ -69,9 +69,9 @@ class StsTable:
 
     results: tuple[StsResult, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """A single result as itself, several under ``results``."""
-        rows = [result.to_json() for result in self.results]
+        rows = [result.to_dict() for result in self.results]
         return rows[0] if len(rows) == 1 else {"results": rows}
 
     def _repr_html_(self) -> str:
@@ -103,14 +103,14 @@ def evaluate_sts(
         raise DataError(f"{name}: a correlation needs at least 2 pairs, got {len(pairs)}")
     texts = list(dict.fromkeys(text for pair in pairs for text in (pair.left, pair.right)))
     place = {text: row for row, text in enumerate(texts)}
-    encoded = encoder.encode_counted(texts, progress=progress)
+    encoded = encoder.encode_with_stats(texts, progress=progress)
     left = encoded.vectors[[place[pair.left] for pair in pairs]]
     right = encoded.vectors[[place[pair.right] for pair in pairs]]
     predicted = paired_similarity(left, right)
     truth = np.array([pair.score for pair in pairs])
     agreement = {key: bootstrap(metric, predicted, truth) for key, metric in METRICS.items()}
-    facts = (name, encoder.name, encoder.reading.pooling)
-    return StsResult(*facts, predicted, truth, agreement, encoded.truncated)
+    metadata = (name, encoder.name, encoder.reading.pooling)
+    return StsResult(*metadata, predicted, truth, agreement, encoded.truncated)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def compare_sts(
     for model in models:
         encoder = load(model)
         for pooling in poolings:
-            reader = encoder if pooling is None else encoder.with_reading(pooling=pooling)
+            reader = encoder if pooling is None else encoder.with_pooling(pooling=pooling)
             for name, pairs, skipped in data:
                 results.append(replace(evaluate_sts(reader, pairs, name, progress), skipped=skipped))
     return StsTable(tuple(results))

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.anatomy import Block
 from likewise.encoder.attention import attention_bias, queries_and_keys
 from likewise.encoder.forward import Batch, embed, embedding_parts, layers
+from likewise.encoder.model_view import Block
 from likewise.encoder.modes import Mode, Replay, ReplayWithBiasRow
 from likewise.encoder.primitives import norm
 from likewise.errors import UsageError
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, require_complete, strongest_pairs
 from likewise.explain.linear_map import Inputs, new_recorder, rows_at_once
 from likewise.explain.settings import Settings
-from likewise.explain.texts import Prompted, check, grouped, unit_masks
+from likewise.explain.texts import TextInput, check, token_groups, unit_masks
 from likewise.explain.units import Unit
 from likewise.grammar.spans import word_spans
 from likewise.plotting.heatmap import heatmap
@@ -91,13 +91,13 @@ class AttentionScore:
         )
         return f"{query} to {key}: {self.score:.3f}, layer {self.layer}, head {self.head}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything, on the scale of the score."""
         where = {"layer": self.layer, "head": self.head, "query": self.query, "key": self.key, "model": self.model}
         bias = {"query": self.bias_query.tolist(), "key": self.bias_key.tolist(), "both": self.bias_both}
         numbers = {"relevance": self.relevance.tolist(), "bias": bias, "distance": self.distance, "score": self.score}
         rest = {"weight": self.weight, "gap": self.gap, "by_part": self.by_part, "ledger": self.ledger}
-        return self.text.to_json() | where | numbers | rest
+        return self.text.to_dict() | where | numbers | rest
 
     def plot(self, ax: Any = None) -> Any:
         """The ledger as a heat map: rows for what the query is made of, columns for the key."""
@@ -139,15 +139,15 @@ def explain_attention(
     True
     """
     check(encoder, "bilrp", Settings())
-    one = grouped(encoder, Prompted(text, prompt, by), Settings())
+    one = token_groups(encoder, TextInput(text, prompt, by), Settings())
     _check(encoder, layer, head, (i, j), len(one.tokens))
     batch = Batch(*(torch.tensor([each], device=encoder.device) for each in (one.tokens.ids, one.tokens.types)))
     with torch.no_grad():
-        x = embed(encoder.anatomy, batch)
+        x = embed(encoder.model_view, batch)
         scores = _Scores(encoder, x, layer)
         inputs = Inputs(batch, x, torch.ones_like(batch.ids), unit_masks([one], x), x[None])
         units = scores.products(inputs, head, i, j)
-        parts = embedding_parts(encoder.anatomy, batch)
+        parts = embedding_parts(encoder.model_view, batch)
         whole = torch.ones_like(inputs.masks[:, :1])
         by_part = scores.products(replace(inputs, masks=whole, sources=torch.stack(list(parts.values()))), head, i, j)
         score, weight, distance = scores.whole(head, i, j)
@@ -161,7 +161,7 @@ def explain_attention(
 
 
 def _check(encoder: Encoder, layer: int, head: int, places: tuple[int, int], length: int) -> None:
-    views = encoder.anatomy
+    views = encoder.model_view
     if not 1 <= layer <= views.layers:
         raise UsageError(f"no layer {layer}; {encoder.name} has layers 1 to {views.layers}")
     if not 1 <= head <= views.blocks[layer - 1].attention.heads:
@@ -182,17 +182,17 @@ class _Scores:
     @property
     def block(self) -> Block:
         """The layer."""
-        return self.encoder.anatomy.blocks[self.layer - 1]
+        return self.encoder.model_view.blocks[self.layer - 1]
 
     def _queries_and_keys(self, x: Tensor, mode: Mode) -> tuple[Tensor, Tensor]:
-        steps = islice(layers(self.encoder.anatomy, x, mode=mode), self.layer)
+        steps = islice(layers(self.encoder.model_view, x, mode=mode), self.layer)
         *_, before = steps
         inner = norm(self.block.attention_norm, before.states, mode) if self.block.pre_norm else before.states
         return queries_and_keys(self.block.attention, inner, mode)
 
     def products(self, inputs: Inputs, head: int, i: int, j: int) -> Array:
         """Scaled products of the parts of a query and a key: R rows -> (R + 1, R + 1), biases last."""
-        queries, keys, size = [], [], rows_at_once(inputs.counted)
+        queries, keys, size = [], [], rows_at_once(inputs.pooling_mask)
         for first in range(0, inputs.rows + 1, size):
             last = min(first + size, inputs.rows + 1)
             rows, mode = inputs.part(first, min(last, inputs.rows)), Replay(self.record)

@@ -13,10 +13,10 @@ from likewise.encoder.encoder import report_truncation
 from likewise.errors import UsageError
 from likewise.explain.contributions import Shares
 from likewise.explain.directions import Direction, as_directions
-from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Facts, require_complete
-from likewise.explain.pairs import check_similarity, facts_of, has_columns
+from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Metadata, require_complete
+from likewise.explain.pairs import check_similarity, has_columns, metadata_of
 from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import Prompted, check, share_stream
+from likewise.explain.texts import TextInput, check, share_stream
 from likewise.explain.units import By, Unit, check_by
 from likewise.plotting.hits import DrawnHit, hits_fragment
 from likewise.plotting.html import page
@@ -49,10 +49,10 @@ class AttributedText:
         order = np.argsort(-np.abs(shares), kind="stable")[:count]
         return [(self.text.units[place], float(shares[place])) for place in order]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The text with its units, and scores, shares, biases and gaps by direction."""
         numbers = {"scores": self.scores, "shares": self.shares, "bias": self.bias, "gap": self.gaps}
-        return self.text.to_json() | {name: values.tolist() for name, values in numbers.items()}
+        return self.text.to_dict() | {name: values.tolist() for name, values in numbers.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +67,12 @@ class Attribution:
 
     texts: tuple[AttributedText, ...]
     directions: tuple[str, ...]
-    facts: Facts
+    metadata: Metadata
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The directions' names, every text, and how it was made."""
-        texts = [one.to_json() for one in self.texts]
-        return {"directions": list(self.directions), "texts": texts} | asdict(self.facts)
+        texts = [one.to_dict() for one in self.texts]
+        return {"directions": list(self.directions), "texts": texts} | asdict(self.metadata)
 
     def drawn(self, direction: int = 0) -> list[DrawnHit]:
         """What the drawing of a direction takes, highest score first."""
@@ -87,11 +87,11 @@ class Attribution:
 
     def _sums(self, one: AttributedText, direction: int) -> list[tuple[str, float]]:
         """What a score is the sum of, where that is more than the text's units."""
-        parts = [("words", float(one.shares[direction].sum())), (self.facts.rest, float(one.bias[direction]))]
+        parts = [("words", float(one.shares[direction].sum())), (self.metadata.rest, float(one.bias[direction]))]
         return parts if one.bias[direction] else []
 
     def _repr_html_(self) -> str:
-        title = f"{self.facts.model}, {self.facts.measure}"
+        title = f"{self.metadata.model}, {self.metadata.measure}"
         return "".join(hits_fragment(name, title, self.drawn(place)) for place, name in enumerate(self.directions))
 
     def to_html(self) -> str:
@@ -136,13 +136,13 @@ def attribute(
         ticker.add()
     ticker.close()
     report_truncation(sum(one.text.truncated for one in done.values()), len(rows), encoder.tokenizer.limit)
-    facts = attribution_facts(encoder, granularity, similarity, Settings(**settings))
-    return Attribution(tuple(done[place] for place in range(len(rows))), tuple(one.name for one in found), facts)
+    metadata = attribution_facts(encoder, granularity, similarity, Settings(**settings))
+    return Attribution(tuple(done[place] for place in range(len(rows))), tuple(one.name for one in found), metadata)
 
 
-def attribution_facts(encoder: Encoder, granularity: By, similarity: str, settings: Settings) -> Facts:
+def attribution_facts(encoder: Encoder, granularity: By, similarity: str, settings: Settings) -> Metadata:
     """How an attribution is made."""
-    return facts_of(encoder, "bilrp", granularity if isinstance(granularity, str) else "span", similarity, settings)
+    return metadata_of(encoder, "bilrp", granularity if isinstance(granularity, str) else "span", similarity, settings)
 
 
 def attribute_stream(
@@ -177,8 +177,8 @@ def _attributed_texts(
     chosen: Settings,
 ) -> Iterator[tuple[int, AttributedText]]:
     vectors = np.stack([one.vector for one in directions])
-    prompted = [Prompted(text, prompt, granularity) for text in texts]
-    for place, one in share_stream(encoder, prompted, vectors, chosen):
+    text_inputs = [TextInput(text, prompt, granularity) for text in texts]
+    for place, one in share_stream(encoder, text_inputs, vectors, chosen):
         yield place, _attributed(one, vectors, similarity)
 
 

@@ -53,16 +53,16 @@ class Contrast:
         """What is left unexplained of the difference."""
         return self.difference - sum(share for _, share in self.query) - self.query_bias
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Both ledgers and the difference by query unit."""
         query = [{"unit": unit.text, "difference": share} for unit, share in self.query]
-        facts = {"difference": self.difference, "query": query, "query_bias": self.query_bias, "gap": self.gap}
-        return facts | {"better": self.better.to_json(), "worse": self.worse.to_json()}
+        metadata = {"difference": self.difference, "query": query, "query_bias": self.query_bias, "gap": self.gap}
+        return metadata | {"better": self.better.to_dict(), "worse": self.worse.to_dict()}
 
     def _repr_html_(self) -> str:
         rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
         intro = paragraph(f"{self.difference:+.4f} between {self.better.right.text!r} and {self.worse.right.text!r}")
-        return intro + table(("query", "difference"), [*rows, (f"({self.better.facts.rest})", self.query_bias)])
+        return intro + table(("query", "difference"), [*rows, (f"({self.better.metadata.rest})", self.query_bias)])
 
 
 def contrast(
@@ -97,7 +97,7 @@ class Comparison:
 
     >>> from likewise.explain import compare
     >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> found = compare(encoder, encoder.with_reading(layer=3), "A cat sat.", "A dog ran.")
+    >>> found = compare(encoder, encoder.with_pooling(layer=3), "A cat sat.", "A dog ran.")
     >>> found.difference.shape
     (6, 6)
     """
@@ -128,19 +128,19 @@ class Comparison:
     @property
     def labels(self) -> tuple[list[str], list[str]]:
         """Names of the rows and of the columns."""
-        rest = f"({self.first.facts.rest})"
+        rest = f"({self.first.metadata.rest})"
         left, right = ([unit.text for unit in units] + [rest] for units in (self.left, self.right))
         return left, right
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Both explanations, the common units and the difference."""
         names = dict(zip(("left", "right"), self.labels, strict=True))
         numbers = {"difference": self.difference.tolist(), "change": self.change, "gap": self.gap}
-        return {"units": names} | numbers | {"first": self.first.to_json(), "second": self.second.to_json()}
+        return {"units": names} | numbers | {"first": self.first.to_dict(), "second": self.second.to_dict()}
 
     def plot(self, ax: Any = None) -> Any:
         """The difference as a heat map."""
-        title = f"{self.second.facts.model} minus {self.first.facts.model}: {self.change:+.3f}"
+        title = f"{self.second.metadata.model} minus {self.first.metadata.model}: {self.change:+.3f}"
         return heatmap(self.difference, *self.labels, title, ax)
 
     def _repr_html_(self) -> str:
@@ -166,7 +166,7 @@ def compare(
     """The same pair through two models, two poolings, or before and after fine-tuning.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> found = compare(encoder, encoder.with_reading(pooling="cls"), "A cat sat.", "A dog ran.")
+    >>> found = compare(encoder, encoder.with_pooling(pooling="cls"), "A cat sat.", "A dog ran.")
     >>> abs(found.gap) < 1e-5
     True
     """

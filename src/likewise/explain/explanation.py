@@ -42,16 +42,16 @@ class ExplainedText:
         """The units as a reader sees them."""
         return [unit.text for unit in self.units]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Text and units, with their character spans and kinds."""
-        facts: dict[str, Any] = {"text": self.text, "units": self.labels}
-        facts |= {"spans": [[unit.start, unit.end] for unit in self.units]}
-        facts |= {"kinds": [unit.kind for unit in self.units], "truncated": self.truncated}
-        return facts | ({"parts": {name: part.tolist() for name, part in self.parts.items()}} if self.parts else {})
+        metadata: dict[str, Any] = {"text": self.text, "units": self.labels}
+        metadata |= {"spans": [[unit.start, unit.end] for unit in self.units]}
+        metadata |= {"kinds": [unit.kind for unit in self.units], "truncated": self.truncated}
+        return metadata | ({"parts": {name: part.tolist() for name, part in self.parts.items()}} if self.parts else {})
 
 
 @dataclass(frozen=True)
-class Facts:
+class Metadata:
     """How an explanation was made."""
 
     method: str
@@ -111,7 +111,7 @@ class PairShares:
     left_bias: float
     right_bias: float
     similarity: float
-    facts: Facts
+    metadata: Metadata
     tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
@@ -124,13 +124,13 @@ class PairShares:
         right = self.similarity - float(self.right_shares.sum()) - self.right_bias
         return max(left, right, key=abs)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Both sides' shares, on the scale of the similarity."""
-        sides = {"left": self.left.to_json(), "right": self.right.to_json()}
+        sides = {"left": self.left.to_dict(), "right": self.right.to_dict()}
         shares = {"left": self.left_shares.tolist(), "right": self.right_shares.tolist()}
         bias = {"left": self.left_bias, "right": self.right_bias}
         numbers = {"shares": shares, "bias": bias, "similarity": self.similarity, "gap": self.gap}
-        return sides | numbers | asdict(self.facts)
+        return sides | numbers | asdict(self.metadata)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,13 +155,13 @@ class Explanation:
     """<c_bias, d_j>, (m,): the left side's bias with each right unit"""
     bias_both: float
     similarity: float
-    facts: Facts
+    metadata: Metadata
     tolerance: float = TOLERANCE
     reference: Mapping[str, float] = field(default_factory=dict)
     """the reference terms of integrated Jacobians, f(r,y), f(x,r) and f(r,r)"""
 
     def __post_init__(self) -> None:
-        if self.facts.complete:
+        if self.metadata.complete:
             require_complete(self.similarity, self.gap, self.tolerance)
 
     @property
@@ -203,7 +203,7 @@ class Explanation:
     @property
     def ledger(self) -> dict[str, float]:
         """The similarity's parts: units with units, each side's units with the other's bias, the biases, the gap."""
-        rest = self.facts.rest
+        rest = self.metadata.rest
         return {
             "units": float(self.relevance.sum()),
             f"left units with {rest}": float(self.bias_left.sum()),
@@ -221,29 +221,36 @@ class Explanation:
         cells = np.block(
             [[self.relevance, self.bias_left[:, None]], [self.bias_right[None], np.full((1, 1), self.bias_both)]]
         )
-        rest = f"({self.facts.rest})"
+        rest = f"({self.metadata.rest})"
         return cells, [*self.left.labels, rest], [*self.right.labels, rest]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything, on the scale of the similarity."""
         bias = {"left": self.bias_left.tolist(), "right": self.bias_right.tolist(), "both": self.bias_both}
-        sides = {"left": self.left.to_json(), "right": self.right.to_json()}
+        sides = {"left": self.left.to_dict(), "right": self.right.to_dict()}
         numbers = {"relevance": self.relevance.tolist(), "bias": bias, "similarity": self.similarity, "gap": self.gap}
         # What integrated Jacobians leave unexplained is the error of their quadrature.
         reference = {"reference": {**self.reference, "quadrature_error": self.gap}} if self.reference else {}
-        return sides | numbers | asdict(self.facts) | reference
+        return sides | numbers | asdict(self.metadata) | reference
 
     def drawn(self) -> ExplainedPair:
         """The arrays and labels that the drawing room takes."""
-        facts = {
-            "method": self.facts.method, "model": self.facts.model, "pooling": self.facts.pooling,
-            "by": self.facts.by, "similarity": self.facts.measure, "bias": self.facts.bias_mode,
-            "relative to": self.facts.relative_to,
+        metadata = {
+            "method": self.metadata.method, "model": self.metadata.model, "pooling": self.metadata.pooling,
+            "by": self.metadata.by, "similarity": self.metadata.measure, "bias": self.metadata.bias_mode,
+            "relative to": self.metadata.relative_to,
         }  # fmt: skip
         biases = (self.bias_left, self.bias_right, self.bias_both)
-        units = {"token": "tokens", "word": "words", "sentence": "sentences"}.get(self.facts.by, "units")
+        units = {"token": "tokens", "word": "words", "sentence": "sentences"}.get(self.metadata.by, "units")
         return ExplainedPair(
-            self.left.labels, self.right.labels, self.relevance, *biases, self.similarity, facts, units, self.facts.rest
+            self.left.labels,
+            self.right.labels,
+            self.relevance,
+            *biases,
+            self.similarity,
+            metadata,
+            units,
+            self.metadata.rest,
         )
 
     def _repr_html_(self) -> str:
@@ -262,7 +269,7 @@ class Explanation:
     @property
     def title(self) -> str:
         """A line for figures."""
-        return f"{self.facts.measure} {self.similarity:.3f}, {self.facts.method}, {self.facts.model}"
+        return f"{self.metadata.measure} {self.similarity:.3f}, {self.metadata.method}, {self.metadata.model}"
 
     def plot(self, ax: Any = None) -> Any:
         """The ledger as a heat map."""

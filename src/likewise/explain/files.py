@@ -32,7 +32,7 @@ def explain_file(
     """Write an explanation of each pair to ``out`` as JSON lines; returns their number."""
     _check_ending(out)
     file = PairFile(source) if isinstance(source, str) else source
-    pairs = file.read_told()
+    pairs = file.read_checked()
     # Before the file of an earlier run is touched: an unknown option must not cost it.
     explain_many(encoder, [], **options)
     rows = [(pair.id, pair.left, pair.right) for pair in pairs]
@@ -40,7 +40,7 @@ def explain_file(
     def found(done: int) -> Iterator[dict[str, Any]]:
         explained = explain_many(encoder, pairs[done:], progress=progress, **options)
         for pair, explanation in zip(pairs[done:], explained, strict=True):
-            yield {"id": pair.id, **explanation.to_json()}
+            yield {"id": pair.id, **explanation.to_dict()}
 
     return _write_lines(out, _settings(encoder, file.file, "pairs", rows, options), found)
 
@@ -69,7 +69,7 @@ def attribute_file(
                 ticker.add()
             cut += sum(one.text.truncated for one in made.values())
             for place, (name, _) in enumerate(window):
-                yield {"id": name, "directions": [one.name for one in chosen], **made[place].to_json()}
+                yield {"id": name, "directions": [one.name for one in chosen], **made[place].to_dict()}
         ticker.close()
         report_truncation(cut, len(texts) - done, encoder.tokenizer.limit)
 
@@ -105,10 +105,10 @@ def _settings(
     """All that shapes the explanations, so that two runs can be told apart."""
     content = hashlib.sha256(json.dumps(rows).encode())
     post = None if encoder.postprocessing is None else encoder.postprocessing.name
-    facts = {"source": source, kind: len(rows), "content": content.hexdigest()}
+    metadata = {"source": source, kind: len(rows), "content": content.hexdigest()}
     model = {"model": encoder.name, "model_hash": encoder.hash, "heads_hash": encoder.heads_hash, "post": post}
-    how = {"dtype": str(encoder.anatomy.dtype), "reading": vars(encoder.reading), "options": dict(options)}
-    return facts | model | how
+    how = {"dtype": str(encoder.model_view.dtype), "reading": vars(encoder.reading), "options": dict(options)}
+    return metadata | model | how
 
 
 def _lines_done(part: Path, run: Path, settings: str) -> int:

@@ -26,7 +26,7 @@ def jacobian_products(vector_of: Callable[[Inputs], Function], inputs: Inputs, p
 
 def forward_products(vector: Function, inputs: Inputs, points: Tensor) -> Tensor:
     """By forward mode, all texts at once, since none sees another: (B, R, d)."""
-    size = rows_at_once(inputs.counted)
+    size = rows_at_once(inputs.pooling_mask)
     along = torch.func.vmap(lambda row: torch.func.jvp(vector, (points,), (row,))[1], in_dims=1, out_dims=1)
     starts = range(0, inputs.rows, size)
     return torch.cat([along(inputs.part(first, min(first + size, inputs.rows))) for first in starts], dim=1)
@@ -37,7 +37,7 @@ def _live_backwards(vector: Function, inputs: Inputs, point: Tensor) -> Tensor:
     value, pull_back = torch.func.vjp(vector, point)[:2]
     # Copies of the point instead of vmap would be a tenth faster, and keep the graph once for each.
     together = torch.func.vmap(lambda one: pull_back(one[None])[0][0])
-    return backward_products(together, inputs, value, min(value.shape[-1], rows_at_once(inputs.counted)))
+    return backward_products(together, inputs, value, min(value.shape[-1], rows_at_once(inputs.pooling_mask)))
 
 
 def backward_products(pull_back: Function, inputs: Inputs, value: Tensor, size: int) -> Tensor:

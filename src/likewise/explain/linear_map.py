@@ -46,7 +46,7 @@ class Inputs:
 
     batch: Batch
     x: Tensor
-    counted: Tensor
+    pooling_mask: Tensor
     masks: Tensor
     sources: Tensor
     reference: Tensor | None = None
@@ -60,7 +60,7 @@ class Inputs:
         """One of the texts, as a batch of its own."""
         own = slice(place, place + 1)
         reference = None if self.reference is None else self.reference[own]
-        return Inputs(self.batch, self.x[own], self.counted[own], self.masks[own], self.sources[:, own], reference)
+        return Inputs(self.batch, self.x[own], self.pooling_mask[own], self.masks[own], self.sources[:, own], reference)
 
     def part(self, first: int, last: int) -> Tensor:
         """Rows (B, last - first, T, E): each one unit's embeddings, zeros elsewhere."""
@@ -106,7 +106,7 @@ class LinearMap:
     def of(cls, encoder: Encoder, inputs: Inputs, settings: Settings) -> LinearMap:
         """Record a forward pass; beyond the memory budget layers are recorded again when they are needed."""
         record = new_recorder(encoder, inputs.x, settings)
-        return cls(encoder, inputs, settings, record, encoder.vectors_from(inputs.x, inputs.counted, record))
+        return cls(encoder, inputs, settings, record, encoder.vectors_from(inputs.x, inputs.pooling_mask, record))
 
     def rows(self) -> Replayed:
         """What each row adds to the vector."""
@@ -123,14 +123,14 @@ class LinearMap:
         """What each row adds to the products of the vectors with directions (B, K, d)."""
         if self.settings.bias == "shared":
             raise UsageError("shared biases take rows; choose bias='local' or 'separate'")
-        size = rows_at_once(self.inputs.counted)
+        size = rows_at_once(self.inputs.pooling_mask)
         found = [self._pull_back(some) for some in torch.split(directions, size, dim=1)]
         shares, bias = zip(*found, strict=True)
         return Pulled(torch.cat(shares, dim=1), torch.cat(bias, dim=1))
 
     def _pull_back(self, directions: Tensor) -> tuple[Tensor, Tensor]:
         mode, inputs = Transposed(self.record, self._bias_weights), self.inputs
-        gradient = self.encoder.directions_from(directions, inputs.counted, mode)
+        gradient = self.encoder.directions_from(directions, inputs.pooling_mask, mode)
         # In single precision at least: half of it would not hold the sum over a text's tokens.
         wide = torch.promote_types(gradient.dtype, torch.float32)
         by_token = torch.einsum("bkte,pbte->bkpt", gradient, inputs.sources).to(wide)
@@ -148,11 +148,11 @@ class LinearMap:
 
     @property
     def _bias_weights(self) -> Tensor:
-        return bias_weights(self.encoder.reading.pooling, self.inputs.counted).to(self.inputs.x)
+        return bias_weights(self.encoder.reading.pooling, self.inputs.pooling_mask).to(self.inputs.x)
 
     def _rows_in_chunks(self) -> tuple[Tensor, Tensor]:
         """The rows chunk by chunk, what is left with the last one: (B, R, d) and (B, d)."""
-        inputs, size = self.inputs, rows_at_once(self.inputs.counted)
+        inputs, size = self.inputs, rows_at_once(self.inputs.pooling_mask)
         # Nothing is left where the tokens take the biases and there is no reference.
         left = self.settings.bias == "separate" or inputs.reference is not None
         end, found = inputs.rows + left, []
@@ -175,27 +175,27 @@ class LinearMap:
 
     def _replay(self, rows: Tensor, owners: Tensor, with_base: bool) -> Tensor:
         """The vectors (B, R, d) of rows (B, R, T, E) that own these tokens; with the base, what is left comes last."""
-        bias, counted = self.settings.bias, self.inputs.counted
+        bias, pooling_mask = self.settings.bias, self.inputs.pooling_mask
         if bias == "traced":
             rows = torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, 1))
             traced = ReplayWithTracedBias(self.record, owners, self._bias_weights)
-            return self.encoder.vectors_from(rows, counted, traced)[:, :-1]
+            return self.encoder.vectors_from(rows, pooling_mask, traced)[:, :-1]
         if bias == "local":
             local = ReplayWithLocalBias(self.record, owners, self._bias_weights)
-            return self.encoder.vectors_from(rows, counted, local)
+            return self.encoder.vectors_from(rows, pooling_mask, local)
         mode = ReplayWithBiasRow(self.record) if with_base else Replay(self.record)
-        return self.encoder.vectors_from(rows, counted, mode)
+        return self.encoder.vectors_from(rows, pooling_mask, mode)
 
     def _rows_together(self) -> tuple[Tensor, Tensor]:
         """All token rows side by side, since each bias is dealt out among them: (B, R, d) and (B, d)."""
-        inputs, length = self.inputs, self.inputs.counted.shape[1]
+        inputs, length = self.inputs, self.inputs.pooling_mask.shape[1]
         if cannot := why_not_shared(self.encoder, length, self.settings):
             raise UsageError(f"biases cannot be shared: {cannot}")
         every = torch.eye(length, dtype=inputs.x.dtype, device=inputs.x.device)[None, :, :, None]
         rows = every * inputs.sources[0][:, None]
         if inputs.reference is not None:
             rows = torch.cat([rows, inputs.reference[:, None]], dim=1)
-        values = self.encoder.vectors_from(rows, inputs.counted, ReplayWithSharedBias(self.record))
+        values = self.encoder.vectors_from(rows, inputs.pooling_mask, ReplayWithSharedBias(self.record))
         tokens = torch.einsum("brt,btd->brd", inputs.masks.to(values.dtype), values[:, :length])
         return tokens, values[:, length] if inputs.reference is not None else torch.zeros_like(self.vectors)
 
@@ -204,8 +204,8 @@ def why_not_shared(encoder: Encoder, length: int, settings: Settings) -> str:
     """What stands in the way of sharing biases in a text of so many tokens, with the cure; "" where nothing does."""
     if length > MOST_SHARED:
         return f"{length} tokens would run side by side, at most {MOST_SHARED} can; choose --bias local"
-    inner = encoder.anatomy.blocks[0].feed_forward.up.weight.shape[0]
-    needed = 3 * length**2 * inner * torch.finfo(encoder.anatomy.dtype).bits // 8
+    inner = encoder.model_view.blocks[0].feed_forward.up.weight.shape[0]
+    needed = 3 * length**2 * inner * torch.finfo(encoder.model_view.dtype).bits // 8
     if needed > settings.memory_bytes:
         return (
             f"{length} tokens side by side take about {needed / GIGABYTE:.1f} GB; choose --bias local,"
@@ -214,14 +214,14 @@ def why_not_shared(encoder: Encoder, length: int, settings: Settings) -> str:
     return ""
 
 
-def rows_at_once(counted: Tensor) -> int:
+def rows_at_once(pooling_mask: Tensor) -> int:
     """How many rows of texts with such tokens (B, T) run together."""
-    return max(1, ROW_TOKENS // counted.numel())
+    return max(1, ROW_TOKENS // pooling_mask.numel())
 
 
 def map_bytes(encoder: Encoder, batch: int, length: int) -> int:
     """What the attention maps of one layer take."""
-    return batch * encoder.anatomy.heads * length**2 * encoder.anatomy.dtype.itemsize
+    return batch * encoder.model_view.heads * length**2 * encoder.model_view.dtype.itemsize
 
 
 def new_recorder(encoder: Encoder, x: Tensor, settings: Settings) -> Recorder:
@@ -237,6 +237,6 @@ def new_recorder(encoder: Encoder, x: Tensor, settings: Settings) -> Recorder:
 
 def record_bytes(encoder: Encoder, batch: int, length: int) -> int:
     """What a record takes: maps and gates of all layers."""
-    inner = encoder.anatomy.blocks[0].feed_forward.down.weight.shape[1]
-    gates = batch * length * inner * encoder.anatomy.dtype.itemsize
-    return encoder.anatomy.layers * (map_bytes(encoder, batch, length) + gates)
+    inner = encoder.model_view.blocks[0].feed_forward.down.weight.shape[1]
+    gates = batch * length * inner * encoder.model_view.dtype.itemsize
+    return encoder.model_view.layers * (map_bytes(encoder, batch, length) + gates)

@@ -48,10 +48,10 @@ def hessian_product(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Re
 
 
 def _detached(encoder: Encoder, inputs: Inputs, rules: tuple[str, ...]) -> Replayed:
-    vectors = encoder.vectors_from(inputs.x, inputs.counted)
+    vectors = encoder.vectors_from(inputs.x, inputs.pooling_mask)
 
     def vector_of(texts: Inputs) -> Function:
-        return lambda x: encoder.vectors_from(x, texts.counted, Detached(rules))
+        return lambda x: encoder.vectors_from(x, texts.pooling_mask, Detached(rules))
 
     values = jacobian_products(vector_of, inputs, inputs.x, vectors.shape[-1])
     return Replayed(vectors, values, torch.zeros_like(vectors))
@@ -66,12 +66,12 @@ def integrated_jacobians(encoder: Encoder, inputs: Inputs, settings: Settings) -
     silent = reference_embeddings(encoder, inputs.batch)
     begin, end = (_states_at(encoder, each, start) for each in (silent, inputs.x))
     inputs = replace(inputs, x=end, sources=(end - begin)[None])
-    vectors = encoder.vectors_from(end, inputs.counted, start=start)
+    vectors = encoder.vectors_from(end, inputs.pooling_mask, start=start)
 
     def vector_of(texts: Inputs) -> Function:
         recorder = Recorder()
-        encoder.vectors_from(texts.x, texts.counted, recorder, start)
-        return lambda x: encoder.vectors_from(x, texts.counted, DetachedAt(recorder), start)
+        encoder.vectors_from(texts.x, texts.pooling_mask, recorder, start)
+        return lambda x: encoder.vectors_from(x, texts.pooling_mask, DetachedAt(recorder), start)
 
     nodes, weights = np.polynomial.legendre.leggauss(settings.steps)
     total = torch.zeros((), dtype=vectors.dtype, device=vectors.device)
@@ -83,20 +83,20 @@ def integrated_jacobians(encoder: Encoder, inputs: Inputs, settings: Settings) -
 
 def start_layer(encoder: Encoder, settings: Settings) -> int:
     """The layer at which the path begins, checked."""
-    lowest = min(encoder.reading.layers_of(encoder.anatomy.layers))
+    lowest = min(encoder.reading.layers_of(encoder.model_view.layers))
     if not 0 <= settings.start_layer <= lowest:
         raise UsageError(f"integrated Jacobians can start at layers 0 to {lowest} here, not {settings.start_layer}")
     return settings.start_layer
 
 
 def _states_at(encoder: Encoder, x: Tensor, start: int) -> Tensor:
-    steps = layers(encoder.anatomy, x)
+    steps = layers(encoder.model_view, x)
     return x if start == 0 else next(step.states for place, step in enumerate(steps) if place == start)
 
 
 def embedding(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Replayed:
     """The baseline without a model: the input embeddings themselves."""
-    vectors = encoder.vectors_from(inputs.x, inputs.counted)
+    vectors = encoder.vectors_from(inputs.x, inputs.pooling_mask)
     values = inputs.masks @ inputs.x
     return Replayed(vectors, values, values.new_zeros(len(values), values.shape[-1]))
 
@@ -115,8 +115,8 @@ def squared_dot_products(left: Contributions, right: Contributions, seed: int) -
 def random_numbers(left: Contributions, right: Contributions, seed: int) -> Array:
     """Noise that depends on the seed and on both texts: (n, m)."""
     texts = [text.encode("utf-8", "replace") for text in (left.text, right.text)]
-    letters = [number for text in texts for number in (len(text), *text[:64])]
-    noise = np.random.default_rng([seed, *letters]).standard_normal((len(left.units), len(right.units)))
+    characters = [number for text in texts for number in (len(text), *text[:64])]
+    noise = np.random.default_rng([seed, *characters]).standard_normal((len(left.units), len(right.units)))
     return noise * left.divisor * right.divisor / noise.size
 
 

@@ -22,14 +22,14 @@ from likewise.explain.explanation import (
     Array,
     ExplainedText,
     Explanation,
-    Facts,
+    Metadata,
     PairShares,
     require_complete,
 )
 from likewise.explain.methods import METHODS, is_complete, method_named
 from likewise.explain.reference import FILLER, NO_REFERENCE
 from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import Grouped, Prompted, TextMap, check, contribution_stream, grouped
+from likewise.explain.texts import TextInput, TextMap, TokenGroups, check, contribution_stream, token_groups
 from likewise.explain.units import By, Unit, check_by
 from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
@@ -102,20 +102,20 @@ def explain(
     if shares_only and top is not None:
         raise UsageError("shares alone are cheap for all units; leave top or shares_only out")
     check_top(1 if shares_only else top, method, chosen)
-    facts = facts_of(encoder, method, by if isinstance(by, str) else "span", similarity, chosen)
+    metadata = metadata_of(encoder, method, by if isinstance(by, str) else "span", similarity, chosen)
     prompts = (left_prompt, right_prompt)
-    texts = [Prompted(*each) for each in zip((left, right), prompts, _groups(by), strict=True)]
-    sides = [grouped(encoder, text, chosen) for text in texts]
+    texts = [TextInput(*each) for each in zip((left, right), prompts, _groups(by), strict=True)]
+    sides = [token_groups(encoder, text, chosen) for text in texts]
     unique = texts[:1] if texts[0] == texts[1] else texts
     report_truncation(sum(side.tokens.truncated for side in sides[: len(unique)]), len(unique), encoder.tokenizer.limit)
     fewer, more = sorted(len(side.units) for side in sides)
     if not (top or shares_only or (has_columns(method, chosen) and columns_pay(fewer, more))):
         found = dict(contribution_stream(encoder, unique, method, chosen))
-        return explanation(found[0], found[len(unique) - 1], facts, chosen.seed)
+        return explanation(found[0], found[len(unique) - 1], metadata, chosen.seed)
     maps = [TextMap.of(encoder, side, chosen) for side in sides]
     if shares_only:
-        return pair_shares(maps[0], maps[1], facts)
-    return explained_maps(maps[0], maps[1], facts) if top is None else explained_top(maps[0], maps[1], facts, top)
+        return pair_shares(maps[0], maps[1], metadata)
+    return explained_maps(maps[0], maps[1], metadata) if top is None else explained_top(maps[0], maps[1], metadata, top)
 
 
 def explain_many(
@@ -143,11 +143,11 @@ def explain_many(
     check(encoder, method, chosen)
     check_by(by)
     check_top(top, method, chosen)
-    facts = facts_of(encoder, method, by, similarity, chosen)
+    metadata = metadata_of(encoder, method, by, similarity, chosen)
     sides = [_sides(pair, left_prompt, right_prompt, by) for pair in pairs]
     if top is not None:
-        return _top_explanations(encoder, sides, facts, chosen, top, progress)
-    return _explanations(encoder, sides, facts, chosen, progress)
+        return _top_explanations(encoder, sides, metadata, chosen, top, progress)
+    return _explanations(encoder, sides, metadata, chosen, progress)
 
 
 def _groups(by: str | tuple[Sequence[Span], Sequence[Span]]) -> tuple[By, By]:
@@ -177,32 +177,32 @@ def columns_pay(fewer: int, more: int, uses: int = 1) -> bool:
 
 def _explanations(
     encoder: Encoder,
-    sides: Sequence[tuple[Prompted, Prompted]],
-    facts: Facts,
+    sides: Sequence[tuple[TextInput, TextInput]],
+    metadata: Metadata,
     chosen: Settings,
     progress: Progress | None,
 ) -> Iterator[Explanation]:
     """Window by window; contributions are kept until the last pair that needs them."""
     last_use = {text: place for place, pair in enumerate(sides) for text in pair}
     uses = Counter(text for pair in sides for text in set(pair))
-    columns = has_columns(facts.method, chosen)
+    columns = has_columns(metadata.method, chosen)
     ticker = Ticker(progress, len(sides), "pairs")
-    known: dict[Prompted, Contributions] = {}
-    cut: set[Prompted] = set()
+    known: dict[TextInput, Contributions] = {}
+    cut: set[TextInput] = set()
     for window in _windows(sides):
-        groups = {text: grouped(encoder, text, chosen) for place in window for text in sides[place]}
+        groups = {text: token_groups(encoder, text, chosen) for place in window for text in sides[place]}
         cut |= {text for text, group in groups.items() if group.tokens.truncated}
         pulled = {place for place in window if columns and _pulled(sides[place], groups, uses)}
         needed = (text for place in window for text in _row_sides(sides[place], groups, place in pulled))
         new = list(dict.fromkeys(text for text in needed if text not in known))
-        for place, found in _ticked(contribution_stream(encoder, new, facts.method, chosen), ticker):
+        for place, found in _ticked(contribution_stream(encoder, new, metadata.method, chosen), ticker):
             known[new[place]] = found
         for place in window:
             pair = sides[place]
             if place in pulled:
-                yield _pulled_back(encoder, pair, groups, known, facts, chosen)
+                yield _pulled_back(encoder, pair, groups, known, metadata, chosen)
             else:
-                yield explanation(known[pair[0]], known[pair[1]], facts, chosen.seed)
+                yield explanation(known[pair[0]], known[pair[1]], metadata, chosen.seed)
             ticker.add()
             for text in set(pair):
                 if last_use[text] == place:
@@ -213,8 +213,8 @@ def _explanations(
 
 def _top_explanations(
     encoder: Encoder,
-    sides: Sequence[tuple[Prompted, Prompted]],
-    facts: Facts,
+    sides: Sequence[tuple[TextInput, TextInput]],
+    metadata: Metadata,
     chosen: Settings,
     top: int,
     progress: Progress | None,
@@ -222,37 +222,39 @@ def _top_explanations(
     """The strongest units of each pair, pair by pair."""
     ticker, cut = Ticker(progress, len(sides), "pairs"), 0
     for pair in sides:
-        groups = [grouped(encoder, text, chosen) for text in pair]
+        groups = [token_groups(encoder, text, chosen) for text in pair]
         cut += sum(group.tokens.truncated for group in groups)
         left, right = (TextMap.of(encoder, group, chosen) for group in groups)
-        yield explained_top(left, right, facts, top)
+        yield explained_top(left, right, metadata, top)
         ticker.add()
     ticker.close()
     report_truncation(cut, 2 * len(sides), encoder.tokenizer.limit)
 
 
-def _pulled(pair: tuple[Prompted, Prompted], groups: dict[Prompted, Grouped], uses: Counter[Prompted]) -> bool:
+def _pulled(pair: tuple[TextInput, TextInput], groups: dict[TextInput, TokenGroups], uses: Counter[TextInput]) -> bool:
     """Whether a pair goes by columns of its text with more units."""
     fewer, more = sorted(pair, key=lambda text: len(groups[text].units))
     return columns_pay(len(groups[fewer].units), len(groups[more].units), uses[more])
 
 
-def _row_sides(pair: tuple[Prompted, Prompted], groups: dict[Prompted, Grouped], pulled: bool) -> tuple[Prompted, ...]:
+def _row_sides(
+    pair: tuple[TextInput, TextInput], groups: dict[TextInput, TokenGroups], pulled: bool
+) -> tuple[TextInput, ...]:
     """The texts of a pair whose rows are needed."""
     return (min(pair, key=lambda text: len(groups[text].units)),) if pulled else pair
 
 
 def _pulled_back(
     encoder: Encoder,
-    pair: tuple[Prompted, Prompted],
-    groups: dict[Prompted, Grouped],
-    known: dict[Prompted, Contributions],
-    facts: Facts,
+    pair: tuple[TextInput, TextInput],
+    groups: dict[TextInput, TokenGroups],
+    known: dict[TextInput, Contributions],
+    metadata: Metadata,
     chosen: Settings,
 ) -> Explanation:
     left_has_rows = len(groups[pair[0]].units) <= len(groups[pair[1]].units)
     rows, other = pair if left_has_rows else pair[::-1]
-    return pulled_back(known[rows], TextMap.of(encoder, groups[other], chosen), facts, left_has_rows)
+    return pulled_back(known[rows], TextMap.of(encoder, groups[other], chosen), metadata, left_has_rows)
 
 
 def _ticked(stream: Iterator[tuple[int, Contributions]], ticker: Ticker) -> Iterator[tuple[int, Contributions]]:
@@ -264,21 +266,21 @@ def _ticked(stream: Iterator[tuple[int, Contributions]], ticker: Ticker) -> Iter
 
 def _sides(
     pair: tuple[str, str] | TextPair, left_prompt: str | None, right_prompt: str | None, by: str
-) -> tuple[Prompted, Prompted]:
+) -> tuple[TextInput, TextInput]:
     left, right = pair if isinstance(pair, (tuple, list)) else (pair.left, pair.right)
-    return Prompted(left, left_prompt, by), Prompted(right, right_prompt, by)
+    return TextInput(left, left_prompt, by), TextInput(right, right_prompt, by)
 
 
-def _windows(sides: Sequence[tuple[Prompted, Prompted]]) -> Iterator[list[int]]:
+def _windows(sides: Sequence[tuple[TextInput, TextInput]]) -> Iterator[list[int]]:
     """Places of consecutive pairs, cut where their texts reach the window's letters."""
     window: list[int] = []
-    letters = 0
+    characters = 0
     for place, pair in enumerate(sides):
         window.append(place)
-        letters += sum(len(text.text) for text in pair)
-        if letters >= WINDOW_LETTERS:
+        characters += sum(len(text.text) for text in pair)
+        if characters >= WINDOW_LETTERS:
             yield window
-            window, letters = [], 0
+            window, characters = [], 0
     if window:
         yield window
 
@@ -299,7 +301,7 @@ def check_similarity(similarity: str) -> None:
         raise UsageError(f"unknown similarity {similarity!r}; choose from {', '.join(MEASURES)}")
 
 
-def facts_of(encoder: Encoder, method: str, by: str, similarity: str, settings: Settings) -> Facts:
+def metadata_of(encoder: Encoder, method: str, by: str, similarity: str, settings: Settings) -> Metadata:
     """How an explanation is about to be made."""
     rules = settings.rules if method == "bilrp" else ()
     complete = is_complete(method, settings)
@@ -307,13 +309,15 @@ def facts_of(encoder: Encoder, method: str, by: str, similarity: str, settings: 
     if method_named(method).reference:
         reference = FILLER
     layer = str(encoder.reading.layer)
-    return Facts(method, encoder.name, encoder.reading.pooling, by, similarity, bias, complete, layer, rules, reference)
+    return Metadata(
+        method, encoder.name, encoder.reading.pooling, by, similarity, bias, complete, layer, rules, reference
+    )
 
 
-def explanation(left: Contributions, right: Contributions, facts: Facts, seed: int = 0) -> Explanation:
+def explanation(left: Contributions, right: Contributions, metadata: Metadata, seed: int = 0) -> Explanation:
     """The ledger of two texts whose contributions are known: a matrix product."""
-    method = METHODS[facts.method]
-    scale = _scale(left, right, facts)
+    method = METHODS[metadata.method]
+    scale = _scale(left, right, metadata)
     left_bias, right_bias = left.bias.astype(np.float64), right.bias.astype(np.float64)
     both = float(left_bias @ right_bias) * scale
     with_right, with_left = left.values @ right_bias * scale, right.values @ left_bias * scale
@@ -322,21 +326,21 @@ def explanation(left: Contributions, right: Contributions, facts: Facts, seed: i
         reference = {"f(r,y)": float(with_left.sum()) + both, "f(x,r)": float(with_right.sum()) + both, "f(r,r)": both}
     return Explanation(
         _side(left, right, scale), _side(right, left, scale), method.relevance(left, right, seed) * scale,
-        with_right, with_left, both, _score(left, right, facts), facts, _tolerance(left, right, facts), reference,
+        with_right, with_left, both, _score(left, right, metadata), metadata, _tolerance(left, right, metadata), reference,
     )  # fmt: skip
 
 
-def explained_maps(left: TextMap, right: TextMap, facts: Facts) -> Explanation:
+def explained_maps(left: TextMap, right: TextMap, metadata: Metadata) -> Explanation:
     """The ledger of two texts that are recorded."""
-    units = len(left.grouped.units), len(right.grouped.units)
+    units = len(left.token_groups.units), len(right.token_groups.units)
     if not columns_pay(min(units), max(units)):
-        return explanation(left.contributions(), right.contributions(), facts)
+        return explanation(left.contributions(), right.contributions(), metadata)
     if units[0] <= units[1]:
-        return pulled_back(left.contributions(), right, facts)
-    return pulled_back(right.contributions(), left, facts, rows_are_left=False)
+        return pulled_back(left.contributions(), right, metadata)
+    return pulled_back(right.contributions(), left, metadata, rows_are_left=False)
 
 
-def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left: bool = True) -> Explanation:
+def pulled_back(rows: Contributions, other: TextMap, metadata: Metadata, rows_are_left: bool = True) -> Explanation:
     """The ledger by columns: the rows of one text, and its vector, pulled back through the other text.
 
     The bias row's cells are the vector's cells less the other rows'. To pull it back by itself would cost as much and
@@ -346,9 +350,9 @@ def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left
     n, has_bias = len(rows.units), bool(rows.bias.any())
     directions = np.concatenate([rows.values, rows.vector[None]]) if has_bias else rows.values
     columns = other.shares(directions)
-    scale = _scale(rows, columns, facts)
+    scale = _scale(rows, columns, metadata)
     values, bias = columns.values * scale, columns.bias * scale
-    score, tolerance = _score(rows, columns, facts), _tolerance(rows, columns, facts)
+    score, tolerance = _score(rows, columns, metadata), _tolerance(rows, columns, metadata)
     require_complete(score, rows.missing * _length(columns) * scale, tolerance)
     _check_columns(values, bias, directions.astype(np.float64) @ columns.vector * scale, tolerance)
     across, both = np.zeros(values.shape[1]), 0.0
@@ -359,7 +363,7 @@ def pulled_back(rows: Contributions, other: TextMap, facts: Facts, rows_are_left
     cells = values[:n], bias[:n], across
     if not rows_are_left:
         sides, cells = sides[::-1], (values[:n].T, across, bias[:n])
-    return Explanation(*sides, *cells, both, score, facts, tolerance)
+    return Explanation(*sides, *cells, both, score, metadata, tolerance)
 
 
 def _check_columns(values: Array, bias: Array, products: Array, tolerance: float) -> None:
@@ -370,26 +374,28 @@ def _check_columns(values: Array, bias: Array, products: Array, tolerance: float
     require_complete(float(products[worst]), float(gaps[worst]), tolerance * float(sizes[worst]))
 
 
-def pair_shares(left: TextMap, right: TextMap, facts: Facts) -> PairShares:
+def pair_shares(left: TextMap, right: TextMap, metadata: Metadata) -> PairShares:
     """What each unit of two recorded texts makes of their similarity: a transposed pass a text."""
     first, second = left.shares(right.vector[None]), right.shares(left.vector[None])
-    scale = _scale(first, second, facts)
+    scale = _scale(first, second, metadata)
     return PairShares(
         _shared_side(first, scale), _shared_side(second, scale), first.values[0] * scale, second.values[0] * scale,
-        float(first.bias[0]) * scale, float(second.bias[0]) * scale, _score(first, second, facts), facts,
-        _tolerance(first, second, facts),
+        float(first.bias[0]) * scale, float(second.bias[0]) * scale, _score(first, second, metadata), metadata,
+        _tolerance(first, second, metadata),
     )  # fmt: skip
 
 
-def explained_top(left: TextMap, right: TextMap, facts: Facts, top: int) -> Explanation:
+def explained_top(left: TextMap, right: TextMap, metadata: Metadata, top: int) -> Explanation:
     """The ledger of the strongest units of two recorded texts, with all others as one unit a side."""
-    shares = pair_shares(left, right, facts)
-    return explained_maps(_strongest(left, shares.left_shares, top), _strongest(right, shares.right_shares, top), facts)
+    shares = pair_shares(left, right, metadata)
+    return explained_maps(
+        _strongest(left, shares.left_shares, top), _strongest(right, shares.right_shares, top), metadata
+    )
 
 
 def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
     """The units with the largest shares, in the order of the text, and all others as one."""
-    units = one.grouped.units
+    units = one.token_groups.units
     if len(units) <= count + 1:
         return one
     chosen = sorted(np.argsort(-np.abs(shares), kind="stable")[:count])
@@ -398,19 +404,19 @@ def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
     return one.regrouped((*(units[place] for place in chosen), rest))
 
 
-def _score(left: Contributions | Shares, right: Contributions | Shares, facts: Facts) -> float:
+def _score(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
     """The shown similarity, by the model's own vectors."""
     score = float(left.vector.astype(np.float64) @ right.vector.astype(np.float64))
-    return score if facts.measure == "dot" else score / (_length(left) * _length(right) or 1.0)
+    return score if metadata.measure == "dot" else score / (_length(left) * _length(right) or 1.0)
 
 
-def _scale(left: Contributions | Shares, right: Contributions | Shares, facts: Facts) -> float:
+def _scale(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
     """What products of contributions are multiplied by."""
-    return 1.0 if facts.measure == "dot" else 1 / (left.divisor * right.divisor)
+    return 1.0 if metadata.measure == "dot" else 1 / (left.divisor * right.divisor)
 
 
-def _tolerance(left: Contributions | Shares, right: Contributions | Shares, facts: Facts) -> float:
-    return TOLERANCE if facts.measure == "cosine" else TOLERANCE * max(1.0, _length(left) * _length(right))
+def _tolerance(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
+    return TOLERANCE if metadata.measure == "cosine" else TOLERANCE * max(1.0, _length(left) * _length(right))
 
 
 def _length(one: Contributions | Shares) -> float:

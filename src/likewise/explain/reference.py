@@ -33,12 +33,12 @@ def reference_parts(encoder: Encoder, batch: Batch, reference: str = FILLER) -> 
     changed = replace(batch, ids=ids)
     if filler is not None:
         return changed, None
-    table = encoder.anatomy.embeddings.word.weight
+    table = encoder.model_view.embeddings.word.weight
     mean = ~special & (given < 0)
-    return changed, torch.where(mean[..., None], table.mean(0), encoder.anatomy.embeddings.word(ids))
+    return changed, torch.where(mean[..., None], table.mean(0), encoder.model_view.embeddings.word(ids))
 
 
 def reference_embeddings(encoder: Encoder, batch: Batch, reference: str = FILLER) -> Tensor:
     """The embedding layer's output (B, T, E) for the reference of a batch."""
     changed, words = reference_parts(encoder, batch, reference)
-    return embed(encoder.anatomy, changed, words=words)
+    return embed(encoder.model_view, changed, words=words)

@@ -24,9 +24,9 @@ class SideBySide:
     row: int
     explanations: Mapping[str, Explanation]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The row's number and every ledger under its name."""
-        return {"row": self.row} | {"maps": {name: one.to_json() for name, one in self.explanations.items()}}
+        return {"row": self.row} | {"maps": {name: one.to_dict() for name, one in self.explanations.items()}}
 
     def plot(self) -> Any:
         """A heat map each, in one row; returns the first Axes."""

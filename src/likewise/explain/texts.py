@@ -28,7 +28,7 @@ from likewise.progress import Progress, Ticker
 
 
 @dataclass(frozen=True)
-class Prompted:
+class TextInput:
     """A text, the prompt in front of it (None is the model's own) and how it is grouped."""
 
     text: str
@@ -37,7 +37,7 @@ class Prompted:
 
 
 @dataclass(frozen=True)
-class Grouped:
+class TokenGroups:
     """A tokenised text and its units."""
 
     tokens: TokenizedText
@@ -66,7 +66,7 @@ def contributions(
     chosen = Settings(**settings)
     ticker = Ticker(progress, len(unique), "texts")
     found: dict[str, Contributions] = {}
-    for place, one in contribution_stream(encoder, [Prompted(text, prompt, by) for text in unique], method, chosen):
+    for place, one in contribution_stream(encoder, [TextInput(text, prompt, by) for text in unique], method, chosen):
         found[unique[place]] = one
         ticker.add()
     ticker.close()
@@ -75,14 +75,14 @@ def contributions(
 
 
 def contribution_stream(
-    encoder: Encoder, texts: Sequence[Prompted], method: str, settings: Settings
+    encoder: Encoder, texts: Sequence[TextInput], method: str, settings: Settings
 ) -> Iterator[tuple[int, Contributions]]:
     """The same text by text, longest first, each with its place; several short ones run together."""
     check(encoder, method, settings)
     chosen = method_named(method)
     if not is_complete(method, settings):
         settings = replace(settings, reference=NO_REFERENCE)
-    groups = [grouped(encoder, text, settings) for text in texts]
+    groups = [token_groups(encoder, text, settings) for text in texts]
     for places in _batches(groups, settings):
         batch = [groups[place] for place in places]
         with torch.no_grad():
@@ -112,13 +112,13 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
         raise UsageError("explanations look inside the model, which only the backend torch allows; load it with that")
 
 
-def grouped(encoder: Encoder, text: Prompted, settings: Settings) -> Grouped:
+def token_groups(encoder: Encoder, text: TextInput, settings: Settings) -> TokenGroups:
     """Tokenise a text and group its tokens into units."""
-    prompt = encoder.recipe.prompt_for(None) if text.prompt is None else text.prompt
+    prompt = encoder.modules_config.prompt_for(None) if text.prompt is None else text.prompt
     (tokens,) = encoder.tokenize([text.text], prompt)
     if not len(tokens):
         raise DataError("a text without a single token cannot be explained; give at least one word")
-    return Grouped(tokens, units_of(tokens, text.by, settings.fold_special), prompt)
+    return TokenGroups(tokens, units_of(tokens, text.by, settings.fold_special), prompt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +126,16 @@ class TextMap:
     """One text whose encoder is held as a linear map: its units' contributions, or their shares in directions.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> one = TextMap.of(encoder, grouped(encoder, Prompted("A cat sat."), Settings()), Settings())
+    >>> one = TextMap.of(encoder, token_groups(encoder, TextInput("A cat sat."), Settings()), Settings())
     >>> one.shares(one.vector[None]).values.shape
     (1, 6)
     """
 
-    grouped: Grouped
+    token_groups: TokenGroups
     linear: LinearMap
 
     @classmethod
-    def of(cls, encoder: Encoder, text: Grouped, settings: Settings) -> TextMap:
+    def of(cls, encoder: Encoder, text: TokenGroups, settings: Settings) -> TextMap:
         """Record the text's forward pass."""
         with torch.no_grad():
             return cls(text, LinearMap.of(encoder, _inputs(encoder, [text], settings), settings))
@@ -147,7 +147,7 @@ class TextMap:
 
     def regrouped(self, units: tuple[Unit, ...]) -> TextMap:
         """The same record with other units."""
-        text, inputs = replace(self.grouped, units=units), self.linear.inputs
+        text, inputs = replace(self.token_groups, units=units), self.linear.inputs
         inputs = replace(inputs, masks=unit_masks([text], inputs.x))
         return TextMap(text, replace(self.linear, inputs=inputs))
 
@@ -155,18 +155,18 @@ class TextMap:
         """What each unit adds to the vector, by rows."""
         names = _part_names(self.linear.encoder, self.linear.settings)
         with torch.no_grad():
-            return _one(self.grouped, self.linear.rows(), 0, False, names)
+            return _one(self.token_groups, self.linear.rows(), 0, False, names)
 
     def shares(self, directions: NDArray[np.floating]) -> Shares:
         """What each unit adds to the products of the vector with directions (K, d), by columns."""
-        return next(_shares([self.grouped], self.linear, directions))
+        return next(_shares([self.token_groups], self.linear, directions))
 
 
 def share_stream(
-    encoder: Encoder, texts: Sequence[Prompted], directions: NDArray[np.floating], settings: Settings
+    encoder: Encoder, texts: Sequence[TextInput], directions: NDArray[np.floating], settings: Settings
 ) -> Iterator[tuple[int, Shares]]:
     """The shares of each text's units in directions (K, d), longest texts first, each with its place."""
-    groups = [grouped(encoder, text, settings) for text in texts]
+    groups = [token_groups(encoder, text, settings) for text in texts]
     for places in _batches(groups, settings, len(directions)):
         batch = [groups[place] for place in places]
         with torch.no_grad():
@@ -174,7 +174,7 @@ def share_stream(
         yield from zip(places, _shares(batch, linear, directions), strict=True)
 
 
-def _shares(texts: Sequence[Grouped], linear: LinearMap, directions: NDArray[np.floating]) -> Iterator[Shares]:
+def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: NDArray[np.floating]) -> Iterator[Shares]:
     """The shares of a batch of texts in the same directions (K, d)."""
     like = linear.vectors
     given = torch.as_tensor(directions, dtype=like.dtype, device=like.device).expand(len(texts), -1, -1)
@@ -191,7 +191,7 @@ def _shares(texts: Sequence[Grouped], linear: LinearMap, directions: NDArray[np.
         )  # fmt: skip
 
 
-def _batches(texts: Sequence[Grouped], settings: Settings, passes: int | None = None) -> Iterator[list[int]]:
+def _batches(texts: Sequence[TokenGroups], settings: Settings, passes: int | None = None) -> Iterator[list[int]]:
     """Texts of one length, prompt and number of units together, as many as fit the budget of row tokens.
 
     ``passes`` over each text; None for a row for each of its units.
@@ -205,29 +205,29 @@ def _batches(texts: Sequence[Grouped], settings: Settings, passes: int | None = 
         yield from windows(places, max(1, ROW_TOKENS // (length * rows)))
 
 
-def _inputs(encoder: Encoder, texts: Sequence[Grouped], settings: Settings) -> Inputs:
+def _inputs(encoder: Encoder, texts: Sequence[TokenGroups], settings: Settings) -> Inputs:
     """Texts of one length and number of units as one batch."""
     batch = Batch(
         _tensor(encoder, [text.tokens.ids for text in texts]), _tensor(encoder, [text.tokens.types for text in texts])
     )
-    x = embed(encoder.anatomy, batch)
+    x = embed(encoder.model_view, batch)
     sources, reference = _sources(encoder, batch, settings), None
     if settings.reference != NO_REFERENCE:
         other, words = reference_parts(encoder, batch, settings.reference)
-        reference = embed(encoder.anatomy, other, words=words)
+        reference = embed(encoder.model_view, other, words=words)
         sources = sources - _sources(encoder, other, settings, words)
-    counted = encoder.counted_tokens(batch.ids, texts[0].prompt)
-    return Inputs(batch, x, counted, unit_masks(texts, x), sources, reference)
+    pooling_mask = encoder.counted_tokens(batch.ids, texts[0].prompt)
+    return Inputs(batch, x, pooling_mask, unit_masks(texts, x), sources, reference)
 
 
 def _sources(encoder: Encoder, batch: Batch, settings: Settings, words: Tensor | None = None) -> Tensor:
     """The embeddings, or the parts that they are the sum of: (P, B, T, E)."""
     if not settings.split:
-        return embed(encoder.anatomy, batch, words=words)[None]
-    return torch.stack(list(embedding_parts(encoder.anatomy, batch, words).values()))
+        return embed(encoder.model_view, batch, words=words)[None]
+    return torch.stack(list(embedding_parts(encoder.model_view, batch, words).values()))
 
 
-def unit_masks(texts: Sequence[Grouped], x: Tensor) -> Tensor:
+def unit_masks(texts: Sequence[TokenGroups], x: Tensor) -> Tensor:
     """Which tokens belong to which unit: (B, R, T)."""
     masks = torch.zeros(len(texts), len(texts[0].units), x.shape[1], dtype=x.dtype)
     for row, text in enumerate(texts):
@@ -240,10 +240,10 @@ def _part_names(encoder: Encoder, settings: Settings) -> list[str]:
     if not settings.split:
         return []
     empty = torch.zeros(1, 1, dtype=torch.long, device=encoder.device)
-    return list(embedding_parts(encoder.anatomy, Batch(empty)))
+    return list(embedding_parts(encoder.model_view, Batch(empty)))
 
 
-def _one(text: Grouped, replayed: Replayed, row: int, own_length: bool, parts: list[str]) -> Contributions:
+def _one(text: TokenGroups, replayed: Replayed, row: int, own_length: bool, parts: list[str]) -> Contributions:
     values = _array(replayed.values[row])
     split: dict[str, NDArray[np.floating]] = {}
     if parts:

@@ -14,7 +14,7 @@ from likewise.geometry.geometry import HEADER, Geometry
 from likewise.geometry.measuring import geometry_of
 from likewise.geometry.settings import USUAL, GeometrySettings
 from likewise.plotting.html import table
-from likewise.plotting.text import told_apart
+from likewise.plotting.text import unique_labels
 from likewise.progress import Progress, tracked
 
 
@@ -28,11 +28,11 @@ class GeometryTable:
     @property
     def names(self) -> list[str]:
         """Short names that tell the models apart."""
-        return told_apart([one.model for one in self.results])
+        return unique_labels([one.model for one in self.results])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """A single result as itself, several under ``results``."""
-        found = [one.to_json() | {"skipped": self.skipped} for one in self.results]
+        found = [one.to_dict() | {"skipped": self.skipped} for one in self.results]
         return found[0] if len(found) == 1 else {"results": found}
 
     def _repr_html_(self) -> str:
@@ -63,7 +63,7 @@ def compare_geometry(
     """Measure a corpus by each model; it is read through once before, so that a bad row is told first.
 
     >>> source = CorpusSource(("sample/pairs",), limit=20)
-    >>> compare_geometry(source, ["minilm"], GeometrySettings(min_contexts=3)).to_json()["texts"]
+    >>> compare_geometry(source, ["minilm"], GeometrySettings(min_contexts=3)).to_dict()["texts"]
     40
     """
     skipped = SkippedRows()

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.geometry.bands import Band
+from likewise.geometry.confidence import ConfidenceBand
 from likewise.geometry.explained_variance import READINGS
 from likewise.geometry.geometry import MEASURES, Geometry
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import Series, curves
 from likewise.plotting.heatmap import heatmap
-from likewise.plotting.text import told_apart
+from likewise.plotting.text import unique_labels
 
 PANEL = (3.8, 2.8)
 
@@ -26,7 +26,7 @@ CORRECTED = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted"
 
 def measures_figure(results: Sequence[Geometry]) -> Any:
     """Every measure over the layers, a line for each model; returns the first panel's Axes."""
-    panels: dict[str, dict[str, Band]] = {
+    panels: dict[str, dict[str, ConfidenceBand]] = {
         title: {name: found.bands[measure] for name, found in _named(results).items()}
         for measure, title in MEASURES.items()
     }
@@ -81,20 +81,20 @@ def alignment_figure(results: Sequence[Geometry]) -> Any:
 
 def _named(results: Sequence[Geometry]) -> dict[str, Geometry]:
     """Results by names that tell their models apart."""
-    return dict(zip(told_apart([found.model for found in results]), results, strict=True))
+    return dict(zip(unique_labels([found.model for found in results]), results, strict=True))
 
 
-def _share_of_top(found: Geometry, count: int) -> Band:
+def _share_of_top(found: Geometry, count: int) -> ConfidenceBand:
     return _plain(np.array([sum(share for _, share in found.rogue(layer)[:count]) for layer in range(found.layers)]))
 
 
-def _plain(values: NDArray[np.float64]) -> Band:
+def _plain(values: NDArray[np.float64]) -> ConfidenceBand:
     """Values without intervals."""
     nothing = np.full(len(values), np.nan)
-    return Band(values, nothing, nothing)
+    return ConfidenceBand(values, nothing, nothing)
 
 
-def _grid(panels: Mapping[str, Mapping[str, Band]], columns: int = 3) -> Any:
+def _grid(panels: Mapping[str, Mapping[str, ConfidenceBand]], columns: int = 3) -> Any:
     axes = grid_of_axes(len(panels), PANEL, columns)
     for ax, (title, bands) in zip(axes, panels.items(), strict=True):
         layers = max(len(band.values) for band in bands.values())
@@ -103,7 +103,7 @@ def _grid(panels: Mapping[str, Mapping[str, Band]], columns: int = 3) -> Any:
     return axes[0]
 
 
-def _padded(band: Band, layers: int) -> Series:
+def _padded(band: ConfidenceBand, layers: int) -> Series:
     """A shallower model's values end where its layers do."""
     ends = [
         np.pad(each, (0, layers - len(each)), constant_values=np.nan) for each in (band.values, band.low, band.high)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.geometry.bands import Band
 from likewise.geometry.cluster_isotropy import ClusterIsotropy
+from likewise.geometry.confidence import ConfidenceBand
 from likewise.geometry.explained_variance import READINGS
 from likewise.geometry.settings import GeometrySettings
 from likewise.plotting.curves import Series, curves
 from likewise.plotting.html import table
-from likewise.plotting.text import told_apart
+from likewise.plotting.text import unique_labels
 
 Array = NDArray[np.float64]
 
@@ -49,15 +49,15 @@ def mean_over_layers(values: Array) -> Array:
 class Similarities:
     """The mean cosines of one space."""
 
-    baseline: Band
+    baseline: ConfidenceBand
     """of two random words of different sentences"""
-    self_similarity: Band
+    self_similarity: ConfidenceBand
     """of a word in two of its contexts, averaged over words"""
-    self_similarity_adjusted: Band
+    self_similarity_adjusted: ConfidenceBand
     """minus the baseline"""
-    intra_similarity: Band
+    intra_similarity: ConfidenceBand
     """of a word and the mean of its sentence, averaged over sentences"""
-    intra_similarity_adjusted: Band
+    intra_similarity_adjusted: ConfidenceBand
     """minus the baseline"""
 
 
@@ -65,16 +65,16 @@ class Similarities:
 class Variances:
     """Maximum explainable variance in each reading, averaged over the sampled words."""
 
-    own: Mapping[str, Band]
-    random: Mapping[str, Band]
+    own: Mapping[str, ConfidenceBand]
+    random: Mapping[str, ConfidenceBand]
     """of as many random occurrences as a word has contexts"""
-    adjusted: Mapping[str, Band]
+    adjusted: Mapping[str, ConfidenceBand]
     """the one minus the other"""
     words: int
     """how many words the averages are over: sampled, and in texts enough"""
 
     @property
-    def by_name(self) -> dict[str, Mapping[str, Band]]:
+    def by_name(self) -> dict[str, Mapping[str, ConfidenceBand]]:
         """The three of them by their names in JSON."""
         return {"mev": self.own, "mev_baseline": self.random, "mev_adjusted": self.adjusted}
 
@@ -124,14 +124,14 @@ class Geometry:
 
     model: str
     data: str
-    facts: Mapping[str, int]
+    metadata: Mapping[str, int]
     settings: GeometrySettings
     raw: Similarities
     corrected: Mapping[str, Similarities]
     variances: Variances
-    isoscore: Band
-    effective_rank: Band
-    intrinsic_dimension: Band
+    isoscore: ConfidenceBand
+    effective_rank: ConfidenceBand
+    intrinsic_dimension: ConfidenceBand
     shares: Array
     """each dimension's share of the baseline: (L, D); a layer's shares add up to 1"""
     alignment: Array
@@ -155,7 +155,7 @@ class Geometry:
         return [(int(place), float(self.shares[layer, place])) for place in order]
 
     @property
-    def bands(self) -> dict[str, Band]:
+    def bands(self) -> dict[str, ConfidenceBand]:
         """Every measure with one value and one interval a layer, by its name in JSON."""
         others = ("isoscore", "effective_rank", "intrinsic_dimension")
         return dict(vars(self.raw)) | {name: getattr(self, name) for name in others}
@@ -174,15 +174,15 @@ class Geometry:
         shown = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
         bands = {MEASURES[name]: self.bands[name] for name in shown}
         series: dict[str, Series] = {name: (band.values, band.low, band.high) for name, band in bands.items()}
-        [name] = told_apart([self.model])
+        [name] = unique_labels([self.model])
         return curves(np.arange(self.layers), series, ("layer", "cosine"), f"{name}, {self.data}", ax, whole=True)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Each layer's values under ``layers``; their intervals under each layer's ``intervals``."""
         return {
             "data": self.data,
             "model": self.model,
-            **self.facts,
+            **self.metadata,
             "averaged_words": int(self.words.averaged.sum()),
             "sampled_words": self.variances.words,
             "settings": {name: value for name, value in vars(self.settings).items() if name != "disk"},

@@ -25,7 +25,7 @@ from likewise.geometry.spectrum import isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman
 from likewise.plotting.dots import Dots, dot_panels
 from likewise.plotting.html import paragraph, section, table
-from likewise.plotting.text import told_apart
+from likewise.plotting.text import unique_labels
 from likewise.progress import Progress
 from likewise.search.evaluation import EncodedRanker, RetrievalSource, RetrievalTask, dense_setting, evaluate_ranker
 from likewise.search.recall import Setting, checked_ks
@@ -156,7 +156,7 @@ class CorrectedVectors:
         """A row of a table."""
         return (self.name, self.dim, self.baseline, self.isoscore, self.spearman, self.change, *self.recall.values())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Values by name, the 95 % intervals that there are under ``intervals``."""
         recall = {str(k): each for k, each in self.recall.items()}
         return {
@@ -180,7 +180,7 @@ class IsotropyStudy:
     """the model and how its vectors are read"""
     fit: str | None
     settings: tuple[CorrectedVectors, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     """pairs, texts, texts fitted on, pairs that ask, the score from which on they do, texts cut, bad rows"""
 
     @property
@@ -191,14 +191,16 @@ class IsotropyStudy:
     @property
     def note(self) -> str:
         """What the numbers rest on."""
-        fitted = f"{self.fit} ({self.facts['fit_texts']} texts)" if self.fit else "the same texts (transductive)"
-        asked = f"{self.facts['queries']} pairs with a score from {self.facts['min_score']:g} on ask"
-        return f"{self.data}, n = {self.facts['n']}; fitted on {fitted}; {asked}, among {self.facts['n']} left texts"
+        fitted = f"{self.fit} ({self.metadata['fit_texts']} texts)" if self.fit else "the same texts (transductive)"
+        asked = f"{self.metadata['queries']} pairs with a score from {self.metadata['min_score']:g} on ask"
+        return (
+            f"{self.data}, n = {self.metadata['n']}; fitted on {fitted}; {asked}, among {self.metadata['n']} left texts"
+        )
 
     @property
     def caution(self) -> str:
         """What whitening in full cannot stand; nothing where it can."""
-        texts, width = self.facts["fit_texts"], self.settings[0].dim
+        texts, width = self.metadata["fit_texts"], self.settings[0].dim
         if texts > width:
             return ""
         # n points fill n - 1 directions; whitened, all of them are equally far apart.
@@ -213,11 +215,11 @@ class IsotropyStudy:
         recall = (f"R@{k}" for k in self.settings[0].recall)
         return ("setting", "dim", "baseline", "IsoScore", "Spearman", "change", *recall)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Every setting, with what it rests on."""
-        read = {name: value for name, value in self.reading.to_json().items() if name != "ranker"}
+        read = {name: value for name, value in self.reading.to_dict().items() if name != "ranker"}
         about = {"data": self.data, **read, "fit": self.fit or self.data, "transductive": self.fit is None}
-        return {**about, **self.facts, "settings": [one.to_json() for one in self.settings]}
+        return {**about, **self.metadata, "settings": [one.to_dict() for one in self.settings]}
 
     def plot(self) -> Any:
         """Baseline, Spearman and recall of each setting."""
@@ -233,9 +235,9 @@ class IsotropyTable:
 
     results: tuple[IsotropyStudy, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """A single result as itself, several under ``results``."""
-        rows = [result.to_json() for result in self.results]
+        rows = [result.to_dict() for result in self.results]
         return rows[0] if len(rows) == 1 else {"results": rows}
 
     def plot(self) -> Any:
@@ -253,7 +255,7 @@ class IsotropyTable:
     def _dots(self, names: Sequence[str], measure: Callable[[CorrectedVectors], float | Interval]) -> dict[str, Dots]:
         """Each model's values in the order of the names; nan where a model has no such setting."""
         drawn: dict[str, Dots] = {}
-        for model, result in zip(told_apart([one.model for one in self.results]), self.results, strict=True):
+        for model, result in zip(unique_labels([one.model for one in self.results]), self.results, strict=True):
             found = {one.name: measure(one) for one in result.settings}
             ends = [_ends(found.get(name, np.nan)) for name in names]
             drawn[model] = tuple(map(list, zip(*ends, strict=True)))  # type: ignore[assignment]
@@ -298,7 +300,7 @@ def study_isotropy(
     kinds = options.corrections(encoder.dimension)
     texts = task.texts
     place = {text: row for row, text in enumerate(dict.fromkeys([*texts, *(task.fit_texts or ())]))}
-    encoded = encoder.encode_counted(list(place), progress=progress)
+    encoded = encoder.encode_with_stats(list(place), progress=progress)
     fitted_on = encoded.vectors[[place[text] for text in (texts if task.fit_texts is None else task.fit_texts)]]
     own = encoded.vectors[: len(texts)]
     measured = _Measured(task, place, options.ks, dense_setting(encoder), _Agreement.of(task, place, unit(own)))
@@ -306,11 +308,11 @@ def study_isotropy(
     for kind, dim in kinds:
         fitted = fit_postprocessing(kind, fitted_on, dim)
         settings.append(measured.result(kind, fitted(own), _removed(fitted)))
-    facts = {
+    metadata = {
         "n": len(task.pairs), "texts": len(texts), "fit_texts": len(fitted_on), "queries": len(task.retrieval.queries),
         "min_score": task.min_score, "truncated": encoded.truncated, "skipped": task.skipped,
     }  # fmt: skip
-    return IsotropyStudy(task.name, measured.reading, task.fit, tuple(settings), facts)
+    return IsotropyStudy(task.name, measured.reading, task.fit, tuple(settings), metadata)
 
 
 def _removed(fitted: PostProcessing) -> int:

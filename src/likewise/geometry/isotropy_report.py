@@ -15,7 +15,7 @@ from likewise.results.folder import Results, Table, flat, write_results
 def write_isotropy(found: IsotropyTable, run: Mapping[str, Any], folder: Path) -> Path:
     """Write everything that a table of corrections shows; ``run`` says how it was made."""
     figure = found.plot()
-    document = {**run, "results": found.to_json()}
+    document = {**run, "results": found.to_dict()}
     write_results(Results(document, {"isotropy": _settings(found)}, {"isotropy": figure}), folder)
     drawn = f"<div class=wide>{inline_svg(figure, 'baseline, Spearman and recall by setting')}</div>\n"
     parts = [paragraph(str(run.get("command", "")), note=True), drawn, found._repr_html_()]

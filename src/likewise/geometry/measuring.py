@@ -14,9 +14,9 @@ from torch import Tensor
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_from_moments
 from likewise.errors import DataError, UsageError
-from likewise.geometry.bands import Band, drawn_means
-from likewise.geometry.census import Plan, census, plan
 from likewise.geometry.cluster_isotropy import cluster_isotropy
+from likewise.geometry.confidence import ConfidenceBand, drawn_means
+from likewise.geometry.corpus_stats import Plan, census, plan
 from likewise.geometry.explained_variance import READINGS, explained_variances, random_explained_variances
 from likewise.geometry.geometry import Geometry, Similarities, Variances, WordMeasures
 from likewise.geometry.intrinsic_dimension import two_nn
@@ -52,15 +52,17 @@ def geometry_of(
     require_layers(encoder)
     if isinstance(texts, str):
         raise UsageError("geometry needs several texts; give a sequence of them, not one string")
-    prompt = encoder.recipe.prompt_for(None) if settings.prompt is None else settings.prompt
+    prompt = encoder.modules_config.prompt_for(None) if settings.prompt is None else settings.prompt
     settings = replace(settings, prompt=prompt)
     read = texts if callable(texts) else (lambda held=list(texts): held)
-    counted = census(read(), encoder.tokenizer.folds_case, settings.punctuation, progress)
-    if counted.texts < 2:
-        raise DataError(f"{name}: geometry compares words of different texts; give at least 2, got {counted.texts}")
-    chosen = plan(counted, settings)
+    pooling_mask = census(read(), encoder.tokenizer.folds_case, settings.punctuation, progress)
+    if pooling_mask.texts < 2:
+        raise DataError(
+            f"{name}: geometry compares words of different texts; give at least 2, got {pooling_mask.texts}"
+        )
+    chosen = plan(pooling_mask, settings)
     with tempfile.TemporaryFile(buffering=0) as file:
-        stream = OccurrenceStream(encoder, read, chosen, settings, counted.texts, file)
+        stream = OccurrenceStream(encoder, read, chosen, settings, pooling_mask.texts, file)
         first = _first_round(stream, progress)
         if not first.counts.occurrences:
             raise DataError(
@@ -68,8 +70,8 @@ def geometry_of(
                 " give a shorter prompt or another model"
             )
         corrected = _second_round(stream, first, progress) if settings.corrections else {}
-    facts = {"texts": counted.texts, "repeated": counted.repeated, "occurrences": first.counts.occurrences}
-    return _measured(encoder.name, name, facts, first, corrected, progress)
+    metadata = {"texts": pooling_mask.texts, "repeated": pooling_mask.repeated, "occurrences": first.counts.occurrences}
+    return _measured(encoder.name, name, metadata, first, corrected, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +104,11 @@ def _similarities(sums: SimilaritySums, counts: Counts, settings: GeometrySettin
     baseline, intra = sums.baseline(counts), sums.intra_similarity(counts)
     words = sums.self_similarity(counts)[:, _averaged(counts, settings)]
     own = drawn_means(words, settings.draws, settings.seed)
-    return Similarities(*map(Band.of_draws, (baseline, own, own - baseline, intra, intra - baseline)))
+    return Similarities(*map(ConfidenceBand.of_draws, (baseline, own, own - baseline, intra, intra - baseline)))
 
 
 def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
-    settings, views = stream.settings, stream.encoder.anatomy
+    settings, views = stream.settings, stream.encoder.model_view
     shape = views.layers + 1, views.hidden_size
     dtype = torch.float64 if views.dtype == torch.float64 else torch.float32
     counts = Counts(settings.draws, len(stream.plan.words))
@@ -165,7 +167,7 @@ class _LayerMaps:
 def _measured(
     model: str,
     name: str,
-    facts: dict[str, int],
+    metadata: dict[str, int],
     first: _Round,
     corrected: dict[str, Similarities],
     progress: Progress | None,
@@ -183,14 +185,14 @@ def _measured(
     found = Geometry(
         model=model,
         data=name,
-        facts=facts | {"points": points.shape[1]},
+        metadata=metadata | {"points": points.shape[1]},
         settings=first.settings,
         raw=first.raw,
         corrected=corrected,
         variances=variances,
         isoscore=scores,
         effective_rank=ranks,
-        intrinsic_dimension=Band.of_intervals(dimension),
+        intrinsic_dimension=ConfidenceBand.of_intervals(dimension),
         shares=first.contributions / first.contributions.sum(-1, keepdims=True),
         alignment=debiased_cka(points),
         clusters=tuple(clusters),
@@ -200,7 +202,7 @@ def _measured(
     return found
 
 
-def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[Band, Band]:
+def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[ConfidenceBand, ConfidenceBand]:
     """IsoScore and effective rank of all layers, each block of texts left out once."""
     filled = moments.filled
     left_out = [None, *(filled if len(filled) > 1 else [])]
@@ -209,7 +211,7 @@ def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[Band, Band]
         covariances = np.stack([moments.of(layer, without=block)[1] for block in left_out])
         scores[layer], ranks[layer] = isoscores(covariances), effective_ranks(covariances)
         ticker.add()
-    bands = [Band.of_jackknife(values[:, 0], values[:, 1:]) for values in (scores, ranks)]
+    bands = [ConfidenceBand.of_jackknife(values[:, 0], values[:, 1:]) for values in (scores, ranks)]
     return bands[0], bands[1]
 
 
@@ -232,9 +234,9 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
     )  # fmt: skip
     part = first.averaged[: len(own)]
 
-    def averaged(values: Array) -> dict[str, Band]:
+    def averaged(values: Array) -> dict[str, ConfidenceBand]:
         means = [drawn_means(each[:, part], settings.draws, settings.seed) for each in values]
-        return {reading: Band.of_draws(each) for reading, each in zip(READINGS, means, strict=True)}
+        return {reading: ConfidenceBand.of_draws(each) for reading, each in zip(READINGS, means, strict=True)}
 
     variances = Variances(averaged(measured), averaged(by_chance), averaged(measured - by_chance), int(part.sum()))
     return words, variances

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.geometry.bands import Band
 from likewise.geometry.comparison import GeometryTable
+from likewise.geometry.confidence import ConfidenceBand
 from likewise.geometry.explained_variance import READINGS
 from likewise.geometry.geometry import Geometry, mean_over_layers
 from likewise.plotting.html import page, paragraph, section, table
@@ -47,11 +47,11 @@ def _write_page(found: GeometryTable, figures: Mapping[str, Any], run: Mapping[s
         for name in TITLES
         if name in figures
     ]
-    facts = [paragraph(_facts(one)) for one in found.results]
+    metadata = [paragraph(_facts(one)) for one in found.results]
     named = zip(found.names, found.results, strict=True)
     words = [section(f"Words: {name}", _word_tables(one)) for name, one in named]
     numbers = section("Numbers", [found._repr_html_()])
-    parts = [*facts, paragraph(str(run.get("command", "")), note=True), *drawn, *words, numbers]
+    parts = [*metadata, paragraph(str(run.get("command", "")), note=True), *drawn, *words, numbers]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(f"Geometry: {found.results[0].data}", parts), encoding="utf-8")
     return path
@@ -60,15 +60,15 @@ def _write_page(found: GeometryTable, figures: Mapping[str, Any], run: Mapping[s
 def _facts(one: Geometry) -> str:
     averaged = int(one.words.averaged.sum())
     return (
-        f"{one.model}: {one.facts['texts']} different texts ({one.facts['repeated']} repeated ones left out) with"
-        f" {one.facts['occurrences']} words. Averages over {averaged} words that stand in {one.settings.min_contexts}"
+        f"{one.model}: {one.metadata['texts']} different texts ({one.metadata['repeated']} repeated ones left out) with"
+        f" {one.metadata['occurrences']} words. Averages over {averaged} words that stand in {one.settings.min_contexts}"
         f" texts or more; MEV over {one.variances.words} of them, at most {one.settings.max_contexts} contexts each;"
-        f" {one.facts['points']} random words for TwoNN, CKA and clusters."
+        f" {one.metadata['points']} random words for TwoNN, CKA and clusters."
     )
 
 
 def _word_tables(one: Geometry) -> Iterator[str]:
-    listed = one.to_json()["words"]
+    listed = one.to_dict()["words"]
     tables = {"self-similarity": listed["self_similarity"]} | {
         f"MEV, {reading}": ends for reading, ends in listed["mev"].items()
     }
@@ -86,7 +86,7 @@ def write_geometry(found: GeometryTable, run: Mapping[str, Any], folder: Path) -
     """Write everything that a run shows: run.json, tidy tables, figures and the page."""
     figures = found.figures()
     tables = {"layers": _layers(found), "words": _words(found), "rogue": _rogue(found), "cka": _alignment(found)}
-    write_results(Results({**run, "results": found.to_json()}, tables, figures), folder)
+    write_results(Results({**run, "results": found.to_dict()}, tables, figures), folder)
     _write_page(found, figures, run, folder / "geometry.html")
     return folder
 
@@ -100,7 +100,7 @@ def _layers(found: GeometryTable) -> Table:
             for name, bands in one.variances.by_name.items()
             for reading, band in bands.items()
         }
-        spaces: dict[str, Mapping[str, Band]] = {"raw": one.bands | mev}
+        spaces: dict[str, Mapping[str, ConfidenceBand]] = {"raw": one.bands | mev}
         spaces |= {kind: vars(space) for kind, space in one.corrected.items()}
         rows += [
             (one.model, space, layer, name, float(band.values[layer]), *band.ends(layer))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from likewise.geometry.census import Plan
+from likewise.geometry.corpus_stats import Plan
 from likewise.geometry.occurrences import Occurrences
 
 

@@ -21,7 +21,7 @@ from likewise.geometry.words import averaged_tokens, require_layers, tokens_of_s
 from likewise.metrics import Interval
 from likewise.plotting.curves import Panel, curve_panels
 from likewise.plotting.html import paragraph, section, table
-from likewise.plotting.text import told_apart
+from likewise.plotting.text import unique_labels
 from likewise.progress import Progress, Ticker
 
 WINDOW = 2048
@@ -106,7 +106,7 @@ def occurrence_vectors(
     >>> vectors.shape, whole.tolist()
     ((7, 1, 384), [True])
     """
-    shape = (encoder.anatomy.layers + 1, len(examples), encoder.anatomy.hidden_size)
+    shape = (encoder.model_view.layers + 1, len(examples), encoder.model_view.hidden_size)
     vectors, whole = np.zeros(shape, np.float32), np.zeros(len(examples), bool)
     ticker, start = Ticker(progress, len(examples), "texts"), 0
     with steady_memory():
@@ -161,12 +161,12 @@ class SenseStudy:
         what = "nearest neighbour" if self.by == "neighbour" else "nearest mean of a sense"
         return f"{what} {where}, same word, by cosine"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Every layer, and every word at the best layer."""
         found, best = self.geometry, self.geometry.best.layer
         return {
             "data": self.data, "train": self.train, "model": self.model, "by": self.by, "n": found.n,
-            "layers": [layer.to_json() for layer in found.layers], "best_layer": best,
+            "layers": [layer.to_dict() for layer in found.layers], "best_layer": best,
             "words": [
                 {"word": word.word, "n": word.n, "senses": word.senses, "accuracy": word.accuracy[best],
                  "baseline": word.baseline, "within": word.within[best], "between": word.between[best]}
@@ -225,14 +225,14 @@ class SenseTable:
 
     results: tuple[SenseStudy, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """A single result as itself, several under ``results``."""
-        rows = [result.to_json() for result in self.results]
+        rows = [result.to_dict() for result in self.results]
         return rows[0] if len(rows) == 1 else {"results": rows}
 
     def plot(self) -> Any:
         """A panel per model on common axes; returns the first."""
-        named = zip(told_apart([one.model for one in self.results]), self.results, strict=True)
+        named = zip(unique_labels([one.model for one in self.results]), self.results, strict=True)
         panels = [(f"{name}: {one.data}, n = {one.geometry.n}", one.panel) for name, one in named]
         notes = [
             "Cosine: mean over pairs of occurrences of a word. All curves average over words.",

@@ -185,7 +185,7 @@ def nearest_rows(
 def commonest_senses(known: SenseVectors) -> dict[str, str]:
     """The most frequent sense of each word; of equally frequent ones the first in the alphabet."""
     return {
-        word: max(sorted(counted := Counter(known.senses[row] for row in rows)), key=counted.__getitem__)
+        word: max(sorted(pooling_mask := Counter(known.senses[row] for row in rows)), key=pooling_mask.__getitem__)
         for word, rows in known.rows_of.items()
     }
 
@@ -213,7 +213,7 @@ class SenseLayer:
         """The measures by name."""
         return {name: value for name, value in vars(self).items() if name != "layer"}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Values by name, their 95 % intervals under ``intervals``."""
         values = {name: each.value for name, each in self.intervals.items()}
         ends = {name: [each.low, each.high] for name, each in self.intervals.items()}

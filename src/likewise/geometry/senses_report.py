@@ -16,7 +16,7 @@ def write_senses(found: SenseTable, run: Mapping[str, Any], folder: Path) -> Pat
     """Write everything that a table of models shows; ``run`` says how it was made."""
     figure = found.plot()
     tables = {"layers": _layers(found), "words": _words(found)}
-    write_results(Results({**run, "results": found.to_json()}, tables, {"senses": figure}), folder)
+    write_results(Results({**run, "results": found.to_dict()}, tables, {"senses": figure}), folder)
     drawn = f"<div class=wide>{inline_svg(figure, 'cosines and accuracy by layer')}</div>\n"
     parts = [paragraph(str(run.get("command", "")), note=True), drawn, found._repr_html_()]
     title = f"Word senses: {found.results[0].data}"

@@ -68,7 +68,7 @@ class Trajectories:
     """Every pair of some sentences in one model, layer by layer; layer 0 is the embeddings' output.
 
     >>> pair = PairTrajectory(0, 1, ("bank", "bank"), (1.0, 0.5))
-    >>> Trajectories("mine", (0, 1), (pair,), ("a bank", "the bank")).to_json()["pairs"][0]["cosine"]
+    >>> Trajectories("mine", (0, 1), (pair,), ("a bank", "the bank")).to_dict()["pairs"][0]["cosine"]
     (1.0, 0.5)
     """
 
@@ -89,8 +89,8 @@ class Trajectories:
         words = [place.word for place in self.places]
         if words and len(set(words)) == len(words):
             return tuple(words)
-        told = [f"{word} " for word in words] if len(set(words)) > 1 else [""] * len(self.texts)
-        return tuple(f"{word}{number}" for number, word in enumerate(told, start=1))
+        summary = [f"{word} " for word in words] if len(set(words)) > 1 else [""] * len(self.texts)
+        return tuple(f"{word}{number}" for number, word in enumerate(summary, start=1))
 
     @property
     def title(self) -> str:
@@ -120,11 +120,11 @@ class Trajectories:
         """What ``curve_panels`` draws."""
         return self.layers, {name: (cosine, None, None) for name, cosine in self.rows}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The model, its layers, and each pair's cosines."""
         followed = {"places": [asdict(one) for one in self.places], "tokens": list(map(list, self.tokens))}
-        facts = {"model": self.model, "layers": list(self.layers), "pairs": [asdict(pair) for pair in self.pairs]}
-        return facts | {"texts": list(self.texts)} | (followed if self.places else {"pooling": self.pooling})
+        metadata = {"model": self.model, "layers": list(self.layers), "pairs": [asdict(pair) for pair in self.pairs]}
+        return metadata | {"texts": list(self.texts)} | (followed if self.places else {"pooling": self.pooling})
 
     def _repr_html_(self) -> str:
         return table(self.header, [(name, *cosine) for name, cosine in self.rows])
@@ -141,9 +141,9 @@ class TrajectoryTable:
 
     results: tuple[Trajectories, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """A single model as itself, several under ``results``."""
-        models = [result.to_json() for result in self.results]
+        models = [result.to_dict() for result in self.results]
         return models[0] if len(models) == 1 else {"results": models}
 
     def _repr_html_(self) -> str:
@@ -215,7 +215,7 @@ def _pairs(vectors: States, words: Sequence[str] = ()) -> tuple[PairTrajectory, 
 def _layers(encoder: Encoder) -> tuple[int, ...]:
     """0 to L, of a model that shows what they hold."""
     require_layers(encoder)
-    return tuple(range(encoder.anatomy.layers + 1))
+    return tuple(range(encoder.model_view.layers + 1))
 
 
 def require_sentences(texts: Sequence[str]) -> None:
@@ -276,8 +276,8 @@ def _found(text: str, asked: str) -> list[WordPlace]:
         if starts:
             runs = [spans[start : start + len(run)] for start in starts]
             return [
-                WordPlace(text[letters[0][0] : letters[-1][1]], start + 1, start + len(run))
-                for start, letters in zip(starts, runs, strict=True)
+                WordPlace(text[characters[0][0] : characters[-1][1]], start + 1, start + len(run))
+                for start, characters in zip(starts, runs, strict=True)
             ]
     return []
 

@@ -58,10 +58,10 @@ def number_value(text: str, language: str) -> str:
     if lowered in VALUES.get(language, {}):
         return str(VALUES[language][lowered])
     thousands, point = map(re.escape, SEPARATORS.get(language, SEPARATORS["en"]))
-    grouped = re.fullmatch(rf"(\d{{1,3}}(?:{thousands}\d{{3}})+|\d+)(?:{point}(\d+))?", lowered)
-    if grouped is None:
+    token_groups = re.fullmatch(rf"(\d{{1,3}}(?:{thousands}\d{{3}})+|\d+)(?:{point}(\d+))?", lowered)
+    if token_groups is None:
         return lowered
-    whole, decimals = re.sub(r"\D", "", grouped[1]), grouped[2]
+    whole, decimals = re.sub(r"\D", "", token_groups[1]), token_groups[2]
     return f"{whole}.{decimals}" if decimals else whole
 
 

@@ -29,7 +29,7 @@ class Interaction:
         """After minus before."""
         return self.after - self.before
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The classes, both values and the change."""
         return asdict(self) | {"change": self.change}
 
@@ -60,9 +60,9 @@ class PosChange:
         before, after = self.before.scaled(kind), self.after.scaled(kind)
         return after[0] - before[0], after[1] - before[1]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The most changed interactions by kind and sign."""
-        found = {kind: {sign: [one.to_json() for one in self.changed(sign, kind)] for sign in SIGNS} for kind in KINDS}
+        found = {kind: {sign: [one.to_dict() for one in self.changed(sign, kind)] for sign in SIGNS} for kind in KINDS}
         return {"settings": list(self.names)} | found
 
     def plot(self, ax: Any = None, kind: str = "summed") -> Any:

@@ -20,7 +20,7 @@ ONE_SIDED_NUMBER = 0.5
 class Case:
     """One pair before the rules: its evidence, and where it stands in the file."""
 
-    facts: PairEvidence
+    metadata: PairEvidence
     rank: float
     """of its similarity in the file, 0 to 1"""
     place: float | None
@@ -32,17 +32,17 @@ Verdict = tuple[float, str] | None
 """The strength of the evidence, 0 to 1, and its words; None where there is nothing to say."""
 
 
-def judged(facts: Sequence[PairEvidence], rules: LintRules, high: float) -> list[Finding]:
+def judged(metadata: Sequence[PairEvidence], rules: LintRules, high: float) -> list[Finding]:
     """Every finding of every rule; a score is high from ``high`` on.
 
     Severity = strength x rank of the similarity in the file x (1 - place of the human score on the scale); without
     human scores the last factor is 1. The strength of a share is how far it lies beyond its threshold, 0 to 1.
     """
-    ranks = similarity_ranks(np.array([one.similarity for one in facts]))
-    truth = scores_of([one.pair for one in facts])
-    places = [None] * len(facts) if truth is None else human_places(truth).tolist()
+    ranks = similarity_ranks(np.array([one.similarity for one in metadata]))
+    truth = scores_of([one.pair for one in metadata])
+    places = [None] * len(metadata) if truth is None else human_places(truth).tolist()
     found = []
-    for one, rank, place in zip(facts, ranks.tolist(), places, strict=True):
+    for one, rank, place in zip(metadata, ranks.tolist(), places, strict=True):
         case = Case(one, rank, place, one.similarity >= high)
         for rule, judge in JUDGES.items():
             verdict = judge(case, rules)
@@ -84,59 +84,61 @@ def _shown(pair: Strongest | None) -> str:
 
 
 def _special(case: Case, rules: LintRules) -> Verdict:
-    facts = case.facts
-    if facts.special <= rules.special_share:
+    metadata = case.metadata
+    if metadata.special <= rules.special_share:
         return None
-    words = f"{facts.special:.0%} of the absolute relevance is of special tokens or a bias (biases {facts.bias:.0%})"
-    return _beyond(facts.special, rules.special_share), words
+    words = (
+        f"{metadata.special:.0%} of the absolute relevance is of special tokens or a bias (biases {metadata.bias:.0%})"
+    )
+    return _beyond(metadata.special, rules.special_share), words
 
 
 def _stop_words(case: Case, rules: LintRules) -> Verdict:
-    facts = case.facts
-    if facts.stops <= rules.stop_share:
+    metadata = case.metadata
+    if metadata.stops <= rules.stop_share:
         return None
-    words = f"{facts.stops:.0%} of the words' positive relevance is of stop words and punctuation"
-    return _beyond(facts.stops, rules.stop_share), words + _shown(facts.strongest_stop)
+    words = f"{metadata.stops:.0%} of the words' positive relevance is of stop words and punctuation"
+    return _beyond(metadata.stops, rules.stop_share), words + _shown(metadata.strongest_stop)
 
 
 def _negation(case: Case, rules: LintRules) -> Verdict:
-    facts = case.facts
-    relevance = sum(one.relevance for one in facts.negations)
-    if not facts.negations or not case.is_high or relevance <= -rules.negation_share * abs(facts.similarity):
+    metadata = case.metadata
+    relevance = sum(one.relevance for one in metadata.negations)
+    if not metadata.negations or not case.is_high or relevance <= -rules.negation_share * abs(metadata.similarity):
         return None
-    names = ", ".join(repr(one.word) for one in facts.negations)
-    share = relevance / facts.similarity if facts.similarity else 0.0
-    words = f"{names} only on the {facts.negations[0].side} makes {relevance:+.3f} of {facts.similarity:.3f}"
+    names = ", ".join(repr(one.word) for one in metadata.negations)
+    share = relevance / metadata.similarity if metadata.similarity else 0.0
+    words = f"{names} only on the {metadata.negations[0].side} makes {relevance:+.3f} of {metadata.similarity:.3f}"
     return 1.0, f"{words} ({share:+.0%})"
 
 
 def _number(case: Case, rules: LintRules) -> Verdict:  # noqa: ARG001
-    facts = case.facts
-    if not facts.has_number or not case.is_high:
+    metadata = case.metadata
+    if not metadata.has_number or not case.is_high:
         return None
-    left, right = (" ".join(side) or "no number" for side in facts.numbers)
+    left, right = (" ".join(side) or "no number" for side in metadata.numbers)
     words = f"{left} against {right}"
-    if all(facts.numbers):
-        return 1.0, f"{words}, together {facts.number_relevance:+.3f} of {facts.similarity:.3f}"
-    return ONE_SIDED_NUMBER, f"{words}, similarity {facts.similarity:.3f}"
+    if all(metadata.numbers):
+        return 1.0, f"{words}, together {metadata.number_relevance:+.3f} of {metadata.similarity:.3f}"
+    return ONE_SIDED_NUMBER, f"{words}, similarity {metadata.similarity:.3f}"
 
 
 def _roles(case: Case, rules: LintRules) -> Verdict:  # noqa: ARG001
-    facts = case.facts
-    if not facts.swaps or not case.is_high:
+    metadata = case.metadata
+    if not metadata.swaps or not case.is_high:
         return None
-    words = "; ".join(str(swap) for swap in facts.swaps)
-    return 1.0, f"{words}; with themselves they make {facts.swap_relevance:+.3f} of {facts.similarity:.3f}"
+    words = "; ".join(str(swap) for swap in metadata.swaps)
+    return 1.0, f"{words}; with themselves they make {metadata.swap_relevance:+.3f} of {metadata.similarity:.3f}"
 
 
 def _matching(case: Case, rules: LintRules) -> Verdict:
-    facts = case.facts
+    metadata = case.metadata
     is_low = case.place is not None and case.place <= rules.low_human
-    if not is_low or not case.is_high or facts.matches <= rules.match_share:
+    if not is_low or not case.is_high or metadata.matches <= rules.match_share:
         return None
-    words = f"{facts.matches:.0%} of the words' positive relevance is between equal words"
-    said = f"{_shown(facts.strongest_match)}; people say {facts.human:g}"
-    return _beyond(facts.matches, rules.match_share), words + said
+    words = f"{metadata.matches:.0%} of the words' positive relevance is between equal words"
+    said = f"{_shown(metadata.strongest_match)}; people say {metadata.human:g}"
+    return _beyond(metadata.matches, rules.match_share), words + said
 
 
 JUDGES: dict[str, Callable[[Case, LintRules], Verdict]] = {

@@ -79,7 +79,7 @@ class LevelErrors:
     levels: tuple[Level, ...]
     line: ScoreLine
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Every level and the line that mapped the predictions."""
         return {"line": asdict(self.line), "levels": [asdict(level) | {"name": level.name} for level in self.levels]}
 
@@ -152,7 +152,7 @@ class Disagreement:
         """Predicted minus human: above 0 the model finds them too similar."""
         return self.predicted - self.human
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All fields and the difference."""
         return asdict(self) | {"difference": self.difference}
 

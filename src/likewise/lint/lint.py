@@ -62,12 +62,16 @@ class LintReport:
     counts: tuple[RuleCount, ...]
     findings: tuple[Finding, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Counts and all findings."""
-        facts = {"data": self.data, "model": self.model, "pooling": self.pooling, "n": self.n, "scored": self.scored}
+        metadata = {"data": self.data, "model": self.model, "pooling": self.pooling, "n": self.n, "scored": self.scored}
         counts = [asdict(one) | {"says": DESCRIPTIONS[one.rule]} for one in self.counts]
         thresholds = asdict(self.rules) | {"high_from": self.high}
-        return facts | {"thresholds": thresholds, "rules": counts, "findings": [asdict(one) for one in self.findings]}
+        return metadata | {
+            "thresholds": thresholds,
+            "rules": counts,
+            "findings": [asdict(one) for one in self.findings],
+        }
 
     def plot(self, ax: Any = None) -> Any:
         """The share of pairs that each rule finds, with its interval."""
@@ -118,33 +122,33 @@ def lint(
     if not pairs:
         raise DataError(f"{data}: no pair to look at; give a file with at least one")
     stream = explain_many(encoder, pairs, by="token", progress=progress, **PLAIN)
-    facts = [
+    metadata = [
         evidence(pair, found, parsed.left[pair.left], parsed.right[pair.right])
         for pair, found in zip(pairs, stream, strict=True)
     ]
-    return report(facts, rules or LintRules(), (data, encoder.name, encoder.reading.pooling))
+    return report(metadata, rules or LintRules(), (data, encoder.name, encoder.reading.pooling))
 
 
-def report(facts: Sequence[PairEvidence], rules: LintRules, names: tuple[str, str, str]) -> LintReport:
+def report(metadata: Sequence[PairEvidence], rules: LintRules, names: tuple[str, str, str]) -> LintReport:
     """Judge the evidence of n pairs, which belong to a data set, a model and a pooling."""
-    similarity, truth = np.array([one.similarity for one in facts]), scores_of([one.pair for one in facts])
+    similarity, truth = np.array([one.similarity for one in metadata]), scores_of([one.pair for one in metadata])
     high = float(np.quantile(similarity, rules.high)) if rules.high_similarity is None else rules.high_similarity
-    found = judged(facts, rules, high)
+    found = judged(metadata, rules, high)
     fired = Counter(finding.rule for finding in found)
     counts = [
-        RuleCount(rule, fired[rule], candidates(rule, facts, truth, rules), wilson(fired[rule], len(facts)))
+        RuleCount(rule, fired[rule], candidates(rule, metadata, truth, rules), wilson(fired[rule], len(metadata)))
         for rule in DESCRIPTIONS
         if truth is not None or rule not in NEEDS_SCORES
     ]
     worst = sorted(found, key=lambda finding: -finding.severity)
-    return LintReport(*names, len(facts), truth is not None, rules, high, tuple(counts), tuple(worst))
+    return LintReport(*names, len(metadata), truth is not None, rules, high, tuple(counts), tuple(worst))
 
 
-def candidates(rule: str, facts: Sequence[PairEvidence], truth: Array | None, rules: LintRules) -> int:
+def candidates(rule: str, metadata: Sequence[PairEvidence], truth: Array | None, rules: LintRules) -> int:
     """The pairs that show what a rule looks for, whatever their score."""
     if rule == "matching":
         return 0 if truth is None else int((human_places(truth) <= rules.low_human).sum())
-    return sum(SHOWS[rule](one) if rule in SHOWS else True for one in facts)
+    return sum(SHOWS[rule](one) if rule in SHOWS else True for one in metadata)
 
 
 SHOWS: dict[str, Callable[[PairEvidence], bool]] = {

@@ -55,14 +55,20 @@ class Patterns:
         """The model's name without the folders or the organisation it belongs to."""
         return Path(self.model).name or self.model
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything but the n predictions."""
-        facts = {"data": self.data, "model": self.model, "pooling": self.pooling, "bias_mode": self.bias, "n": self.n}
-        strongest = {name: [one.to_json() for one in part] for name, part in self.strongest.items()}
-        errors = None if self.errors is None else self.errors.to_json()
-        farthest = [one.to_json() for one in self.farthest]
+        metadata = {
+            "data": self.data,
+            "model": self.model,
+            "pooling": self.pooling,
+            "bias_mode": self.bias,
+            "n": self.n,
+        }
+        strongest = {name: [one.to_dict() for one in part] for name, part in self.strongest.items()}
+        errors = None if self.errors is None else self.errors.to_dict()
+        farthest = [one.to_dict() for one in self.farthest]
         numbers = {"strongest": strongest, "errors": errors, "farthest": farthest}
-        return facts | {"relevance": self.classes.to_json()} | numbers
+        return metadata | {"relevance": self.classes.to_dict()} | numbers
 
     def plot(self, ax: Any = None, kind: str = "summed") -> Any:
         """Relevance between the classes as a heat map, scaled."""

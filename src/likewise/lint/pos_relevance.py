@@ -89,7 +89,7 @@ class PosRelevance:
             for a, b in upper
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The tables as lists of lists, in the order of ``classes``; both is the sum of positive and negative."""
         names = (*SIGNS, "both", *(f"{sign}_scaled" for sign in SIGNS))
         tables = {kind: (*self.table(kind), sum(self.table(kind)), *self.scaled(kind)) for kind in KINDS}

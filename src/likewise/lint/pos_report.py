@@ -21,7 +21,7 @@ LEVEL_HEADER = (*SETTING, "level", "n", "squared_error", "low", "high", "mean_hu
 
 def patterns_results(study: PatternStudy, run: Mapping[str, Any]) -> Results:
     """What ``likewise patterns --out`` writes."""
-    return Results({**run, "result": study.to_json()}, _tables(study), _figures(study))
+    return Results({**run, "result": study.to_dict()}, _tables(study), _figures(study))
 
 
 def _tables(study: PatternStudy) -> dict[str, Table]:

@@ -98,12 +98,12 @@ class PatternStudy:
     row: SideBySide | None = None
     skipped: int = 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """A single setting as itself; two under ``settings`` with their ``change``."""
-        each = [one.to_json() for one in self.settings]
-        facts = each[0] if self.change is None else {"settings": each, "change": self.change.to_json()}
-        row = {} if self.row is None else {"row": self.row.to_json()}
-        return facts | row | {"skipped": self.skipped}
+        each = [one.to_dict() for one in self.settings]
+        metadata = each[0] if self.change is None else {"settings": each, "change": self.change.to_dict()}
+        row = {} if self.row is None else {"row": self.row.to_dict()}
+        return metadata | row | {"skipped": self.skipped}
 
     def plot(self, ax: Any = None) -> Any:
         """One setting summed and averaged; or both settings summed and the change. Returns the first Axes."""
@@ -176,16 +176,16 @@ def _parsed(source: PatternSource, data: dict[str, Pairs], progress: Progress | 
 def _encoders(readings: Sequence[tuple[str, str | None]], load: Callable[[str], Encoder]) -> list[Encoder]:
     loaded = {model: load(model) for model in dict.fromkeys(model for model, _ in readings)}
     return [
-        loaded[model] if pooling is None else loaded[model].with_reading(pooling=pooling) for model, pooling in readings
+        loaded[model] if pooling is None else loaded[model].with_pooling(pooling=pooling) for model, pooling in readings
     ]
 
 
 def setting_names(first: Patterns, second: Patterns) -> tuple[str, str]:
     """Two settings by what tells them apart; a model's folder only where its own name does not."""
     is_short = first.model == second.model or first.short_model != second.short_model
-    facts = [(one.data, one.short_model if is_short else one.model, one.pooling) for one in (first, second)]
-    apart = [place for place in range(3) if facts[0][place] != facts[1][place]] or [0, 1, 2]
-    one, other = (", ".join(fact[place] for place in apart) for fact in facts)
+    metadata = [(one.data, one.short_model if is_short else one.model, one.pooling) for one in (first, second)]
+    apart = [place for place in range(3) if metadata[0][place] != metadata[1][place]] or [0, 1, 2]
+    one, other = (", ".join(fact[place] for place in apart) for fact in metadata)
     return one, other
 
 

@@ -39,5 +39,5 @@ def lint_results(report: LintReport, run: Mapping[str, Any]) -> Results:
         "rules": (header, [(*one.row, DESCRIPTIONS[one.rule]) for one in report.counts]),
         "findings": ([field.name for field in fields(Finding)], [astuple(one) for one in report.findings]),
     }
-    facts = {key: value for key, value in report.to_json().items() if key != "findings"}
-    return Results({**run, "result": facts}, tables, {"rules": report.plot()})
+    metadata = {key: value for key, value in report.to_dict().items() if key != "findings"}
+    return Results({**run, "result": metadata}, tables, {"rules": report.plot()})

@@ -27,7 +27,7 @@ class WordPair:
     similarity: float
     """the predicted similarity of the pair they stand in"""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All fields."""
         return asdict(self)
 

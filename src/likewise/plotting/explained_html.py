@@ -37,8 +37,8 @@ def explained_fragment(pair: ExplainedPair) -> str:
     """
     steps = _steps(len(pair.left), len(pair.right))
     merged = pair.merged(*steps)
-    letters = _letters([*merged.left, *merged.right])
-    left, right = ([shortened(one_line(label), letters) for label in side] for side in (merged.left, merged.right))
+    characters = _letters([*merged.left, *merged.right])
+    left, right = ([shortened(one_line(label), characters) for label in side] for side in (merged.left, merged.right))
     bias_left, bias_right = merged.biases
     data = {
         "relevance": _encoded(merged.cells),
@@ -51,7 +51,7 @@ def explained_fragment(pair: ExplainedPair) -> str:
     parts = [
         f'<div class="likewise-explained"{attributes}><style>{_asset("explained.css")}</style>\n',
         f'<div class="head"><p class="score"><b>{pair.similarity:.4f}</b> similarity</p>{_facts(pair)}</div>\n',
-        *_notes(pair, steps, letters),
+        *_notes(pair, steps, characters),
         _texts(shown),
         f'<p class="readout" role="status">Point at one of the {escape(pair.units)} to see what it pairs with.</p>\n',
         f'<div class="panels"><section class="matrix"><h4>Matrix</h4>{_matrix(shown)}{_legend(shown)}</section>\n',
@@ -79,14 +79,14 @@ def _steps(rows: int, columns: int) -> tuple[int, int]:
 
 def _letters(labels: Sequence[str]) -> int:
     """How long a label may be, so that all of them stay in their budget."""
-    for letters in CUTS:
-        if sum(len(_safe(label, letters).encode()) for label in labels) <= MAX_LABEL_BYTES:
-            return letters
+    for characters in CUTS:
+        if sum(len(_safe(label, characters).encode()) for label in labels) <= MAX_LABEL_BYTES:
+            return characters
     return CUTS[-1]
 
 
-def _safe(text: str, letters: int = CUTS[0]) -> str:
-    return escape(shortened(one_line(text), letters))
+def _safe(text: str, characters: int = CUTS[0]) -> str:
+    return escape(shortened(one_line(text), characters))
 
 
 def _encoded(values: ArrayLike) -> str:
@@ -118,11 +118,13 @@ def _sign(value: float) -> str:
 
 
 def _facts(pair: ExplainedPair) -> str:
-    items = "".join(f"<div><dt>{_safe(k, 60)}</dt><dd>{_safe(str(v), 200)}</dd></div>" for k, v in pair.facts.items())
+    items = "".join(
+        f"<div><dt>{_safe(k, 60)}</dt><dd>{_safe(str(v), 200)}</dd></div>" for k, v in pair.metadata.items()
+    )
     return f"<dl>{items}</dl>"
 
 
-def _notes(pair: ExplainedPair, steps: tuple[int, int], letters: int) -> Iterable[str]:
+def _notes(pair: ExplainedPair, steps: tuple[int, int], characters: int) -> Iterable[str]:
     rows, columns = len(pair.left), len(pair.right)
     if steps != (1, 1):
         yield (
@@ -130,8 +132,8 @@ def _notes(pair: ExplainedPair, steps: tuple[int, int], letters: int) -> Iterabl
             f" ones are taken together, {steps[0]} on the left and {steps[1]} on the right. What is shown of them are"
             " exact sums; the ledger and the strongest pairs are of single ones.</p>\n"
         )
-    if any(len(one_line(label)) > letters for label in [*pair.left, *pair.right]):
-        yield f'<p class="note">Longer {escape(pair.units)} are cut to {letters} letters.</p>\n'
+    if any(len(one_line(label)) > characters for label in [*pair.left, *pair.right]):
+        yield f'<p class="note">Longer {escape(pair.units)} are cut to {characters} letters.</p>\n'
 
 
 def _texts(pair: ExplainedPair) -> str:

@@ -36,7 +36,7 @@ class ExplainedPair:
     """What the two biases add together."""
     similarity: float
     """The similarity that all of this adds up to."""
-    facts: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
     """What else to tell: method, model, pooling."""
     units: str = "units"
     """What the units are called: tokens, words, sentences."""

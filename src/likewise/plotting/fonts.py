@@ -47,13 +47,13 @@ def _letters() -> frozenset[int]:
     return frozenset(code for font in fonts for code in font.get_charmap())
 
 
-def drawable(text: str, letters: int = 28) -> str:
+def drawable(text: str, characters: int = 28) -> str:
     """A label on one line, cut to ``letters``; a box stands for what no font has, so that no warning does.
 
     >>> drawable("a\\U000f0000b")
     'a□b'
     """
-    line = shortened(one_line(text), letters) if text else ""
+    line = shortened(one_line(text), characters) if text else ""
     kept = (letter for letter in line if ord(letter) not in JOINERS or ord(letter) in _letters())
     return "".join(letter if ord(letter) in _letters() else MISSING for letter in kept)
 

@@ -37,9 +37,9 @@ class DrawnHit:
     text: str
     words: Sequence[tuple[int, int, float]] = ()
     pairs: Sequence[tuple[str, str, float]] = ()
-    lead: float = 0.0
+    margin: float = 0.0
     """over the next hit"""
-    reasons: Sequence[tuple[str, float]] = ()
+    margin_terms: Sequence[tuple[str, float]] = ()
     sums: Sequence[tuple[str, float]] = ()
     """what the score is the sum of, such as its words and the reference"""
 
@@ -95,14 +95,16 @@ def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> 
 
 def _item(place: int, hit: DrawnHit, scale: float) -> str:
     pairs = ", ".join(f"{_safe(left)} × {_safe(right)} <i>{_signed(value)}</i>" for left, right, value in hit.pairs)
-    above = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.reasons)
+    above = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.margin_terms)
     sums = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.sums)
     score = f"<p class=why>score: {sums}</p>" if sums else ""
-    reasons = f"<p class=why>above the next by <i>{round(hit.lead, 4) + 0.0:.4f}</i>: {above}</p>" if above else ""
+    margin_terms = (
+        f"<p class=why>above the next by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}</p>" if above else ""
+    )
     strongest_pairs = f"<p class=why>{pairs}</p>" if pairs else ""
     return (
         f"<li><div><span class=score>{place}. {hit.score:.4f}</span><br><span class=id>{_safe(hit.id)}</span></div>"
-        f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{score}{strongest_pairs}{reasons}</div></li>\n"
+        f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{score}{strongest_pairs}{margin_terms}</div></li>\n"
     )
 
 
@@ -118,8 +120,8 @@ def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
         head = Text(f"{place:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
         lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
         pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {_signed(value)}" for left, right, value in hit.pairs)
-        above = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.reasons)
+        above = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.margin_terms)
         sums = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.sums)
-        notes = {"score": sums, "pairs": pairs, f"above the next by {round(hit.lead, 4) + 0.0:.4f}": above}
+        notes = {"score": sums, "pairs": pairs, f"above the next by {round(hit.margin, 4) + 0.0:.4f}": above}
         lines += [Text(f"      {name}: {note}", Style(dim=True)) for name, note in notes.items() if note]
     return lines if hits else [*lines, Text("no hits")]

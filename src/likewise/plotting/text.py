@@ -34,13 +34,13 @@ def one_line(text: str) -> str:
     return line if line.strip() else "\N{OPEN BOX}" * max(1, len(line))
 
 
-def shortened(text: str, letters: int) -> str:
+def shortened(text: str, characters: int) -> str:
     """At most ``letters`` letters of a text; an ellipsis says that there were more.
 
     >>> shortened("hospital", 5)
     'hosp…'
     """
-    return text if len(text) <= letters else text[: max(0, letters - 1)] + "…"
+    return text if len(text) <= characters else text[: max(0, characters - 1)] + "…"
 
 
 def brief(value: float, scale: float, sign: str = "-") -> str:
@@ -55,10 +55,10 @@ def brief(value: float, scale: float, sign: str = "-") -> str:
     return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}"
 
 
-def told_apart(paths: Sequence[str]) -> list[str]:
+def unique_labels(paths: Sequence[str]) -> list[str]:
     """Short names of models: as many last parts of their paths as tell them apart; equal ones numbered.
 
-    >>> told_apart(["models/e5", "minilm"]), told_apart(["/runs/a/e5", "/runs/b/e5"]), told_apart(["e5", "e5"])
+    >>> unique_labels(["models/e5", "minilm"]), unique_labels(["/runs/a/e5", "/runs/b/e5"]), unique_labels(["e5", "e5"])
     (['e5', 'minilm'], ['a/e5', 'b/e5'], ['e5', 'e5 (2)'])
     """
     deepest = max((len(PurePath(path).parts) for path in paths), default=1)

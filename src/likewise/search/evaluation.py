@@ -36,7 +36,7 @@ from likewise.data import (
 from likewise.data.places import shown
 from likewise.data.rows import Report
 from likewise.encoder import Encoder
-from likewise.encoder.reading import Reading
+from likewise.encoder.reading import PoolingConfig
 from likewise.encoder.readings import encode_readings
 from likewise.encoder.similarity import unit
 from likewise.errors import DataError, UsageError
@@ -54,7 +54,7 @@ class RetrievalTask:
     """Queries to a corpus, and which of its texts answer them.
 
     >>> task = RetrievalTask("mine", Corpus(["1", "2"], ["A cat.", "A dog."]), ["dog"], Relevant.single([1]))
-    >>> task.facts["texts"], len(task.key)
+    >>> task.metadata["texts"], len(task.key)
     (2, 64)
     """
 
@@ -68,7 +68,7 @@ class RetrievalTask:
     """bad rows"""
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What a result says of its task."""
         return {"texts": len(self.corpus), "left_out": self.left_out, "skipped": self.skipped}
 
@@ -90,7 +90,7 @@ class RetrievalTask:
 class RetrievalSource:
     """Where a task comes from: pairs, a folder in BEIR's layout, or a corpus with queries and judgements.
 
-    >>> RetrievalSource("sample/pairs").read().facts["texts"]
+    >>> RetrievalSource("sample/pairs").read().metadata["texts"]
     60
     >>> len(RetrievalSource("sample/sentences", "sample/queries").read().queries)
     6
@@ -276,13 +276,13 @@ class EncodedRanker:
 
 
 def encoded_rankers(
-    encoder: Encoder, readings: Sequence[Reading], task: RetrievalTask, progress: Progress | None = None
+    encoder: Encoder, readings: Sequence[PoolingConfig], task: RetrievalTask, progress: Progress | None = None
 ) -> tuple[list[EncodedRanker], int]:
     """A ranker for each reading, from one forward pass over each distinct text; and how many texts were cut.
 
     Texts get the model's prompt for documents and queries its prompt for queries.
     """
-    prompts = [encoder.recipe.prompt_for(role) for role in ("document", "query")]
+    prompts = [encoder.modules_config.prompt_for(role) for role in ("document", "query")]
     sides = [list(dict.fromkeys(task.corpus.texts)), list(dict.fromkeys(task.queries))]
     if prompts[0] == prompts[1]:
         prompts, sides = prompts[:1], [list(dict.fromkeys(sides[0] + sides[1]))]
@@ -310,8 +310,8 @@ def evaluate_ranker(
     """Rank the relevant texts of every query and average over the queries."""
     ks = checked_ks(ks)
     found = ranks(ranker.score_blocks(task.queries), task.judged, progress)
-    facts = task.facts | {"truncated": truncated}
-    return retrieval_result(task.name, setting, places(found, task.judged), task.judged, ks, facts)
+    metadata = task.metadata | {"truncated": truncated}
+    return retrieval_result(task.name, setting, places(found, task.judged), task.judged, ks, metadata)
 
 
 def evaluate_retrieval(
@@ -330,5 +330,5 @@ def evaluate_retrieval(
 
 def dense_setting(encoder: Encoder, ranker: str = "dense") -> Setting:
     """How an encoder reads its vectors, as results name it."""
-    layers = tuple(sorted(set(encoder.reading.layers_of(encoder.anatomy.layers))))
+    layers = tuple(sorted(set(encoder.reading.layers_of(encoder.model_view.layers))))
     return Setting(ranker, encoder.name, encoder.reading.pooling, layers)

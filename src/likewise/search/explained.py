@@ -12,12 +12,12 @@ from typing import Any, Unpack
 from rich.text import Text
 
 from likewise.errors import ModelError, UsageError
+from likewise.explain.cache import KeptContributions
 from likewise.explain.differences import Contrast
 from likewise.explain.explanation import Explanation, PairShares
-from likewise.explain.kept import KeptContributions
-from likewise.explain.pairs import explained_maps, explanation, facts_of, has_columns, pair_shares
+from likewise.explain.pairs import explained_maps, explanation, has_columns, metadata_of, pair_shares
 from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import Grouped, Prompted, TextMap, grouped
+from likewise.explain.texts import TextInput, TextMap, TokenGroups, token_groups
 from likewise.explain.units import check_by
 from likewise.paths import user_cache
 from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
@@ -63,12 +63,12 @@ class ExplainedHit:
         return [(left.text, right.text, value) for left, right, value in islice(words, self.most_pairs)]
 
     @property
-    def lead(self) -> float:
+    def margin(self) -> float:
         """How much higher than the next hit it scores; 0 where there is none."""
         return 0.0 if self.above_next is None else self.above_next.difference
 
     @property
-    def reasons(self) -> list[tuple[str, float]]:
+    def margin_terms(self) -> list[tuple[str, float]]:
         """What each query unit adds to the lead over the next hit, strongest first."""
         if self.above_next is None:
             return []
@@ -78,18 +78,18 @@ class ExplainedHit:
     @property
     def shown_reasons(self) -> list[tuple[str, float]]:
         """The strongest reasons for the lead, and what the query's reference adds to it."""
-        found = [(name, value) for name, value in self.reasons[:STRONGEST] if abs(value) > ROUNDING]
+        found = [(name, value) for name, value in self.margin_terms[:STRONGEST] if abs(value) > ROUNDING]
         if self.above_next is not None and self.above_next.query_bias:
-            found.append((f"({self.shares.facts.rest})", self.above_next.query_bias))
+            found.append((f"({self.shares.metadata.rest})", self.above_next.query_bias))
         return found
 
     @property
     def sums(self) -> list[tuple[str, float]]:
         """What the score is the sum of, where that is more than its words."""
-        parts = [("words", float(self.shares.right_shares.sum())), (self.shares.facts.rest, self.shares.right_bias)]
+        parts = [("words", float(self.shares.right_shares.sum())), (self.shares.metadata.rest, self.shares.right_bias)]
         return parts if self.shares.right_bias else []
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Shares, pairs and the lead, on the scale of the score."""
         found = self.shares
         shares = zip(found.right.units, found.right_shares.tolist(), strict=True)
@@ -98,19 +98,19 @@ class ExplainedHit:
             for unit, share in shares
         ]
         pairs = [{"query": left, "text": right, "relevance": value} for left, right, value in self.pairs]
-        facts = {
+        metadata = {
             "words": words,
             "bias": found.right_bias,
             "pairs": pairs,
             "gap": found.gap,
-            "bias_mode": found.facts.bias_mode,
-            "relative_to": found.facts.relative_to,
+            "bias_mode": found.metadata.bias_mode,
+            "relative_to": found.metadata.relative_to,
         }
         if self.above_next is not None:
-            by = [{"query": name, "difference": value} for name, value in self.reasons]
-            lead = {"difference": self.above_next.difference, "by": by, "bias": self.above_next.query_bias}
-            facts["above_next"] = lead | {"gap": self.above_next.gap}
-        return facts
+            by = [{"query": name, "difference": value} for name, value in self.margin_terms]
+            margin = {"difference": self.above_next.difference, "by": by, "bias": self.above_next.query_bias}
+            metadata["above_next"] = margin | {"gap": self.above_next.gap}
+        return metadata
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,17 +120,17 @@ class ExplainedHits:
     hits: Hits
     explained: tuple[ExplainedHit, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As the hits, each with its explanation."""
-        found = self.hits.to_json()
-        rows = [row | {"explanation": one.to_json()} for row, one in zip(found["hits"], self.explained, strict=True)]
+        found = self.hits.to_dict()
+        rows = [row | {"explanation": one.to_dict()} for row, one in zip(found["hits"], self.explained, strict=True)]
         return found | {"hits": rows}
 
     def drawn(self) -> list[DrawnHit]:
         """What the drawing room takes."""
         return [
             DrawnHit(
-                one.hit.id, one.hit.score, one.hit.text, one.words, one.pairs, one.lead, one.shown_reasons, one.sums
+                one.hit.id, one.hit.score, one.hit.text, one.words, one.pairs, one.margin, one.shown_reasons, one.sums
             )
             for one in self.explained
         ]
@@ -172,7 +172,7 @@ def explained_search(
     >>> texts = [("1", "The volcano spat ash."), ("2", "The bank cut rates.")]
     >>> index = Index.build(Encoder.load("minilm", device="cpu"), texts, Path("news"))
     >>> found = explained_search(index, "volcano erupted", k=1).explained[0]
-    >>> found.pairs[0][:2], found.reasons[0][0]
+    >>> found.pairs[0][:2], found.margin_terms[0][0]
     (('volcano', 'volcano'), 'volcano')
     """
     check_search([query], k)
@@ -181,14 +181,14 @@ def explained_search(
         raise UsageError(f"pairs_per_hit is a number from 0 on, got {pairs_per_hit}")
     # One more than asked for: the last one has a next one too.
     found = index.search(query, k + 1)
-    hits = _HitExplainer(index, Prompted(query, index.prompts[0], by), Settings(**{"fold_special": True} | settings))
+    hits = _HitExplainer(index, TextInput(query, index.prompts[0], by), Settings(**{"fold_special": True} | settings))
     wanted = pairs_per_hit if pairs_per_hit is None else k if pairs_per_hit else 0
     shares = hits.explained([hit.text for hit in found], wanted, progress)
     for hit, one in zip(found, shares, strict=True):
         _check_score(index, hit, one)
-    leads = [*(Contrast(one, after) for one, after in pairwise(shares)), None][: len(shares)]
+    margins = [*(Contrast(one, after) for one, after in pairwise(shares)), None][: len(shares)]
     most = STRONGEST if pairs_per_hit is None else pairs_per_hit
-    explained = [ExplainedHit(*each, most) for each in zip(found, shares, leads, strict=True)]
+    explained = [ExplainedHit(*each, most) for each in zip(found, shares, margins, strict=True)]
     return ExplainedHits(replace(found, hits=found.hits[:k]), tuple(explained[:k]))
 
 
@@ -199,18 +199,18 @@ class _HitExplainer:
     the shares, or one for each unit of the query for pairs of words.
     """
 
-    def __init__(self, index: Index, query: Prompted, settings: Settings) -> None:
+    def __init__(self, index: Index, query: TextInput, settings: Settings) -> None:
         self.encoder, self.settings, self.prompt = index.encoder, settings, index.prompts[1]
-        self.facts = facts_of(index.encoder, "bilrp", str(query.by), index.similarity, settings)
+        self.metadata = metadata_of(index.encoder, "bilrp", str(query.by), index.similarity, settings)
         self.cache = KeptContributions(index.encoder, settings, user_cache() / "contributions")
-        self.asked, self.query = query, grouped(self.encoder, query, settings)
+        self.asked, self.query = query, token_groups(self.encoder, query, settings)
 
     def explained(
         self, texts: Sequence[str], with_pairs: int | None, progress: Progress | None
     ) -> list[Explanation | PairShares]:
         """The first texts with pairs of words, the others with shares alone; None leaves it to the query's length."""
-        asked = [Prompted(text, self.prompt, self.asked.by) for text in texts]
-        groups = [grouped(self.encoder, text, self.settings) for text in asked]
+        asked = [TextInput(text, self.prompt, self.asked.by) for text in texts]
+        groups = [token_groups(self.encoder, text, self.settings) for text in asked]
         is_short = self._is_short(self.query)
         pairs = (FIRST_HITS if is_short else 0) if with_pairs is None else with_pairs
         by_rows = {place for place, one in enumerate(groups) if is_short and self._is_short(one)}
@@ -223,17 +223,17 @@ class _HitExplainer:
         found: list[Explanation | PairShares] = []
         for place, group in enumerate(groups):
             if place in kept:
-                found.append(explanation(rows[0], kept[place], self.facts))
+                found.append(explanation(rows[0], kept[place], self.metadata))
                 continue
             other = TextMap.of(self.encoder, group, self.settings)
             explain = explained_maps if place < pairs else pair_shares
-            found.append(explain(self._recorded_query, other, self.facts))
+            found.append(explain(self._recorded_query, other, self.metadata))
             ticker.add()
         ticker.close()
         return found
 
     @staticmethod
-    def _is_short(text: Grouped) -> bool:
+    def _is_short(text: TokenGroups) -> bool:
         return len(text.units) <= SHORT
 
     @cached_property

@@ -50,7 +50,7 @@ class FolderStore:
             try:
                 if verify:
                     check_files(folder, manifest.files)
-                segments = tuple(Segment.open(folder, facts.name) for facts in manifest.segments)
+                segments = tuple(Segment.open(folder, metadata.name) for metadata in manifest.segments)
                 attachments = {name: (folder / name).read_bytes() for name in manifest.attachments}
                 return cls(folder, manifest, segments, attachments)
             except FileNotFoundError as error:
@@ -81,10 +81,10 @@ class FolderStore:
     @cached_property
     def engine(self) -> Engine:
         """What searches; made or read at the first search."""
-        facts = self.manifest.engine
-        if facts is None:
+        metadata = self.manifest.engine
+        if metadata is None:
             return built(self.vectors, self.plan)
-        return load_engine(self.folder, facts, self.segments)
+        return load_engine(self.folder, metadata, self.segments)
 
     @cached_property
     def plan(self) -> Plan:
@@ -94,9 +94,9 @@ class FolderStore:
     @property
     def searched(self) -> Searched:
         """How the folder is searched."""
-        facts = self.manifest.engine
+        metadata = self.manifest.engine
         name = self.plan.kind if self.plan.bits == 32 else f"{self.plan.kind}, {self.plan.bits} bits"
-        return Searched(name, None if facts is None else facts.recall, self.plan.why)
+        return Searched(name, None if metadata is None else metadata.recall, self.plan.why)
 
     def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
         """The k best rows for each query vector (q, d)."""

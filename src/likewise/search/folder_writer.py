@@ -45,7 +45,7 @@ class FolderWriter:
             (folder / UNFINISHED).unlink(missing_ok=True)
             draft = replace(start, change=change)
         number = max(draft.number, 0 if present is None else present.number, _highest_number(folder))
-        segments = [Segment.open(folder, facts.name) for facts in draft.segments]
+        segments = [Segment.open(folder, metadata.name) for metadata in draft.segments]
         writer = cls(folder, present, replace(draft, number=number), segments)
         writer._sweep()
         for segment in segments:
@@ -77,14 +77,14 @@ class FolderWriter:
             return
         segment = Segment.of(rows)
         self._remember(segment)
-        facts = list(self.draft.segments)
+        metadata = list(self.draft.segments)
         # As a binary counter carries: each row is written again only log(n) times.
-        while facts and facts[-1].rows <= len(segment) and facts[-1].rows + len(segment) <= LARGEST_SEGMENT:
+        while metadata and metadata[-1].rows <= len(segment) and metadata[-1].rows + len(segment) <= LARGEST_SEGMENT:
             # Or damage would be written anew with a checksum that fits.
-            check_files(self.folder, facts.pop().files)
+            check_files(self.folder, metadata.pop().files)
             segment = Segment.joined([self.segments.pop(), segment])
-        facts.append(self._written(segment))
-        self._go_on(facts)
+        metadata.append(self._written(segment))
+        self._go_on(metadata)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Take rows out: the segments that hold them are written anew without them."""
@@ -94,19 +94,19 @@ class FolderWriter:
             more = f" and {len(unknown) - 1} others are" if len(unknown) > 1 else " is"
             raise DataError(f"the id {unknown[0]!r}{more} not in the index; nothing was deleted")
         wanted = np.array(list(keys), np.uint64)
-        facts: list[SegmentFacts] = []
+        metadata: list[SegmentFacts] = []
         segments, self.segments = self.segments, []
         for segment, old in zip(segments, self.draft.segments, strict=True):
             gone = np.isin(segment.keys["id"], wanted)
             if not gone.any():
                 self.segments.append(segment)
-                facts.append(old)
+                metadata.append(old)
             elif not gone.all():
                 check_files(self.folder, old.files)
-                facts.append(self._written(segment.without(gone)))
+                metadata.append(self._written(segment.without(gone)))
         for key in keys:
             del self.known[key]
-        self._go_on(facts)
+        self._go_on(metadata)
 
     def attach(self, kind: str, ending: str, data: bytes) -> None:
         """Keep another file with the index, under a name of its own; a build that goes on has it already."""
@@ -142,8 +142,8 @@ class FolderWriter:
         self.draft = replace(self.draft, number=self.draft.number + 1)
         return f"{kind}-{self.draft.number:06d}"
 
-    def _go_on(self, facts: Sequence[SegmentFacts]) -> None:
-        self.draft = replace(self.draft, segments=tuple(facts))
+    def _go_on(self, metadata: Sequence[SegmentFacts]) -> None:
+        self.draft = replace(self.draft, segments=tuple(metadata))
         if self.draft.change:
             self.draft.write(self.folder, UNFINISHED)
         self._sweep()

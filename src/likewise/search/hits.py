@@ -17,7 +17,7 @@ class Hits:
     """The best texts for one query, and what ranked them.
 
     >>> found = Hits("cats", (Hit("7", "A cat sat.", 0.5),), "minilm, exact")
-    >>> found[0].id, found.to_json()["hits"][0]["rank"]
+    >>> found[0].id, found.to_dict()["hits"][0]["rank"]
     ('7', 1)
     """
 
@@ -34,7 +34,7 @@ class Hits:
     def __getitem__(self, place: int) -> Hit:
         return self.hits[place]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The query and its hits with their ranks from 1."""
         rows = [
             {"rank": place, "id": hit.id, "score": hit.score, "text": hit.text}

@@ -16,7 +16,7 @@ from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import report_truncation
 from likewise.encoder.identity import identity
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.reading import Reading
+from likewise.encoder.reading import PoolingConfig
 from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
 from likewise.encoder.stream import text_windows
 from likewise.errors import DataError, ModelError, UsageError
@@ -33,7 +33,7 @@ from likewise.search.stacked import Vectors
 from likewise.search.store import Store, StoredRows, Writer, closed_on_error, corpus_of
 
 IdAndText = tuple[str, str]
-READING_FIELDS = tuple(Reading.__dataclass_fields__)
+READING_FIELDS = tuple(PoolingConfig.__dataclass_fields__)
 POSTPROCESSING = "postprocessing"
 
 
@@ -64,7 +64,7 @@ class IndexSettings:
     def stored(self, encoder: Encoder) -> dict[str, Any]:
         """Everything that the vectors and their scores depend on, as plain JSON."""
         query, document = (
-            encoder.recipe.prompt_for(role) if given is None else given
+            encoder.modules_config.prompt_for(role) if given is None else given
             for role, given in (("query", self.query_prompt), ("document", self.document_prompt))
         )
         # A folder is found again from anywhere, a short name on any machine.
@@ -182,11 +182,11 @@ class Index:
         """What is put before a query, and before a text."""
         return str(self.store.settings["query_prompt"]), str(self.store.settings["document_prompt"])
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What it is, as plain JSON."""
-        return facts_of(self.store)
+        return metadata_of(self.store)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """One line for the user: how it searches and, where that is approximate, how much it finds."""
         searched = self.store.searched
         line = f"{len(self):,} text{'' if len(self) == 1 else 's'}, engine {searched.engine}"
@@ -255,15 +255,15 @@ def delete_from(store: Store, ids: Sequence[str]) -> None:
         writer.commit()
 
 
-def facts_of(store: Store) -> dict[str, Any]:
+def metadata_of(store: Store) -> dict[str, Any]:
     """What an index is, as plain JSON."""
     searched, settings = store.searched, store.settings
     names = (
         "dimension", "model", "model_sha256", "pooling", "layer", "postprocessing", "similarity", "query_prompt",
         "document_prompt",
     )  # fmt: skip
-    facts = {"index": store.address, "texts": len(store), "engine": searched.engine, "recall": searched.recall}
-    return facts | {"note": searched.note} | {name: settings[name] for name in names}
+    metadata = {"index": store.address, "texts": len(store), "engine": searched.engine, "recall": searched.recall}
+    return metadata | {"note": searched.note} | {name: settings[name] for name in names}
 
 
 def _strings(items: Iterable[IdAndText]) -> Iterator[IdAndText]:
@@ -306,7 +306,7 @@ def _write(
             wanted = [window[place] for place in writer.missing(*map(list, zip(*window, strict=True)))]
             ticker.add(len(window) - len(wanted))
             texts = [text for _, text in wanted]
-            encoded = encoder.encode_counted(texts, prompt=stored["document_prompt"], progress=ticker.part())
+            encoded = encoder.encode_with_stats(texts, prompt=stored["document_prompt"], progress=ticker.part())
             vectors = unit(encoded.vectors) if stored["similarity"] == "cosine" else encoded.vectors
             if not np.isfinite(vectors).all():
                 raise ModelError(f"{encoder.name} gave vectors that are no numbers; load it with dtype float32")

@@ -88,8 +88,8 @@ def cached_index(
     encoder: Encoder, source: TextSource, settings: IndexSettings, progress: Progress | None = None
 ) -> IndexedFile:
     """The index of a file, made at the first search and found again by the file's content and all settings."""
-    facts = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
-    folder = user_cache() / "indexes" / hashlib.sha256(facts.encode()).hexdigest()[:32]
+    metadata = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
+    folder = user_cache() / "indexes" / hashlib.sha256(metadata.encode()).hexdigest()[:32]
     try:
         done = index_file(encoder, source, folder, settings, progress=progress)
     except DamagedIndex:
@@ -132,8 +132,8 @@ def fingerprint(source: TextSource) -> str:
     with path.open("rb") as stream:
         content = hashlib.file_digest(stream, "sha256").hexdigest()
     # The ending is part of it: the same bytes are other texts in a .csv than in a .txt.
-    facts = json.dumps([content, path.suffixes, asdict(source.columns), source.skip_bad])
-    return hashlib.sha256(facts.encode()).hexdigest()
+    metadata = json.dumps([content, path.suffixes, asdict(source.columns), source.skip_bad])
+    return hashlib.sha256(metadata.encode()).hexdigest()
 
 
 def stored_corpus(where: str | Path) -> Corpus:

@@ -98,7 +98,7 @@ class IndexManifest:
                 raise DamagedIndex(
                     f"{path} has format {version!r}, this version of Likewise reads {FORMAT}; build it again"
                 )
-            segments = tuple(SegmentFacts(**facts) for facts in stored.pop("segments"))
+            segments = tuple(SegmentFacts(**metadata) for metadata in stored.pop("segments"))
             engine = stored.pop("engine")
             found = cls(**stored, segments=segments, engine=None if engine is None else EngineFacts(**engine))
         except (FileNotFoundError, NotADirectoryError):

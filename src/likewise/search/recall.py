@@ -84,7 +84,7 @@ class Setting:
         """Model, pooling, layer and ranker, as tables show them."""
         return self.model or "", self.pooling or "", self.layer_name, self.ranker
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """One layer as a number, several as a list, null where there is none."""
         layers = self.layers[0] if len(self.layers) == 1 else list(self.layers) or None
         return {"model": self.model, "pooling": self.pooling, "layer": layers, "ranker": self.ranker}
@@ -108,7 +108,7 @@ class RetrievalResult:
     recall: dict[int, Interval]
     mrr: Interval
     ndcg: Interval
-    facts: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     """texts, queries left out for want of a relevant text, texts cut at the model's limit, bad rows skipped"""
     kept: bool = False
     """whether it was computed by an earlier run"""
@@ -123,18 +123,18 @@ class RetrievalResult:
         """Each query's own recall at each k, MRR@10 and nDCG@10: (len(recall) + 2, n)."""
         return measures(self.places, self.judged, list(self.recall))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Means under ``recall``, ``mrr`` and ``ndcg``, their 95 % intervals under ``intervals``."""
         recall = {str(k): interval for k, interval in self.recall.items()}
         return {
-            "data": self.data, **self.setting.to_json(), "n": self.n,
+            "data": self.data, **self.setting.to_dict(), "n": self.n,
             "recall": {k: interval.value for k, interval in recall.items()},
             "mrr": self.mrr.value, "ndcg": self.ndcg.value,
             "intervals": {
                 "recall": {k: [interval.low, interval.high] for k, interval in recall.items()},
                 "mrr": [self.mrr.low, self.mrr.high], "ndcg": [self.ndcg.low, self.ndcg.high],
             },
-            **self.facts, "kept": self.kept, "ties": TIES,
+            **self.metadata, "kept": self.kept, "ties": TIES,
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
@@ -151,7 +151,7 @@ def retrieval_result(
     places: Rows,
     judged: Relevant,
     ks: Sequence[int] = KS,
-    facts: dict[str, Any] | None = None,
+    metadata: dict[str, Any] | None = None,
 ) -> RetrievalResult:
     """Average the places of all relevant texts over the queries.
 
@@ -159,7 +159,7 @@ def retrieval_result(
     0.1
     """
     *recall, mrr, ndcg = bootstrap_means(measures(places, judged, ks))
-    return RetrievalResult(data, setting, places, judged, dict(zip(ks, recall, strict=True)), mrr, ndcg, facts or {})
+    return RetrievalResult(data, setting, places, judged, dict(zip(ks, recall, strict=True)), mrr, ndcg, metadata or {})
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,9 @@ class RetrievalTable:
             for result in self.results
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """A single result as itself, several under ``results``."""
-        rows = [result.to_json() for result in self.results]
+        rows = [result.to_dict() for result in self.results]
         return rows[0] if len(rows) == 1 else {"results": rows}
 
     def _repr_html_(self) -> str:

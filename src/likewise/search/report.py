@@ -16,12 +16,12 @@ from likewise.search.recall import RetrievalTable
 def write_retrieval(table: RetrievalTable, run: Mapping[str, Any], folder: Path) -> Path:
     """Write everything that a table of rankers shows; ``run`` says how it was made."""
     found = Results(
-        {**run, "results": table.to_json()}, {"recall": flat(table.header, table.rows)}, {"recall": table.plot()}
+        {**run, "results": table.to_dict()}, {"recall": flat(table.header, table.rows)}, {"recall": table.plot()}
     )
     write_results(found, folder)
     first = table.results[0]
     title = f"Retrieval: {first.data}"
-    asked = f"{first.n} queries, {first.facts['texts']} texts."
+    asked = f"{first.n} queries, {first.metadata['texts']} texts."
     note = f"{asked} Mean and bootstrap 95 % interval; {TIES}."
     command = str(run.get("command", ""))
     rows = [[_shown(one) for one in row] for row in table.rows]

@@ -24,7 +24,7 @@ import numpy as np
 from likewise.encoder import Encoder
 from likewise.encoder.identity import identity
 from likewise.encoder.pooling import pooling_parts
-from likewise.encoder.reading import Layer, Reading
+from likewise.encoder.reading import Layer, PoolingConfig
 from likewise.errors import UsageError
 from likewise.metrics import Interval
 from likewise.paths import user_cache
@@ -102,7 +102,7 @@ class Cell:
     key: str
     model: str | None = None
     """what to load"""
-    reading: Reading | None = None
+    reading: PoolingConfig | None = None
 
 
 def compare_retrieval(
@@ -153,17 +153,17 @@ class _Run:
                 yield Cell(Setting(ranker), self._key(ranker, made_of))
 
     def _model_cells(self, model: str, encoder: Encoder) -> Iterator[Cell]:
-        facts = _model_facts(encoder)
+        metadata = _model_facts(encoder)
         for ranker in self.grid.rankers:
             if ranker == INPUTS:
-                yield Cell(Setting(ranker, encoder.name), self._key(ranker, facts), model)
+                yield Cell(Setting(ranker, encoder.name), self._key(ranker, metadata), model)
             elif ranker in NEED_A_MODEL:
                 for reader in self._readers(encoder, ranker):
-                    key = self._key(ranker, facts | vars(reader.reading))
+                    key = self._key(ranker, metadata | vars(reader.reading))
                     yield Cell(dense_setting(reader, ranker), key, model, reader.reading)
 
     def _readers(self, encoder: Encoder, ranker: str) -> Iterator[Encoder]:
-        depth = encoder.anatomy.layers
+        depth = encoder.model_view.layers
         layers: list[Layer] = []
         for layer in self.grid.layers:
             layers += range(depth + 1) if layer == ALL_LAYERS else [layer]
@@ -172,12 +172,12 @@ class _Run:
             pooling = name or encoder.reading.pooling
             for layer in layers[-1:] if one else layers:
                 # As numbers: -1 and 6 are one cell of a model of six layers.
-                numbers = tuple(sorted(set(Reading(pooling, layer).layers_of(depth))))
-                yield encoder.with_reading(pooling=pooling, layer=numbers)
+                numbers = tuple(sorted(set(PoolingConfig(pooling, layer).layers_of(depth))))
+                yield encoder.with_pooling(pooling=pooling, layer=numbers)
 
     def _key(self, ranker: str, made_of: dict[str, Any]) -> str:
-        facts = {"format": FORMAT, "version": version("likewise"), "task": self.task.key, "ks": self.grid.ks}
-        document = json.dumps(facts | {"ranker": ranker, "made of": made_of}, sort_keys=True)
+        metadata = {"format": FORMAT, "version": version("likewise"), "task": self.task.key, "ks": self.grid.ks}
+        document = json.dumps(metadata | {"ranker": ranker, "made of": made_of}, sort_keys=True)
         return hashlib.sha256(document.encode()).hexdigest()
 
     # What they give
@@ -198,7 +198,7 @@ class _Run:
     ) -> Iterator[tuple[Cell, RetrievalResult]]:
         readings = list(dict.fromkeys(cell.reading for cell in cells if cell.reading is not None))
         texts = len(self.task.corpus) + len(self.task.queries)
-        widest = max(encoder.with_reading(**vars(reading)).dimension for reading in readings)
+        widest = max(encoder.with_pooling(**vars(reading)).dimension for reading in readings)
         size = max(1, VECTOR_BYTES // (4 * widest * texts))
         for start in range(0, len(readings), size):
             some = readings[start : start + size]
@@ -233,9 +233,9 @@ class _Run:
             recall = {int(k): Interval(*ends) for k, ends in found["recall"].items()}
             ends = Interval(*found["mrr"]), Interval(*found["ndcg"])
             if places.shape == self.task.judged.rows.shape:
-                facts = self.task.facts | {"truncated": found["truncated"]}
+                metadata = self.task.metadata | {"truncated": found["truncated"]}
                 return RetrievalResult(
-                    self.task.name, cell.setting, places, self.task.judged, recall, *ends, facts, True
+                    self.task.name, cell.setting, places, self.task.judged, recall, *ends, metadata, True
                 )
         return None
 
@@ -244,8 +244,8 @@ class _Run:
         ends = {"mrr": result.mrr, "ndcg": result.ndcg}
         document: dict[str, Any] = {name: list(vars(interval).values()) for name, interval in ends.items()}
         document["recall"] = {k: list(vars(interval).values()) for k, interval in result.recall.items()}
-        document |= {"data": self.task.name, "setting": cell.setting.to_json()}
-        document |= {"truncated": result.facts["truncated"], "places": result.places.tolist()}
+        document |= {"data": self.task.name, "setting": cell.setting.to_dict()}
+        document |= {"truncated": result.metadata["truncated"], "places": result.places.tolist()}
         path = _file_of(cell)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -262,11 +262,11 @@ def _file_of(cell: Cell) -> Path:
 
 def _model_facts(encoder: Encoder) -> dict[str, Any]:
     """All that an encoder's vectors depend on, but not what the model is called."""
-    facts = identity(encoder) | {
-        "prompts": [encoder.recipe.prompt_for(role) for role in ("document", "query")],
+    metadata = identity(encoder) | {
+        "prompts": [encoder.modules_config.prompt_for(role) for role in ("document", "query")],
     }
-    del facts["model"]
-    return facts
+    del metadata["model"]
+    return metadata
 
 
 def _file_hash(path: Path | None) -> str:

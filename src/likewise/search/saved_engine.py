@@ -29,11 +29,11 @@ def stacked(segments: Sequence[Segment]) -> StackedVectors:
     return StackedVectors([segment.vectors for segment in segments])
 
 
-def load_engine(folder: Path, facts: EngineFacts, segments: Sequence[Segment]) -> Engine:
+def load_engine(folder: Path, metadata: EngineFacts, segments: Sequence[Segment]) -> Engine:
     """Read a saved engine for the present rows."""
-    rows = rows_of_labels(_labels(folder, facts), labels_of(segments))
-    plan = Plan(facts.kind, facts.bits)
-    return loaded(_path(folder, facts, ".faiss"), plan, stacked(segments), rows, facts.width, facts.recall)
+    rows = rows_of_labels(_labels(folder, metadata), labels_of(segments))
+    plan = Plan(metadata.kind, metadata.bits)
+    return loaded(_path(folder, metadata, ".faiss"), plan, stacked(segments), rows, metadata.width, metadata.recall)
 
 
 def new_engine(
@@ -78,10 +78,10 @@ def rows_of_labels(labels: Labels, present: Labels) -> Rows:
     return np.where(present[rows] == labels, rows, -1).astype(np.int64)
 
 
-def _labels(folder: Path, facts: EngineFacts) -> Labels:
-    labels: Labels = np.load(_path(folder, facts, ".npy"))
+def _labels(folder: Path, metadata: EngineFacts) -> Labels:
+    labels: Labels = np.load(_path(folder, metadata, ".npy"))
     return labels
 
 
-def _path(folder: Path, facts: EngineFacts, ending: str) -> Path:
-    return folder / next(name for name in facts.files if name.endswith(ending))
+def _path(folder: Path, metadata: EngineFacts, ending: str) -> Path:
+    return folder / next(name for name in metadata.files if name.endswith(ending))

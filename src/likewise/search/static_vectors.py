@@ -83,7 +83,7 @@ class InputEmbeddings:
     def _averages(self, texts: Sequence[str]) -> Vectors:
         tokenizer = self._encoder.tokenizer
         special = set(tokenizer.special_ids())
-        table = self._encoder.anatomy.embeddings.word.weight.detach().float().cpu().numpy()
+        table = self._encoder.model_view.embeddings.word.weight.detach().float().cpu().numpy()
         cut = 0
 
         def average(some: Sequence[str]) -> Vectors:

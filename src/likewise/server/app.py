@@ -16,13 +16,13 @@ from starlette.exceptions import HTTPException
 
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
 from likewise.results.folder import versions
+from likewise.server.disconnect import Presence
 from likewise.server.guards import HEADERS, Guards
 from likewise.server.jobs import QueueFull
+from likewise.server.model_registry import NotAllowed
 from likewise.server.places import without_places
-from likewise.server.presence import Presence
 from likewise.server.routes import attention, corpora, corpus, jobs, layers, pair, search, start, training
 from likewise.server.settings import StudioSettings
-from likewise.server.shelf import NotAllowed
 from likewise.server.studio import Studio, TooLong
 
 log = logging.getLogger("likewise")
@@ -65,7 +65,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
 def _warmed(studio: Studio) -> None:
     """Load the first model while the page opens, so that the first question need not wait for it."""
     try:
-        studio.shelf.encoder(studio.shelf.offers()[0].name)
+        studio.model_registry.encoder(studio.model_registry.offers()[0].name)
     except LikewiseError as error:
         log.warning("%s", first_line(error))
 

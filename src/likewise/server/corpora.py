@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from likewise.data import locate
 from likewise.errors import DataError
+from likewise.server.model_registry import file_stamp, require_different, short_name
 from likewise.server.settings import StudioSettings
 from likewise.server.shapes import shape_of
-from likewise.server.shelf import file_stamp, require_different, short_name
 from likewise.server.uploads import Upload, Uploads
 
 SAMPLES = ("sample/pairs", "sample/sentences")

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from likewise.drafts import write_whole
+from likewise.drafts import atomic_write
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.locks import only_writer
 from likewise.progress import Progress
@@ -105,8 +105,8 @@ class Jobs:
         found = [job for path in sorted(self._folder.glob(f"*/{FACTS}")) if (job := _read(path)) is not None]
         self._jobs = {job.id: job for job in found if job.version == VERSION}
         if strange := len(found) - len(self._jobs):
-            told = "%s: jobs of other versions of Likewise, not shown and free to be deleted: %d"
-            log.warning(told, self._folder, strange)
+            summary = "%s: jobs of other versions of Likewise, not shown and free to be deleted: %d"
+            log.warning(summary, self._folder, strange)
 
     def ask(
         self, room: str, title: str, asked: dict[str, Any], work: Work, given: Given = (), alone: str | None = None
@@ -264,4 +264,4 @@ def _read(path: Path) -> Job | None:
 def _write(path: Path, document: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
-    write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+    atomic_write(path, lambda draft: draft.write_text(text, encoding="utf-8"))

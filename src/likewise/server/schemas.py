@@ -12,13 +12,13 @@ Text = Annotated[str, Field(min_length=1)]
 """How long one may be is the studio's to say."""
 
 
-class Asked(BaseModel):
+class StudioRequest(BaseModel):
     """A request; unknown names are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Reading(Asked):
+class PoolingConfig(StudioRequest):
     """A model, read in some way; what is left out is the model's own."""
 
     model: Name = "minilm"
@@ -34,7 +34,7 @@ class Reading(Asked):
         )
 
 
-class PairAsked(Reading):
+class PairRequest(PoolingConfig):
     """Why two texts are similar."""
 
     left: Text
@@ -46,22 +46,22 @@ class PairAsked(Reading):
     similarity: Literal["cosine", "dot"] = "cosine"
 
 
-class CompareAsked(Reading):
+class CompareRequest(PoolingConfig):
     """A pair through two models or readings."""
 
     left: Text
     right: Text
-    other: Reading
+    other: PoolingConfig
 
 
-class IndexAsked(Reading):
+class IndexRequest(PoolingConfig):
     """An index of a corpus."""
 
     corpus: Name
     engine: Literal["exact", "hnsw"] = "exact"
 
 
-class SearchAsked(Asked):
+class SearchRequest(StudioRequest):
     """The best texts of an indexed corpus for a query."""
 
     index: Name
@@ -70,7 +70,7 @@ class SearchAsked(Asked):
     explain: bool = True
 
 
-class BaselineAsked(Asked):
+class BaselineRequest(StudioRequest):
     """The same query by a classic ranker."""
 
     corpus: Name
@@ -79,7 +79,7 @@ class BaselineAsked(Asked):
     k: int = Field(10, ge=1, le=50)
 
 
-class RecallAsked(Asked):
+class RecallRequest(StudioRequest):
     """How often a pair's text is found by its other one."""
 
     corpus: Name
@@ -90,7 +90,7 @@ class RecallAsked(Asked):
     limit: int | None = Field(None, ge=2)
 
 
-class LayersAsked(Asked):
+class LayersRequest(StudioRequest):
     """Words or sentences followed through the layers."""
 
     texts: Annotated[list[Text], Field(min_length=2, max_length=MOST_TEXTS)]
@@ -98,7 +98,7 @@ class LayersAsked(Asked):
     models: Annotated[list[Name], Field(min_length=1, max_length=4)] = ["minilm"]
 
 
-class GeometryAsked(Asked):
+class GeometryRequest(StudioRequest):
     """The geometry of the layers on a corpus."""
 
     corpus: Name
@@ -107,7 +107,7 @@ class GeometryAsked(Asked):
     limit: int | None = Field(None, ge=2)
 
 
-class AttentionAsked(Asked):
+class AttentionRequest(StudioRequest):
     """Points of a model's attention maps on a corpus of scored pairs."""
 
     corpus: Name
@@ -116,7 +116,7 @@ class AttentionAsked(Asked):
     limit: int | None = Field(None, ge=10)
 
 
-class ClustersAsked(Asked):
+class ClustersRequest(StudioRequest):
     """Clusterings of a study's points."""
 
     algorithm: Literal["kmeans", "dbscan", "agglomerative", "spectral", "gaussian-mixture"] = "kmeans"
@@ -128,7 +128,7 @@ class ClustersAsked(Asked):
     eps: float | None = Field(None, gt=0)
 
 
-class BrushAsked(Asked):
+class BrushRequest(StudioRequest):
     """A clustering's tests on some of the pairs."""
 
     layer: int = Field(ge=1, le=200)
@@ -136,23 +136,23 @@ class BrushAsked(Asked):
     """of the pairs; all of them where it is left out"""
 
 
-class PatternsAsked(Asked):
+class PosRelevanceRequest(StudioRequest):
     """What parts of speech the similarities of a corpus rest on, by one setting or two."""
 
     corpus: Name
-    first: Reading = Reading()
-    second: Reading | None = None
+    first: PoolingConfig = PoolingConfig()
+    second: PoolingConfig | None = None
     limit: int | None = Field(None, ge=2)
 
 
-class LintAsked(Reading):
+class LintRequest(PoolingConfig):
     """Pairs of a corpus whose score rests on the wrong things."""
 
     corpus: Name
     limit: int | None = Field(None, ge=2)
 
 
-class TrainAsked(Asked):
+class TrainRequest(StudioRequest):
     """A model fine-tuned for similarity on scored pairs."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]

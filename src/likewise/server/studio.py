@@ -16,12 +16,12 @@ from likewise.grammar.spans import sentence_spans
 from likewise.search.corpus import Corpus
 from likewise.search.index import Index
 from likewise.search.ranker import Ranker
+from likewise.server.cache import Kept
 from likewise.server.corpora import Corpora
 from likewise.server.jobs import Jobs
-from likewise.server.kept import Kept
+from likewise.server.model_registry import ModelRegistry
+from likewise.server.serial_executor import Turns
 from likewise.server.settings import StudioSettings
-from likewise.server.shelf import Shelf
-from likewise.server.turns import Turns
 from likewise.server.uploads import Uploads
 
 Found = TypeVar("Found")
@@ -37,7 +37,7 @@ class Studio:
     """Settings, models, jobs, uploads, whose turn it is, and what was searched last."""
 
     settings: StudioSettings
-    shelf: Shelf
+    model_registry: ModelRegistry
     jobs: Jobs
     uploads: Uploads
     corpora: Corpora
@@ -54,12 +54,12 @@ class Studio:
         if settings.grammar is not None:
             require(settings.grammar)
         uploads = Uploads(settings.folder / "corpora", limits)
-        shelf, corpora = Shelf(settings), Corpora(settings, uploads)
+        model_registry, corpora = ModelRegistry(settings), Corpora(settings, uploads)
         # Last, when nothing can go wrong any more: it holds the folder's lock and starts a thread.
         jobs = Jobs(settings.folder / "jobs", limits.waiting, settings.places)
         return cls(
             settings,
-            shelf,
+            model_registry,
             jobs,
             uploads,
             corpora,
@@ -75,9 +75,9 @@ class Studio:
 
     def read(self, model: str, **reading: Any) -> Encoder:
         """A model, read as asked; what is None is the model's own."""
-        encoder = self.shelf.encoder(model)
+        encoder = self.model_registry.encoder(model)
         chosen = {name: value for name, value in reading.items() if value is not None}
-        return encoder.with_reading(**chosen) if chosen else encoder
+        return encoder.with_pooling(**chosen) if chosen else encoder
 
     def corpus(self, name: str) -> str:
         """The file or the name that a corpus stands for."""
@@ -86,7 +86,7 @@ class Studio:
     def given(self, corpus: str, *models: str, grammar: bool = False) -> list[str]:
         """What an answer depends on beside its question: a file, weights, a grammar."""
         named = [self.grammar_name()] if grammar else []
-        return [self.corpora.stamp(corpus), *map(self.shelf.stamp, models), *named]
+        return [self.corpora.stamp(corpus), *map(self.model_registry.stamp, models), *named]
 
     def grammar_name(self) -> str:
         """The pipeline of the views that need one; empty where there is none, or no spaCy."""
@@ -154,5 +154,5 @@ def studio_of(request: Request) -> Studio:
     return found
 
 
-Here = Annotated[Studio, Depends(studio_of)]
+StudioDep = Annotated[Studio, Depends(studio_of)]
 """What routes take to get at the studio."""

@@ -1,8 +1,8 @@
 """The train room: encoder + tasks + config -> a better encoder and a report; one loop, tasks are data."""
 
 from likewise.train.config import TaskConfig, TrainConfig, parse_config
+from likewise.train.eval_result import EvalResult
 from likewise.train.examples import Example
-from likewise.train.outcome import Outcome
 from likewise.train.report import TrainReport
 from likewise.train.sources import Source
 from likewise.train.tasks import Limits, Task, read_tasks

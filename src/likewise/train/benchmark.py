@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from likewise.drafts import write_whole
+from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
 from likewise.encoder.identity import model_key
 from likewise.errors import UsageError
 from likewise.plotting.html import table
-from likewise.plotting.text import told_apart
+from likewise.plotting.text import unique_labels
 from likewise.progress import Progress, named
-from likewise.train.benchmark_parts import GRAMMATICAL, PARTS, CheckupSource, Examinee, Measures
+from likewise.train.benchmark_parts import GRAMMATICAL, PARTS, CheckupSource, Measures, ModelUnderTest
 from likewise.train.running import RECORD
 from likewise.train.table import Spread
 
@@ -72,7 +72,7 @@ class Checkup:
         found: dict[str, list[Examined]] = {}
         for one in self.examined:
             found.setdefault(one.subject.row, []).append(one)
-        return dict(zip(told_apart(list(found)), found.values(), strict=True))
+        return dict(zip(unique_labels(list(found)), found.values(), strict=True))
 
     @property
     def names(self) -> list[str]:
@@ -119,7 +119,7 @@ class Checkup:
             [name, *(each.get(row, "") for row in self.names)] for name, each in found.items()
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Every model's own numbers, and means over seeds."""
         rows = {
             name: {
@@ -180,9 +180,9 @@ def checkup(
     # One run under two spellings of its folder is one run.
     subjects = {(one.row, one.seed): one for one in map(Subject.of, models)}.values()
     for place, subject in enumerate(subjects, start=1):
-        told = named(progress, f"model {place}/{len(subjects)}, {Path(subject.model).name}")
-        kept = _Kept(folder, Examinee(load(subject.model), source))
-        examined.append(Examined(subject, {part: kept.part(part, told) for part in dict.fromkeys(parts)}))
+        summary = named(progress, f"model {place}/{len(subjects)}, {Path(subject.model).name}")
+        kept = _Kept(folder, ModelUnderTest(load(subject.model), source))
+        examined.append(Examined(subject, {part: kept.part(part, summary) for part in dict.fromkeys(parts)}))
     return Checkup(source.file, len(source.pairs), tuple(examined))
 
 
@@ -191,7 +191,7 @@ class _Kept:
     """What is known of a model already, in a file for each part."""
 
     folder: Path | None
-    examinee: Examinee
+    examinee: ModelUnderTest
 
     def part(self, name: str, progress: Progress | None) -> Measures:
         """The measures of a part, read back or made."""
@@ -204,11 +204,11 @@ class _Kept:
             found = PARTS[name](self.examinee, progress)
             path.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps(found)
-            write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+            atomic_write(path, lambda draft: draft.write_text(text, encoding="utf-8"))
         return found
 
     def _key(self, name: str) -> str:
         source = self.examinee.source
         grammar = source.language.name if name in GRAMMATICAL else ""
-        facts = [name, model_key(self.examinee.encoder), source.facts, grammar]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        metadata = [name, model_key(self.examinee.encoder), source.metadata, grammar]
+        return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()

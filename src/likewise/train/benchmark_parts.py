@@ -76,37 +76,37 @@ class CheckupSource:
         return parsed_sides(self.pairs, self.language)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What measures depend on beside the model."""
         with locate(self.file, self.data_dir).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"file": digest, "limit": self.limit, "by": self.by, "columns": repr(self.columns)}
 
 
-class Examinee:
+class ModelUnderTest:
     """A model and the pairs that it is measured on; pairs are explained once for all parts that ask for it."""
 
     def __init__(self, encoder: Encoder, source: CheckupSource) -> None:
         self.encoder, self.source = encoder, source
         self._rests: tuple[PosRelevance, list[PairEvidence]] | None = None
 
-    def rests_on(self, progress: Progress | None) -> tuple[PosRelevance, list[PairEvidence]]:
+    def attributions(self, progress: Progress | None) -> tuple[PosRelevance, list[PairEvidence]]:
         """What the cosines rest on: relevance by part of speech, and the evidence of each pair for lint."""
         if self._rests is None:
             pairs, parsed = self.source.pairs, self.source.parsed
-            sums, facts = ClassSums(), []
+            sums, metadata = ClassSums(), []
             for pair, found in zip(pairs, explain_many(self.encoder, pairs, progress=progress, **PLAIN), strict=True):
                 left, right = parsed.left[pair.left], parsed.right[pair.right]
                 sums.add(found, unit_classes(found.left, left), unit_classes(found.right, right))
-                facts.append(evidence(pair, found, left, right))
-            self._rests = sums.result(), facts
+                metadata.append(evidence(pair, found, left, right))
+            self._rests = sums.result(), metadata
         return self._rests
 
 
-Part = Callable[[Examinee, Progress | None], Measures]
+Part = Callable[[ModelUnderTest, Progress | None], Measures]
 
 
-def _sts(examinee: Examinee, progress: Progress | None) -> Measures:
+def _sts(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     """How cosines follow scores: over all, by the column, and by length."""
     source = examinee.source
     found = evaluate_sts(examinee.encoder, source.pairs, source.file, progress)
@@ -134,7 +134,7 @@ def _lengths(pairs: Sequence[ScoredPair]) -> dict[str, list[int]]:
     return {name: sorted(map(int, part)) for name, part in zip(THIRDS, parts, strict=True)}
 
 
-def _space(examinee: Examinee, progress: Progress | None) -> Measures:
+def _space(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     """The space of the vectors: expected cosine of two texts, IsoScore, recall."""
     source = examinee.source
     task = IsotropySource(source.file, columns=source.columns, data_dir=source.data_dir, limit=source.limit).read()
@@ -143,7 +143,7 @@ def _space(examinee: Examinee, progress: Progress | None) -> Measures:
     return {"baseline": plain.baseline, "isoscore": plain.isoscore, **recall}
 
 
-def _layers(examinee: Examinee, progress: Progress | None) -> Measures:
+def _layers(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     """The geometry of the words in every layer."""
     source = examinee.source
     texts = list(dict.fromkeys(text for pair in source.pairs for text in (pair.left, pair.right)))
@@ -151,10 +151,10 @@ def _layers(examinee: Examinee, progress: Progress | None) -> Measures:
     return {name.replace("_", " "): found.bands[name].values.tolist() for name in CURVES}
 
 
-def _skipped(examinee: Examinee, progress: Progress | None) -> Measures:
+def _skipped(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     """How cosines follow scores with each layer left out, the first to the last."""
     encoder, source = examinee.encoder, examinee.source
-    layers = encoder.anatomy.layers
+    layers = encoder.model_view.layers
     if layers < 2:
         raise UsageError(f"{encoder.name} has one layer; leave out the part skipped")
     found = [
@@ -164,9 +164,9 @@ def _skipped(examinee: Examinee, progress: Progress | None) -> Measures:
     return {"spearman without a layer": found}
 
 
-def _classes(examinee: Examinee, progress: Progress | None) -> Measures:
+def _classes(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     """Which parts of speech the cosines rest on: shares of all absolute relevance."""
-    return dict(class_shares(examinee.rests_on(progress)[0]))
+    return dict(class_shares(examinee.attributions(progress)[0]))
 
 
 def class_shares(found: PosRelevance) -> dict[str, float]:
@@ -181,11 +181,11 @@ def class_shares(found: PosRelevance) -> dict[str, float]:
     return {**cells, "biases": biases / whole}
 
 
-def _lint(examinee: Examinee, progress: Progress | None) -> Measures:
+def _lint(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     """The share of pairs that each rule finds."""
     encoder = examinee.encoder
-    _, facts = examinee.rests_on(progress)
-    found = report(facts, LintRules(), (examinee.source.file, encoder.name, encoder.reading.pooling))
+    _, metadata = examinee.attributions(progress)
+    found = report(metadata, LintRules(), (examinee.source.file, encoder.name, encoder.reading.pooling))
     return {one.rule: one.share.value for one in found.counts}
 
 

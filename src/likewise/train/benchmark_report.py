@@ -32,14 +32,14 @@ NOTES = {
 }
 
 
-def write_checkup(found: Checkup, facts: Mapping[str, Any], folder: Path) -> Path:
+def write_checkup(found: Checkup, metadata: Mapping[str, Any], folder: Path) -> Path:
     """Write results.json, a table for each part, figures and report.html."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_document({**found.to_json(), "run": {**facts, "versions": versions()}}, folder / "results.json")
-    told = [paragraph(str(facts.get("command", "")), note=True), paragraph(_about(found))]
+    write_document({**found.to_dict(), "run": {**metadata, "versions": versions()}}, folder / "results.json")
+    summary = [paragraph(str(metadata.get("command", "")), note=True), paragraph(_about(found))]
     for part in found.parts:
-        told.append(section(part, [paragraph(NOTES[part], note=True), *_part(found, part, folder)]))
-    (folder / "report.html").write_text(page("Checkup", told), encoding="utf-8")
+        summary.append(section(part, [paragraph(NOTES[part], note=True), *_part(found, part, folder)]))
+    (folder / "report.html").write_text(page("Checkup", summary), encoding="utf-8")
     return folder
 
 

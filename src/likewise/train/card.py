@@ -49,5 +49,5 @@ def _scores(report: TrainReport) -> str:
 
 
 def _settings(report: TrainReport) -> str:
-    shown = {name: value for name, value in report.config.to_json().items() if name not in ("out", "task")}
+    shown = {name: value for name, value in report.config.to_dict().items() if name not in ("out", "task")}
     return f"## Settings\n\n```json\n{json.dumps(shown, indent=2)}\n```\n"

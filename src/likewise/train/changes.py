@@ -15,7 +15,7 @@ from likewise.explain import Comparison, compare
 from likewise.progress import Progress
 from likewise.train import Example, TrainReport
 from likewise.train.config import SINGLE
-from likewise.train.running import Workshop
+from likewise.train.running import RunContext
 from likewise.train.sampling import fixed_sample
 
 LOOKED_AT = 500
@@ -41,7 +41,7 @@ class PairChange:
             for row, column in places
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The two cosines and what changed the most."""
         found = self.comparison
         return {
@@ -62,10 +62,12 @@ def pair_changes(
     return [PairChange(pairs[place], compare(before, after, left[place], right[place])) for place in chosen]
 
 
-def training_changes(workshop: Workshop, report: TrainReport, progress: Progress | None = None) -> list[PairChange]:
+def training_changes(
+    run_context: RunContext, report: TrainReport, progress: Progress | None = None
+) -> list[PairChange]:
     """What a run that has left its model in ``config.out`` changed; nothing where vectors cannot be explained."""
     pairs = _pairs(report)
-    before, after = workshop.load(report.config.model), workshop.load(report.config.out)
+    before, after = run_context.load(report.config.model), run_context.load(report.config.out)
     if not pairs or any("bilstm" in pooling_parts(each.reading.pooling) for each in (before, after)):
         return []
     if progress is not None:

@@ -22,7 +22,7 @@ class Checkpoint:
     """Named tensors and a few plain facts."""
 
     tensors: dict[str, Tensor]
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
 
     def save(self, path: Path) -> None:
         """Write the file; a break in between leaves the one from before."""
@@ -30,7 +30,7 @@ class Checkpoint:
 
         draft = path.with_suffix(".draft")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        save_file(tensors, str(draft), metadata={"facts": json.dumps({"format": FORMAT, **self.facts})})
+        save_file(tensors, str(draft), metadata={"facts": json.dumps({"format": FORMAT, **self.metadata})})
         with draft.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(draft, path)
@@ -42,13 +42,13 @@ class Checkpoint:
 
         try:
             with safe_open(str(path), framework="pt") as file:
-                facts = json.loads((file.metadata() or {})["facts"])
+                metadata = json.loads((file.metadata() or {})["facts"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             raise DataError(f"{path} is no checkpoint that can be read; delete it and begin anew") from error
-        if facts.get("format") != FORMAT:
+        if metadata.get("format") != FORMAT:
             raise DataError(f"{path} was written by another version; delete it and begin anew")
-        return cls(tensors, facts)
+        return cls(tensors, metadata)
 
 
 def weights_state(weights: dict[str, nn.Parameter], heads: nn.Module) -> dict[str, Tensor]:

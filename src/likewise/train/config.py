@@ -265,14 +265,14 @@ class TrainConfig:
         """Examples of a task in a step."""
         return task.batch or self.batch
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The settings as plain JSON, in the shape of a TOML file."""
         plain = {name: value for name, value in asdict(self).items() if name != "tasks" and value is not None}
         return plain | {"task": [_plain_task(task) for task in self.tasks]}
 
 
 def _plain_task(task: TaskConfig) -> dict[str, Any]:
-    sources = {role: [source.to_json() for source in getattr(task, role)] for role in ("train", "dev", "test")}
+    sources = {role: [source.to_dict() for source in getattr(task, role)] for role in ("train", "dev", "test")}
     given = {name: value for name, value in asdict(task).items() if value is not None}
     return given | sources | {"features": list(task.features)}
 

@@ -22,7 +22,7 @@ def toml(config: TrainConfig, comment: str = "") -> str:
     >>> parse_config(toml(config, "Two epochs.")) == config
     True
     """
-    settings = config.to_json()
+    settings = config.to_dict()
     tasks = settings.pop("task")
     lines = [f"# {line}" for line in comment.splitlines()] + _lines(settings)
     for task in tasks:

@@ -14,15 +14,15 @@ from likewise.plotting.curves import Points, Series, best_line, curves, loss_cur
 from likewise.plotting.heatmap import confusion_matrix
 from likewise.plotting.scatter import fitted_scatter
 from likewise.train import TrainReport
+from likewise.train.eval_result import EvalResult
 from likewise.train.heads import CLASSES
-from likewise.train.outcome import Outcome
 
 LOSS_PANEL, COLUMNS = (5.4, 3.2), 2
 """The size of a task's losses, and how many stand beside one another."""
 CLASS_NAMES = {"sentiment": [str(label) for label in range(CLASSES)], "paraphrase": ["other", "paraphrase"]}
 
 
-def parts(report: TrainReport) -> dict[str, dict[str, Outcome]]:
+def parts(report: TrainReport) -> dict[str, dict[str, EvalResult]]:
     """The outcomes by part and task, of those parts that were measured."""
     return {name: found for name, found in (("dev", report.dev), ("test", report.test)) if found}
 
@@ -42,9 +42,9 @@ def file_names(tasks: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def figure_name(outcome: Outcome, part: str, file: str) -> str:
+def figure_name(eval_result: EvalResult, part: str, file: str) -> str:
     """What the figure of an outcome is called."""
-    return f"{'scatter' if outcome.numeric else 'confusion'}-{part}-{file}"
+    return f"{'scatter' if eval_result.numeric else 'confusion'}-{part}-{file}"
 
 
 def training_figures(report: TrainReport) -> Iterator[tuple[str, Any]]:
@@ -55,10 +55,10 @@ def training_figures(report: TrainReport) -> Iterator[tuple[str, Any]]:
         yield "score", _scores(report)
     files = file_names(report.examples)
     for part, outcomes in parts(report).items():
-        for task, outcome in outcomes.items():
-            if outcome.kind == "mlm":
+        for task, eval_result in outcomes.items():
+            if eval_result.kind == "mlm":
                 continue  # all texts have the same truth
-            yield figure_name(outcome, part, files[task]), _outcome(outcome, f"{task}, {part}")
+            yield figure_name(eval_result, part, files[task]), _outcome(eval_result, f"{task}, {part}")
 
 
 def _losses(report: TrainReport) -> Any:
@@ -112,9 +112,9 @@ def _numbers(values: Iterable[float | None]) -> Any:
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
-def _outcome(outcome: Outcome, title: str) -> Any:
-    counts = outcome.confusion
+def _outcome(eval_result: EvalResult, title: str) -> Any:
+    counts = eval_result.confusion
     if counts is not None:
-        return confusion_matrix(counts, CLASS_NAMES[outcome.kind], title)
-    line = fitted_line(outcome.truth, outcome.predicted)
-    return fitted_scatter(outcome.truth, outcome.predicted, ("true", "predicted"), line, title)
+        return confusion_matrix(counts, CLASS_NAMES[eval_result.kind], title)
+    line = fitted_line(eval_result.truth, eval_result.predicted)
+    return fitted_scatter(eval_result.truth, eval_result.predicted, ("true", "predicted"), line, title)

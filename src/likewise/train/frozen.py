@@ -66,7 +66,7 @@ class FrozenStates:
     def of(cls, encoder: Encoder, tokens: TokenTable, layer: int, progress: Progress | None = None) -> FrozenStates:
         """Run all texts of a table up to a layer, in batches that do not depend on when they are needed."""
         lengths = [len(ids) for ids in tokens.ids]
-        dtype = torch.empty(0, dtype=encoder.anatomy.dtype).numpy().dtype
+        dtype = torch.empty(0, dtype=encoder.model_view.dtype).numpy().dtype
         with torch.inference_mode():
             width = _states_at(encoder, tokens.batch([0], encoder.device), layer).shape[-1]
         kept = cls(width, dtype, lengths)
@@ -103,6 +103,6 @@ def _reserve(file: IO[bytes], size: int) -> None:
 
 def _states_at(encoder: Encoder, batch: Batch, layer: int) -> Tensor:
     """What a reader that starts at this layer starts from; at 0 that is before a projection to the layers' width."""
-    embedded = forward.embed(encoder.anatomy, batch)
-    steps = forward.layers(encoder.anatomy, embedded, batch.mask)
+    embedded = forward.embed(encoder.model_view, batch)
+    steps = forward.layers(encoder.model_view, embedded, batch.mask)
     return embedded if layer == 0 else next(islice((step.states for step in steps), layer, None))

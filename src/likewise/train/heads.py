@@ -47,7 +47,7 @@ def dot(left: Tensor, right: Tensor) -> Tensor:
     return (left * right).sum(1, keepdim=True)
 
 
-def crossed(vectors: Sequence[Tensor]) -> Tensor:
+def pairwise_scores(vectors: Sequence[Tensor]) -> Tensor:
     """Vectors (B, D) of texts, of their other views and maybe of hard negatives -> cosines (B, B) or (B, 2B)."""
     first, *others = (F.normalize(each, dim=1) for each in vectors)
     return first @ torch.cat(others).T
@@ -90,7 +90,7 @@ class FeedForward(nn.Module):
 
 
 @contextmanager
-def still_norms(heads: nn.Module) -> Iterator[None]:
+def frozen_batchnorm(heads: nn.Module) -> Iterator[None]:
     """While this lasts, batch norms do not take what they see into their running averages."""
     norms = [module for module in heads.modules() if isinstance(module, nn.BatchNorm1d)]
     for norm in norms:
@@ -160,8 +160,8 @@ def feature_width(names: Sequence[str], width: int) -> int:
 def new_head(task: TaskConfig, config: TrainConfig, encoder: Encoder) -> nn.Module:
     """A fresh head for a task over an encoder as the task reads it, drawn from torch's generator."""
     if task.head == "tied":
-        vocabulary, embedded = encoder.anatomy.embeddings.word.weight.shape
-        return TokenHead(encoder.anatomy.hidden_size, embedded, vocabulary)
+        vocabulary, embedded = encoder.model_view.embeddings.word.weight.shape
+        return TokenHead(encoder.model_view.hidden_size, embedded, vocabulary)
     outputs = CLASSES if task.kind == "sentiment" else 1
     seen = feature_width(features_of(task), encoder.dimension)
     if task.head == "feed-forward":

@@ -26,19 +26,19 @@ from likewise.train.checkpoint import (
     restore_weights,
     weights_state,
 )
+from likewise.train.eval_result import EvalResult
 from likewise.train.evaluation import evaluate
 from likewise.train.examples import Example
-from likewise.train.heads import still_norms
+from likewise.train.heads import frozen_batchnorm
 from likewise.train.losses import loss_of
-from likewise.train.optimizer import common_weights, gradients, learns, named_weights, new_optimizer, pace, set_pace
-from likewise.train.outcome import Outcome
+from likewise.train.multitask import MultiTaskModel, schedule
+from likewise.train.optimizer import common_weights, gradients, learns, lr_scale, named_weights, new_optimizer, set_pace
+from likewise.train.packed_encoder import Key, Packed
 from likewise.train.pcgrad import surgery
 from likewise.train.processes import Processes
-from likewise.train.reader import Key, Packed
 from likewise.train.sampling import fixed_sample
 from likewise.train.smart import smoothness
 from likewise.train.tasks import Task
-from likewise.train.trainee import Trainee, schedule
 
 CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
@@ -51,7 +51,7 @@ EpochDone = Callable[[int, float], None]
 
 
 @dataclass
-class Course:
+class TrainState:
     """How far a run has come; it is written into checkpoints."""
 
     step: int = 0
@@ -65,7 +65,7 @@ class Course:
     best_score: float | None = None
     seconds: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As plain JSON, which gives every number back exactly."""
         return dict(vars(self))
 
@@ -73,19 +73,21 @@ class Course:
 class Run:
     """One run of the loop over a trainee."""
 
-    def __init__(self, trainee: Trainee, tasks: Sequence[Task], processes: Processes, folder: Path | None) -> None:
-        self.trainee, self.tasks, self.processes, self.folder = trainee, list(tasks), processes, folder
-        self.config = trainee.config
-        self.weights = named_weights(trainee)
+    def __init__(
+        self, multitask: MultiTaskModel, tasks: Sequence[Task], processes: Processes, folder: Path | None
+    ) -> None:
+        self.multitask, self.tasks, self.processes, self.folder = multitask, list(tasks), processes, folder
+        self.config = multitask.config
+        self.weights = named_weights(multitask)
         for task in tasks:
-            if not learns(trainee, task.config, self.weights):
+            if not learns(multitask, task.config, self.weights):
                 raise UsageError(
                     f"nothing of task {task.name} learns: all layers are frozen, and a cosine has no weights;"
                     " freeze fewer layers"
                 )
-        self.common = common_weights(trainee, self.weights) if self.config.pcgrad else []
-        self.optimizer = new_optimizer(trainee, self.weights)
-        self.course = Course()
+        self.common = common_weights(multitask, self.weights) if self.config.pcgrad else []
+        self.optimizer = new_optimizer(multitask, self.weights)
+        self.train_state = TrainState()
         self.kept: Checkpoint | None = None
         """the best weights of a run without a folder"""
         self.schedule = schedule(self.config, tasks)
@@ -98,17 +100,17 @@ class Run:
     def run(self, key: str, progress: Progress | None = None, on_epoch: EpochDone | None = None) -> None:
         """Go on to the end, or until patience does; ``key`` names what the run depends on."""
         ticker = Ticker(progress, self.steps, "")
-        ticker.done = self.course.step
-        began, before = time.monotonic(), self.course.seconds
+        ticker.done = self.train_state.step
+        began, before = time.monotonic(), self.train_state.seconds
         try:
             while True:
                 if self._unjudged():
                     self._end_epoch(progress, on_epoch)
                     self._save(key)
-                if self.course.step == self.steps or self._stale():
+                if self.train_state.step == self.steps or self._stale():
                     break
                 self._step()
-                self.course.seconds = before + time.monotonic() - began
+                self.train_state.seconds = before + time.monotonic() - began
                 ticker.add(1, self._note())
                 if time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
                     self._save(key)
@@ -119,22 +121,26 @@ class Run:
 
     def _unjudged(self) -> bool:
         """Whether an epoch has ended and was not measured yet; a run may have been stopped in between."""
-        return len(self.course.epochs) < self.course.step // self.in_epoch
+        return len(self.train_state.epochs) < self.train_state.step // self.in_epoch
 
     def _note(self) -> str:
-        epoch = min(self.course.step // self.in_epoch + 1, self.config.epochs)
+        epoch = min(self.train_state.step // self.in_epoch + 1, self.config.epochs)
         shown = f"steps, epoch {epoch}/{self.config.epochs}"
-        return shown if not self.course.curve else f"{shown}, loss {sum(_losses(self.course.curve[-1]).values()):.4f}"
+        return (
+            shown
+            if not self.train_state.curve
+            else f"{shown}, loss {sum(_losses(self.train_state.curve[-1]).values()):.4f}"
+        )
 
     def _step(self) -> None:
         """One step of the optimizer over every task."""
-        config, course = self.config, self.course
-        self.trainee.learning(True)
+        config, train_state = self.config, self.train_state
+        self.multitask.learning(True)
         parts: list[list[Tensor]] = []
         for number, task in enumerate(self.tasks):
             loss = sum(self._backward(number, task, part) for part in range(config.accumulate))
-            course.sums[task.name] = course.sums.get(task.name, 0.0) + loss
-            course.recent[task.name] = course.recent.get(task.name, 0.0) + loss
+            train_state.sums[task.name] = train_state.sums.get(task.name, 0.0) + loss
+            train_state.recent[task.name] = train_state.recent.get(task.name, 0.0) + loss
             if self.common:
                 parts.append(self._taken())
         if self.common:
@@ -143,15 +149,15 @@ class Run:
         norm = float(torch.nn.utils.clip_grad_norm_(list(self.weights.values()), config.clip))
         if not np.isfinite(norm):
             raise TrainingError(self._broken("the gradient", self.tasks, norm))
-        set_pace(self.optimizer, pace(config, course.step, self.steps))
+        set_pace(self.optimizer, lr_scale(config, train_state.step, self.steps))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        course.step += 1
+        train_state.step += 1
         self._point()
 
     def _backward(self, number: int, task: Task, part: int) -> float:
         """Add the gradients of one batch of a task; its loss as a share of the step's."""
-        config, step = self.config, self.course.step
+        config, step = self.config, self.train_state.step
         examples = self._examples(number, task, part)
         key = (config.seed, step, part, number)
 
@@ -162,14 +168,14 @@ class Run:
         def output(packed: Packed) -> Tensor:
             # Seeded for each pass: SMART's passes drop the same units in the heads, too.
             _seed_heads(key)
-            return self.trainee.output(task, examples, packed)
+            return self.multitask.output(task, examples, packed)
 
-        embedded = self.trainee.embedded(task, examples, keys)
+        embedded = self.multitask.embedded(task, examples, keys)
         said = output(embedded)
-        loss = loss_of(task.config)(said, self.trainee.targets(task, examples, said, embedded))
+        loss = loss_of(task.config)(said, self.multitask.targets(task, examples, said, embedded))
         value = float(loss.detach())
         if config.smart:
-            with still_norms(self.trainee.heads):
+            with frozen_batchnorm(self.multitask.heads):
                 loss = loss + config.smart * smoothness(task.config.kind, output, embedded, said, (*key, 2))
         self._require_finite(task, loss)
         (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
@@ -187,8 +193,8 @@ class Run:
             read = [self._read(task, *part) for part in parts]
         vectors = [torch.cat(side).requires_grad_() for side in zip(*read, strict=True)]
         _seed_heads(keys[0][:-1])
-        said = self.trainee.output_of(task, examples, vectors)
-        loss = loss_of(task.config)(said, self.trainee.targets(task, examples, said))
+        said = self.multitask.output_of(task, examples, vectors)
+        loss = loss_of(task.config)(said, self.multitask.targets(task, examples, said))
         self._require_finite(task, loss)
         (loss * (task.config.weight / config.accumulate)).backward()  # type: ignore[no-untyped-call]
         if any(side.grad is None for side in vectors):
@@ -201,7 +207,7 @@ class Run:
         return float(loss.detach()) / config.accumulate
 
     def _read(self, task: Task, examples: Sequence[Example], keys: Sequence[Key]) -> list[Tensor]:
-        return self.trainee.vectors(task, examples, self.trainee.embedded(task, examples, keys))
+        return self.multitask.vectors(task, examples, self.multitask.embedded(task, examples, keys))
 
     def _require_finite(self, task: Task, loss: Tensor) -> None:
         value = float(loss.detach())
@@ -209,7 +215,7 @@ class Run:
             raise TrainingError(self._broken(f"the loss of {task.name}", [task], value))
 
     def _examples(self, number: int, task: Task, part: int) -> list[Example]:
-        epoch, step = divmod(self.course.step, self.in_epoch)
+        epoch, step = divmod(self.train_state.step, self.in_epoch)
         return [task.train[place] for place in self.schedule.batch_of(number, epoch, step, part)]
 
     def _broken(self, what: str, tasks: Sequence[Task], value: float) -> str:
@@ -221,9 +227,9 @@ class Run:
         ]
         rows = ", ".join(f"{each.file} {each.id}" for each in examples[:SHOWN_ROWS])
         more = "" if len(examples) <= SHOWN_ROWS else f" and {len(examples) - SHOWN_ROWS} more"
-        epoch = self.course.step // self.in_epoch + 1
+        epoch = self.train_state.step // self.in_epoch + 1
         return (
-            f"{what} is {value} at step {self.course.step + 1} (epoch {epoch}), in the batch of rows {rows}{more};"
+            f"{what} is {value} at step {self.train_state.step + 1} (epoch {epoch}), in the batch of rows {rows}{more};"
             " lower learning_rate or head_learning_rate, or look at these rows"
         )
 
@@ -239,7 +245,7 @@ class Run:
         return taken
 
     def _put_back(self, parts: Sequence[Sequence[Tensor]]) -> None:
-        rng = random.Random(self.config.seed * 1_000_003 + self.course.step)
+        rng = random.Random(self.config.seed * 1_000_003 + self.train_state.step)
         flat = surgery([torch.cat([each.flatten() for each in part]) for part in parts], rng)
         start = 0
         for weight in self.common:
@@ -250,72 +256,74 @@ class Run:
 
     def _point(self) -> None:
         """A point of the loss curve, the mean of the steps since the last one."""
-        course, every = self.course, max(1, self.in_epoch // POINTS)
-        within = (course.step - 1) % self.in_epoch + 1
+        train_state, every = self.train_state, max(1, self.in_epoch // POINTS)
+        within = (train_state.step - 1) % self.in_epoch + 1
         if within % every and within < self.in_epoch:
             return
         steps = within % every or every
-        course.curve.append({"step": course.step, **{name: value / steps for name, value in course.recent.items()}})
-        course.recent = {}
+        train_state.curve.append(
+            {"step": train_state.step, **{name: value / steps for name, value in train_state.recent.items()}}
+        )
+        train_state.recent = {}
 
     def _end_epoch(self, progress: Progress | None, on_epoch: EpochDone | None) -> None:
-        course = self.course
-        epoch = course.step // self.in_epoch
+        train_state = self.train_state
+        epoch = train_state.step // self.in_epoch
         judged = {task.name: self._judged(task, progress) for task in self.tasks if task.dev}
-        score = float(np.mean([outcome.score for outcome in judged.values()])) if judged else None
-        course.epochs.append({
-            "epoch": epoch, "step": course.step, "score": score,
-            "train": {name: total / self.in_epoch for name, total in course.sums.items()},
-            "dev": {name: {"loss": outcome.loss, **outcome.metrics} for name, outcome in judged.items()},
+        score = float(np.mean([eval_result.score for eval_result in judged.values()])) if judged else None
+        train_state.epochs.append({
+            "epoch": epoch, "step": train_state.step, "score": score,
+            "train": {name: total / self.in_epoch for name, total in train_state.sums.items()},
+            "dev": {name: {"loss": eval_result.loss, **eval_result.metrics} for name, eval_result in judged.items()},
         })  # fmt: skip
-        course.sums = {}
-        if score is None or course.best_score is None or score > course.best_score:
-            course.best_epoch, course.best_score = epoch, score
+        train_state.sums = {}
+        if score is None or train_state.best_score is None or score > train_state.best_score:
+            train_state.best_epoch, train_state.best_score = epoch, score
             self._keep_best()
         if on_epoch is not None and score is not None:
             on_epoch(epoch, score)
 
-    def _judged(self, task: Task, progress: Progress | None) -> Outcome:
-        return evaluate(self.trainee, task, fixed_sample(task.dev, self.config.selection, 0), progress)
+    def _judged(self, task: Task, progress: Progress | None) -> EvalResult:
+        return evaluate(self.multitask, task, fixed_sample(task.dev, self.config.selection, 0), progress)
 
     def _stale(self) -> bool:
         patience = self.config.patience
-        return patience is not None and len(self.course.epochs) - self.course.best_epoch >= patience
+        return patience is not None and len(self.train_state.epochs) - self.train_state.best_epoch >= patience
 
     # Files
 
     def _keep_best(self) -> None:
-        tensors = weights_state(self.weights, self.trainee.heads)
+        tensors = weights_state(self.weights, self.multitask.heads)
         if self.folder is None:
             self.kept = Checkpoint({name: tensor.detach().clone() for name, tensor in tensors.items()}, {})
         elif self.processes.first:
-            Checkpoint(tensors, {"epoch": self.course.best_epoch}).save(self.folder / BEST)
+            Checkpoint(tensors, {"epoch": self.train_state.best_epoch}).save(self.folder / BEST)
 
     def _save(self, key: str) -> None:
         self._saved = time.monotonic()
         if self.folder is None or not self.processes.first:
             return
-        tensors = weights_state(self.weights, self.trainee.heads) | moments_state(self.optimizer, self.weights)
-        Checkpoint(tensors, {"key": key, "course": self.course.to_json()}).save(self.folder / CHECKPOINT)
+        tensors = weights_state(self.weights, self.multitask.heads) | moments_state(self.optimizer, self.weights)
+        Checkpoint(tensors, {"key": key, "course": self.train_state.to_dict()}).save(self.folder / CHECKPOINT)
 
     def go_on(self, key: str) -> None:
         """Take up the run where its checkpoint left it."""
         assert self.folder is not None
         found = Checkpoint.load(self.folder / CHECKPOINT)
-        if found.facts["key"] != key:
+        if found.metadata["key"] != key:
             raise TrainingError(
                 f"{self.folder} was begun with other settings, data or weights; give it what it had, or another out"
             )
-        restore_weights(found.tensors, self.weights, self.trainee.heads)
+        restore_weights(found.tensors, self.weights, self.multitask.heads)
         restore_moments(found.tensors, self.optimizer, self.weights)
-        self.course = Course(**found.facts["course"])
+        self.train_state = TrainState(**found.metadata["course"])
 
     def take_best(self) -> None:
         """Put the best epoch's weights back."""
         self.processes.wait()
         best = self.kept if self.folder is None else Checkpoint.load(self.folder / BEST)
         assert best is not None
-        restore_weights(best.tensors, self.weights, self.trainee.heads)
+        restore_weights(best.tensors, self.weights, self.multitask.heads)
         self.processes.wait()
 
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from likewise.encoder import Encoder
 from likewise.train.config import TaskConfig, TrainConfig
-from likewise.train.trainee import Trainee, head_name
+from likewise.train.multitask import MultiTaskModel, head_name
 
 
 def layer_weights(encoder: Encoder) -> list[list[nn.Parameter]]:
     """The weights of each layer, 0 for the embeddings; one that several layers share belongs to the first of them."""
-    views = encoder.anatomy
+    views = encoder.model_view
     parts: list[list[Any]] = [[views.embeddings, views.projection], *([block] for block in views.blocks)]
     parts[-1].append(views.final_norm)
     seen: set[int] = set()
@@ -42,47 +42,47 @@ def _modules(view: Any) -> Iterator[nn.Module]:
             yield from _modules(getattr(view, each.name))
 
 
-def named_weights(trainee: Trainee) -> dict[str, nn.Parameter]:
+def named_weights(multitask: MultiTaskModel) -> dict[str, nn.Parameter]:
     """Everything that learns, by a name that stays the same from run to run."""
-    encoder = next(iter(trainee.readers.values())).encoder
+    encoder = next(iter(multitask.readers.values())).encoder
     for layer, weights in enumerate(layer_weights(encoder)):
         for weight in weights:
-            weight.requires_grad_(layer not in trainee.frozen)
+            weight.requires_grad_(layer not in multitask.frozen)
     in_layers = {id(weight) for weights in layer_weights(encoder) for weight in weights}
     named = {
         f"encoder.{name}": weight
         for name, weight in encoder.model.named_parameters()
         if id(weight) in in_layers and weight.requires_grad
     }
-    named |= {f"heads.{name}": weight for name, weight in trainee.heads.named_parameters()}
-    for reader in trainee.readers.values():
-        learned = reader.encoder.recipe.learned
+    named |= {f"heads.{name}": weight for name, weight in multitask.heads.named_parameters()}
+    for reader in multitask.readers.values():
+        learned = reader.encoder.modules_config.learned
         if learned is not None and learned.kind == reader.encoder.reading.pooling:
             named |= {f"{learned.kind}.{name}": weight for name, weight in learned.named_parameters()}
     return named
 
 
-def _prefixes(trainee: Trainee, task: TaskConfig) -> tuple[str, ...]:
+def _prefixes(multitask: MultiTaskModel, task: TaskConfig) -> tuple[str, ...]:
     """How the names of the weights begin that a task uses."""
-    return "encoder.", f"heads.{head_name(trainee.config, task)}.", f"{trainee.encoder(task).reading.pooling}."
+    return "encoder.", f"heads.{head_name(multitask.config, task)}.", f"{multitask.encoder(task).reading.pooling}."
 
 
-def learns(trainee: Trainee, task: TaskConfig, weights: dict[str, nn.Parameter]) -> bool:
+def learns(multitask: MultiTaskModel, task: TaskConfig, weights: dict[str, nn.Parameter]) -> bool:
     """Whether any of these weights is one that a task uses."""
-    return any(name.startswith(_prefixes(trainee, task)) for name in weights)
+    return any(name.startswith(_prefixes(multitask, task)) for name in weights)
 
 
-def common_weights(trainee: Trainee, weights: dict[str, nn.Parameter]) -> list[nn.Parameter]:
+def common_weights(multitask: MultiTaskModel, weights: dict[str, nn.Parameter]) -> list[nn.Parameter]:
     """The weights that more than one task learns: the encoder, a shared head, an aggregation of several tasks."""
-    users = Counter(prefix for task in trainee.config.tasks for prefix in _prefixes(trainee, task))
+    users = Counter(prefix for task in multitask.config.tasks for prefix in _prefixes(multitask, task))
     shared = tuple(prefix for prefix, count in users.items() if count > 1)
     return [weight for name, weight in weights.items() if name.startswith(shared)]
 
 
-def new_optimizer(trainee: Trainee, weights: dict[str, nn.Parameter]) -> torch.optim.AdamW:
+def new_optimizer(multitask: MultiTaskModel, weights: dict[str, nn.Parameter]) -> torch.optim.AdamW:
     """AdamW with a group per learning rate and decay; each group's ``peak`` is its highest learning rate."""
-    config = trainee.config
-    encoder = next(iter(trainee.readers.values())).encoder
+    config = multitask.config
+    encoder = next(iter(multitask.readers.values())).encoder
     layers = layer_weights(encoder)
     rates = {
         id(weight): config.learning_rate * config.layer_decay ** (len(layers) - 1 - layer)
@@ -101,12 +101,12 @@ def new_optimizer(trainee: Trainee, weights: dict[str, nn.Parameter]) -> torch.o
     return torch.optim.AdamW(made, fused=encoder.device.type in ("cpu", "cuda"))
 
 
-def pace(config: TrainConfig, step: int, steps: int) -> float:
+def lr_scale(config: TrainConfig, step: int, steps: int) -> float:
     """The share of the highest learning rate at a step of so many, the first being 0.
 
     >>> from likewise.train.config import parse_config
     >>> config = parse_config('warmup = 0.5\\n[[task]]\\nkind = "similarity"\\ntrain = "a"')
-    >>> [pace(config, step, 4) for step in range(4)]
+    >>> [lr_scale(config, step, 4) for step in range(4)]
     [0.5, 1.0, 1.0, 0.5]
     """
     warm = round(config.warmup * steps)

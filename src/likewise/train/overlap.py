@@ -60,7 +60,7 @@ class Overlap:
         done = f"{self.dropped} rows left out" if self.dropped else "nothing left out"
         return f"{self.train}: {done}, for {self.rows} of the {self.of} rows of {self.held_out} are in it"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All fields, the share, and all of it in words."""
         return asdict(self) | {"examples": list(self.examples), "share": self.share, "words": self.words}
 
@@ -167,8 +167,8 @@ def _examples(rows: Iterable[Example]) -> tuple[str, ...]:
     """The first few that differ, each text of a pair with half of the room."""
     shown: dict[str, None] = {}
     for row in rows:
-        letters = (SHOWN_LETTERS - len(BETWEEN) * (len(row.texts) - 1)) // len(row.texts)
-        shown[BETWEEN.join(shortened(one_line(text), letters) for text in row.texts)] = None
+        characters = (SHOWN_LETTERS - len(BETWEEN) * (len(row.texts) - 1)) // len(row.texts)
+        shown[BETWEEN.join(shortened(one_line(text), characters) for text in row.texts)] = None
         if len(shown) == SHOWN_EXAMPLES:
             break
     return tuple(shown)

@@ -15,8 +15,8 @@ from likewise.results.folder import Table, versions, write_csv, write_document
 from likewise.train import TaskConfig, TrainReport
 from likewise.train.changes import PairChange
 from likewise.train.config import SINGLE
+from likewise.train.eval_result import EvalResult
 from likewise.train.figures import figure_name, file_names, parts, training_figures
-from likewise.train.outcome import Outcome
 from likewise.train.table_report import table_markdown, write_table
 from likewise.train.words_report import (
     LETTERS,
@@ -64,21 +64,21 @@ ERRORS = {
 
 
 def write_training(
-    report: TrainReport, facts: Mapping[str, Any], folder: Path, changes: Sequence[PairChange] = ()
+    report: TrainReport, metadata: Mapping[str, Any], folder: Path, changes: Sequence[PairChange] = ()
 ) -> Path:
     """Write all that a run shows into its folder: results.json, report.html, tables as csv, and figures.
 
     Figures and predictions of an earlier run that this one does not have are taken away; other files stay.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    run = {**facts, "versions": versions()}
-    changed = [change.to_json() for change in changes]
-    write_document({**report.to_json(), "changes": changed, "run": run}, folder / "results.json")
+    run = {**metadata, "versions": versions()}
+    changed = [change.to_dict() for change in changes]
+    write_document({**report.to_dict(), "changes": changed, "run": run}, folder / "results.json")
     _clear(folder, OWN_TABLES)
     for name, found in _tables(report):
         write_csv(found, folder / f"{name}.csv")
     drawn = dict(_drawn(report, folder / "figures"))
-    (folder / "report.html").write_text(_page(report, changes, facts, drawn), encoding="utf-8")
+    (folder / "report.html").write_text(_page(report, changes, metadata, drawn), encoding="utf-8")
     return folder
 
 
@@ -104,10 +104,10 @@ def _drawn(report: TrainReport, folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _page(
-    report: TrainReport, changes: Sequence[PairChange], facts: Mapping[str, Any], drawn: Mapping[str, str]
+    report: TrainReport, changes: Sequence[PairChange], metadata: Mapping[str, Any], drawn: Mapping[str, str]
 ) -> str:
-    told = [
-        paragraph(str(facts.get("command", "")), note=True),
+    summary = [
+        paragraph(str(metadata.get("command", "")), note=True),
         section("How well it does", _scores(report)),
         section("What was trained on what", _done(report)),
         *(
@@ -118,7 +118,7 @@ def _page(
         *(section(f"Task: {task.name}", _task(report, task.name, drawn)) for task in report.config.tasks),
         *([section("What changed", _changes(changes))] if changes else []),
     ]
-    return page(f"Training of {report.model}", told)
+    return page(f"Training of {report.model}", summary)
 
 
 def _scores(report: TrainReport) -> Iterator[str]:
@@ -156,10 +156,10 @@ def _task(report: TrainReport, task: str, drawn: Mapping[str, str]) -> Iterator[
     first = next(iter(found))
     kinds = dict.fromkeys(each.kind for each in (_config(report, task), found[first]))
     yield from (paragraph(NOTES[kind], note=True) for kind in kinds)
-    for part, outcome in found.items():
-        yield paragraph(outcome_words(outcome, part))
+    for part, eval_result in found.items():
+        yield paragraph(outcome_words(eval_result, part))
     file = file_names(report.examples)[task]
-    names = [figure_name(outcome, part, file) for part, outcome in found.items()]
+    names = [figure_name(eval_result, part, file) for part, eval_result in found.items()]
     yield _side_by_side(drawn[name] for name in names if name in drawn)
     for what, places in zip(("Best", "Worst"), found[first].extremes(), strict=True):
         yield paragraph(f"{what} predictions on {first}, by {ERRORS[found[first].kind]}:")
@@ -189,19 +189,20 @@ def _side_by_side(figures: Iterable[str]) -> str:
     return f"<div style='display: flex; flex-wrap: wrap; gap: 1.5rem'>{cells}</div>\n"
 
 
-def _examples(outcome: Outcome, places: Sequence[int]) -> Table:
+def _examples(eval_result: EvalResult, places: Sequence[int]) -> Table:
     """Chosen examples, their texts shortened."""
-    truth, predicted, errors = outcome.truth, outcome.predicted, outcome.errors
+    truth, predicted, errors = eval_result.truth, eval_result.predicted, eval_result.errors
     rows = []
     for place in places:
-        one = outcome.examples[place]
+        one = eval_result.examples[place]
         numbers = [
-            shown(each) if outcome.numeric else f"{each:g}" for each in (float(truth[place]), float(predicted[place]))
+            shown(each) if eval_result.numeric else f"{each:g}"
+            for each in (float(truth[place]), float(predicted[place]))
         ]
         texts = [shortened(text, LETTERS) for text in one.texts]
         where = shortened(f"{one.file} {one.id}", 60)
         rows.append((*texts, *map(Number, numbers), Number(shown(float(errors[place]))), where))
-    return (*_text_columns(outcome), "true", "predicted", "error", "row"), rows
+    return (*_text_columns(eval_result), "true", "predicted", "error", "row"), rows
 
 
 # Tables
@@ -212,8 +213,8 @@ def _tables(report: TrainReport) -> Iterator[tuple[str, Table]]:
     yield "epochs", _epochs(report)
     files = file_names(report.examples)
     for part, outcomes in parts(report).items():
-        for task, outcome in outcomes.items():
-            yield f"predictions-{part}-{files[task]}", _predictions(outcome)
+        for task, eval_result in outcomes.items():
+            yield f"predictions-{part}-{files[task]}", _predictions(eval_result)
 
 
 def _epochs(report: TrainReport) -> Table:
@@ -234,24 +235,24 @@ def _known(value: Any) -> Any:
     return "" if value is None or value != value else value
 
 
-def _predictions(outcome: Outcome) -> Table:
+def _predictions(eval_result: EvalResult) -> Table:
     """A row for each example: its texts, the truth, what was predicted, and the scores that it was predicted from."""
     scores = {
         "paraphrase": ("probability",),
-        "sentiment": tuple(f"probability_{label}" for label in range(outcome.scores.shape[-1])),
-    }.get(outcome.kind, ("score",))
-    numbers = outcome.scores.reshape(-1, len(scores)).tolist()
-    found = zip(outcome.examples, outcome.truth.tolist(), outcome.predicted.tolist(), numbers, strict=True)
+        "sentiment": tuple(f"probability_{label}" for label in range(eval_result.scores.shape[-1])),
+    }.get(eval_result.kind, ("score",))
+    numbers = eval_result.scores.reshape(-1, len(scores)).tolist()
+    found = zip(eval_result.examples, eval_result.truth.tolist(), eval_result.predicted.tolist(), numbers, strict=True)
     rows = [
         (
             *map(printable, (one.id, one.file, *one.texts)),
-            *(each if outcome.numeric else int(each) for each in (truth, predicted)),
+            *(each if eval_result.numeric else int(each) for each in (truth, predicted)),
             *own,
         )
         for one, truth, predicted, own in found
     ]
-    return ("id", "file", *_text_columns(outcome), "truth", "predicted", *scores), rows
+    return ("id", "file", *_text_columns(eval_result), "truth", "predicted", *scores), rows
 
 
-def _text_columns(outcome: Outcome) -> tuple[str, ...]:
-    return ("text",) if outcome.kind in SINGLE else ("left", "right")
+def _text_columns(eval_result: EvalResult) -> tuple[str, ...]:
+    return ("text",) if eval_result.kind in SINGLE else ("left", "right")

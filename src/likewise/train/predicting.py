@@ -45,9 +45,9 @@ class Predicted:
     prediction: Prediction
     skipped: SkippedRows
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """One entry per row, with its id and texts."""
-        found = self.prediction.to_json(self.ids)
+        found = self.prediction.to_dict(self.ids)
         for row, texts in zip(found["predictions"], self.texts, strict=True):
             row["texts"] = list(texts)
         return found | {"skipped": self.skipped.count}

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from likewise.errors import UsageError
 from likewise.progress import Progress
 from likewise.train.config import SINGLE, TaskConfig
+from likewise.train.eval_result import NUMERIC
 from likewise.train.evaluation import evaluate
 from likewise.train.examples import Example
-from likewise.train.outcome import NUMERIC
 from likewise.train.saving import SavedRun
 from likewise.train.tasks import Task
 
@@ -30,7 +30,7 @@ class Prediction:
     scores: NDArray[np.float64]
     """the same numbers, probabilities of a paraphrase, or of each class"""
 
-    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
+    def to_dict(self, ids: Sequence[str]) -> dict[str, Any]:
         """One entry per row."""
         whole = self.kind not in NUMERIC
         rows = [
@@ -60,5 +60,5 @@ def predict(
     if any(len(each) != wanted for each in texts):
         raise UsageError(f"task {config.name} judges {'single texts' if wanted == 1 else 'pairs'}; give a file of them")
     examples = [Example(tuple(each), 0.0, str(place), "") for place, each in enumerate(texts)]
-    outcome = evaluate(run.trainee, Task(config, tuple(examples)), examples, progress)
-    return Prediction(config.name, outcome.kind, outcome.predicted, outcome.scores)
+    eval_result = evaluate(run.multitask, Task(config, tuple(examples)), examples, progress)
+    return Prediction(config.name, eval_result.kind, eval_result.predicted, eval_result.scores)

@@ -8,7 +8,7 @@ from typing import Any
 
 from likewise.plotting.html import table
 from likewise.train.config import TrainConfig
-from likewise.train.outcome import Outcome
+from likewise.train.eval_result import EvalResult
 from likewise.train.overlap import Overlap
 
 MEASURE_COLUMNS = ("part", "task", "n", "measure", "value")
@@ -39,9 +39,9 @@ class TrainReport:
     best_epoch: int
     steps: int
     seconds: float
-    dev: dict[str, Outcome]
+    dev: dict[str, EvalResult]
     """the best epoch on all dev examples, by task"""
-    test: dict[str, Outcome]
+    test: dict[str, EvalResult]
 
     @property
     def score(self) -> float | None:
@@ -51,28 +51,28 @@ class TrainReport:
     @property
     def formula(self) -> str:
         """What the score is the mean of."""
-        return mean_of([(outcome.task, outcome.metric) for outcome in self.dev.values()])
+        return mean_of([(eval_result.task, eval_result.metric) for eval_result in self.dev.values()])
 
     @property
     def measures(self) -> list[tuple[str, str, int, str, float]]:
         """Every measure of every task: part, task, number of examples, measure and value."""
         return [
-            (part, name, len(outcome.examples), measure, value)
+            (part, name, len(eval_result.examples), measure, value)
             for part, outcomes in (("dev", self.dev), ("test", self.test))
-            for name, outcome in outcomes.items()
-            for measure, value in outcome.metrics.items()
+            for name, eval_result in outcomes.items()
+            for measure, value in eval_result.metrics.items()
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything but the single predictions."""
         return {
-            "model": self.model, "model_sha256": self.model_sha256, "config": self.config.to_json(),
+            "model": self.model, "model_sha256": self.model_sha256, "config": self.config.to_dict(),
             "weights": self.weights, "examples": self.examples,
-            "overlaps": [overlap.to_json() for overlap in self.overlaps], "truncated": self.truncated,
+            "overlaps": [overlap.to_dict() for overlap in self.overlaps], "truncated": self.truncated,
             "best_epoch": self.best_epoch, "steps": self.steps, "seconds": self.seconds,
             "score": self.score, "formula": self.formula if self.dev else None,
-            "dev": {name: outcome.to_json() for name, outcome in self.dev.items()},
-            "test": {name: outcome.to_json() for name, outcome in self.test.items()},
+            "dev": {name: eval_result.to_dict() for name, eval_result in self.dev.items()},
+            "test": {name: eval_result.to_dict() for name, eval_result in self.test.items()},
             "epochs": list(self.epochs), "curve": list(self.curve),
         }  # fmt: skip
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.data import locate
-from likewise.drafts import write_whole
+from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
 from likewise.encoder.identity import model_key
 from likewise.errors import UsageError
@@ -29,7 +29,7 @@ RECORD = "row.json"
 
 
 @dataclass(frozen=True)
-class Workshop:
+class RunContext:
     """Where runs find their data and their models."""
 
     load: Callable[[str], Encoder]
@@ -63,35 +63,39 @@ class TableRow:
 
 
 def train_table(
-    workshop: Workshop, rows: Sequence[Row], folder: Path, keep_models: bool = False, progress: Progress | None = None
+    run_context: RunContext,
+    rows: Sequence[Row],
+    folder: Path,
+    keep_models: bool = False,
+    progress: Progress | None = None,
 ) -> list[TableRow]:
     """Every row's run, one after the other; rows that are finished are read back, an interrupted one goes on."""
-    done, files = [], _Files(workshop)
+    done, files = [], _Files(run_context)
     processes = Processes.joined(cpu=True)
     for place, row in enumerate(rows, start=1):
         record = folder / row.slug / RECORD
-        facts = {"config": _settings(row.config), **files.facts(row.config)}
+        metadata = {"config": _settings(row.config), **files.metadata(row.config)}
         if not record.exists():
             config = replace(row.config, out=str(record.parent))
             noted = named(progress, f"row {place}/{len(rows)}, {row.name}")
-            report = replace(workshop, resume=True).train(config, noted)
+            report = replace(run_context, resume=True).train(config, noted)
             if processes.first:
-                _write(record, {"facts": facts, "report": report.to_json()})
+                _write(record, {"facts": metadata, "report": report.to_dict()})
         if processes.first and (record.parent / CHECKPOINT).exists():
             _tidy(record, keep_models)
         processes.wait()
-        done.append(TableRow(row.name, row.config.seed, row.published, _record(record, row, facts)))
+        done.append(TableRow(row.name, row.config.seed, row.published, _record(record, row, metadata)))
     return done
 
 
 class _Files:
     """What rows depend on beside their settings: how much of which files, and which weights."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._workshop = workshop
+    def __init__(self, run_context: RunContext) -> None:
+        self._workshop = run_context
         self._sums: dict[str, str] = {}
 
-    def facts(self, config: TrainConfig) -> dict[str, Any]:
+    def metadata(self, config: TrainConfig) -> dict[str, Any]:
         """The limits, a checksum of each file and of the model, and the grammars that make targets."""
         sources = [source.file for task in config.tasks for source in (*task.train, *task.dev, *task.test)]
         return {
@@ -119,11 +123,11 @@ def _grammars(config: TrainConfig) -> list[str]:
 
 def _settings(config: TrainConfig) -> Any:
     """A row's settings as JSON gives them back."""
-    return json.loads(json.dumps(replace(config, out="").to_json()))
+    return json.loads(json.dumps(replace(config, out="").to_dict()))
 
 
 def _write(record: Path, found: Mapping[str, Any]) -> None:
-    write_whole(record, lambda draft: draft.write_text(json.dumps(found), encoding="utf-8"))
+    atomic_write(record, lambda draft: draft.write_text(json.dumps(found), encoding="utf-8"))
 
 
 def _tidy(record: Path, keep_models: bool) -> None:
@@ -136,11 +140,11 @@ def _tidy(record: Path, keep_models: bool) -> None:
     remove_checkpoint(record.parent)
 
 
-def _record(path: Path, row: Row, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _record(path: Path, row: Row, metadata: Mapping[str, Any]) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         known, report = found["facts"], dict(found["report"])
-        changed = [name for name in facts if known[name] != facts[name]]
+        changed = [name for name in metadata if known[name] != metadata[name]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} cannot be read; delete it, and the row is trained again") from error
     if changed:

@@ -12,38 +12,38 @@ from torch import Tensor, nn
 
 from likewise.encoder import Encoder
 from likewise.encoder.learned_pooling import learned_from, learned_settings
-from likewise.encoder.recipe import OWN_SETTINGS, OWN_WEIGHTS
+from likewise.encoder.modules_config import OWN_SETTINGS, OWN_WEIGHTS
 from likewise.encoder.saving import Beside, save_encoder
 from likewise.errors import ModelError
 from likewise.train.card import model_card
 from likewise.train.config import TrainConfig, config_from
 from likewise.train.heads import new_head
+from likewise.train.multitask import MultiTaskModel, head_name, hidings, main_task, readings, require_torch
+from likewise.train.packed_encoder import Reader
 from likewise.train.processes import Processes
-from likewise.train.reader import Reader
 from likewise.train.report import TrainReport
 from likewise.train.tokens import TokenTable
-from likewise.train.trainee import Trainee, head_name, hidings, main_task, readings, require_torch
 
 HEADS_PREFIX, OTHERS_PREFIX = "heads.", "poolings."
 """Of the names of weights: heads, and learned poolings of tasks other than the main one."""
 
 
-def save_run(trainee: Trainee, report: TrainReport, folder: Path) -> None:
+def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> None:
     """Write the trained encoder, its heads and its card."""
     # The model's own Normalize stays: it was off for the heads alone.
-    encoder = trainee.encoder(main_task(trainee.config)).with_reading(normalize=None)
-    weights = {f"{HEADS_PREFIX}{name}": tensor for name, tensor in trainee.heads.state_dict().items()}
+    encoder = multitask.encoder(main_task(multitask.config)).with_pooling(normalize=None)
+    weights = {f"{HEADS_PREFIX}{name}": tensor for name, tensor in multitask.heads.state_dict().items()}
     others = {
         learned.kind: learned
-        for reader in trainee.readers.values()
-        if (learned := reader.encoder.recipe.learned) is not None
+        for reader in multitask.readers.values()
+        if (learned := reader.encoder.modules_config.learned) is not None
         and encoder.reading.pooling != learned.kind == reader.encoder.reading.pooling
     }
     for kind, learned in others.items():
         weights |= {f"{OTHERS_PREFIX}{kind}.{name}": tensor for name, tensor in learned.state_dict().items()}
     settings = {
-        "train": trainee.config.to_json(),
-        "poolings": {name: reader.encoder.reading.pooling for name, reader in trainee.readers.items()},
+        "train": multitask.config.to_dict(),
+        "poolings": {name: reader.encoder.reading.pooling for name, reader in multitask.readers.items()},
         "other_poolings": {kind: learned_settings(learned) for kind, learned in others.items()},
     }
     save_encoder(encoder, folder, model_card(report, encoder), Beside(settings, weights))
@@ -53,7 +53,7 @@ def save_run(trainee: Trainee, report: TrainReport, folder: Path) -> None:
 class SavedRun:
     """A trained encoder with its heads, ready to judge texts."""
 
-    trainee: Trainee
+    multitask: MultiTaskModel
     config: TrainConfig
 
 
@@ -69,20 +69,20 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
         kind: learned_from(own, _under(f"{OTHERS_PREFIX}{kind}.", weights))
         for kind, own in settings["other_poolings"].items()
     }
-    if encoder.recipe.learned is not None:
-        learned[encoder.recipe.learned.kind] = encoder.recipe.learned
+    if encoder.modules_config.learned is not None:
+        learned[encoder.modules_config.learned.kind] = encoder.modules_config.learned
     made = readings(encoder, settings["poolings"], learned)
     heads = nn.ModuleDict()
     for task in config.tasks:
         heads[head_name(config, task)] = new_head(task, config, made[task.name])
-    heads.to(encoder.device, encoder.anatomy.dtype)
+    heads.to(encoder.device, encoder.model_view.dtype)
     try:
         heads.load_state_dict(_under(HEADS_PREFIX, weights))
     except RuntimeError as error:
         raise ModelError(f"{folder / OWN_WEIGHTS} does not hold this run's heads; train again") from error
-    tokens = TokenTable(encoder.tokenizer, encoder.recipe.prompt_for(None))
+    tokens = TokenTable(encoder.tokenizer, encoder.modules_config.prompt_for(None))
     readers = {name: Reader(reading, tokens, Processes()) for name, reading in made.items()}
-    return SavedRun(Trainee(config, readers, heads, frozenset(), hidings(encoder, config)), config)
+    return SavedRun(MultiTaskModel(config, readers, heads, frozenset(), hidings(encoder, config)), config)
 
 
 def _settings(folder: Path) -> dict[str, Any]:

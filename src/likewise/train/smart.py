@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from likewise.train.losses import divergence
-from likewise.train.reader import Key, Packed, flat
+from likewise.train.packed_encoder import Key, Packed, flat
 
 FIRST_NOISE = 1e-5
 """The spread of the first, random move."""

@@ -76,7 +76,7 @@ class Source:
         where = _where(file, table.get("where", {}))
         return cls(file, columns=Columns(**names) if names else GUESSED, where=where, **own)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As a settings file would say it."""
         named = {name: value for name, value in asdict(self.columns).items() if value is not None}
         ranges = {key: list(ends) for key in RANGES if (ends := getattr(self, key)) is not None}

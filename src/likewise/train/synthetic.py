@@ -69,7 +69,7 @@ class NounStudy:
     """pairs that share a noun; the others have no true interaction to be compared with"""
     examples: tuple[NounExample, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All numbers, without the examples' matrices."""
         return {
             "data": self.data, "model": self.model, "compared": self.compared,
@@ -95,9 +95,9 @@ class NounStudy:
 
     def _repr_html_(self) -> str:
         rows = [(name, one.value, one.low, one.high) for name, one in self.agreement.items()]
-        counted = [(name, *vars(one).values()) for name, one in self.counting.items()]
+        pooling_mask = [(name, *vars(one).values()) for name, one in self.counting.items()]
         return table(("method", "ACS", "low", "high"), rows) + table(
-            ("data", "n", "mean squared error", "Pearson", "Spearman"), counted
+            ("data", "n", "mean squared error", "Pearson", "Spearman"), pooling_mask
         )
 
 
@@ -138,7 +138,7 @@ def noun_study(
 
     The encoder is read without normalising: the plain dot product is the prediction.
     """
-    encoder = encoder.with_reading(normalize=False)
+    encoder = encoder.with_pooling(normalize=False)
     name, pairs = next(iter(data.items()))
     parsed = {each: parsed_sides(rows, grammar, progress=progress) for each, rows in data.items()}
     counting = {each: _counting(encoder, rows, parsed[each], progress) for each, rows in data.items()}

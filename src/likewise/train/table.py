@@ -85,7 +85,7 @@ class TableLine:
         found = self.cells.get(SCORE)
         return found.mean - self.published[-1] if found and self.published else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything, by the names of columns."""
         return {
             "name": self.name, "seeds": list(self.seeds), "formula": self.formula or None,
@@ -146,8 +146,8 @@ def _values(report: Mapping[str, Any]) -> dict[Column, Any]:
     found: dict[Column, Any] = {
         Column(measure, part, task): value
         for part in PARTS
-        for task, outcome in report[part].items()
-        for measure, value in outcome.items()
+        for task, eval_result in report[part].items()
+        for measure, value in eval_result.items()
         if measure not in NO_MEASURES
     }
     return found | {SCORE: report["score"], SECONDS: report["seconds"]}

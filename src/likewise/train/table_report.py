@@ -27,17 +27,17 @@ PUBLISHED = (
 )
 
 
-def write_table(rows: list[TableRow], facts: Mapping[str, Any], folder: Path) -> Path:
+def write_table(rows: list[TableRow], metadata: Mapping[str, Any], folder: Path) -> Path:
     """Write a table of runs as table.csv, table.json and table.html; ``facts`` say how it was made."""
     folder.mkdir(parents=True, exist_ok=True)
     found = training_table(rows)
     write_csv(_exact(found), folder / "table.csv")
     document = {
-        "formulas": found.formulas, "rows": [line.to_json() for line in found.lines],
-        "runs": [_run(row) for row in rows], "run": {**facts, "versions": versions()},
+        "formulas": found.formulas, "rows": [line.to_dict() for line in found.lines],
+        "runs": [_run(row) for row in rows], "run": {**metadata, "versions": versions()},
     }  # fmt: skip
     write_document(document, folder / "table.json")
-    (folder / "table.html").write_text(_page(found, facts), encoding="utf-8")
+    (folder / "table.html").write_text(_page(found, metadata), encoding="utf-8")
     return folder
 
 
@@ -67,20 +67,20 @@ def _exact(found: TrainingTable) -> Table:
         cells = [line.cells.get(column) for column in found.columns]
         numbers = [each for cell in cells for each in ((cell.mean, cell.deviation) if cell else (None, None))]
         published = [*line.published, *[None] * (tasks - len(line.published))]
-        told = ("" if each is None else each for each in (*numbers, *published, line.difference))
-        rows.append((printable(line.name), " ".join(map(str, line.seeds)), *told))
+        summary = ("" if each is None else each for each in (*numbers, *published, line.difference))
+        rows.append((printable(line.name), " ".join(map(str, line.seeds)), *summary))
     return header, rows
 
 
-def _page(found: TrainingTable, facts: Mapping[str, Any]) -> str:
+def _page(found: TrainingTable, metadata: Mapping[str, Any]) -> str:
     every = [column for column in found.columns if column not in found.chosen]
-    told = [
-        paragraph(str(facts.get("command", "")), note=True),
+    summary = [
+        paragraph(str(metadata.get("command", "")), note=True),
         *map(paragraph, _about(found)),
         _small(_shown(found, found.chosen)),
         section("Every other measure", [_small(_turned(found, every))]),
     ]
-    return page("Training runs", told)
+    return page("Training runs", summary)
 
 
 def _small(found: Table) -> str:
@@ -90,15 +90,15 @@ def _small(found: Table) -> str:
 def _about(found: TrainingTable) -> list[str]:
     """What the score is, and what columns hold."""
     formulas = found.formulas
-    told = [
+    summary = [
         f"Score on dev = {formula}." if len(formulas) == 1 else f"Score on dev of {', '.join(names)} = {formula}."
         for formula, names in formulas.items()
     ]
     counts = {len(line.seeds) for line in found.lines}
     over = "means ± standard deviations (n - 1) over seeds" if max(counts, default=1) > 1 else "one seed"
     number = f", {max(counts)} of each row" if len(counts) == 1 and max(counts) > 1 else ""
-    told.append(f"Numbers: {over}{number}. Bold: the best of a measure.")
-    return [*told, *([PUBLISHED] if any(line.published for line in found.lines) else [])]
+    summary.append(f"Numbers: {over}{number}. Bold: the best of a measure.")
+    return [*summary, *([PUBLISHED] if any(line.published for line in found.lines) else [])]
 
 
 def _shown(found: TrainingTable, columns: Sequence[Column]) -> Table:

@@ -19,15 +19,23 @@ from likewise.errors import UsageError
 from likewise.locks import only_writer
 from likewise.progress import Progress
 from likewise.train.config import TrainConfig
+from likewise.train.eval_result import EvalResult
 from likewise.train.evaluation import evaluate
 from likewise.train.loop import BEST, CHECKPOINT, EpochDone, Run
-from likewise.train.outcome import Outcome
+from likewise.train.multitask import (
+    MultiTaskModel,
+    main_task,
+    new_multitask_model,
+    new_poolings,
+    poolings_of,
+    readings,
+    require_torch,
+)
 from likewise.train.overlap import Overlap
 from likewise.train.processes import Processes
 from likewise.train.report import TrainReport
 from likewise.train.saving import save_run
 from likewise.train.tasks import Task
-from likewise.train.trainee import Trainee, main_task, new_poolings, new_trainee, poolings_of, readings, require_torch
 
 LOCK = ".lock"
 LEFT = {LOCK, BEST, *(str(Path(name).with_suffix(".draft")) for name in (BEST, CHECKPOINT))}
@@ -64,17 +72,17 @@ def train(
     key = run_key(encoder, tasks, config)
     model = encoder.name, encoder.hash
     with _claimed(folder, resume, processes), torch.random.fork_rng(devices=[]):
-        trainee = new_trainee(encoder, tasks, config, processes, progress)
-        run = Run(trainee, tasks, processes, folder)
+        multitask = new_multitask_model(encoder, tasks, config, processes, progress)
+        run = Run(multitask, tasks, processes, folder)
         if folder is not None and (folder / CHECKPOINT).exists():
             run.go_on(key)
         run.run(key, progress, on_epoch)
         run.take_best()
-        dev = {task.name: evaluate(trainee, task, task.dev, progress) for task in tasks if task.dev}
-        test = {task.name: evaluate(trainee, task, task.test, progress) for task in tasks if task.test}
+        dev = {task.name: evaluate(multitask, task, task.dev, progress) for task in tasks if task.dev}
+        test = {task.name: evaluate(multitask, task, task.test, progress) for task in tasks if task.test}
         report = _report(run, model, tuple(overlaps), (dev, test))
         if folder is not None and processes.first:
-            save_run(trainee, report, folder)
+            save_run(multitask, report, folder)
             if not keep_checkpoint:
                 remove_checkpoint(folder)
     return report
@@ -107,7 +115,7 @@ def remove_checkpoint(folder: Path) -> None:
 def _check(encoder: Encoder, config: TrainConfig) -> None:
     """Refuse at once what would fail in the end."""
     require_torch(encoder)
-    if encoder.anatomy.dtype not in (torch.float32, torch.float64):
+    if encoder.model_view.dtype not in (torch.float32, torch.float64):
         raise UsageError("training in half precision loses small steps; load the model with dtype float32")
     poolings = poolings_of(encoder, config)
     made = readings(encoder, poolings, new_poolings(encoder, poolings.values(), config))
@@ -131,7 +139,7 @@ def prepare(folder: Path, resume: bool) -> None:
 
 def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str:
     """A name for everything that a run's weights depend on."""
-    settings = {name: value for name, value in config.to_json().items() if name != "out"}
+    settings = {name: value for name, value in config.to_dict().items() if name != "out"}
     digest = hashlib.sha256(json.dumps([settings, model_key(encoder)], sort_keys=True).encode())
     for task in tasks:
         for part in (task.train, task.dev):
@@ -143,15 +151,15 @@ def _report(
     run: Run,
     model: tuple[str, str],
     overlaps: tuple[Overlap, ...],
-    outcomes: tuple[dict[str, Outcome], dict[str, Outcome]],
+    outcomes: tuple[dict[str, EvalResult], dict[str, EvalResult]],
 ) -> TrainReport:
-    course, trainee = run.course, run.trainee
+    train_state, multitask = run.train_state, run.multitask
     return TrainReport(
         config=run.config, model=model[0], model_sha256=model[1],
         weights=sum(weight.numel() for weight in run.weights.values()),
         examples={task.name: _counts(task) for task in run.tasks}, overlaps=overlaps,
-        truncated=_truncated(trainee), epochs=tuple(course.epochs), curve=tuple(course.curve),
-        best_epoch=course.best_epoch, steps=course.step, seconds=course.seconds, dev=outcomes[0], test=outcomes[1],
+        truncated=_truncated(multitask), epochs=tuple(train_state.epochs), curve=tuple(train_state.curve),
+        best_epoch=train_state.best_epoch, steps=train_state.step, seconds=train_state.seconds, dev=outcomes[0], test=outcomes[1],
     )  # fmt: skip
 
 
@@ -159,5 +167,5 @@ def _counts(task: Task) -> dict[str, int]:
     return {"train": len(task.train), "dev": len(task.dev), "test": len(task.test)}
 
 
-def _truncated(trainee: Trainee) -> int:
-    return next(iter(trainee.readers.values())).tokens.truncated
+def _truncated(multitask: MultiTaskModel) -> int:
+    return next(iter(multitask.readers.values())).tokens.truncated

@@ -46,7 +46,7 @@ class TuneTrial:
         """How many it went through."""
         return len(self.scores)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All fields, and the number of epochs."""
         return asdict(self) | {"parameters": dict(self.parameters), "scores": list(self.scores), "epochs": self.epochs}
 
@@ -89,17 +89,17 @@ class TuneReport:
             raise TrainingError("no trial was completed; lower the ranges of the learning rates, or run more trials")
         return replace(self.config, **self.best.parameters)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As plain JSON."""
         return {
             "model": self.config.model, "model_sha256": self.model_sha256, "measure": self.measure,
-            "settings": self.settings.to_json(), "config": self.config.to_json(),
+            "settings": self.settings.to_dict(), "config": self.config.to_dict(),
             "examples": {name: dict(counts) for name, counts in self.examples.items()},
-            "overlaps": [overlap.to_json() for overlap in self.overlaps],
+            "overlaps": [overlap.to_dict() for overlap in self.overlaps],
             "moved": {name: list(values) for name, values in self.moved.items()}, "interrupted": self.interrupted,
-            "trials": [trial.to_json() for trial in self.trials],
-            "best": None if self.best is None else self.best.to_json(),
-            "best_config": None if self.best is None else self.best_config().to_json(),
+            "trials": [trial.to_dict() for trial in self.trials],
+            "best": None if self.best is None else self.best.to_dict(),
+            "best_config": None if self.best is None else self.best_config().to_dict(),
             "importances": dict(self.importances),
         }  # fmt: skip
 

@@ -93,7 +93,7 @@ class TuneSettings:
             return min(values, key=lambda each: abs(each - value))
         return min(max(value, values[0]), values[1])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As plain JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 

@@ -20,7 +20,7 @@ from likewise.locks import only_writer
 from likewise.progress import Progress, named
 from likewise.train import Task, TrainConfig, read_tasks, train
 from likewise.train.config_text import toml
-from likewise.train.running import Workshop
+from likewise.train.running import RunContext
 from likewise.train.sampling import fixed_sample
 from likewise.train.training import run_key
 from likewise.train.trials import TuneReport, TuneTrial
@@ -44,14 +44,14 @@ ERROR = "error"
 
 
 def tune(
-    workshop: Workshop, config: TrainConfig, settings: TuneSettings, folder: Path, progress: Progress | None = None
+    run_context: RunContext, config: TrainConfig, settings: TuneSettings, folder: Path, progress: Progress | None = None
 ) -> TuneReport:
     """Train a config with other and other hyperparameters, the first time with its own.
 
     The study is in the folder: a second call goes on with the trials that are missing. No trial sees a test file.
     """
     check_optuna()
-    search, overlaps = _prepared(workshop, config, settings)
+    search, overlaps = _prepared(run_context, config, settings)
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder), _opened(folder / FILE, settings) as study:
         _claim(study, search, folder)
@@ -77,7 +77,7 @@ def check_optuna() -> None:
 class _Search:
     """What every trial of a study has in common."""
 
-    workshop: Workshop
+    run_context: RunContext
     config: TrainConfig
     tasks: tuple[Task, ...]
     settings: TuneSettings
@@ -94,12 +94,12 @@ class _Search:
         return {name: _distribution(name, getattr(self.settings, name)) for name in self.start}
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """All that a study depends on, as JSON gives it back."""
-        settings, config = self.settings.to_json(), self.config.to_json()
+        settings, config = self.settings.to_dict(), self.config.to_dict()
         del settings["trials"], config["out"]
-        facts = {**settings, **{f"{name} of the config": value for name, value in config.items()}, "data": self.key}
-        found: dict[str, Any] = json.loads(json.dumps(facts))
+        metadata = {**settings, **{f"{name} of the config": value for name, value in config.items()}, "data": self.key}
+        found: dict[str, Any] = json.loads(json.dumps(metadata))
         return found
 
     def run_trial(self, study: Study, place: int, progress: Progress | None) -> None:
@@ -136,17 +136,17 @@ class _Search:
             if epoch < config.epochs and trial.should_prune():
                 raise TrialPruned
 
-        encoder = self.workshop.load(config.model)
+        encoder = self.run_context.load(config.model)
         report = train(encoder, self.tasks, config, progress=progress, on_epoch=on_epoch)
         assert report.score is not None
         return report.score
 
 
-def _prepared(workshop: Workshop, config: TrainConfig, settings: TuneSettings) -> tuple[_Search, tuple[Any, ...]]:
+def _prepared(run_context: RunContext, config: TrainConfig, settings: TuneSettings) -> tuple[_Search, tuple[Any, ...]]:
     """Read, check and sample what all trials see; the model is loaded once the files are good."""
     if not any(task.dev for task in config.tasks):
         raise UsageError('tuning needs dev examples to judge by; give dev = "..." in a [[task]]')
-    read, overlaps = read_tasks(config.tasks, workshop.data_dir, workshop.limits)
+    read, overlaps = read_tasks(config.tasks, run_context.data_dir, run_context.limits)
     judged = settings.dev_rows or config.selection
     tasks = tuple(
         Task(
@@ -156,17 +156,17 @@ def _prepared(workshop: Workshop, config: TrainConfig, settings: TuneSettings) -
         )
         for task in read
     )
-    encoder = workshop.load(config.model)
+    encoder = run_context.load(config.model)
     own = {name: _own(name, config, encoder) for name in _searched(config, encoder)}
     start = {name: settings.nearest(name, value) for name, value in own.items()}
     moved = {name: (value, start[name]) for name, value in own.items() if start[name] != value}
     key = run_key(encoder, tasks, config)
-    return _Search(workshop, config, tasks, settings, start, moved, encoder.hash, key), tuple(overlaps)
+    return _Search(run_context, config, tasks, settings, start, moved, encoder.hash, key), tuple(overlaps)
 
 
 def _searched(config: TrainConfig, encoder: Encoder) -> list[str]:
     """Names of the settings that matter to what a config trains."""
-    known = encoder.recipe.learned
+    known = encoder.modules_config.learned
     poolings = {task.aggregation or encoder.reading.pooling for task in config.tasks}
     encoder_learns = config.freeze != "all"
     matters = {
@@ -182,7 +182,7 @@ def _searched(config: TrainConfig, encoder: Encoder) -> list[str]:
 
 def _own(name: str, config: TrainConfig, encoder: Encoder) -> Any:
     value = getattr(config, name)
-    return encoder.anatomy.embeddings.dropout or 0.0 if value is None else value
+    return encoder.model_view.embeddings.dropout or 0.0 if value is None else value
 
 
 def _distribution(name: str, values: Any) -> BaseDistribution:
@@ -247,12 +247,12 @@ def _pruner(settings: TuneSettings) -> BasePruner:
 
 def _claim(study: Study, search: _Search, folder: Path) -> None:
     """See that a study is of these settings and this data; a new one gets the config's own values to begin with."""
-    known, facts = study.user_attrs.get("facts"), search.facts
+    known, metadata = study.user_attrs.get("facts"), search.metadata
     if known is None:
         study.enqueue_trial(dict(search.start), skip_if_exists=True)
-        study.set_user_attr("facts", facts)
-    elif known != facts:
-        names = {name: None for name in (*facts, *known) if facts.get(name) != known.get(name)}
+        study.set_user_attr("facts", metadata)
+    elif known != metadata:
+        names = {name: None for name in (*metadata, *known) if metadata.get(name) != known.get(name)}
         named = [name for name in names if name != "data"] or ["data or weights of the model"]
         raise UsageError(f"{folder} holds a study with other {', '.join(named)}; give it what it had, or another out")
 

@@ -35,18 +35,18 @@ NOTES = {
 }
 
 
-def write_tuning(report: TuneReport, facts: Mapping[str, Any], folder: Path) -> Path:
+def write_tuning(report: TuneReport, metadata: Mapping[str, Any], folder: Path) -> Path:
     """Write all that a search has found: results.json, run.json, best.toml, trials.csv, figures and report.html."""
     check_format(folder / "figure.png")
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder):
-        document = json.dumps(finite(report.to_json()), indent=2, ensure_ascii=False)
+        document = json.dumps(finite(report.to_dict()), indent=2, ensure_ascii=False)
         (folder / "results.json").write_text(document, encoding="utf-8", errors="replace")
-        write_results(Results(facts, {"trials": report.rows(exact=True)}), folder)
+        write_results(Results(metadata, {"trials": report.rows(exact=True)}), folder)
         if report.best is not None:
             (folder / "best.toml").write_text(best_toml(report), encoding="utf-8", errors="replace")
         drawn = _draw(report, folder / FIGURES)
-        (folder / "report.html").write_text(_page(report, drawn, facts), encoding="utf-8")
+        (folder / "report.html").write_text(_page(report, drawn, metadata), encoding="utf-8")
     return folder
 
 
@@ -58,10 +58,10 @@ def best_toml(report: TuneReport) -> str:
     return toml(report.best_config(), f"The best that likewise tune found on {rows} examples: {found}.")
 
 
-def _page(report: TuneReport, drawn: Mapping[str, str], facts: Mapping[str, Any]) -> str:
+def _page(report: TuneReport, drawn: Mapping[str, str], metadata: Mapping[str, Any]) -> str:
     parts = [
         *map(paragraph, _told(report)),
-        paragraph(str(facts.get("command", "")), note=True),
+        paragraph(str(metadata.get("command", "")), note=True),
         *([section("The best trial", [_best(report)])] if report.best is not None else []),
         section("All trials", [report._repr_html_(), *(paragraph(line, note=True) for line in _failures(report))]),
         *(
@@ -78,22 +78,24 @@ def _told(report: TuneReport) -> list[str]:
         f"{name}: {each['train']} to train on, {each['dev']} to judge by" for name, each in report.examples.items()
     )
     states = [trial.state for trial in report.trials]
-    told = [
+    summary = [
         f"{len(states)} trainings of {report.config.model}: {states.count('complete')} complete,"
         f" {states.count('pruned')} pruned, {states.count('failed')} failed. Examples, the same in all: {counts}."
         f" The score is {report.measure} on dev, of the best epoch."
     ]
     if report.best is None:
-        told.append("No trial was completed, so there is no best one.")
+        summary.append("No trial was completed, so there is no best one.")
     else:
         first = report.trials[0]
         begun = "no score" if first.value is None else f"{first.value:.4f}"
-        told.append(f"The first trial, of the config's own values, has {begun}; the best has {report.best.value:.4f}.")
+        summary.append(
+            f"The first trial, of the config's own values, has {begun}; the best has {report.best.value:.4f}."
+        )
     if report.moved:
         moved = ", ".join(f"{name} {own:g} became {used:g}" for name, (own, used) in report.moved.items())
-        told.append(f"Not all of the config's own values are in the ranges of the search: {moved}.")
-    told.append("What is best on few examples need not be best on all: with more of them, an epoch has more steps.")
-    return told
+        summary.append(f"Not all of the config's own values are in the ranges of the search: {moved}.")
+    summary.append("What is best on few examples need not be best on all: with more of them, an epoch has more steps.")
+    return summary
 
 
 def _best(report: TuneReport) -> str:

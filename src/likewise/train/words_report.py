@@ -12,8 +12,8 @@ from likewise.plotting.html import Number
 from likewise.plotting.scatter import line_text
 from likewise.results.folder import Table
 from likewise.train import TaskConfig, TrainConfig, TrainReport
+from likewise.train.eval_result import CLOSE, EvalResult
 from likewise.train.figures import CLASS_NAMES, parts
-from likewise.train.outcome import CLOSE, Outcome
 
 NONE = "–"
 """For what does not exist."""
@@ -56,13 +56,15 @@ def score_words(report: TrainReport) -> list[str]:
     done = f"{len(report.epochs)} epoch{'' if len(report.epochs) == 1 else 's'}"
     if report.score is None:
         return [f"There were no dev examples: no epoch could be chosen, and the last of {done} was kept."]
-    told = [f"Score on dev: {shown(report.score)} = {report.formula}; {which}, the best of {done}."]
-    if any(math.isnan(outcome.metrics[outcome.metric]) for outcome in report.dev.values()):
-        told.append("A measure that does not exist, as of predictions that are all the same, counts as 0 in the score.")
+    summary = [f"Score on dev: {shown(report.score)} = {report.formula}; {which}, the best of {done}."]
+    if any(math.isnan(eval_result.metrics[eval_result.metric]) for eval_result in report.dev.values()):
+        summary.append(
+            "A measure that does not exist, as of predictions that are all the same, counts as 0 in the score."
+        )
     most = report.config.selection
-    if most is not None and any(len(outcome.examples) > most for outcome in report.dev.values()):
-        told.append(f"Epochs were judged on {most} dev examples of each task at most; the score is of all.")
-    return told
+    if most is not None and any(len(eval_result.examples) > most for eval_result in report.dev.values()):
+        summary.append(f"Epochs were judged on {most} dev examples of each task at most; the score is of all.")
+    return summary
 
 
 def done_words(report: TrainReport) -> list[str]:
@@ -151,7 +153,7 @@ def measure_table(report: TrainReport) -> Table:
     rows: list[Sequence[object]] = []
     for task in report.examples:
         found = {part: outcomes[task] for part, outcomes in measured.items() if task in outcomes}
-        names = list(dict.fromkeys(name for outcome in found.values() for name in outcome.metrics))
+        names = list(dict.fromkeys(name for eval_result in found.values() for name in eval_result.metrics))
         for name in names:
             cells = {part: Number(shown(one.metrics.get(name)), name == one.metric) for part, one in found.items()}
             rows.append((task if name == names[0] else "", measure_name(name), *_columns(cells, measured)))
@@ -166,52 +168,52 @@ def _columns(cells: Mapping[str, Number], measured: Iterable[str]) -> list[Numbe
     return [cells.get(part, Number(NONE)) for part in measured]
 
 
-def outcome_words(outcome: Outcome, part: str) -> str:
+def outcome_words(eval_result: EvalResult, part: str) -> str:
     """What an outcome comes to, in a sentence."""
-    return WORDS[outcome.kind](outcome, part)
+    return WORDS[eval_result.kind](eval_result, part)
 
 
-def _similar(outcome: Outcome, part: str) -> str:
-    found = outcome.metrics
-    line = fitted_line(outcome.truth, outcome.predicted)
+def _similar(eval_result: EvalResult, part: str) -> str:
+    found = eval_result.metrics
+    line = fitted_line(eval_result.truth, eval_result.predicted)
     fitted = "True scores are all the same, so no line fits" if line is None else (
         f"The line that fits best is predicted = {line_text(*line, 'true')} (equal would be 1.00 true + 0.00)"
     )  # fmt: skip
     return (
         f"On {part}: Pearson {shown(found['pearson'])}, Spearman {shown(found['spearman'])}. {fitted}."
-        f" {found[f'within_{CLOSE:g}']:.1%} of {len(outcome.examples)} predictions lie within {CLOSE:g} of the truth."
+        f" {found[f'within_{CLOSE:g}']:.1%} of {len(eval_result.examples)} predictions lie within {CLOSE:g} of the truth."
     )
 
 
-def _alike(outcome: Outcome, part: str) -> str:
-    counts = outcome.confusion
+def _alike(eval_result: EvalResult, part: str) -> str:
+    counts = eval_result.confusion
     assert counts is not None
     (_, false_positive), (false_negative, _) = counts.tolist()
     others, paraphrases = counts.sum(1).tolist()
     return (
-        f"On {part}: accuracy {shown(outcome.metrics['accuracy'])}. Of {others} pairs that are no paraphrases"
+        f"On {part}: accuracy {shown(eval_result.metrics['accuracy'])}. Of {others} pairs that are no paraphrases"
         f" {false_positive} ({_share(false_positive, others)}) were called paraphrases: false positives. Of"
         f" {paraphrases} paraphrases {false_negative} ({_share(false_negative, paraphrases)}) were missed: false"
         " negatives."
     )
 
 
-def _felt(outcome: Outcome, part: str) -> str:
-    counts = outcome.confusion
+def _felt(eval_result: EvalResult, part: str) -> str:
+    counts = eval_result.confusion
     assert counts is not None
-    told = [
+    summary = [
         f"{_share(counts[label, label], counts[label].sum())} of {counts[label].sum()} in class {name}"
         for label, name in enumerate(CLASS_NAMES["sentiment"])
     ]
-    return f"On {part}: accuracy {shown(outcome.metrics['accuracy'])}. Right: {', '.join(told)}."
+    return f"On {part}: accuracy {shown(eval_result.metrics['accuracy'])}. Right: {', '.join(summary)}."
 
 
-def _found(outcome: Outcome, part: str) -> str:
-    told = outcome.metrics
-    return f"On {part}: {told['accuracy']:.1%} of hidden tokens found, perplexity {told['perplexity']:.1f}."
+def _found(eval_result: EvalResult, part: str) -> str:
+    summary = eval_result.metrics
+    return f"On {part}: {summary['accuracy']:.1%} of hidden tokens found, perplexity {summary['perplexity']:.1f}."
 
 
-WORDS: dict[str, Callable[[Outcome, str], str]] = {
+WORDS: dict[str, Callable[[EvalResult, str], str]] = {
     "similarity": _similar,
     "count": _similar,
     "paraphrase": _alike,

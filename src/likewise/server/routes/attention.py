@@ -18,8 +18,8 @@ from likewise.errors import DataError
 from likewise.server.jobs import Job
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
-from likewise.server.schemas import AttentionAsked, BrushAsked, ClustersAsked, JobAnswer
-from likewise.server.studio import Here, Studio
+from likewise.server.schemas import AttentionRequest, BrushRequest, ClustersRequest, JobAnswer
+from likewise.server.studio import Studio, StudioDep
 
 router = APIRouter(prefix="/attention", tags=["attention"], responses=ERRORS)
 
@@ -29,10 +29,10 @@ MOST_FOUND = 50
 
 
 @router.post("", status_code=202)
-def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
+def study(asked: AttentionRequest, studio: StudioDep) -> JobAnswer:
     """Turn a corpus's attention maps into points of every layer, as a job."""
     file = PairFile(studio.corpus(asked.corpus), data_dir=studio.settings.data_dir, limit=asked.limit)
-    studio.shelf.require(asked.model)
+    studio.model_registry.require(asked.model)
     given = studio.given(asked.corpus, asked.model, grammar=True)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
         settings = AttentionSettings(asked.reducer, (), clusters=ClusterSettings(("kmeans",), most=3), control_pairs=0)
         grammar = studio.grammar_or_none()
         found = study_attention(
-            file, lambda: studio.shelf.encoder(asked.model), grammar, settings, folder / STUDY, progress
+            file, lambda: studio.model_registry.encoder(asked.model), grammar, settings, folder / STUDY, progress
         )
         points = AttentionPoints.of(replace(found, data=asked.corpus))
         points.save(folder / POINTS)
@@ -58,7 +58,7 @@ def study(asked: AttentionAsked, studio: Here) -> JobAnswer:
 
 
 @router.post("/{job}/clusters", status_code=202)
-def clusters(job: str, asked: ClustersAsked, studio: Here) -> JobAnswer:
+def clusters(job: str, asked: ClustersRequest, studio: StudioDep) -> JobAnswer:
     """Cluster a study's points in every layer, as a job."""
     known = _study(studio, job)
     # The others are told how many clusters to make; this one finds as many as there are.
@@ -78,7 +78,7 @@ def clusters(job: str, asked: ClustersAsked, studio: Here) -> JobAnswer:
 
 
 @router.post("/clusters/{job}/brush")
-def brushed(job: str, asked: BrushAsked, studio: Here) -> dict[str, Any]:
+def brushed(job: str, asked: BrushRequest, studio: StudioDep) -> dict[str, Any]:
     """The clusters and tests of one layer on some of the pairs."""
     path = studio.jobs.result(job)
     found = studio.jobs.get(job)
@@ -92,7 +92,7 @@ def brushed(job: str, asked: BrushAsked, studio: Here) -> dict[str, Any]:
 
 
 @router.get("/{job}/pairs/{row}")
-def maps(job: str, row: int, studio: Here, layer: Annotated[int, Query(ge=1)] = 1) -> dict[str, Any]:
+def maps(job: str, row: int, studio: StudioDep, layer: Annotated[int, Query(ge=1)] = 1) -> dict[str, Any]:
     """A pair's own maps in every head of a layer."""
     known = _study(studio, job)
     points = AttentionPoints.load(studio.jobs.folder(known.id) / POINTS)

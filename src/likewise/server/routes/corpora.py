@@ -12,20 +12,20 @@ from fastapi.concurrency import run_in_threadpool
 from likewise.errors import UsageError
 from likewise.server.corpora import brought
 from likewise.server.routes.answers import ERRORS
-from likewise.server.studio import Here
+from likewise.server.studio import StudioDep
 
 router = APIRouter(prefix="/corpora", tags=["corpora"], responses=ERRORS)
 
 
 @router.get("")
-def corpora(studio: Here) -> list[dict[str, Any]]:
+def corpora(studio: StudioDep) -> list[dict[str, Any]]:
     """Every corpus."""
     return [asdict(one) for one in studio.corpora.all()]
 
 
 @router.post("", status_code=201)
 async def add(
-    request: Request, studio: Here, x_file_name: Annotated[str, Header(min_length=1, max_length=400)]
+    request: Request, studio: StudioDep, x_file_name: Annotated[str, Header(min_length=1, max_length=400)]
 ) -> dict[str, Any]:
     """Keep an uploaded file; its name comes in a header, as in an address, and its content is the body."""
     content = await request.body()
@@ -37,7 +37,7 @@ async def add(
 
 
 @router.delete("/{corpus}", status_code=204)
-def remove(corpus: str, studio: Here) -> None:
+def remove(corpus: str, studio: StudioDep) -> None:
     """Take an uploaded file away."""
     if not studio.uploads.remove(corpus):
         raise HTTPException(404, "no uploaded corpus of this name")

@@ -15,8 +15,8 @@ from likewise.lint.pos_study import setting_names
 from likewise.lint.rules import LintRules
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
-from likewise.server.schemas import JobAnswer, LintAsked, PatternsAsked
-from likewise.server.studio import Here, Studio
+from likewise.server.schemas import JobAnswer, LintRequest, PosRelevanceRequest
+from likewise.server.studio import Studio, StudioDep
 
 router = APIRouter(prefix="/corpus", tags=["corpus"], responses=ERRORS)
 
@@ -26,7 +26,7 @@ def _file(studio: Studio, corpus: str, limit: int | None) -> PairFile:
 
 
 @router.post("/patterns", status_code=202)
-def parts_of_speech(asked: PatternsAsked, studio: Here) -> JobAnswer:
+def parts_of_speech(asked: PosRelevanceRequest, studio: StudioDep) -> JobAnswer:
     """Relevance between parts of speech and the strongest word pairs, by one setting or two, as a job."""
     studio.require_grammar()
     file = _file(studio, asked.corpus, asked.limit)
@@ -35,7 +35,7 @@ def parts_of_speech(asked: PatternsAsked, studio: Here) -> JobAnswer:
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
-        pairs = file.read_told()
+        pairs = file.read_checked()
         parsed = parsed_sides(pairs, studio.grammar(), progress=progress)
         found = [
             patterns(studio.read(each.model, **each.options()), pairs, parsed, data=asked.corpus, progress=progress)
@@ -43,15 +43,15 @@ def parts_of_speech(asked: PatternsAsked, studio: Here) -> JobAnswer:
         ]
         change = None
         if len(found) == 2:
-            change = pos_change(setting_names(*found), found[0].classes, found[1].classes).to_json()
-        return {"settings": [one.to_json() for one in found], "change": change}
+            change = pos_change(setting_names(*found), found[0].classes, found[1].classes).to_dict()
+        return {"settings": [one.to_dict() for one in found], "change": change}
 
     title = f"parts of speech of {studio.corpora.name(asked.corpus)}"
     return answer(studio.jobs.ask("corpus", title, asked.model_dump(), work, given))
 
 
 @router.post("/lint", status_code=202)
-def linted(asked: LintAsked, studio: Here) -> JobAnswer:
+def linted(asked: LintRequest, studio: StudioDep) -> JobAnswer:
     """Suspicious pairs, each with its evidence, as a job."""
     studio.require_grammar()
     file = _file(studio, asked.corpus, asked.limit)
@@ -60,8 +60,8 @@ def linted(asked: LintAsked, studio: Here) -> JobAnswer:
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
         encoder = studio.read(asked.model, **asked.options())
-        found = lint_pairs(encoder, file.read_told(), studio.grammar(), LintRules(), asked.corpus, progress)
-        return found.to_json()
+        found = lint_pairs(encoder, file.read_checked(), studio.grammar(), LintRules(), asked.corpus, progress)
+        return found.to_dict()
 
     title = f"lint of {studio.corpora.name(asked.corpus)}"
     return answer(studio.jobs.ask("lint", title, asked.model_dump(), work, given))

@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from likewise.server.jobs import Job
 from likewise.server.routes.answers import ERRORS
 from likewise.server.schemas import JobAnswer
-from likewise.server.studio import Here, Studio
+from likewise.server.studio import Studio, StudioDep
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=ERRORS)
 
@@ -27,13 +27,13 @@ def answer(job: Job) -> JobAnswer:
 
 
 @router.get("")
-def all_jobs(studio: Here, room: str | None = None) -> list[JobAnswer]:
+def all_jobs(studio: StudioDep, room: str | None = None) -> list[JobAnswer]:
     """Every job, the newest first."""
     return [answer(job) for job in studio.jobs.all(room)]
 
 
 @router.get("/events", response_class=StreamingResponse)
-def events(studio: Here, request: Request) -> StreamingResponse:
+def events(studio: StudioDep, request: Request) -> StreamingResponse:
     """Server-sent events: every job, then each one whenever it changes; one stream for all that a page follows."""
     return StreamingResponse(
         changes(studio, request), media_type="text/event-stream", headers={"cache-control": "no-store"}
@@ -42,12 +42,12 @@ def events(studio: Here, request: Request) -> StreamingResponse:
 
 async def changes(studio: Studio, request: Request) -> AsyncIterator[str]:
     """Jobs as events, until nobody listens any more."""
-    told: dict[str, Job] = {}
+    summary: dict[str, Job] = {}
     quiet = 0.0
     while not await request.is_disconnected():
-        changed = [job for job in studio.jobs.all() if told.get(job.id) != job]
+        changed = [job for job in studio.jobs.all() if summary.get(job.id) != job]
         for job in changed:
-            told[job.id] = job
+            summary[job.id] = job
             yield f"data: {json.dumps(answer(job).model_dump())}\n\n"
         quiet = 0.0 if changed else quiet + SECONDS_BETWEEN_LOOKS
         if quiet >= SECONDS_BETWEEN_SIGNS:
@@ -57,13 +57,13 @@ async def changes(studio: Studio, request: Request) -> AsyncIterator[str]:
 
 
 @router.get("/{job}")
-def one(job: str, studio: Here) -> JobAnswer:
+def one(job: str, studio: StudioDep) -> JobAnswer:
     """How far a job has come."""
     return answer(_known(studio, job))
 
 
 @router.get("/{job}/result")
-def result(job: str, studio: Here) -> FileResponse:
+def result(job: str, studio: StudioDep) -> FileResponse:
     """What came of a job."""
     path = studio.jobs.result(_known(studio, job).id)
     if path is None:
@@ -72,7 +72,7 @@ def result(job: str, studio: Here) -> FileResponse:
 
 
 @router.post("/{job}/cancel")
-def cancel(job: str, studio: Here) -> JobAnswer:
+def cancel(job: str, studio: StudioDep) -> JobAnswer:
     """Stop a job."""
     found = studio.jobs.cancel(_known(studio, job).id)
     assert found is not None
@@ -80,7 +80,7 @@ def cancel(job: str, studio: Here) -> JobAnswer:
 
 
 @router.delete("/{job}", status_code=204)
-def forget(job: str, studio: Here) -> None:
+def forget(job: str, studio: StudioDep) -> None:
     """Take a job that is over away, with its result."""
     if not studio.jobs.forget(_known(studio, job).id):
         raise HTTPException(409, "the job is not over; cancel it first")

@@ -9,14 +9,14 @@ from fastapi import APIRouter
 from likewise.encoder import Encoder
 from likewise.explain import Comparison, Explanation, compare, explain
 from likewise.server.routes.answers import ERRORS
-from likewise.server.schemas import CompareAsked, PairAsked
-from likewise.server.studio import Here
+from likewise.server.schemas import CompareRequest, PairRequest
+from likewise.server.studio import StudioDep
 
 router = APIRouter(prefix="/pair", tags=["pair"], responses=ERRORS)
 
 
 @router.post("")
-def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
+def pair(asked: PairRequest, studio: StudioDep) -> dict[str, Any]:
     """The ledger of a pair, which sums to the similarity."""
     texts = studio.text(asked.left), studio.text(asked.right)
 
@@ -29,11 +29,11 @@ def pair(asked: PairAsked, studio: Here) -> dict[str, Any]:
 
     found = studio.answer(work, asked.model, **asked.options())
     shares = {"left": found.left_shares.tolist(), "right": found.right_shares.tolist()}
-    return found.to_json() | {"ledger": found.ledger, "shares": shares}
+    return found.to_dict() | {"ledger": found.ledger, "shares": shares}
 
 
 @router.post("/compare")
-def compared(asked: CompareAsked, studio: Here) -> dict[str, Any]:
+def compared(asked: CompareRequest, studio: StudioDep) -> dict[str, Any]:
     """The same pair through two models or readings, and what changes from the first to the second."""
     left, right = studio.text(asked.left), studio.text(asked.right)
 
@@ -44,4 +44,4 @@ def compared(asked: CompareAsked, studio: Here) -> dict[str, Any]:
             studio.require_brief(encoder, (left, right), "word")
         return compare(first, second, left, right)
 
-    return studio.turns.answer(work).to_json()
+    return studio.turns.answer(work).to_dict()

@@ -18,8 +18,8 @@ from likewise.search.indexing import index_file, ranked_hits, text_corpus
 from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
-from likewise.server.schemas import BaselineAsked, IndexAsked, JobAnswer, RecallAsked, SearchAsked
-from likewise.server.studio import Here, RankedTexts, Studio
+from likewise.server.schemas import BaselineRequest, IndexRequest, JobAnswer, RecallRequest, SearchRequest
+from likewise.server.studio import RankedTexts, Studio, StudioDep
 
 router = APIRouter(prefix="/search", tags=["search"], responses=ERRORS)
 
@@ -34,7 +34,7 @@ def _source(studio: Studio, corpus: str) -> TextSource:
 
 
 @router.post("/index", status_code=202)
-def build(asked: IndexAsked, studio: Here) -> JobAnswer:
+def build(asked: IndexRequest, studio: StudioDep) -> JobAnswer:
     """Build the index of a corpus as a job; its name is the index's."""
     source = _source(studio, asked.corpus)
     given = studio.given(asked.corpus, asked.model)
@@ -49,27 +49,27 @@ def build(asked: IndexAsked, studio: Here) -> JobAnswer:
 
 
 @router.post("")
-def search(asked: SearchAsked, studio: Here) -> dict[str, Any]:
+def search(asked: SearchRequest, studio: StudioDep) -> dict[str, Any]:
     """The best texts for a query, each with the words that carry its score and what puts it above the next."""
     query = studio.text(asked.query)
     job = studio.jobs.get(asked.index)
     if job is None or job.room != "search" or job.state != "done":
         raise DataError("there is no such index yet; build it first")
-    how = IndexAsked(**job.asked)
+    how = IndexRequest(**job.asked)
     place = studio.jobs.folder(job.id) / FOLDER
-    made = (job.id, job.began, studio.shelf.stamp(how.model))
+    made = (job.id, job.began, studio.model_registry.stamp(how.model))
 
     def work(encoder: Encoder) -> dict[str, Any]:
         index = studio.indexes.get(made, lambda: Index.open(place, encoder))
         if not asked.explain:
-            return index.search(query, asked.k).to_json()
-        return explained_search(index, query, asked.k).to_json()
+            return index.search(query, asked.k).to_dict()
+        return explained_search(index, query, asked.k).to_dict()
 
     return studio.answer(work, how.model, **how.options())
 
 
 @router.post("/baseline")
-def by_baseline(asked: BaselineAsked, studio: Here) -> dict[str, Any]:
+def by_baseline(asked: BaselineRequest, studio: StudioDep) -> dict[str, Any]:
     """The best texts for a query by a classic ranker."""
     query = studio.text(asked.query)
     made = (asked.ranker, studio.corpora.stamp(asked.corpus))
@@ -80,13 +80,13 @@ def by_baseline(asked: BaselineAsked, studio: Here) -> dict[str, Any]:
 
     def work() -> dict[str, Any]:
         [hits] = ranked_hits(*studio.rankers.get(made, make), [query], asked.k)
-        return hits.to_json()
+        return hits.to_dict()
 
     return studio.aside.answer(work)
 
 
 @router.post("/recall", status_code=202)
-def recall(asked: RecallAsked, studio: Here) -> JobAnswer:
+def recall(asked: RecallRequest, studio: StudioDep) -> JobAnswer:
     """Recall curves of a corpus of pairs as a job."""
     file = studio.corpus(asked.corpus)
     given = studio.given(asked.corpus, *asked.models)
@@ -95,7 +95,7 @@ def recall(asked: RecallAsked, studio: Here) -> JobAnswer:
         del folder
         task = RetrievalSource(file, limit=asked.limit, data_dir=studio.settings.data_dir).read()
         grid = RetrievalGrid(models=tuple(asked.models), rankers=tuple(asked.rankers))
-        return {"table": compare_retrieval(task, grid, studio.shelf.encoder, progress).to_json()}
+        return {"table": compare_retrieval(task, grid, studio.model_registry.encoder, progress).to_dict()}
 
     title = f"recall on {studio.corpora.name(asked.corpus)}"
     return answer(studio.jobs.ask("recall", title, asked.model_dump(), work, given))

@@ -12,7 +12,7 @@ from likewise.explain.methods import METHODS
 from likewise.geometry.layers import EXAMPLES
 from likewise.results.folder import versions
 from likewise.server.routes.answers import ERRORS
-from likewise.server.studio import Here
+from likewise.server.studio import StudioDep
 
 router = APIRouter(tags=["start"], responses=ERRORS)
 
@@ -27,11 +27,11 @@ PAIRS = (
 
 
 @router.get("/start")
-def start(studio: Here) -> dict[str, Any]:
+def start(studio: StudioDep) -> dict[str, Any]:
     """Everything that the views offer."""
     return {
         "version": versions()["likewise"],
-        "models": [offer.name for offer in studio.shelf.offers()],
+        "models": [offer.name for offer in studio.model_registry.offers()],
         "poolings": sorted(POOLERS),
         "methods": list(METHODS),
         "corpora": [asdict(one) for one in studio.corpora.all()],

@@ -18,17 +18,17 @@ from likewise.errors import DataError, UsageError
 from likewise.metrics import fitted_line
 from likewise.results.folder import made_by
 from likewise.server.jobs import Job, job_id
+from likewise.server.model_registry import report_folders, run_folders, run_name
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
-from likewise.server.schemas import JobAnswer, TrainAsked
-from likewise.server.shelf import report_folders, run_folders, run_name
-from likewise.server.studio import Here, Studio
+from likewise.server.schemas import JobAnswer, TrainRequest
+from likewise.server.studio import Studio, StudioDep
 from likewise.train import TrainConfig
 from likewise.train.changes import training_changes
 from likewise.train.config import config_from
 from likewise.train.loop import CHECKPOINT
 from likewise.train.page import write_training
-from likewise.train.running import Workshop
+from likewise.train.running import RunContext
 
 log = logging.getLogger("likewise")
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
@@ -42,7 +42,7 @@ MOST_ROWS = 5_000
 
 
 @router.post("", status_code=202)
-def start(asked: TrainAsked, studio: Here) -> JobAnswer:
+def start(asked: TrainRequest, studio: StudioDep) -> JobAnswer:
     """Fine-tune a model for similarity, as a job; one that was stopped goes on where it was."""
     given = [*studio.given(asked.train, asked.model), *studio.given(asked.dev)]
     folder = studio.settings.runs / asked.name
@@ -52,11 +52,11 @@ def start(asked: TrainAsked, studio: Here) -> JobAnswer:
     def work(progress: Any, _: Path) -> dict[str, Any]:
         began = time.time()
         resume = (folder / CHECKPOINT).exists()
-        workshop = Workshop(lambda name: _fresh(studio, name, folder), studio.settings.data_dir, resume=resume)
-        report = workshop.train(config, progress)
-        changes = training_changes(workshop, report, progress)
+        run_context = RunContext(lambda name: _fresh(studio, name, folder), studio.settings.data_dir, resume=resume)
+        report = run_context.train(config, progress)
+        changes = training_changes(run_context, report, progress)
         write_training(report, made_by("likewise studio", began), folder, changes)
-        workshop.finish(config)
+        run_context.finish(config)
         return {"name": asked.name, "score": report.score}
 
     title = f"training of {asked.name}"
@@ -73,10 +73,10 @@ def _require_own(folder: Path, known: Job | None) -> None:
 
 def _fresh(studio: Studio, name: str, folder: Path) -> Encoder:
     """A model of one's own, since training changes its weights: one that is offered, or the run's."""
-    return studio.shelf.fresh(run_name(folder, studio.settings.runs) if name == str(folder) else name)
+    return studio.model_registry.fresh(run_name(folder, studio.settings.runs) if name == str(folder) else name)
 
 
-def _config(asked: TrainAsked, studio: Studio, folder: Path) -> TrainConfig:
+def _config(asked: TrainRequest, studio: Studio, folder: Path) -> TrainConfig:
     task = {
         "kind": "similarity", "aggregation": asked.aggregation, "loss": asked.loss,
         "train": studio.corpus(asked.train), "dev": studio.corpus(asked.dev),
@@ -86,7 +86,7 @@ def _config(asked: TrainAsked, studio: Studio, folder: Path) -> TrainConfig:
 
 
 @router.get("/runs")
-def runs(studio: Here) -> list[dict[str, Any]]:
+def runs(studio: StudioDep) -> list[dict[str, Any]]:
     """Every run with its score; one whose report cannot be read is passed over."""
     found = []
     for folder in _folders(studio):
@@ -98,7 +98,7 @@ def runs(studio: Here) -> list[dict[str, Any]]:
 
 
 @router.get("/runs/{name:path}")
-def run(name: str, studio: Here) -> dict[str, Any]:
+def run(name: str, studio: StudioDep) -> dict[str, Any]:
     """One run: its report and its predictions."""
     known = {_name(studio, folder): folder for folder in _folders(studio)}
     if name not in known:
@@ -107,13 +107,13 @@ def run(name: str, studio: Here) -> dict[str, Any]:
 
 
 @router.get("/reports")
-def reports(studio: Here) -> list[str]:
+def reports(studio: StudioDep) -> list[str]:
     """Every other folder of results: tables of runs, searches, checkups."""
     return [_name(studio, folder) for folder in report_folders(studio.settings.runs)]
 
 
 @router.get("/reports/{name:path}")
-def report(name: str, studio: Here) -> dict[str, Any]:
+def report(name: str, studio: StudioDep) -> dict[str, Any]:
     """The tables of one of them."""
     known = {_name(studio, folder): folder for folder in report_folders(studio.settings.runs)}
     if name not in known:
@@ -147,8 +147,8 @@ def _report(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"the report of {folder.name} cannot be read; train again") from error
     # Where things lie on this machine is nobody's business: the command and the files stay here.
-    told = {name: value for name, value in found.items() if name not in ("run", "overlaps")}
-    bare: dict[str, Any] = _without_places(told | {"config": {"task": tasks}})
+    summary = {name: value for name, value in found.items() if name not in ("run", "overlaps")}
+    bare: dict[str, Any] = _without_places(summary | {"config": {"task": tasks}})
     return bare
 
 

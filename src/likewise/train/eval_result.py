@@ -31,14 +31,14 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class EvalResult:
     """Predictions of one task on one set of examples.
 
     ``scores`` is (n,) similarities from 0 to 5, numbers, probabilities of a paraphrase, or shares of hidden tokens that
     were found; or (n, C) probabilities of classes.
 
     >>> said = Example(("A plane.", "A jet."), 1, "1", "mine"), Example(("A plane.", "A cake."), 0, "2", "mine")
-    >>> Outcome("paraphrase", "paraphrase", "accuracy", said, np.array([0.9, 0.6]), loss=0.5).metrics["accuracy"]
+    >>> EvalResult("paraphrase", "paraphrase", "accuracy", said, np.array([0.9, 0.6]), loss=0.5).metrics["accuracy"]
     0.5
     """
 
@@ -123,7 +123,7 @@ class Outcome:
         order = np.argsort(self.errors, kind="stable")
         return [int(place) for place in order[:count]], [int(place) for place in order[::-1][:count]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Measures, confusions, and the best and the worst examples."""
         best, worst = self.extremes()
         counts = self.confusion

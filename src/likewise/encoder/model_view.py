@@ -187,7 +187,7 @@ class Embeddings:
 
 
 @dataclass(frozen=True)
-class Anatomy:
+class ModelView:
     """A whole encoder as views: embeddings, blocks, and what stands before and after the blocks."""
 
     family: str
@@ -219,7 +219,7 @@ class Anatomy:
         """What the weights are stored as."""
         return self.embeddings.word.weight.dtype
 
-    def with_dropout(self, rate: float) -> Anatomy:
+    def with_dropout(self, rate: float) -> ModelView:
         """The same views, in training with this rate wherever the model has dropout."""
         blocks = tuple(
             replace(

@@ -16,11 +16,11 @@ from likewise.progress import Progress
 from likewise.train.config import SHARING, SINGLE, TaskConfig, TrainConfig
 from likewise.train.examples import Example
 from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
-from likewise.train.heads import bounded, crossed, features, features_of, new_head
-from likewise.train.hiding import Hiding
+from likewise.train.heads import bounded, features, features_of, new_head, pairwise_scores
 from likewise.train.losses import TOP
+from likewise.train.masking import Hiding
+from likewise.train.packed_encoder import Key, Packed, Reader
 from likewise.train.processes import Processes
-from likewise.train.reader import Key, Packed, Reader
 from likewise.train.sampling import Schedule
 from likewise.train.tasks import Task
 from likewise.train.tokens import TokenTable, jaccard
@@ -30,7 +30,7 @@ SHARED = "shared"
 
 
 @dataclass(frozen=True, eq=False)
-class Trainee:
+class MultiTaskModel:
     """All that learns, and all that is needed to run it."""
 
     config: TrainConfig
@@ -79,7 +79,7 @@ class Trainee:
         """
         if task.name in self.hiding:
             states = self.readers[task.name].hidden_states(embedded)
-            said: Tensor = self.head(task.config)(states, self.encoder(task.config).anatomy.embeddings.word.weight)
+            said: Tensor = self.head(task.config)(states, self.encoder(task.config).model_view.embeddings.word.weight)
             return said
         return self.output_of(task, examples, self.vectors(task, examples, embedded))
 
@@ -92,7 +92,7 @@ class Trainee:
     def output_of(self, task: Task, examples: Sequence[Example], vectors: Sequence[Tensor]) -> Tensor:
         """``output`` from the vectors of the examples' texts."""
         if task.config.kind == "contrastive":
-            return crossed(vectors) / task.config.temperature
+            return pairwise_scores(vectors) / task.config.temperature
         seen = features(features_of(task.config), vectors, self._overlap(task, examples, vectors[0]))
         said: Tensor = self.head(task.config)(seen)
         said = said if task.config.kind == "sentiment" else said[:, 0]
@@ -133,12 +133,12 @@ def main_task(config: TrainConfig) -> TaskConfig:
     return (towers or list(config.tasks))[0]
 
 
-def new_trainee(
+def new_multitask_model(
     encoder: Encoder, tasks: Sequence[Task], config: TrainConfig, processes: Processes, progress: Progress | None = None
-) -> Trainee:
+) -> MultiTaskModel:
     """Fresh heads over an encoder; what frozen layers give is computed here, once."""
     encoder = _limited(encoder, config)
-    depth = encoder.anatomy.layers
+    depth = encoder.model_view.layers
     frozen = frozen_layers(config.freeze, depth)
     torch.manual_seed(config.seed)
     poolings = poolings_of(encoder, config)
@@ -149,8 +149,8 @@ def new_trainee(
         name = head_name(config, task.config)
         if name not in heads:
             heads[name] = new_head(task.config, config, made[task.name])
-    heads.to(encoder.device, encoder.anatomy.dtype)
-    tokens = TokenTable(encoder.tokenizer, encoder.recipe.prompt_for(None))
+    heads.to(encoder.device, encoder.model_view.dtype)
+    tokens = TokenTable(encoder.tokenizer, encoder.modules_config.prompt_for(None))
     plan = schedule(config, tasks)
     for number, task in enumerate(tasks):
         seen = [task.train[place] for place in plan.drawn(number, config.epochs)]
@@ -163,7 +163,7 @@ def new_trainee(
         raise UsageError("a task of kind mlm hides other tokens in each step, so the embeddings cannot be frozen")
     states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
     readers = {name: Reader(reading, tokens, processes, states, start or 0) for name, reading in made.items()}
-    return Trainee(config, readers, heads, frozen, hidings(encoder, config))
+    return MultiTaskModel(config, readers, heads, frozen, hidings(encoder, config))
 
 
 def hidings(encoder: Encoder, config: TrainConfig) -> dict[str, Hiding]:
@@ -184,13 +184,13 @@ def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
     if config.max_tokens is not None:
         known = encoder.tokenizer
         limit = min(known.limit, config.max_tokens)
-        encoder = replace(encoder, tokenizer=Tokenizer(known.vocabulary, limit, encoder.recipe.lower))
+        encoder = replace(encoder, tokenizer=Tokenizer(known.vocabulary, limit, encoder.modules_config.lower))
     return encoder
 
 
 def _with_dropout(encoder: Encoder, rate: float | None) -> Encoder:
     """The same weights under another dropout; None keeps the one there is."""
-    return encoder if rate is None else replace(encoder, anatomy=encoder.anatomy.with_dropout(rate))
+    return encoder if rate is None else replace(encoder, model_view=encoder.model_view.with_dropout(rate))
 
 
 def require_torch(encoder: Encoder) -> None:
@@ -206,7 +206,7 @@ def poolings_of(encoder: Encoder, config: TrainConfig) -> dict[str, str]:
 
 def new_poolings(encoder: Encoder, kinds: Iterable[str], config: TrainConfig) -> dict[str, LearnedPooling]:
     """Those of several poolings that have weights, by kind: the encoder's own, else fresh ones."""
-    own, width = encoder.recipe.learned, encoder.anatomy.hidden_size
+    own, width = encoder.modules_config.learned, encoder.model_view.hidden_size
     made: dict[str, LearnedPooling] = {}
     for kind in LEARNED.keys() & set(kinds):
         hidden = config.lstm if kind == "bilstm" else None
@@ -219,7 +219,7 @@ def readings(
 ) -> dict[str, Encoder]:
     """The encoder as each task reads it. Unit vectors are left to the cosine: heads want the lengths too."""
     made = {
-        kind: encoder.with_learned_pooling(learned[kind]) if kind in learned else encoder.with_reading(pooling=kind)
+        kind: encoder.with_learned_pooling(learned[kind]) if kind in learned else encoder.with_pooling(pooling=kind)
         for kind in dict.fromkeys(poolings.values())
     }
-    return {name: made[kind].with_reading(normalize=False) for name, kind in poolings.items()}
+    return {name: made[kind].with_pooling(normalize=False) for name, kind in poolings.items()}

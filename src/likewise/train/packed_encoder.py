@@ -18,7 +18,7 @@ from likewise.encoder.tokens import TextOrPair
 from likewise.progress import Progress, Ticker
 from likewise.train.chunks import chunks
 from likewise.train.frozen import FrozenStates
-from likewise.train.hiding import NOTHING, Hidden, hide
+from likewise.train.masking import NOTHING, Hidden, hide
 from likewise.train.processes import Processes
 from likewise.train.tokens import TokenTable
 
@@ -124,18 +124,18 @@ class Reader:
         """The states (N, D) that texts start from, laid end to end."""
         if self.frozen is not None:
             return self.frozen.packed(chosen, self.encoder.device)
-        anatomy = self.encoder.anatomy
-        states = forward.embed(anatomy, batch)
+        model_view = self.encoder.model_view
+        states = forward.embed(model_view, batch)
         states = states.flatten(0, 1) if batch.mask is None else states[batch.mask.bool()]
         if keys is None:
             return states
         lengths = [len(self.tokens.ids[number]) for number in chosen]
-        return TextDropout([(*key, 0) for key in keys], lengths)(states, anatomy.embeddings.dropout)
+        return TextDropout([(*key, 0) for key in keys], lengths)(states, model_view.embeddings.dropout)
 
     def states(self, embedded: Packed) -> Tensor:
         """Texts at the layer they start from -> the states (N, D) of the layer that is read."""
         steps = forward.layers(
-            self.encoder.anatomy, embedded.states, embedded.packing, dropout=embedded.dropout, start=self.start
+            self.encoder.model_view, embedded.states, embedded.packing, dropout=embedded.dropout, start=self.start
         )
         return self.encoder.averaged(steps, self.start)
 
@@ -166,14 +166,14 @@ class Reader:
 
     def _vectors(self, states: Tensor, ids: Tensor, mask: Tensor | None) -> Tensor:
         """States (B, T, D) of the read layers -> vectors (B, P)."""
-        counted = self.encoder.counted_tokens(ids, self.encoder.recipe.prompt_for(None))
-        return self.encoder.finish(self.encoder.pool(states, counted if mask is None else counted * mask))
+        pooling_mask = self.encoder.counted_tokens(ids, self.encoder.modules_config.prompt_for(None))
+        return self.encoder.finish(self.encoder.pool(states, pooling_mask if mask is None else pooling_mask * mask))
 
     def vectors(self, texts: Sequence[TextOrPair], progress: Progress | None = None) -> Tensor:
         """Vectors (n, P) of any number of texts, without gradients and without dropout."""
         places = self.tokens.places(texts)
         mine = [places[place] for place in self.processes.share(len(texts))]
-        rows = torch.zeros(len(mine), self.encoder.dimension, dtype=self.encoder.anatomy.dtype)
+        rows = torch.zeros(len(mine), self.encoder.dimension, dtype=self.encoder.model_view.dtype)
         rows = rows.to(self.encoder.device)
         ticker = Ticker(progress, len(mine), "texts")
         with torch.no_grad():
@@ -186,5 +186,5 @@ class Reader:
     def _of_one_length(self, chosen: Sequence[int]) -> Tensor:
         batch = self.tokens.batch(chosen, self.encoder.device)
         states = self._first_states(chosen, batch, None).view(*batch.ids.shape, -1)
-        steps = forward.layers(self.encoder.anatomy, states, start=self.start)
+        steps = forward.layers(self.encoder.model_view, states, start=self.start)
         return self._vectors(self.encoder.averaged(steps, self.start), batch.ids, None)

@@ -46,7 +46,7 @@ POOLING_PREFIX = "pooling."
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ModulesConfig:
     """What happens before and after the transformer."""
 
     pooling: str = "mean"
@@ -75,7 +75,7 @@ class Recipe:
         if not all(isinstance(part, str) for item in texts for part in item):
             raise ModelError("prompts must map names to texts; mend config_sentence_transformers.json")
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> Recipe:
+    def to(self, device: torch.device, dtype: torch.dtype) -> ModulesConfig:
         """The same recipe with its weights elsewhere; a learned pooling's move."""
         heads = tuple(head.to(device, dtype) for head in self.heads)
         return replace(self, heads=heads, learned=None if self.learned is None else self.learned.to(device, dtype))
@@ -83,7 +83,7 @@ class Recipe:
     def prompt_for(self, role: str | None) -> str:
         """The prompt text for ``query``, ``document`` or None, the default.
 
-        >>> Recipe(prompts={"query": "query: "}).prompt_for("query")
+        >>> ModulesConfig(prompts={"query": "query: "}).prompt_for("query")
         'query: '
         """
         names = {None: (self.default_prompt or "",), "query": ("query",)}.get(role, ("document", "passage", "corpus"))
@@ -91,16 +91,18 @@ class Recipe:
         return next((self.prompts[name] for name in names if self.prompts.get(name)), "")
 
 
-def read_recipe(folder: Path) -> Recipe:
+def read_recipe(folder: Path) -> ModulesConfig:
     """Read what a folder says about pooling, heads, prompts and limits."""
-    recipe, learned = _listed_recipe(folder), _learned(folder)
-    return recipe if learned is None else replace(recipe, pooling=learned.kind, learned=learned, note="")
+    modules_config, learned = _listed_recipe(folder), _learned(folder)
+    return (
+        modules_config if learned is None else replace(modules_config, pooling=learned.kind, learned=learned, note="")
+    )
 
 
-def _listed_recipe(folder: Path) -> Recipe:
+def _listed_recipe(folder: Path) -> ModulesConfig:
     listing = folder / "modules.json"
     if not listing.exists():
-        return Recipe(note=f"{folder.resolve().name} names no pooling; mean pooling is used")
+        return ModulesConfig(note=f"{folder.resolve().name} names no pooling; mean pooling is used")
     entries = _json(listing, list)
     try:
         modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
@@ -114,7 +116,7 @@ def _listed_recipe(folder: Path) -> Recipe:
         settings["transformer"] = next(entry["path"] for entry in entries if entry["type"].endswith("Transformer"))
     if "Pooling" in paths:
         settings |= _pooling_settings(paths["Pooling"] / "config.json")
-    return Recipe(
+    return ModulesConfig(
         heads=tuple(_dense(path) for kind, path in modules if kind == "Dense"),
         normalizes="Normalize" in paths,
         **settings,
@@ -131,7 +133,7 @@ def _check_modules(kinds: list[str], where: str) -> None:
         raise ModelError(f"{where}: modules must stand in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
 
 
-def recipe_of(model: Any) -> Recipe:
+def recipe_of(model: Any) -> ModulesConfig:
     """The recipe of a SentenceTransformer that is already in memory."""
     settings: dict[str, Any] = {"max_length": model.max_seq_length, "truncate_dim": model.truncate_dim}
     heads = []
@@ -145,7 +147,7 @@ def recipe_of(model: Any) -> Recipe:
         settings["normalizes"] = settings.get("normalizes", False) or kind == "Normalize"
     settings["lower"] = bool(getattr(model[0], "do_lower_case", False))
     prompts = {name: text for name, text in (model.prompts or {}).items() if text}
-    return Recipe(heads=tuple(heads), prompts=prompts, default_prompt=model.default_prompt_name, **settings)
+    return ModulesConfig(heads=tuple(heads), prompts=prompts, default_prompt=model.default_prompt_name, **settings)
 
 
 def _json(path: Path, kind: type = dict) -> Any:

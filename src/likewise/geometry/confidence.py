@@ -17,10 +17,10 @@ LEAST_BLOCKS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class ConfidenceBand:
     """Values (L,) of the layers and the ends (L,) of their intervals; nan where there is nothing to measure.
 
-    >>> Band.of_draws(np.array([[0.5, 0.4, 0.6]])).values.tolist()
+    >>> ConfidenceBand.of_draws(np.array([[0.5, 0.4, 0.6]])).values.tolist()
     [0.5]
     """
 
@@ -29,7 +29,7 @@ class Band:
     high: Array
 
     @classmethod
-    def of_draws(cls, draws: Array) -> Band:
+    def of_draws(cls, draws: Array) -> ConfidenceBand:
         """From a value and its bootstrap draws in each layer, (L, 1 + B)."""
         with warnings.catch_warnings():
             # A layer without any finite draw has no interval, and that is no cause for alarm.
@@ -38,7 +38,7 @@ class Band:
         return cls(draws[:, 0], low, high)
 
     @classmethod
-    def of_jackknife(cls, values: Array, without: Array) -> Band:
+    def of_jackknife(cls, values: Array, without: Array) -> ConfidenceBand:
         """From the values (L,) and those (L, g) with each of g blocks left out; no interval below ``LEAST_BLOCKS``.
 
         For measures that resampling would shift: a resampled corpus repeats its words, which lowers its rank.
@@ -53,7 +53,7 @@ class Band:
         return cls(values, values - reach, values + reach)
 
     @classmethod
-    def of_intervals(cls, intervals: Sequence[Interval]) -> Band:
+    def of_intervals(cls, intervals: Sequence[Interval]) -> ConfidenceBand:
         """From an interval in each layer."""
         return cls(*(np.array([getattr(one, end) for one in intervals]) for end in ("value", "low", "high")))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
-from likewise.server.kept import Kept
+from likewise.server.cache import Kept
 from likewise.server.settings import StudioSettings
 
 MODEL = "model.safetensors"
@@ -37,7 +37,7 @@ def require_different(option: str, places: Sequence[str]) -> None:
         raise UsageError(f"two {option} are called {min(twice)}; rename one, or give it alone")
 
 
-class Shelf:
+class ModelRegistry:
     """Loaded models by name."""
 
     def __init__(self, settings: StudioSettings) -> None:

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from likewise.errors import Cancelled
+from likewise.server.disconnect import has_left
 from likewise.server.jobs import QueueFull
-from likewise.server.presence import has_left
 
 Found = TypeVar("Found")
 

@@ -65,13 +65,13 @@ def census(
     contexts: Counter[str] = Counter()
     read = found = occurrences = 0
 
-    def counted() -> Iterator[str]:
+    def pooling_mask() -> Iterator[str]:
         nonlocal read
         for text in tracked(texts, progress, note="texts counted"):
             read += 1
             yield text
 
-    for text in distinct(counted()):
+    for text in distinct(pooling_mask()):
         found += 1
         spans = spans_of_words(text, punctuation)
         occurrences += len(spans)

@@ -22,7 +22,7 @@ from likewise.encoder.identity import identity
 from likewise.errors import DataError, UsageError
 from likewise.explain.contributions import Contributions
 from likewise.explain.settings import Settings
-from likewise.explain.texts import Prompted, contribution_stream
+from likewise.explain.texts import TextInput, contribution_stream
 from likewise.explain.units import Unit
 from likewise.progress import Progress, Ticker
 
@@ -52,7 +52,7 @@ class KeptContributions:
         if self.settings.split:
             raise UsageError("split shares are not kept; ask contributions for them")
 
-    def of(self, texts: Sequence[Prompted], progress: Progress | None = None) -> list[Contributions]:
+    def of(self, texts: Sequence[TextInput], progress: Progress | None = None) -> list[Contributions]:
         """The contributions of each text; those not yet kept are computed together."""
         unique = list(dict.fromkeys(texts))
         found = {text: one for text in unique if (one := self._read(text)) is not None}
@@ -73,12 +73,12 @@ class KeptContributions:
         chosen = {name: value for name, value in asdict(self.settings).items() if name not in IRRELEVANT}
         return {"format": FORMAT, "settings": chosen} | identity(self.encoder)
 
-    def _path(self, text: Prompted) -> Path:
-        prompt = self.encoder.recipe.prompt_for(None) if text.prompt is None else text.prompt
-        facts = json.dumps([self._identity, asdict(replace(text, prompt=prompt))], sort_keys=True, default=str)
-        return self.folder / f"{hashlib.sha256(facts.encode()).hexdigest()}.npz"
+    def _path(self, text: TextInput) -> Path:
+        prompt = self.encoder.modules_config.prompt_for(None) if text.prompt is None else text.prompt
+        metadata = json.dumps([self._identity, asdict(replace(text, prompt=prompt))], sort_keys=True, default=str)
+        return self.folder / f"{hashlib.sha256(metadata.encode()).hexdigest()}.npz"
 
-    def _read(self, text: Prompted) -> Contributions | None:
+    def _read(self, text: TextInput) -> Contributions | None:
         path = self._path(text)
         try:
             found = _contributions(path)
@@ -88,27 +88,27 @@ class KeptContributions:
             # Not there, or damaged in any of the ways that a zip file can be: it is computed (again).
             return None
 
-    def _keep(self, text: Prompted, one: Contributions) -> None:
+    def _keep(self, text: TextInput, one: Contributions) -> None:
         """Write it down; a cache that cannot be written costs time, nothing else."""
         try:
             self._write(text, one)
         except OSError as error:
             log.warning("contributions cannot be kept in %s (%s)", self.folder, error.strerror)
 
-    def _write(self, text: Prompted, one: Contributions) -> None:
+    def _write(self, text: TextInput, one: Contributions) -> None:
         units = [(unit.text, unit.start, unit.end, unit.tokens, unit.kind) for unit in one.units]
-        facts = {"text": one.text, "units": units, "truncated": one.truncated, "ids": one.ids}
-        data = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        metadata = {"text": one.text, "units": units, "truncated": one.truncated, "ids": one.ids}
+        data = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
         path = self._path(text)
         beside = path.with_suffix(f".{uuid.uuid4().hex}.draft")
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("wb") as stream:
-            np.savez(stream, values=one.values, bias=one.bias, vector=one.vector, facts=data)
+            np.savez(stream, values=one.values, bias=one.bias, vector=one.vector, metadata=data)
         beside.replace(path)
 
     def _prune(self) -> None:
         """Keep the folder in its bounds, and clear away what killed processes left half written."""
-        files = sorted((facts.st_mtime, facts.st_size, path) for path, facts in _facts(self.folder))
+        files = sorted((metadata.st_mtime, metadata.st_size, path) for path, metadata in _facts(self.folder))
         excess = sum(size for _, size, _ in files) - self.most_bytes
         for written, size, path in files:
             if path.suffix == ".draft" and time.time() - written < SOME_TIME:
@@ -128,8 +128,10 @@ def _contributions(path: Path) -> Contributions:
     """Read what was kept; raises on anything else."""
     with np.load(path, allow_pickle=False) as stored:
         values, bias, vector = (stored[name] for name in ("values", "bias", "vector"))
-        facts = json.loads(stored["facts"].tobytes())
-    units = tuple(Unit(name, start, end, tuple(places), kind) for name, start, end, places, kind in facts["units"])
+        metadata = json.loads(stored["facts"].tobytes())
+    units = tuple(Unit(name, start, end, tuple(places), kind) for name, start, end, places, kind in metadata["units"])
     if values.shape != (len(units), *vector.shape) or bias.shape != vector.shape or vector.ndim != 1:
         raise DataError("shapes that do not fit")
-    return Contributions(facts["text"], units, values, bias, vector, facts["truncated"], ids=tuple(facts["ids"]))
+    return Contributions(
+        metadata["text"], units, values, bias, vector, metadata["truncated"], ids=tuple(metadata["ids"])
+    )
