@@ -133,7 +133,7 @@ def explained_claim(encoder: Encoder, task: RetrievalTask) -> bool:
         for query in task.queries[:5]:
             seconds, found = timed(lambda query=query: explained_search(index, query, 10))
             pairs = [(query, hit.text) for hit in index.search(query, 11)]
-            alone, _ = timed(lambda pairs=pairs: list(explain_many(encoder, pairs, by="word", bias="shared")))
+            alone, _ = timed(lambda pairs=pairs: list(explain_many(encoder, pairs, granularity="word", bias="shared")))
             ratios.append(seconds / alone)
             again, _ = timed(lambda query=query: explained_search(index, query, 10))
             print(

@@ -96,7 +96,7 @@ def answer_ratio(address: str, rounds: int) -> float:
     server: list[float] = []
     for _ in range(rounds):
         start = time.perf_counter()
-        explain(encoder, *PAIR, by="word")
+        explain(encoder, *PAIR, granularity="word")
         library.append(time.perf_counter() - start)
         start = time.perf_counter()
         status, _ = client.explained()

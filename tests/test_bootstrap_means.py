@@ -19,7 +19,7 @@ def plain_intervals(values: np.ndarray, draws: int, seed: int) -> list[tuple[flo
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("counted", [1, 700, 2**21], ids=["one draw", "some draws", "all draws at a time"])
+@pytest.mark.parametrize("pooling_mask", [1, 700, 2**21], ids=["one draw", "some draws", "all draws at a time"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_intervals_are_those_of_plain_resampling(seed: int, pooling_mask: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "COUNTED", pooling_mask)

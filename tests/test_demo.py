@@ -41,7 +41,7 @@ def test_similarities_are_the_encoder_s(wide: Encoder) -> None:
 
 def test_explains_the_first_two_texts(wide: Encoder) -> None:
     found = demo(wide).explanation
-    assert (found.left.text, found.right.text) == TEXTS[:2] and found.metadata.by == "word"
+    assert (found.left.text, found.right.text) == TEXTS[:2] and found.metadata.granularity == "word"
     assert found.similarity == pytest.approx(wide.similarity(TEXTS[0], TEXTS[1])[0, 0], abs=1e-5)
     assert abs(found.gap) < 1e-5 and "harbour" in found.left.labels
 

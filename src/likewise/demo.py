@@ -49,5 +49,5 @@ def demo(encoder: Encoder, texts: tuple[str, ...] = TEXTS) -> Demo:
         for kind, rows in groups.items()
     ]
     by_cosine = sorted(kinds, key=lambda row: -row[3])
-    why = explain(encoder, texts[0], texts[1], by="word")
+    why = explain(encoder, texts[0], texts[1], granularity="word")
     return Demo(texts, inspect(encoder, texts[:1]), encoder.similarity(texts, texts), result, by_cosine, why)

@@ -73,7 +73,7 @@ def refuse_to_load(*_: Any, **__: Any) -> None:
 
 class TestText:
     def test_shows_all_parts(self, run_tiny: Any, tiny: Encoder) -> None:
-        answer = run_tiny(*PAIR, "--by", "word")
+        answer = run_tiny(*PAIR, "--granularity", "word")
         assert (answer.code, answer.err) == (0, "")
         found = explain(tiny, LEFT, RIGHT, by="word")
         assert answer.out.startswith(f"cosine {found.similarity:.4f}  (bilrp, {tiny.name}, mean)\n")
@@ -146,12 +146,12 @@ class TestJson:
         assert "<dd>separate</dd>" in (tmp_path / "a.html").read_text()
         assert answer.err.splitlines() == [f"likewise: written: {tmp_path / name}" for name in ("a.html", "a.svg")]
 
-    @pytest.mark.parametrize("by", ["token", "word", "sentence"])
-    def test_by(self, run_tiny: Any, tiny: Encoder, by: str) -> None:
+    @pytest.mark.parametrize("granularity", ["token", "word", "sentence"])
+    def test_by(self, run_tiny: Any, tiny: Encoder, granularity: str) -> None:
         left, right = "it is out. it is", "the sea. in it"
-        found = one_document(run_tiny("explain", left, right, "--by", by, "--json").out)
+        found = one_document(run_tiny("explain", left, right, "--granularity", granularity, "--json").out)
         expected = explain(tiny, left, right, by=by)
-        assert found["by"] == by and found["left"]["units"] == expected.left.labels
+        assert found["by"] == granularity and found["left"]["units"] == expected.left.labels
         np.testing.assert_allclose(found["relevance"], expected.relevance, atol=1e-6)
         if by == "sentence":
             assert found["left"]["units"] == ["[CLS]", "it is out.", "it is", "[SEP]"]
@@ -323,7 +323,7 @@ class TestDifferences:
 class TestPairs:
     def test_file(self, run_tiny: Any, tiny: Encoder, pairs_file: Path, tmp_path: Path) -> None:
         out = tmp_path / "new" / "out.jsonl"
-        answer = run_tiny("explain", "--pairs", pairs_file, "--out", out, "--by", "word")
+        answer = run_tiny("explain", "--pairs", pairs_file, "--out", out, "--granularity", "word")
         assert (answer.code, answer.out, answer.err) == (0, "", f"likewise: 4 explanations in {out}\n")
         rows = [json.loads(line) for line in out.read_text().splitlines()]
         assert [row["left"]["text"] for row in rows] == ["a cat sat", "a dog ran", "red", "one two three"]
@@ -392,7 +392,7 @@ class TestMistakes:
         ("options", "words"),
         [
             (("--method", "lime"), "unknown method 'lime'; choose from bilrp, hxp"),
-            (("--by", "letter"), "cannot explain by 'letter'; choose from token, word"),
+            (("--granularity", "letter"), "cannot explain by 'letter'; choose from token, word"),
             (("--similarity", "l2"), "unknown similarity 'l2'; choose from"),
             (("--bias", "hidden"), "unknown bias 'hidden'; choose from separate, local, traced, shared"),
             (("--rules", "attention,nrom"), "unknown rule 'nrom'; choose from attention, norm"),
@@ -423,12 +423,12 @@ class TestHostileTexts:
         assert found["left"]["units"] == ["[CLS]", "[SEP]"] and abs(found["gap"]) < 1e-5
         assert run_tiny("explain", *texts, "--html", tmp_path / "a.html", "--plot", tmp_path / "a.png").code == 0
         for by in ("word", "sentence"):
-            assert run_tiny("explain", *texts, "--by", by, "--fold-special").code == 0
+            assert run_tiny("explain", *texts, "--granularity", granularity, "--fold-special").code == 0
 
     @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
     def test_text_is_text(self, run_wide: Any, text: str, tmp_path: Path) -> None:
         path = tmp_path / "a.html"
-        answer = run_wide("explain", text, "the man", "--by", "sentence", "--html", path)
+        answer = run_wide("explain", text, "the man", "--granularity", "sentence", "--html", path)
         assert answer.code == 0 and "strongest pairs" in answer.out
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", answer.out), "it could drive a terminal"
         page = path.read_text(encoding="utf-8")
@@ -438,16 +438,16 @@ class TestHostileTexts:
         assert found["left"]["text"] == text and abs(found["gap"]) < 1e-5
 
     def test_nothing_is_turned_around_in_a_terminal(self, run_wide: Any) -> None:
-        answer = run_wide("explain", HOSTILE["turned around"], "the man", "--by", "sentence")
+        answer = run_wide("explain", HOSTILE["turned around"], "the man", "--granularity", "sentence")
         assert not re.search("[\u202a-\u202e]", answer.out)
 
     def test_markup_is_shown(self, run_wide: Any) -> None:
-        shown = run_wide("explain", HOSTILE["markup"], "the man", "--by", "sentence").out
+        shown = run_wide("explain", HOSTILE["markup"], "the man", "--granularity", "sentence").out
         assert HOSTILE["markup"] in shown
 
     def test_figure_of_strange_letters(self, run_wide: Any, tmp_path: Path) -> None:
         text = "$x^2 _ \U0001f469 שלום 日本 <b>"
-        assert run_wide("explain", text, "the man", "--by", "word", "--plot", tmp_path / "a.svg").code == 0
+        assert run_wide("explain", text, "the man", "--granularity", "word", "--plot", tmp_path / "a.svg").code == 0
         ElementTree.parse(tmp_path / "a.svg")
 
     def test_contrast_of_markup(self, run_tiny: Any) -> None:

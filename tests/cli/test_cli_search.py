@@ -87,9 +87,11 @@ class TestJson:
         found = one_document(run("search", folder, "cat", "man", "--explain", "--json", "-k", 1))
         assert [one["hits"][0].keys() >= {"explanation"} for one in found["results"]] == [True, True]
 
-    @pytest.mark.parametrize("by", ["token", "sentence"])
-    def test_by(self, run: Any, index: Index, folder: str, by: str) -> None:
-        found = one_document(run("search", folder, "the cat", "-k", 1, "--explain", "--by", by, "--json"))
+    @pytest.mark.parametrize("granularity", ["token", "sentence"])
+    def test_by(self, run: Any, index: Index, folder: str, granularity: str) -> None:
+        found = one_document(
+            run("search", folder, "the cat", "-k", 1, "--explain", "--granularity", granularity, "--json")
+        )
         plain = explained_search(index, "the cat", 1, by=by).to_dict()
         assert found["hits"] == json.loads(json.dumps(plain["hits"]))
 
@@ -355,7 +357,7 @@ class TestMistakes:
         words = "an empty query finds nothing; give at least one word"
         assert words in refusal(run("search", folder, "cat", query, *options))
 
-    @pytest.mark.parametrize("mistake", [("",), ("cat", "--explain", "--by", "letter")], ids=str)
+    @pytest.mark.parametrize("mistake", [("",), ("cat", "--explain", "--granularity", "letter")], ids=str)
     def test_told_before_the_work(
         self, run_tiny: Any, file: Path, kept_indexes: Path, mistake: tuple[str, ...]
     ) -> None:
@@ -371,7 +373,7 @@ class TestMistakes:
             assert "empty holds no index; make one with: likewise index FILE --out" in said
 
     def test_units(self, run: Any, folder: str) -> None:
-        said = refusal(run("search", folder, "cat", "--explain", "--by", "letter"))
+        said = refusal(run("search", folder, "cat", "--explain", "--granularity", "letter"))
         assert "cannot explain by 'letter'; choose from token, word, sentence" in said
 
     @pytest.mark.parametrize("arguments", [("-k", "0"), ("-k", "x"), ()], ids=str)

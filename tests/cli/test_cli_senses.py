@@ -39,7 +39,7 @@ def test_json(run_tiny: Any, files: tuple[Path, Path], tiny_folder: Path) -> Non
 
 
 def test_train_words_limit_and_way(run_tiny: Any, files: tuple[Path, Path]) -> None:
-    options = ("--train", files[1], "--words", "crane", "--limit", "2", "--by", "centroid", "--json")
+    options = ("--train", files[1], "--words", "crane", "--limit", "2", "--nearest", "centroid", "--json")
     found = json.loads(run_tiny("senses", files[0], *options).out)
     assert (found["n"], found["train"], found["by"]) == (2, str(files[1]), "centroid")
 
@@ -82,7 +82,7 @@ def test_what_is_left_out_is_told(run_tiny: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--by", "far"), "unknown way 'far' to find the nearest; choose from centroid, neighbour"),
+        (("--nearest", "far"), "unknown way 'far' to find the nearest; choose from centroid, neighbour"),
         (("--words", "apple"), "no word 'apple' (--words); there are bank, crane"),
         (("--train", "nowhere"), "no data set 'nowhere'"),
         (("--plot", "figure.txt"), "cannot draw to 'figure.txt'"),

@@ -110,7 +110,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "summary"),
     [
         (PermissionError(13, "Permission denied"), "no permission to read it; change its mode or its owner"),
         (

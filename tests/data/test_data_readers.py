@@ -203,7 +203,7 @@ def test_a_file_of_bad_rows_only(file: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "summary"),
     [
         ("a.csv", b"", "a.csv: is empty"),
         ("a.csv", b"text\n", "a.csv: holds no rows"),

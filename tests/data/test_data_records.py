@@ -14,7 +14,7 @@ def record(value: object) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "summary"),
     [
         (" \n\t", "the text is empty"),
         ("", "the text is empty"),
@@ -35,7 +35,7 @@ def test_numbers(value: object, number: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "summary"),
     [
         ("abc", "expected a number, got 'abc'"),
         ("1_000", "expected a number, got '1_000'"),
@@ -62,7 +62,7 @@ def test_labels_are_kept_as_written(value: object, label: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "summary"),
     [
         ({"a": 1}, "expected a label, got {'a': 1}"),
         (" ", "the value is missing"),

@@ -111,10 +111,10 @@ def test_shared_bias_by_hand() -> None:
     rows = torch.tensor([[3.0, 0.0], [-1.0, 0.0], [0.0, 0.0]])[None, :, None]
     bias = torch.tensor([8.0, 4.0])
     # v = (2, 0); |<v_i, v>| = 6, 2, 0.
-    assert (mode.shift(rows, bias) - rows)[0, :, 0].tolist() == [[6, 3], [2, 1], [0, 0]]
-    equal = mode.shift(torch.zeros(1, 4, 1, 2), bias)
+    assert (mode.add_bias(rows, bias) - rows)[0, :, 0].tolist() == [[6, 3], [2, 1], [0, 0]]
+    equal = mode.add_bias(torch.zeros(1, 4, 1, 2), bias)
     assert equal[0, :, 0].tolist() == [[2, 1]] * 4, "where nothing stands, all get the same"
-    assert mode.shift(rows, None) is rows
+    assert mode.add_bias(rows, None) is rows
 
 
 @pytest.mark.parametrize("name", CONFIGS)

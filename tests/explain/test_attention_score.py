@@ -82,7 +82,9 @@ def test_the_weight_is_the_models_own(name: str) -> None:
 
 def test_units_are_sums_of_tokens() -> None:
     encoder = encoder_of("bert")
-    tokens, words = (explain_attention(encoder, TEXT, 2, 1, 1, 2, by=by) for by in ("token", "word"))
+    tokens, words = (
+        explain_attention(encoder, TEXT, 2, 1, 1, 2, granularity=granularity) for granularity in ("token", "word")
+    )
     for row, first in enumerate(words.text.units):
         for column, second in enumerate(words.text.units):
             cells = tokens.relevance[np.ix_(first.tokens, second.tokens)]

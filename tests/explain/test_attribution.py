@@ -43,7 +43,7 @@ def test_shares_are_products_with_contributions(name: str, options: dict[str, An
     encoder = encoder_of(name)
     directions = np.random.default_rng(0).standard_normal((3, 32))
     found = attribute(encoder, TEXTS, directions, granularity, **options)
-    rows = contributions(encoder, TEXTS, by=granularity, **({"reference": "filler"} | options))
+    rows = contributions(encoder, TEXTS, granularity=granularity, **({"reference": "filler"} | options))
     assert found.directions == ("direction 1", "direction 2", "direction 3")
     for one, row in zip(found.texts, rows, strict=True):
         assert one.text.units == row.units and one.text.text == row.text

@@ -24,7 +24,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"bias": "local", "reference": "none"},
     {"bias": "traced"},
     {"split": True, "reference": "none"},
-    {"by": "word", "fold_special": True},
+    {"granularity": "word", "fold_special": True},
 ]
 
 

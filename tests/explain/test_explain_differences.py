@@ -30,10 +30,12 @@ def other() -> Encoder:
 
 class TestContrast:
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-    @pytest.mark.parametrize("by", ["token", "word", "sentence"])
-    def test_sums_are_exact(self, by: str, similarity: str) -> None:
-        found = contrast(bert(), QUERY, BETTER, WORSE, by, similarity)
-        first, second = (explain(bert(), QUERY, text, by=by, similarity=similarity) for text in (BETTER, WORSE))
+    @pytest.mark.parametrize("granularity", ["token", "word", "sentence"])
+    def test_sums_are_exact(self, granularity: str, similarity: str) -> None:
+        found = contrast(bert(), QUERY, BETTER, WORSE, granularity, similarity)
+        first, second = (
+            explain(bert(), QUERY, text, granularity=granularity, similarity=similarity) for text in (BETTER, WORSE)
+        )
         assert found.difference == pytest.approx(first.similarity - second.similarity, abs=1e-12)
         assert sum(share for _, share in found.query) + found.query_bias == pytest.approx(found.difference, abs=1e-9)
         assert abs(found.gap) < 1e-9
@@ -71,13 +73,18 @@ class TestContrast:
 
 
 class TestCompare:
-    @pytest.mark.parametrize("by", ["token", "word", "sentence"])
+    @pytest.mark.parametrize("granularity", ["token", "word", "sentence"])
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-    def test_two_readings(self, by: str, similarity: str) -> None:
-        found = compare(bert(), bert().with_pooling(pooling="cls"), BETTER, WORSE, by, similarity)
+    def test_two_readings(self, granularity: str, similarity: str) -> None:
+        found = compare(bert(), bert().with_pooling(pooling="cls"), BETTER, WORSE, granularity, similarity)
         first, second = (
             explain(
-                bert().with_pooling(pooling=pooling), BETTER, WORSE, by=by, similarity=similarity, fold_special=True
+                bert().with_pooling(pooling=pooling),
+                BETTER,
+                WORSE,
+                granularity=granularity,
+                similarity=similarity,
+                fold_special=True,
             )
             for pooling in ("mean", "cls")
         )
@@ -112,7 +119,7 @@ class TestCompare:
 
     def test_two_tokenizers_by_token(self) -> None:
         """What only one of them knows stands in rows of its own."""
-        found = compare(bert(), other(), "the man", "a man", by="token")
+        found = compare(bert(), other(), "the man", "a man", granularity="token")
         spans = [(unit.start, unit.end) for unit in found.left if unit.kind == "text"]
         assert spans == sorted(spans)
         assert len(spans) == len(set(spans))
@@ -158,12 +165,12 @@ class TestCompare:
 
     def test_unknown_choices(self) -> None:
         with pytest.raises(UsageError, match="choose from token, word, sentence"):
-            compare(bert(), other(), "a", "b", by="letter")
+            compare(bert(), other(), "a", "b", granularity="letter")
 
 
 def test_units_of_one_span_are_added_up(minilm: Encoder) -> None:
     """The tokenizer makes several tokens of one Korean syllable, all with its span."""
-    found = compare(minilm, minilm.with_pooling(pooling="cls"), "한국 is nice", "한국", by="token")
+    found = compare(minilm, minilm.with_pooling(pooling="cls"), "한국 is nice", "한국", granularity="token")
     assert abs(found.gap) < 1e-5
     assert len(found.left) < len(found.first.left.units)
 

@@ -77,7 +77,12 @@ def lines(path: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"by": "word", "bias": "shared"}, {"method": "hxp", "similarity": "dot"}, {"method": "random", "seed": 3}],
+    [
+        {},
+        {"granularity": "word", "bias": "shared"},
+        {"method": "hxp", "similarity": "dot"},
+        {"method": "random", "seed": 3},
+    ],
     ids=str,
 )
 def test_lines_are_single_explanations(tiny: Encoder, source: str, tmp_path: Path, options: dict[str, Any]) -> None:
@@ -101,12 +106,12 @@ def test_lines_are_single_explanations(tiny: Encoder, source: str, tmp_path: Pat
 
 def test_every_line_is_an_explanation_and_settings_lie_beside(tiny: Encoder, source: str, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    explain_file(tiny, source, out, {"by": "word"})
+    explain_file(tiny, source, out, {"granularity": "word"})
     assert len(lines(out)) == len(ROWS)
     assert all("relevance" in json.loads(line) for line in lines(out))
     settings = json.loads((tmp_path / "out.jsonl.run.json").read_text())
     assert settings["source"] == source and settings["pairs"] == len(ROWS)
-    assert settings["model_hash"] == tiny.hash and settings["options"] == {"by": "word"}
+    assert settings["model_hash"] == tiny.hash and settings["options"] == {"granularity": "word"}
     assert settings["reading"]["pooling"] == "mean"
     assert not part_of(out).exists()
 
@@ -124,14 +129,14 @@ class TestInterrupted:
         self, tiny: Encoder, source: str, tmp_path: Path, stop: int, computed: list[str]
     ) -> None:
         whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-        explain_file(tiny, source, whole, {"by": "word"})
+        explain_file(tiny, source, whole, {"granularity": "word"})
         with pytest.raises(Cancelled):
-            explain_file(tiny, source, out, {"by": "word"}, progress=stop_at(stop))
+            explain_file(tiny, source, out, {"granularity": "word"}, progress=stop_at(stop))
         assert not out.exists()
         done = len(lines(part_of(out)))
         assert done == stop
         computed.clear()
-        assert explain_file(tiny, source, out, {"by": "word"}) == len(ROWS)
+        assert explain_file(tiny, source, out, {"granularity": "word"}) == len(ROWS)
         assert set(computed) == {text for row in ROWS[done:] for text in row}
         assert out.read_bytes() == whole.read_bytes()
         assert not part_of(out).exists()
@@ -180,9 +185,9 @@ class TestInterrupted:
     def test_other_settings_begin_anew(self, tiny: Encoder, source: str, tmp_path: Path, computed: list[str]) -> None:
         out = tmp_path / "out.jsonl"
         with pytest.raises(Cancelled):
-            explain_file(tiny, source, out, {"by": "word"}, progress=stop_at(3))
+            explain_file(tiny, source, out, {"granularity": "word"}, progress=stop_at(3))
         computed.clear()
-        explain_file(tiny, source, out, {"by": "sentence"})
+        explain_file(tiny, source, out, {"granularity": "sentence"})
         assert set(computed) == {text for row in ROWS for text in row}
         assert [json.loads(line)["by"] for line in lines(out)] == ["sentence"] * len(ROWS)
 
@@ -221,7 +226,7 @@ class TestInterrupted:
         explain_file(tiny, source, out, {})
         before = out.read_bytes()
         with pytest.raises(Cancelled):
-            explain_file(tiny, source, out, {"by": "word"}, progress=stop_at(2))
+            explain_file(tiny, source, out, {"granularity": "word"}, progress=stop_at(2))
         assert out.read_bytes() == before
 
     def test_repeated_texts_are_computed_once(

@@ -40,12 +40,12 @@ def test_a_baseline_claims_no_vector(tiny: Encoder) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"by": [(0, 1)]},
-        {"by": ([(0, 1)],)},
-        {"by": 3},
-        {"by": ([(0, 1, 2)], [])},
-        {"by": ([(0, float("nan"))], [])},
-        {"by": ([(0, "1")], [])},
+        {"granularity": [(0, 1)]},
+        {"granularity": ([(0, 1)],)},
+        {"granularity": 3},
+        {"granularity": ([(0, 1, 2)], [])},
+        {"granularity": ([(0, float("nan"))], [])},
+        {"granularity": ([(0, "1")], [])},
         {"steps": 2.5, "method": "jacobian"},
         {"rules": "norm"},
         {"seed": -1},
@@ -83,7 +83,7 @@ def test_hostile_texts_are_read_in_linear_time() -> None:
 
 
 def test_an_unknown_setting_is_told_at_the_call(tiny: Encoder) -> None:
-    for options in ({"by": "page"}, {"bias": "drawn"}, {"method": "hxp", "bias": "shared"}):
+    for options in ({"granularity": "page"}, {"bias": "drawn"}, {"method": "hxp", "bias": "shared"}):
         with pytest.raises(UsageError):
             explain_many(tiny, [], **options)
 

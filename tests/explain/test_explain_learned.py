@@ -86,7 +86,7 @@ def test_hxp_equals_the_true_jacobian(seed: int) -> None:
 def test_ledgers_sum_to_the_similarity(name: str) -> None:
     encoder = qkv_encoder(name)
     shown = float(encoder.similarity([LEFT], [RIGHT])[0, 0])
-    for options in ({}, {"similarity": "dot"}, {"by": "word"}, {"bias": "shared"}, {"memory": 1e-9}):
+    for options in ({}, {"similarity": "dot"}, {"granularity": "word"}, {"bias": "shared"}, {"memory": 1e-9}):
         found = explain(encoder, LEFT, RIGHT, **options)
         assert abs(found.gap) < 1e-9 * max(1.0, abs(found.similarity))
         if "similarity" not in options:

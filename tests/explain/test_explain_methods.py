@@ -207,7 +207,7 @@ class TestBaselines:
 
     def test_by_word(self) -> None:
         encoder = encoder_of("bert")
-        tokens, words = (explain(encoder, LEFT, RIGHT, "embedding", by) for by in ("token", "word"))
+        tokens, words = (explain(encoder, LEFT, RIGHT, "embedding", granularity) for granularity in ("token", "word"))
         assert words.relevance.sum() == pytest.approx(tokens.relevance.sum(), abs=1e-10)
         assert words.relevance.shape < tokens.relevance.shape
 
@@ -234,8 +234,10 @@ class TestSplit:
     @pytest.mark.parametrize("name", CONFIGS)
     def test_parts_sum_to_the_shares(self, name: str) -> None:
         encoder = encoder_of(name)
-        for by in ("token", "word"):
-            plain, split = (explain(encoder, LEFT, RIGHT, by=by, split=split) for split in (False, True))
+        for granularity in ("token", "word"):
+            plain, split = (
+                explain(encoder, LEFT, RIGHT, granularity=granularity, split=split) for split in (False, True)
+            )
             assert np.allclose(plain.relevance, split.relevance, atol=1e-10)
             # The bias row of the other side is in its vector, so the parts sum to the whole shares.
             assert np.allclose(sum(split.left.parts.values()), split.left_shares, atol=1e-10)

@@ -149,21 +149,23 @@ class TestGrouping:
         assert [unit.text for unit in units if unit.kind == "text"] == ["the man"], "a token is never cut"
 
     def test_spans_of_both_texts(self) -> None:
-        found = explain(bert(), "the man is out", "a dog ran", by=([(0, 7)], [(2, 9)]))
+        found = explain(bert(), "the man is out", "a dog ran", granularity=([(0, 7)], [(2, 9)]))
         assert found.left.labels == ["[CLS]", "the man", "is", "out", "[SEP]"]
         assert found.right.labels == ["[CLS]", "a", "dog ran", "[SEP]"]
-        assert found.metadata.by == "span"
+        assert found.metadata.granularity == "span"
         assert abs(found.gap) < 1e-9
 
     @pytest.mark.parametrize("span", [(0, 0), (3, 2), (-1, 3), (0, 15), (20, 22)])
     def test_spans_outside_are_refused(self, span: tuple[int, int]) -> None:
         with pytest.raises(DataError, match=rf"span {span[0]}:{span[1]} does not lie in a text of 14 characters"):
-            explain(bert(), "the man is out", "a", by=([span], []))
+            explain(bert(), "the man is out", "a", granularity=([span], []))
 
     def test_overlapping_spans_are_refused(self) -> None:
         with pytest.raises(DataError, match="overlap"):
-            one(bert(), "the man is out", by=[(4, 8), (0, 5)])
-        assert len(one(bert(), "the man is out", by=[(4, 8), (0, 4)]).units) == 6, "touching is not overlapping"
+            one(bert(), "the man is out", granularity=[(4, 8), (0, 5)])
+        assert len(one(bert(), "the man is out", granularity=[(4, 8), (0, 4)]).units) == 6, (
+            "touching is not overlapping"
+        )
 
     def test_prompts_are_units_of_their_own(self) -> None:
         (tokens,) = bert().tokenize(["the man"], "a question, is ")
@@ -176,9 +178,9 @@ class TestGrouping:
 
     @settings(max_examples=60, deadline=None, derandomize=True)
     @given(ODD, st.sampled_from(["token", "word", "sentence"]), st.booleans(), st.sampled_from(["", "a is: "]))
-    def test_every_token_belongs_to_one_unit(self, text: str, by: str, fold: bool, prompt: str) -> None:
+    def test_every_token_belongs_to_one_unit(self, text: str, granularity: str, fold: bool, prompt: str) -> None:
         (tokens,) = bert().tokenize([text], prompt)
-        units = units_of(tokens, by, fold)
+        units = units_of(tokens, granularity, fold)
         assert sorted(place for unit in units for place in unit.tokens) == list(range(len(tokens)))
         assert all(unit.text for unit in units)
         for unit in units:
@@ -187,16 +189,16 @@ class TestGrouping:
 
 
 class TestEdges:
-    @pytest.mark.parametrize("by", ["token", "word", "sentence"])
+    @pytest.mark.parametrize("granularity", ["token", "word", "sentence"])
     @pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS)
-    def test_odd_texts_have_ledgers(self, text: str, by: str) -> None:
+    def test_odd_texts_have_ledgers(self, text: str, granularity: str) -> None:
         for method in ("bilrp", "hxp"):
-            found = explain(bert(), text, "the man", method, by)
+            found = explain(bert(), text, "the man", method, granularity)
             assert method == "hxp" or abs(found.gap) < 1e-9
             assert found.left.text == text
             assert found.relevance.shape == (len(found.left.units), len(found.right.units))
             assert np.isfinite(found.relevance).all()
-        again = explain(bert(), text, text, by=by)
+        again = explain(bert(), text, text, granularity=granularity)
         assert again.similarity == pytest.approx(1)
         assert np.allclose(again.relevance, again.relevance.T)
 
@@ -210,8 +212,8 @@ class TestEdges:
             "\ud83d",
             "ﬁ ½ ｆｕｌｌ",
         ):
-            for by in ("token", "word"):
-                found = explain(minilm, text, "A man sleeps.", by=by)
+            for granularity in ("token", "word"):
+                found = explain(minilm, text, "A man sleeps.", granularity=granularity)
                 assert abs(found.gap) < 1e-5
                 assert found.similarity == pytest.approx(
                     float(minilm.similarity(text, "A man sleeps.")[0, 0]), abs=1e-5
@@ -227,7 +229,7 @@ class TestEdges:
         encoder = bert()
         long = "the man " * 40
         with caplog.at_level(logging.WARNING, "likewise"):
-            found = explain(encoder, long, "a", by="word")
+            found = explain(encoder, long, "a", granularity="word")
         assert found.left.truncated and not found.right.truncated
         assert found.to_dict()["left"]["truncated"] is True
         assert "cut at the model's limit of 40 tokens: 1 of 2 texts" in caplog.text
@@ -237,7 +239,7 @@ class TestEdges:
 
     def test_spans_beyond_the_cut_have_no_unit(self) -> None:
         long = "the man " * 40
-        found = one(bert(), long, by=[(0, 7), (300, 319)])
+        found = one(bert(), long, granularity=[(0, 7), (300, 319)])
         assert found.units[1].text == "the man"
         assert max(unit.end for unit in found.units) < 300
 
@@ -262,10 +264,10 @@ class TestEdges:
         encoder = tiny_encoder(config={"max_position_embeddings": 530, "hidden_size": 16})
         long = "the man is out. " * 90
         assert len(encoder.tokenize([long])[0]) > 512
-        for by in ("token", "word", "sentence"):
-            found = explain(encoder, long, "a", by=by)
+        for granularity in ("token", "word", "sentence"):
+            found = explain(encoder, long, "a", granularity=granularity)
             assert abs(found.gap) < 1e-9
-        assert abs(explain(encoder, long, "a", by="sentence", memory=1e-9).gap - found.gap) < 1e-9
+        assert abs(explain(encoder, long, "a", granularity="sentence", memory=1e-9).gap - found.gap) < 1e-9
         with pytest.raises(UsageError, match=r"biases cannot be shared: 530 tokens .* at most 512 can"):
             explain(encoder, long, "a", bias="shared")
 
@@ -273,7 +275,7 @@ class TestEdges:
         ("options", "words"),
         [
             ({"method": "lime"}, f"unknown method 'lime'; choose from {', '.join(METHODS)}"),
-            ({"by": "letter"}, "cannot explain by 'letter'; choose from token, word, sentence, or give spans"),
+            ({"granularity": "letter"}, "cannot explain by 'letter'; choose from token, word, sentence, or give spans"),
             ({"similarity": "euclid"}, "unknown similarity 'euclid'; choose from cosine, dot"),
             ({"rules": ("norms",)}, f"unknown rule 'norms'; choose from {', '.join(RULES)}"),
             ({"bias": "mine"}, "unknown bias 'mine'; choose from separate, local, traced, shared"),

@@ -48,7 +48,7 @@ class TestLedger:
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
     @pytest.mark.parametrize("method", ["bilrp", "jacobian"])
     def test_entries_are_products_of_contributions(self, similarity: str, method: str) -> None:
-        options = {"steps": 3, "by": "word"}
+        options = {"steps": 3, "granularity": "word"}
         found = explain(bert(), LEFT, RIGHT, method, similarity=similarity, **options)
         left, right = contributions(bert(), [LEFT, RIGHT], method=method, **options)
         lengths = np.linalg.norm(left.vector) * np.linalg.norm(right.vector) if similarity == "cosine" else 1.0
@@ -84,7 +84,7 @@ class TestLedger:
         assert len(found.strongest()) == 4
 
     def test_json(self) -> None:
-        found = explain(bert(), LEFT, RIGHT, by="word", fold_special=True)
+        found = explain(bert(), LEFT, RIGHT, granularity="word", fold_special=True)
         shown = json.loads(json.dumps(found.to_dict()))
         assert shown["left"]["text"] == LEFT
         assert shown["left"]["units"] == ["[CLS] [SEP]", "The", "man", "is", "out", "."]
@@ -152,7 +152,7 @@ class TestRefusal:
 class TestShowing:
     def test_plots_return_axes(self) -> None:
         plt = pytest.importorskip("matplotlib.pyplot")
-        found = explain(bert(), LEFT, RIGHT, by="word")
+        found = explain(bert(), LEFT, RIGHT, granularity="word")
         axes = found.plot()
         assert axes.get_title().startswith("cosine ")
         assert axes.images or axes.collections
@@ -164,7 +164,9 @@ class TestShowing:
         plt.close("all")
 
     def test_html_escapes(self, tmp_path: Path) -> None:
-        found = explain(bert(), "<script>alert(1)</script> & <b>", '"><img onerror=x>', by=([(0, 25)], [(0, 17)]))
+        found = explain(
+            bert(), "<script>alert(1)</script> & <b>", '"><img onerror=x>', granularity=([(0, 25)], [(0, 17)])
+        )
         for text in (found._repr_html_(), found.to_html()):
             assert "<script>alert" not in text
             assert "<img" not in text
@@ -209,14 +211,14 @@ class TestMany:
         ("method", "options"),
         [
             ("bilrp", {}),
-            ("bilrp", {"by": "word", "similarity": "dot", "fold_special": True}),
+            ("bilrp", {"granularity": "word", "similarity": "dot", "fold_special": True}),
             ("bilrp", {"bias": "shared", "left_prompt": "a question: "}),
-            ("hxp", {"by": "word"}),
+            ("hxp", {"granularity": "word"}),
             ("jacobian", {"steps": 2}),
             ("random", {"seed": 3}),
         ],
     )
-    @pytest.mark.parametrize("letters", [1, 40, 200_000])
+    @pytest.mark.parametrize("characters", [1, 40, 200_000])
     def test_equal_one_by_one(
         self, method: str, options: dict[str, Any], characters: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -238,7 +240,7 @@ class TestMany:
     def test_no_pairs(self) -> None:
         assert list(explain_many(bert(), [])) == []
 
-    @pytest.mark.parametrize("letters", [1, 200_000])
+    @pytest.mark.parametrize("characters", [1, 200_000])
     def test_a_repeated_text_is_computed_once(self, characters: int, monkeypatch: pytest.MonkeyPatch) -> None:
         computed: list[str] = []
         plain = pairs.contribution_stream
@@ -300,12 +302,14 @@ class TestMany:
             contributions(bert(), [LEFT], progress=cancel)
 
     def test_cut_texts_are_reported_once(self, caplog: pytest.LogCaptureFixture) -> None:
-        list(explain_many(bert(), [("the man " * 40, "a"), ("the man " * 40, "b")], by="word"))
+        list(explain_many(bert(), [("the man " * 40, "a"), ("the man " * 40, "b")], granularity="word"))
         assert [record.getMessage() for record in caplog.records] == [
             "cut at the model's limit of 40 tokens: 1 of 3 texts"
         ]
 
-    @pytest.mark.parametrize("options", [{"method": "lime"}, {"by": "letter"}, {"similarity": "x"}, {"steps": 0}])
+    @pytest.mark.parametrize(
+        "options", [{"method": "lime"}, {"granularity": "letter"}, {"similarity": "x"}, {"steps": 0}]
+    )
     def test_unknown_choices(self, options: dict[str, Any]) -> None:
         with pytest.raises(UsageError):
             list(explain_many(bert(), PAIRS, **options))

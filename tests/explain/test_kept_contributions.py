@@ -62,7 +62,7 @@ def size_of(folder: Path) -> int:
 
 class TestKept:
     def test_as_computed_and_as_found_again(self, kept: KeptContributions, tiny: Encoder) -> None:
-        texts = [CAT, SEA, TextInput(sample_sentences()[0], "the ", "word"), replace(CAT, by="token")]
+        texts = [CAT, SEA, TextInput(sample_sentences()[0], "the ", "word"), replace(CAT, granularity="token")]
         plain = dict(contribution_stream(tiny, texts, "bilrp", SETTINGS))
         first, second = kept.of(texts), kept.of(texts)
         for place, (new, found) in enumerate(zip(first, second, strict=True)):
@@ -305,7 +305,13 @@ class TestNothingIsShared:
             replace(tiny, modules_config=replace(tiny.modules_config, include_prompt=False)),
         ]  # fmt: skip
         settings = [SETTINGS, Settings(), replace(SETTINGS, bias="shared"), replace(SETTINGS, rules=("norm",))]
-        texts = [CAT, SEA, replace(CAT, prompt="the "), replace(CAT, by="token"), replace(CAT, by=((0, 3),))]
+        texts = [
+            CAT,
+            SEA,
+            replace(CAT, prompt="the "),
+            replace(CAT, granularity="token"),
+            replace(CAT, granularity=((0, 3),)),
+        ]
         owners = [replace(kept, encoder=encoder) for encoder in encoders]
         owners += [replace(kept, settings=chosen) for chosen in settings[1:]]
         paths = [owner._path(text) for owner in owners for text in texts]

@@ -234,7 +234,7 @@ class TestLedger:
             opening = "a question is " if prompts[0] is None else prompts[0]
             wanted = len(encoder.tokenizer.backend.encode(opening, add_special_tokens=False).ids)
             assert [unit.kind for unit in found.left.units].count("prompt") == wanted
-            words = explain(encoder, LEFT, RIGHT, by="word", left_prompt=prompts[0], right_prompt=prompts[1])
+            words = explain(encoder, LEFT, RIGHT, granularity="word", left_prompt=prompts[0], right_prompt=prompts[1])
             assert [unit.kind for unit in words.left.units].count("prompt") == min(1, wanted)
             assert abs(words.gap) < 1e-9
 
@@ -256,7 +256,7 @@ class TestLedger:
                 found = explain(encoder, left, right)
                 assert abs(found.gap) <= 1e-5
                 assert found.similarity == pytest.approx(float(encoder.similarity(left, right)[0, 0]), abs=1e-5)
-                dot = explain(encoder, left, right, similarity="dot", by="word")
+                dot = explain(encoder, left, right, similarity="dot", granularity="word")
                 vectors = encoder.encode([left, right])
                 assert dot.similarity == pytest.approx(float(vectors[0] @ vectors[1]), rel=1e-5, abs=1e-5)
                 assert abs(dot.gap) <= 1e-5 * max(1.0, abs(dot.similarity))
@@ -265,7 +265,7 @@ class TestLedger:
 class TestGroups:
     TEXT = "It rains. A man is playing, the flute! He is out."
 
-    @pytest.mark.parametrize("by", ["word", "sentence", [(0, 2), (10, 24)]])
+    @pytest.mark.parametrize("granularity", ["word", "sentence", [(0, 2), (10, 24)]])
     @pytest.mark.parametrize(
         ("name", "method"),
         [
@@ -273,10 +273,10 @@ class TestGroups:
             *(("bert", method) for method in ("hxp", "jacobian", "embedding")),
         ],
     )
-    def test_groups_are_sums_of_tokens(self, name: str, by: Any, method: str) -> None:
+    def test_groups_are_sums_of_tokens(self, name: str, granularity: Any, method: str) -> None:
         encoder = encoder_of(name)
         options = {"method": method, "steps": 2}
-        tokens, groups = one(encoder, self.TEXT, **options), one(encoder, self.TEXT, by=by, **options)
+        tokens, groups = one(encoder, self.TEXT, **options), one(encoder, self.TEXT, granularity=granularity, **options)
         assert 1 < len(groups.units) < len(tokens.units)
         assert sorted(place for unit in groups.units for place in unit.tokens) == list(range(len(tokens.units)))
         for unit, value in zip(groups.units, groups.values, strict=True):
@@ -289,7 +289,7 @@ class TestGroups:
         special = [unit for unit in folded.units if unit.kind == "special"]
         assert [unit.tokens for unit in special] == [(0, len(tokens.units) - 1)]
         assert np.allclose(folded.values[folded.units.index(special[0])], tokens.values[[0, -1]].sum(0), atol=1e-12)
-        assert abs(explain(encoder, LEFT, RIGHT, by="word", fold_special=True).gap) < 1e-9
+        assert abs(explain(encoder, LEFT, RIGHT, granularity="word", fold_special=True).gap) < 1e-9
 
     @pytest.mark.parametrize("name", CONFIGS)
     @pytest.mark.parametrize("method", ["bilrp", "hxp"])
@@ -310,7 +310,7 @@ class TestGroups:
         text = "the man is playing a flute and the dog ran over the hill ."
         assert len(encoder.tokenize([text])[0]) > 16
         assert one(encoder, text).missing < 1e-10
-        token_groups = one(encoder, text, by=[(0, 25)], split=True)
+        token_groups = one(encoder, text, granularity=[(0, 25)], split=True)
         assert token_groups.missing < 1e-10
         tokens = one(encoder, text)
         for unit, value in zip(token_groups.units, token_groups.values, strict=True):
@@ -341,7 +341,12 @@ class TestGroups:
     @pytest.mark.parametrize("cut", [None, 3])
     @pytest.mark.parametrize(
         "options",
-        [{}, {"method": "hxp"}, {"method": "jacobian", "steps": 2}, {"by": "word", "rules": ("norm",), "split": True}],
+        [
+            {},
+            {"method": "hxp"},
+            {"method": "jacobian", "steps": 2},
+            {"granularity": "word", "rules": ("norm",), "split": True},
+        ],
     )
     def test_batches_equal_one_by_one(
         self, options: dict[str, Any], cut: int | None, monkeypatch: pytest.MonkeyPatch
@@ -452,16 +457,16 @@ class TestSharedBias:
 
     def test_groups_are_summed_afterwards(self) -> None:
         encoder = encoder_of("bert")
-        tokens, words = (one(encoder, bias="shared", by=by) for by in ("token", "word"))
+        tokens, words = (one(encoder, bias="shared", granularity=granularity) for granularity in ("token", "word"))
         for unit, value in zip(words.units, words.values, strict=True):
             assert np.abs(tokens.values[list(unit.tokens)].sum(0) - value).max() < 1e-12
 
     def test_refused_where_it_does_not_fit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         encoder = encoder_of("bert")
-        assert abs(one(encoder.with_pooling(truncate_dim=5), bias="shared", by="word").missing) < 1e-9
+        assert abs(one(encoder.with_pooling(truncate_dim=5), bias="shared", granularity="word").missing) < 1e-9
         monkeypatch.setattr(linear_map, "MOST_SHARED", 20)
         with pytest.raises(UsageError, match="21 tokens would run side by side, at most 20 can; choose --bias local"):
-            contributions(encoder, ["a " * 19], bias="shared", by="word")
+            contributions(encoder, ["a " * 19], bias="shared", granularity="word")
 
     def test_refused_where_the_memory_is_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(linear_map, "GIGABYTE", 1)

@@ -93,9 +93,9 @@ def test_the_transpose_is_the_adjoint(name: str, seed: int) -> None:
         assert float((collected - wanted).abs().max()) < 1e-11 * max(1.0, float(wanted.abs().max())), reading
 
 
-def text_map(encoder: Encoder, text: str = TEXT, by: str = "token", **options: Any) -> TextMap:
+def text_map(encoder: Encoder, text: str = TEXT, granularity: str = "token", **options: Any) -> TextMap:
     settings = Settings(**options)
-    return TextMap.of(encoder, token_groups(encoder, TextInput(text, by=by), settings), settings)
+    return TextMap.of(encoder, token_groups(encoder, TextInput(text, granularity=granularity), settings), settings)
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -106,11 +106,11 @@ OPTIONS: list[dict[str, Any]] = [
     {"bias": "local", "reference": "the dog"},
     {"bias": "local", "split": True},
     {"bias": "separate", "split": True, "reference": "filler"},
-    {"bias": "separate", "by": "word", "fold_special": True},
-    {"bias": "local", "by": "word"},
+    {"bias": "separate", "granularity": "word", "fold_special": True},
+    {"bias": "local", "granularity": "word"},
     {"bias": "traced"},
     {"bias": "traced", "reference": "filler", "split": True},
-    {"bias": "traced", "by": "word", "fold_special": True},
+    {"bias": "traced", "granularity": "word", "fold_special": True},
 ]
 
 

@@ -85,7 +85,7 @@ def test_seed_fixes_the_result_and_float32_is_computed_in_float64() -> None:
     assert cluster_isotropy(single, groups, seed=5) == cluster_isotropy(single.astype(np.float64), groups, seed=5)
 
 
-@pytest.mark.parametrize(("n", "grouped"), [(5, 4), (0, 0)])
+@pytest.mark.parametrize(("n", "token_groups"), [(5, 4), (0, 0)])
 def test_shapes_are_checked(n: int, token_groups: int) -> None:
     with pytest.raises(DataError, match=r"groups \(n,\)"):
         cluster_isotropy(np.ones((n, 3)), range(token_groups))

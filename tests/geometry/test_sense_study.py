@@ -89,7 +89,7 @@ def test_train_and_test_are_kept_apart(tiny: Encoder) -> None:
 
 @pytest.fixture(scope="module")
 def study(tiny: Encoder) -> Any:
-    return study_senses(tiny, SenseTask("mine", EXAMPLES), by="centroid")
+    return study_senses(tiny, SenseTask("mine", EXAMPLES), nearest="centroid")
 
 
 def test_json(study: Any, tiny: Encoder) -> None:
@@ -124,7 +124,7 @@ def test_models_are_compared(tiny: Encoder) -> None:
 
 def test_a_wrong_way_is_told_before_any_model_is_loaded() -> None:
     with pytest.raises(UsageError, match="unknown way 'far'"):
-        compare_senses(SenseTask("mine", EXAMPLES), ["no such model"], by="far")
+        compare_senses(SenseTask("mine", EXAMPLES), ["no such model"], nearest="far")
 
 
 def test_progress_is_told_and_can_cancel(tiny: Encoder) -> None:

@@ -72,14 +72,14 @@ PLAIN = {"neighbour": plain_neighbour, "centroid": plain_centroid}
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("split", [False, True], ids=["leave-one-out", "train-test"])
-@pytest.mark.parametrize("by", NEAREST)
-def test_the_nearest_is_found_among_the_same_word(by: str, split: bool, seed: int) -> None:
+@pytest.mark.parametrize("nearest", NEAREST)
+def test_the_nearest_is_found_among_the_same_word(nearest: str, split: bool, seed: int) -> None:
     asked, known = made(seed), made(seed + 10, 60) if split else None
     others = asked if known is None else known
-    rows = nearest_rows(asked, known, by)
+    rows = nearest_rows(asked, known, nearest)
     for layer, row in itertools.product(range(3), range(len(asked.words))):
         assert others.words[rows[layer, row]] == asked.words[row]
-        assert others.senses[rows[layer, row]] == PLAIN[by](asked, known, layer, row)
+        assert others.senses[rows[layer, row]] == PLAIN[nearest](asked, known, layer, row)
 
 
 def test_small_blocks_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +145,8 @@ def test_a_word_with_one_sense_has_no_difference() -> None:
 def test_a_sense_seen_once_cannot_find_itself() -> None:
     vectors = np.array([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]], np.float32)
     asked = SenseVectors(vectors, ["bank"] * 3, ["a", "a", "b"])
-    for by in NEAREST:
-        assert sense_geometry(asked, by=by).layers[0].accuracy.value == pytest.approx(2 / 3)
+    for nearest in NEAREST:
+        assert sense_geometry(asked, nearest=nearest).layers[0].accuracy.value == pytest.approx(2 / 3)
 
 
 def test_equal_zero_vectors_give_numbers() -> None:
@@ -160,7 +160,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(DataError, match="need n words and n senses, got shape"):
         SenseVectors(vectors, ["bank"], ["a"])
     with pytest.raises(UsageError, match="unknown way 'far' to find the nearest; choose from centroid, neighbour"):
-        nearest_rows(SenseVectors(vectors, ["bank"] * 2, ["a", "b"]), by="far")
+        nearest_rows(SenseVectors(vectors, ["bank"] * 2, ["a", "b"]), nearest="far")
     with pytest.raises(DataError, match="no word has another occurrence"):
         sense_geometry(SenseVectors(vectors, ["bank", "crane"], ["a", "b"]))
 

@@ -84,8 +84,8 @@ def check_ledgers(found: ExplainedHits) -> None:
         total = sum(word["share"] for word in shown["words"]) + shown["bias"]
         assert total == pytest.approx(one.hit.score, abs=1e-5 * size) and abs(shown["gap"]) < 1e-5 * size
         if one.above_next is not None:
-            by = sum(share for _, share in one.margin_terms) + one.above_next.query_bias
-            assert by == pytest.approx(one.margin, abs=1e-5 * size)
+            granularity = sum(share for _, share in one.margin_terms) + one.above_next.query_bias
+            assert granularity == pytest.approx(one.margin, abs=1e-5 * size)
             margin = shown["above_next"]
             assert sum(row["difference"] for row in margin["by"]) + margin["bias"] == pytest.approx(
                 margin["difference"], abs=1e-5 * size
@@ -112,7 +112,7 @@ class TestTheShownScoreIsExplained:
         query_prompt, document_prompt = index.prompts
         for one in found.explained:
             plain = explain(
-                index.encoder, QUERY, one.hit.text, by="word", similarity=index.similarity, fold_special=True,
+                index.encoder, QUERY, one.hit.text, granularity="word", similarity=index.similarity, fold_special=True,
                 left_prompt=query_prompt, right_prompt=document_prompt, bias=bias,
             )  # fmt: skip
             size = max(1.0, float(np.abs(plain.matrix[0]).max()))
@@ -186,14 +186,14 @@ class TestHits:
         assert found.explained[0].hit.id == "1" and found.explained[0].hit.score == pytest.approx(1, abs=1e-6)
         check_ledgers(found)
 
-    @pytest.mark.parametrize("by", ["token", "word", "sentence"])
-    def test_by(self, index: Index, tiny: Encoder, by: str) -> None:
-        found = explained_search(index, "a volcano", 4, by=by)
+    @pytest.mark.parametrize("granularity", ["token", "word", "sentence"])
+    def test_by(self, index: Index, tiny: Encoder, granularity: str) -> None:
+        found = explained_search(index, "a volcano", 4, granularity=granularity)
         check_ledgers(found)
         last = next(one for one in found.explained if one.hit.id == "4")
-        plain = explain(tiny, "a volcano", last.hit.text, by=by, fold_special=True)
-        assert last.shares.metadata.by == by and last.shares.right.units == plain.right.units
-        if by == "sentence":
+        plain = explain(tiny, "a volcano", last.hit.text, granularity=granularity, fold_special=True)
+        assert last.shares.metadata.granularity == granularity and last.shares.right.units == plain.right.units
+        if granularity == "sentence":
             assert [last.hit.text[start:end] for start, end, _ in last.words] == ["it is out.", "it is in it."]
 
     @pytest.mark.parametrize("bias", ["separate", "local", "traced", "shared"])
@@ -317,7 +317,7 @@ class TestRefusals:
 
     def test_unknown_units_biases_and_numbers(self, index: Index) -> None:
         with pytest.raises(UsageError, match="cannot explain by 'letter'; choose from token, word, sentence"):
-            explained_search(index, "cat", by="letter")
+            explained_search(index, "cat", granularity="letter")
         with pytest.raises(UsageError, match="unknown bias 'hidden'"):
             explained_search(index, "cat", bias="hidden")
 

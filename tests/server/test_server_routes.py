@@ -75,7 +75,7 @@ def test_a_grammar_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> 
 
 def test_a_pair_is_the_librarys_explanation(studio: TestClient, model: str, tiny: Encoder) -> None:
     found = studio.post("/api/pair", json={"left": LEFT, "right": RIGHT, "model": model, "by": "word"}).json()
-    own = explain(tiny, LEFT, RIGHT, by="word").to_dict()
+    own = explain(tiny, LEFT, RIGHT, granularity="word").to_dict()
     assert found["relevance"] == own["relevance"] and found["similarity"] == own["similarity"]
     assert sum(found["ledger"].values()) == pytest.approx(found["similarity"])
     assert sum(found["shares"]["left"]) == pytest.approx(

@@ -55,7 +55,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_numbers_are_the_rooms_own_and_rows_are_summed_up(pairs: str, models: list[str]) -> None:
-    found = checkup(CheckupSource(pairs, by="kind"), models, ["sts"])
+    found = checkup(CheckupSource(pairs, group_by="kind"), models, ["sts"])
     assert found.names == ["lower-half", "other"] and found.seeds("lower-half") == 2
     rows = list(read_scored_pairs(pairs))
     own = [evaluate_sts(Encoder.load(model, device="cpu"), rows) for model in models]
@@ -100,7 +100,7 @@ def test_parts_are_kept_and_not_measured_again(
     monkeypatch.setitem(PARTS, "sts", fail)
     monkeypatch.setitem(PARTS, "space", fail)
     assert checkup(source, models[:1], ["sts", "space"], tmp_path).to_dict() == first.to_dict()
-    for other in (CheckupSource(pairs, limit=21), CheckupSource(pairs, limit=20, by="kind")):
+    for other in (CheckupSource(pairs, limit=21), CheckupSource(pairs, limit=20, group_by="kind")):
         with pytest.raises(AssertionError, match="measured again"):
             checkup(other, models[:1], ["sts"], tmp_path)
     with pytest.raises(AssertionError, match="measured again"):
@@ -121,7 +121,7 @@ def test_wrong_input_is_told_before_the_work(pairs: str, models: list[str], monk
     with pytest.raises(UsageError, match="at least one model"):
         checkup(CheckupSource(pairs), [], ["sts"])
     with pytest.raises(DataError, match="there are: kind"):
-        checkup(CheckupSource(pairs, by="genre"), models, ["sts"])
+        checkup(CheckupSource(pairs, group_by="genre"), models, ["sts"])
     monkeypatch.setenv("LIKEWISE_GRAMMAR", "/nowhere/at/all")
     with pytest.raises(Exception, match="no folder"):
         checkup(CheckupSource(pairs), models, ["lint"])

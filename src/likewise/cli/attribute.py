@@ -76,7 +76,7 @@ def attribute(
     if as_json:
         return show_json(found.to_dict())
     for place, name in enumerate(found.directions):
-        show_lines(hits_lines(name, f"{found.metadata.model}, {found.metadata.measure}", found.drawn(place)))
+        show_lines(hits_lines(name, f"{found.metadata.model}, {found.metadata.similarity}", found.drawn(place)))
 
 
 def _rows(files: FileSettings, file: str, limit: int | None = None) -> list[tuple[str, str]]:

@@ -25,7 +25,9 @@ def checkup(
     parts: Annotated[
         str, typer.Option(help="sts, space, layers, skipped, classes, lint; several with commas.")
     ] = "sts,space,layers",
-    by: Annotated[str | None, typer.Option(help="A column by whose values scores are told apart, as genre.")] = None,
+    group_by: Annotated[
+        str | None, typer.Option(help="A column by whose values scores are told apart, as genre.")
+    ] = None,
     grammar: Annotated[str | None, typer.Option(help=GRAMMAR_HELP)] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=2)] = None,
     out: Annotated[Path | None, typer.Option(help="A folder for page, tables and figures; it goes on there.")] = None,
@@ -42,7 +44,7 @@ def checkup(
 
     if out is not None:
         check_format(out / "figure.png")
-    source = CheckupSource(pairs, data_dir=data_dir, grammar=grammar, by=by, limit=limit)
+    source = CheckupSource(pairs, data_dir=data_dir, grammar=grammar, group_by=group_by, limit=limit)
     began = time.time()
     with progress_bar() as progress:
         found = examine(source, models, [part.strip() for part in parts.split(",")], out, run.load, progress)

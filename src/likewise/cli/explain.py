@@ -100,11 +100,11 @@ def explain(
     _show_pair(model, (left, right), options | {"top": top}, (html, plot), as_json)
 
 
-def _refuse(given: dict[str, Any], by: str, names: tuple[str, ...]) -> None:
+def _refuse(given: dict[str, Any], option: str, names: tuple[str, ...]) -> None:
     """Reject options that have no effect."""
     for name in names:
         if given[name]:
-            raise UsageError(f"{name} does not go with {by}; leave one of them out")
+            raise UsageError(f"{name} does not go with {option}; leave one of them out")
 
 
 def _show_pair(
@@ -137,7 +137,9 @@ def _show_shares(model: Encoder, texts: tuple[str, str], options: dict[str, Any]
     if as_json:
         return show_json(found.to_dict())
     metadata = found.metadata
-    typer.echo(f"{metadata.measure} {found.similarity:.4f}  ({metadata.method}, {metadata.model}, {metadata.pooling})")
+    typer.echo(
+        f"{metadata.similarity} {found.similarity:.4f}  ({metadata.method}, {metadata.model}, {metadata.pooling})"
+    )
     sides = ((found.left, found.left_shares, found.left_bias), (found.right, found.right_shares, found.right_bias))
     for side, shares, bias in sides:
         show_lines([unit_line(side.labels, shares)])
@@ -152,7 +154,7 @@ def _show(explanation: Explanation) -> None:
 
     metadata = explanation.metadata
     typer.echo(
-        f"{metadata.measure} {explanation.similarity:.4f}  ({metadata.method}, {metadata.model}, {metadata.pooling})"
+        f"{metadata.similarity} {explanation.similarity:.4f}  ({metadata.method}, {metadata.model}, {metadata.pooling})"
     )
     for side, shares in ((explanation.left, explanation.left_shares), (explanation.right, explanation.right_shares)):
         show_lines([unit_line(side.labels, shares)])
@@ -160,7 +162,7 @@ def _show(explanation: Explanation) -> None:
     strongest = [(left.text, right.text, value) for left, right, value in explanation.strongest(8)]
     show_table(("left", "right", "relevance"), strongest, "strongest pairs")
     parts = [(name, value) for name, value in explanation.ledger.items() if value or name in ("units", "gap")]
-    show_table(("ledger", metadata.measure), [*parts, ("similarity", explanation.similarity)])
+    show_table(("ledger", metadata.similarity), [*parts, ("similarity", explanation.similarity)])
     for side in (explanation.left, explanation.right):
         if side.parts:
             rows = zip(side.labels, *(part.tolist() for part in side.parts.values()), strict=True)
@@ -200,7 +202,7 @@ def _show_comparison(
         return show_json(found.to_dict())
     first, second = found.first, found.second
     for one in (first, second):
-        typer.echo(f"{one.metadata.measure} {one.similarity:.4f}  ({one.metadata.model}, {one.metadata.pooling})")
+        typer.echo(f"{one.metadata.similarity} {one.similarity:.4f}  ({one.metadata.model}, {one.metadata.pooling})")
     typer.echo(f"second minus first: {found.change:+.4f}, of which unexplained {found.gap:.1e}")
     show_lines(matrix_lines(found.difference, *found.labels, screen_width()))
 
@@ -211,7 +213,7 @@ def _bilrp_options(how: ExplainSettings) -> dict[str, Any]:
         raise UsageError("differences are exact only by plain bilrp; leave --method, --rules and --split out")
     options = how.options()
     names = ("similarity", "bias", "reference", "memory", *(["fold_special"] if how.fold_special else []))
-    return {name: options[name] for name in names if name in options} | {"by": how.by or "word"}
+    return {name: options[name] for name in names if name in options} | {"granularity": how.granularity or "word"}
 
 
 def _explain_file(model: Encoder, source: PairFile, out: Path, options: dict[str, Any]) -> None:
@@ -226,7 +228,7 @@ def _spans(left: list[str] | None, right: list[str] | None) -> dict[str, Any]:
     """``by`` for explain, where the user gave spans."""
     if not left and not right:
         return {}
-    return {"by": ([_span(text) for text in left or []], [_span(text) for text in right or []])}
+    return {"granularity": ([_span(text) for text in left or []], [_span(text) for text in right or []])}
 
 
 def _span(text: str) -> tuple[int, int]:

@@ -20,7 +20,7 @@ def explain_attention(
     model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm",
     layer: Annotated[int, typer.Option(help="The layer, from 1.", min=1)] = 1,
     head: Annotated[int, typer.Option(help="The head, from 1.", min=1)] = 1,
-    by: Annotated[str, typer.Option(help="token, word or sentence.")] = "token",
+    granularity: Annotated[str, typer.Option(help="token, word or sentence.")] = "token",
     prompt: Annotated[str | None, typer.Option(help="Put before the text; default: the model's own.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map: .png, .svg or .pdf.")] = None,
@@ -36,7 +36,7 @@ def explain_attention(
         check_format(plot)
     encoder = run.load(model)
     places = [token_place(encoder, text, name, prompt) for name in (query, key)]
-    found = explain_score(encoder, text, layer, head, places[0], places[1], by=by, prompt=prompt)
+    found = explain_score(encoder, text, layer, head, places[0], places[1], granularity=granularity, prompt=prompt)
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(found.to_html(), encoding="utf-8")

@@ -51,7 +51,7 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Colour the words that carry each score; say why above the next.")
     ] = False,
-    by: Annotated[str, typer.Option(help="With --explain: word, token or sentence.")] = "word",
+    granularity: Annotated[str, typer.Option(help="With --explain: word, token or sentence.")] = "word",
     pairs_per_hit: Annotated[
         int | None, typer.Option(help="With --explain: word pairs of every hit. Default: 5 of the first hits.", min=0)
     ] = None,
@@ -63,7 +63,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
-    from likewise.explain.units import check_by
+    from likewise.explain.units import check_granularity
     from likewise.search.baselines import check_ranker
     from likewise.search.explained import explained_search
     from likewise.search.index import check_search
@@ -73,7 +73,7 @@ def search(
     _check(context, ranker, explained, html is not None and len(queries) > 1)
     check_ranker(ranker)
     check_search(queries, k)
-    check_by(by)
+    check_granularity(granularity)
     place = _Place(place_of(where), encoder, reading, run, files, options, context)
     found: Sequence[Hits | ExplainedHits]
     with progress_bar() as progress:
@@ -81,7 +81,7 @@ def search(
             return _show(place.ranked(ranker, queries, k, vectors, progress), None, as_json)
         with place.index(progress) as index:
             if explained:
-                how: dict[str, Any] = {"by": by, "pairs_per_hit": pairs_per_hit, "progress": progress}
+                how: dict[str, Any] = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
                 found = [explained_search(index, query, k, **how) for query in queries]
             else:
                 found = index.search_many(queries, k, progress)
@@ -97,7 +97,7 @@ def _check(context: typer.Context, ranker: str, explained: bool, crowded: bool) 
     if crowded:
         raise UsageError("--html shows one query; give one, or leave --html out")
     if not explained:
-        refuse_given(context, ("by", "pairs_per_hit"), "a search without --explain")
+        refuse_given(context, ("granularity", "pairs_per_hit"), "a search without --explain")
     if ranker != "static":
         refuse_given(context, ("vectors",), f"the ranker {ranker}; it is for static")
     if ranker not in ("dense", "hybrid"):

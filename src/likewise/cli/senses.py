@@ -28,7 +28,7 @@ def senses(
         str | None,
         typer.Option(help="Look the nearest up in this file. Default: among FILE's others, each left out in turn."),
     ] = None,
-    by: Annotated[
+    nearest: Annotated[
         str, typer.Option(help="neighbour: the nearest occurrence's sense; centroid: the nearest mean of a sense.")
     ] = "neighbour",
     words: Annotated[str | None, typer.Option(help="Only these words, as apple,bank.")] = None,
@@ -59,7 +59,7 @@ def senses(
     wanted = tuple(word.strip() for word in words.split(",")) if words else ()
     task = SenseSource(file, train, wanted, limit, how.columns(), how.data_dir, how.skip_bad).read()
     with progress_bar() as progress:
-        found = compare_senses(task, model, by, load, progress)
+        found = compare_senses(task, model, nearest, load, progress)
     _tell(found)
     if plot is not None:
         notice(f"wrote {save_figure(found.plot(), plot)}")

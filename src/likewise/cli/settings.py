@@ -138,9 +138,9 @@ class ExplainSettings:
     """How a similarity is explained."""
 
     method: Annotated[str, typer.Option(help="bilrp, hxp, jacobian, embedding, embedding-squared or random.")] = "bilrp"
-    by: Annotated[str | None, typer.Option(help="token, word or sentence. Default: token; word for differences.")] = (
-        None
-    )
+    granularity: Annotated[
+        str | None, typer.Option(help="token, word or sentence. Default: token; word for differences.")
+    ] = None
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine"
     bias: Annotated[str | None, typer.Option(help=BIAS_HELP)] = None
     reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None
@@ -162,7 +162,7 @@ class ExplainSettings:
 
         chosen = {"bias": self.bias, "reference": self.reference}
         return {
-            "method": self.method, "by": self.by or "token", "similarity": self.similarity,
+            "method": self.method, "granularity": self.granularity or "token", "similarity": self.similarity,
             "rules": rule_names(self.rules), "steps": self.steps, "start_layer": self.start_layer,
             "fold_special": self.fold_special, "split": self.split, "memory": self.memory, "seed": self.seed,
             "left_prompt": self.left_prompt, "right_prompt": self.right_prompt,
@@ -240,10 +240,10 @@ def given_encoder(context: typer.Context, encoder: EncoderSettings, reading: Rea
     return {name: value for name, value in said.items() if given(context, (name,))}
 
 
-def refuse_given(context: typer.Context, names: Sequence[str], by: str) -> None:
+def refuse_given(context: typer.Context, names: Sequence[str], option: str) -> None:
     """Say that an option would go unheard."""
     if found := given(context, names):
-        raise UsageError(f"{found[0]} does not go with {by}; leave it out")
+        raise UsageError(f"{found[0]} does not go with {option}; leave it out")
 
 
 def parse_layer(text: str) -> int | str | list[int]:

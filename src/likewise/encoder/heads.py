@@ -23,7 +23,7 @@ class Dense:
 
     def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
         """(..., in) -> (..., out)."""
-        return activate(HEAD_ACTIVATIONS[self.activation], mode.shift(F.linear(x, self.weight), self.bias), mode)
+        return activate(HEAD_ACTIVATIONS[self.activation], mode.add_bias(F.linear(x, self.weight), self.bias), mode)
 
     def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
         """(B, K, out) -> (B, K, in)."""

@@ -43,7 +43,7 @@ class QkvPooling(nn.Module):
 
     def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
         """States (B, T, D), or rows (B, R, T, D) of a replay, and counting tokens (B, T) -> (B, D) or (B, R, D)."""
-        values = mode.shift(F.linear(states, self.value.weight), self.value.bias)
+        values = mode.add_bias(F.linear(states, self.value.weight), self.value.bias)
         # The rule is attention's, not pooling's: methods that keep attention live want the true derivative here too.
         weights = mode.linearize(
             "attention", lambda _: self.weights(states, pooling_mask)

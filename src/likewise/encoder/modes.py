@@ -62,7 +62,7 @@ class Mode:
         """Multiply y, which is this forward pass's own tensor, by a factor."""
         return y * factor
 
-    def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
+    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
         """Add a bias to y (..., D)."""
         return y if bias is None else y + bias
 
@@ -208,7 +208,7 @@ class Replay(Mode):
         """In place: rows are many, and the factor was not computed from them."""
         return y.mul_(factor)
 
-    def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
+    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
         """No row gets a bias."""
         del bias
         return y
@@ -217,7 +217,7 @@ class Replay(Mode):
 class ReplayWithBiasRow(Replay):
     """The last row is the bias's own: it alone gets the biases."""
 
-    def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
+    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
         """Add a bias to the last row of y (B, R, ..., D), which is this forward pass's own tensor."""
         if bias is not None:
             y[:, -1] += bias
@@ -236,7 +236,7 @@ class ReplayWithLocalBias(Replay):
         self._held = masks.nonzero(as_tuple=True)
         self._pooled = torch.einsum("brt,bt->br", masks, weights.to(masks.dtype))[..., None]
 
-    def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
+    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
         """Add a bias to y (B, R, T, D), or to pooled y (B, R, D)."""
         if bias is None:
             return y
@@ -276,7 +276,7 @@ class ReplayWithTracedBias(Replay):
         h[:, -1] = 0
         return h
 
-    def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
+    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
         """Add a bias to y (B, R + 1, T, D), or to pooled y (B, R + 1, D)."""
         if bias is None:
             return y
@@ -298,7 +298,7 @@ def mixed_owners(trace: Tensor | LazyTrace, owners: Tensor) -> Tensor:
 class ReplayWithSharedBias(Replay):
     """Each bias is dealt out to the rows by how much each one makes of the sum that it is added to (as DecompX)."""
 
-    def shift(self, y: Tensor, bias: Tensor | None) -> Tensor:
+    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
         """At each place row i gets the share |<v_i, v>| / sum_j |<v_j, v>| of a bias; v_i in y (B, R, ..., D)."""
         if bias is None:
             return y

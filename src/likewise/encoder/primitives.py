@@ -20,7 +20,7 @@ def linear(view: Affine, x: Tensor, mode: Mode = LIVE) -> Tensor:
     """(..., in) -> (..., out)."""
     if mode.fused:
         return F.linear(x, view.weight, view.bias)
-    return mode.shift(F.linear(x, view.weight), view.bias)
+    return mode.add_bias(F.linear(x, view.weight), view.bias)
 
 
 def linear_transposed(view: Affine, gradient: Tensor, mode: Transposed) -> Tensor:
@@ -44,7 +44,7 @@ def scaled(view: Norm, x: Tensor, mode: Mode) -> Tensor:
     """A norm in two steps, so that a mode can hold its scale; the mean of a LayerNorm stays live."""
     centred = x.clone() if view.kind == "rms" else x - x.mean(-1, keepdim=True)
     scale = mode.linearize("norm", lambda _: torch.rsqrt(centred.square().mean(-1, keepdim=True) + view.eps))
-    return mode.shift(mode.scale(centred, scale * view.weight), view.bias)
+    return mode.add_bias(mode.scale(centred, scale * view.weight), view.bias)
 
 
 def norm_transposed(view: Norm | None, gradient: Tensor, mode: Transposed) -> Tensor:
@@ -61,7 +61,7 @@ def activate(activation: Activation, h: Tensor, mode: Mode = LIVE) -> Tensor:
     if not mode.linearizes("activation"):
         return activation(h)
     product = mode.scale(h, mode.linearize("activation", lambda _: activation.factor(h)))
-    return mode.shift(product, product.new_tensor(activation.shift)) if activation.shift else product
+    return mode.add_bias(product, product.new_tensor(activation.shift)) if activation.shift else product
 
 
 def activate_transposed(activation: Activation, gradient: Tensor, mode: Transposed) -> Tensor:

@@ -167,7 +167,7 @@ def unit(vectors: Tensor, mode: Mode = LIVE) -> Tensor:
 def post_processed(processing: PostProcessing, vectors: Tensor, mode: Mode) -> Tensor:
     """(x - shift) @ matrix in double precision, its shift told to the mode: (..., d) -> (..., k)."""
     matrix, shift = _affine(processing, vectors.device)
-    return mode.shift(vectors.double() @ matrix, shift)
+    return mode.add_bias(vectors.double() @ matrix, shift)
 
 
 def post_processed_transposed(processing: PostProcessing, gradient: Tensor, mode: Transposed) -> Tensor:

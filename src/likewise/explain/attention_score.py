@@ -127,7 +127,14 @@ class AttentionScore:
 
 
 def explain_attention(
-    encoder: Encoder, text: str, layer: int, head: int, i: int, j: int, by: str = "token", prompt: str | None = None
+    encoder: Encoder,
+    text: str,
+    layer: int,
+    head: int,
+    i: int,
+    j: int,
+    granularity: str = "token",
+    prompt: str | None = None,
 ) -> AttentionScore:
     """Why the token at position i attends to the one at position j, in a layer (from 1) and a head (from 1).
 
@@ -139,7 +146,7 @@ def explain_attention(
     True
     """
     check(encoder, "bilrp", Settings())
-    one = token_groups(encoder, TextInput(text, prompt, by), Settings())
+    one = token_groups(encoder, TextInput(text, prompt, granularity), Settings())
     _check(encoder, layer, head, (i, j), len(one.tokens))
     batch = Batch(*(torch.tensor([each], device=encoder.device) for each in (one.tokens.ids, one.tokens.types)))
     with torch.no_grad():

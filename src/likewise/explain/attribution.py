@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,7 +17,7 @@ from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Metada
 from likewise.explain.pairs import check_similarity, has_columns, metadata_of
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.texts import TextInput, check, share_stream
-from likewise.explain.units import By, Unit, check_by
+from likewise.explain.units import Granularity, Unit, check_granularity
 from likewise.plotting.hits import DrawnHit, hits_fragment
 from likewise.plotting.html import page
 from likewise.progress import Progress, Ticker
@@ -72,7 +72,7 @@ class Attribution:
     def to_dict(self) -> dict[str, Any]:
         """The directions' names, every text, and how it was made."""
         texts = [one.to_dict() for one in self.texts]
-        return {"directions": list(self.directions), "texts": texts} | asdict(self.metadata)
+        return {"directions": list(self.directions), "texts": texts} | self.metadata.to_dict()
 
     def drawn(self, direction: int = 0) -> list[DrawnHit]:
         """What the drawing of a direction takes, highest score first."""
@@ -91,7 +91,7 @@ class Attribution:
         return parts if one.bias[direction] else []
 
     def _repr_html_(self) -> str:
-        title = f"{self.metadata.model}, {self.metadata.measure}"
+        title = f"{self.metadata.model}, {self.metadata.similarity}"
         return "".join(hits_fragment(name, title, self.drawn(place)) for place, name in enumerate(self.directions))
 
     def to_html(self) -> str:
@@ -108,7 +108,7 @@ def attribute(
     encoder: Encoder,
     texts: str | Sequence[str],
     directions: Any,
-    granularity: By = "word",
+    granularity: Granularity = "word",
     similarity: str = "dot",
     *,
     prompt: str | None = None,
@@ -140,7 +140,7 @@ def attribute(
     return Attribution(tuple(done[place] for place in range(len(rows))), tuple(one.name for one in found), metadata)
 
 
-def attribution_facts(encoder: Encoder, granularity: By, similarity: str, settings: Settings) -> Metadata:
+def attribution_facts(encoder: Encoder, granularity: Granularity, similarity: str, settings: Settings) -> Metadata:
     """How an attribution is made."""
     return metadata_of(encoder, "bilrp", granularity if isinstance(granularity, str) else "span", similarity, settings)
 
@@ -149,7 +149,7 @@ def attribute_stream(
     encoder: Encoder,
     texts: Sequence[str],
     directions: Sequence[Direction],
-    granularity: By = "word",
+    granularity: Granularity = "word",
     similarity: str = "dot",
     *,
     prompt: str | None = None,
@@ -159,7 +159,7 @@ def attribute_stream(
     chosen = Settings(**settings)
     check(encoder, "bilrp", chosen)
     check_similarity(similarity)
-    check_by(granularity)
+    check_granularity(granularity)
     if not has_columns("bilrp", chosen):
         raise UsageError("attributions go with all rules of bilrp, and not with bias='shared'")
     if chosen.split and len(directions) > 1:
@@ -171,7 +171,7 @@ def _attributed_texts(
     encoder: Encoder,
     texts: Sequence[str],
     directions: Sequence[Direction],
-    granularity: By,
+    granularity: Granularity,
     similarity: str,
     prompt: str | None,
     chosen: Settings,

@@ -70,7 +70,7 @@ def contrast(
     query: str,
     better: str,
     worse: str,
-    by: str = "word",
+    granularity: str = "word",
     similarity: str = "cosine",
     *,
     query_prompt: str | None = None,
@@ -86,7 +86,14 @@ def contrast(
     """
     pairs = [(query, better), (query, worse)]
     found = explain_many(
-        encoder, pairs, "bilrp", by, similarity, left_prompt=query_prompt, right_prompt=document_prompt, **settings
+        encoder,
+        pairs,
+        "bilrp",
+        granularity,
+        similarity,
+        left_prompt=query_prompt,
+        right_prompt=document_prompt,
+        **settings,
     )
     return Contrast(*found)
 
@@ -156,7 +163,7 @@ def compare(
     encoder_b: Encoder,
     left: str,
     right: str,
-    by: str = "word",
+    granularity: str = "word",
     similarity: str = "cosine",
     *,
     left_prompt: str | None = None,
@@ -173,7 +180,7 @@ def compare(
     options: dict[str, Any] = {"fold_special": True, "left_prompt": left_prompt, "right_prompt": right_prompt}
     options |= settings
     first, second = (
-        explain(encoder, left, right, "bilrp", by, similarity, **options) for encoder in (encoder_a, encoder_b)
+        explain(encoder, left, right, "bilrp", granularity, similarity, **options) for encoder in (encoder_a, encoder_b)
     )
     rows = _common(first.left.units, second.left.units)
     columns = _common(first.right.units, second.right.units)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ class Metadata:
     method: str
     model: str
     pooling: str
-    by: str
-    measure: str = "cosine"
+    granularity: str
+    similarity: str = "cosine"
     bias_mode: str = "separate"
     complete: bool = True
     """whether the method promises that the ledger sums to the similarity"""
@@ -71,6 +71,11 @@ class Metadata:
     def rest(self) -> str:
         """What the bias terms hold: the biases, or the reference and the biases that go with it."""
         return "bias" if self.relative_to == "none" else "reference"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, under the documented keys."""
+        keys = {"granularity": "by", "similarity": "measure"}
+        return {keys.get(name, name): value for name, value in vars(self).items()}
 
 
 def require_complete(score: float, gap: float, tolerance: float) -> None:
@@ -130,7 +135,7 @@ class PairShares:
         shares = {"left": self.left_shares.tolist(), "right": self.right_shares.tolist()}
         bias = {"left": self.left_bias, "right": self.right_bias}
         numbers = {"shares": shares, "bias": bias, "similarity": self.similarity, "gap": self.gap}
-        return sides | numbers | asdict(self.metadata)
+        return sides | numbers | self.metadata.to_dict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +146,7 @@ class Explanation:
 
     >>> from likewise.encoder import Encoder
     >>> from likewise.explain import explain
-    >>> found = explain(Encoder.load("minilm", device="cpu"), "A cat sat.", "The cat sat down.", by="word")
+    >>> found = explain(Encoder.load("minilm", device="cpu"), "A cat sat.", "The cat sat down.", granularity="word")
     >>> [(left.text, right.text) for left, right, _ in found.strongest(1)]
     [('cat', 'cat')]
     """
@@ -231,17 +236,17 @@ class Explanation:
         numbers = {"relevance": self.relevance.tolist(), "bias": bias, "similarity": self.similarity, "gap": self.gap}
         # What integrated Jacobians leave unexplained is the error of their quadrature.
         reference = {"reference": {**self.reference, "quadrature_error": self.gap}} if self.reference else {}
-        return sides | numbers | asdict(self.metadata) | reference
+        return sides | numbers | self.metadata.to_dict() | reference
 
     def drawn(self) -> ExplainedPair:
         """The arrays and labels that the drawing room takes."""
         metadata = {
             "method": self.metadata.method, "model": self.metadata.model, "pooling": self.metadata.pooling,
-            "by": self.metadata.by, "similarity": self.metadata.measure, "bias": self.metadata.bias_mode,
+            "by": self.metadata.granularity, "similarity": self.metadata.similarity, "bias": self.metadata.bias_mode,
             "relative to": self.metadata.relative_to,
         }  # fmt: skip
         biases = (self.bias_left, self.bias_right, self.bias_both)
-        units = {"token": "tokens", "word": "words", "sentence": "sentences"}.get(self.metadata.by, "units")
+        units = {"token": "tokens", "word": "words", "sentence": "sentences"}.get(self.metadata.granularity, "units")
         return ExplainedPair(
             self.left.labels,
             self.right.labels,
@@ -269,7 +274,7 @@ class Explanation:
     @property
     def title(self) -> str:
         """A line for figures."""
-        return f"{self.metadata.measure} {self.similarity:.3f}, {self.metadata.method}, {self.metadata.model}"
+        return f"{self.metadata.similarity} {self.similarity:.3f}, {self.metadata.method}, {self.metadata.model}"
 
     def plot(self, ax: Any = None) -> Any:
         """The ledger as a heat map."""

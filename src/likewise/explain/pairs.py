@@ -30,7 +30,7 @@ from likewise.explain.methods import METHODS, is_complete, method_named
 from likewise.explain.reference import FILLER, NO_REFERENCE
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.texts import TextInput, TextMap, TokenGroups, check, contribution_stream, token_groups
-from likewise.explain.units import By, Unit, check_by
+from likewise.explain.units import Granularity, Unit, check_granularity
 from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
 
@@ -55,7 +55,7 @@ class TextPair(Protocol):
 
 @overload
 def explain(
-    encoder: Encoder, left: str, right: str, method: str = ..., by: str | tuple[Sequence[Span], Sequence[Span]] = ...,
+    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | tuple[Sequence[Span], Sequence[Span]] = ...,
     similarity: str = ..., *, left_prompt: str | None = ..., right_prompt: str | None = ..., top: int | None = ...,
     shares_only: Literal[False] = ..., **settings: Unpack[SettingOptions],
 ) -> Explanation:  # fmt: skip
@@ -64,7 +64,7 @@ def explain(
 
 @overload
 def explain(
-    encoder: Encoder, left: str, right: str, method: str = ..., by: str | tuple[Sequence[Span], Sequence[Span]] = ...,
+    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | tuple[Sequence[Span], Sequence[Span]] = ...,
     similarity: str = ..., *, left_prompt: str | None = ..., right_prompt: str | None = ..., top: int | None = ...,
     shares_only: Literal[True], **settings: Unpack[SettingOptions],
 ) -> PairShares:  # fmt: skip
@@ -76,7 +76,7 @@ def explain(
     left: str,
     right: str,
     method: str = "bilrp",
-    by: str | tuple[Sequence[Span], Sequence[Span]] = "token",
+    granularity: str | tuple[Sequence[Span], Sequence[Span]] = "token",
     similarity: str = "cosine",
     *,
     left_prompt: str | None = None,
@@ -102,9 +102,9 @@ def explain(
     if shares_only and top is not None:
         raise UsageError("shares alone are cheap for all units; leave top or shares_only out")
     check_top(1 if shares_only else top, method, chosen)
-    metadata = metadata_of(encoder, method, by if isinstance(by, str) else "span", similarity, chosen)
+    metadata = metadata_of(encoder, method, granularity if isinstance(granularity, str) else "span", similarity, chosen)
     prompts = (left_prompt, right_prompt)
-    texts = [TextInput(*each) for each in zip((left, right), prompts, _groups(by), strict=True)]
+    texts = [TextInput(*each) for each in zip((left, right), prompts, _groups(granularity), strict=True)]
     sides = [token_groups(encoder, text, chosen) for text in texts]
     unique = texts[:1] if texts[0] == texts[1] else texts
     report_truncation(sum(side.tokens.truncated for side in sides[: len(unique)]), len(unique), encoder.tokenizer.limit)
@@ -122,7 +122,7 @@ def explain_many(
     encoder: Encoder,
     pairs: Iterable[tuple[str, str] | TextPair],
     method: str = "bilrp",
-    by: str = "token",
+    granularity: str = "token",
     similarity: str = "cosine",
     *,
     left_prompt: str | None = None,
@@ -141,22 +141,22 @@ def explain_many(
     chosen = Settings(**settings)
     check_similarity(similarity)
     check(encoder, method, chosen)
-    check_by(by)
+    check_granularity(granularity)
     check_top(top, method, chosen)
-    metadata = metadata_of(encoder, method, by, similarity, chosen)
-    sides = [_sides(pair, left_prompt, right_prompt, by) for pair in pairs]
+    metadata = metadata_of(encoder, method, granularity, similarity, chosen)
+    sides = [_sides(pair, left_prompt, right_prompt, granularity) for pair in pairs]
     if top is not None:
         return _top_explanations(encoder, sides, metadata, chosen, top, progress)
     return _explanations(encoder, sides, metadata, chosen, progress)
 
 
-def _groups(by: str | tuple[Sequence[Span], Sequence[Span]]) -> tuple[By, By]:
+def _groups(granularity: str | tuple[Sequence[Span], Sequence[Span]]) -> tuple[Granularity, Granularity]:
     """How the left and the right text are grouped."""
-    if isinstance(by, str):
-        return by, by
-    if not isinstance(by, (tuple, list)) or len(by) != 2:
+    if isinstance(granularity, str):
+        return granularity, granularity
+    if not isinstance(granularity, (tuple, list)) or len(granularity) != 2:
         raise UsageError("by takes token, word, sentence, or a list of spans for each of the two texts")
-    return by[0], by[1]
+    return granularity[0], granularity[1]
 
 
 def has_columns(method: str, settings: Settings) -> bool:
@@ -265,10 +265,10 @@ def _ticked(stream: Iterator[tuple[int, Contributions]], ticker: Ticker) -> Iter
 
 
 def _sides(
-    pair: tuple[str, str] | TextPair, left_prompt: str | None, right_prompt: str | None, by: str
+    pair: tuple[str, str] | TextPair, left_prompt: str | None, right_prompt: str | None, granularity: str
 ) -> tuple[TextInput, TextInput]:
     left, right = pair if isinstance(pair, (tuple, list)) else (pair.left, pair.right)
-    return TextInput(left, left_prompt, by), TextInput(right, right_prompt, by)
+    return TextInput(left, left_prompt, granularity), TextInput(right, right_prompt, granularity)
 
 
 def _windows(sides: Sequence[tuple[TextInput, TextInput]]) -> Iterator[list[int]]:
@@ -301,7 +301,7 @@ def check_similarity(similarity: str) -> None:
         raise UsageError(f"unknown similarity {similarity!r}; choose from {', '.join(MEASURES)}")
 
 
-def metadata_of(encoder: Encoder, method: str, by: str, similarity: str, settings: Settings) -> Metadata:
+def metadata_of(encoder: Encoder, method: str, granularity: str, similarity: str, settings: Settings) -> Metadata:
     """How an explanation is about to be made."""
     rules = settings.rules if method == "bilrp" else ()
     complete = is_complete(method, settings)
@@ -310,7 +310,7 @@ def metadata_of(encoder: Encoder, method: str, by: str, similarity: str, setting
         reference = FILLER
     layer = str(encoder.reading.layer)
     return Metadata(
-        method, encoder.name, encoder.reading.pooling, by, similarity, bias, complete, layer, rules, reference
+        method, encoder.name, encoder.reading.pooling, granularity, similarity, bias, complete, layer, rules, reference
     )
 
 
@@ -407,16 +407,16 @@ def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
 def _score(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
     """The shown similarity, by the model's own vectors."""
     score = float(left.vector.astype(np.float64) @ right.vector.astype(np.float64))
-    return score if metadata.measure == "dot" else score / (_length(left) * _length(right) or 1.0)
+    return score if metadata.similarity == "dot" else score / (_length(left) * _length(right) or 1.0)
 
 
 def _scale(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
     """What products of contributions are multiplied by."""
-    return 1.0 if metadata.measure == "dot" else 1 / (left.divisor * right.divisor)
+    return 1.0 if metadata.similarity == "dot" else 1 / (left.divisor * right.divisor)
 
 
 def _tolerance(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
-    return TOLERANCE if metadata.measure == "cosine" else TOLERANCE * max(1.0, _length(left) * _length(right))
+    return TOLERANCE if metadata.similarity == "cosine" else TOLERANCE * max(1.0, _length(left) * _length(right))
 
 
 def _length(one: Contributions | Shares) -> float:

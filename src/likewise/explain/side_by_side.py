@@ -53,7 +53,7 @@ def row_of_axes(count: int, size: tuple[float, float]) -> Sequence[Any]:
 
 
 def side_by_side(
-    encoder: Encoder, texts: Mapping[str, tuple[str, str]], row: int, by: str = "word", bias: str = "separate"
+    encoder: Encoder, texts: Mapping[str, tuple[str, str]], row: int, granularity: str = "word", bias: str = "separate"
 ) -> SideBySide:
     """Explain one row's named pairs of texts.
 
@@ -62,5 +62,5 @@ def side_by_side(
     >>> list(found.explanations)
     ['en-en', 'en-de']
     """
-    found = explain_many(encoder, list(texts.values()), by=by, bias=bias, reference="none")
+    found = explain_many(encoder, list(texts.values()), granularity=granularity, bias=bias, reference="none")
     return SideBySide(row, dict(zip(texts, found, strict=True)))

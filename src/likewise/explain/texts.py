@@ -23,7 +23,7 @@ from likewise.explain.linear_map import ROW_TOKENS, Inputs, LinearMap, Replayed
 from likewise.explain.methods import is_complete, method_named, start_layer
 from likewise.explain.reference import FILLER, NO_REFERENCE, reference_parts
 from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.units import By, Unit, units_of
+from likewise.explain.units import Granularity, Unit, units_of
 from likewise.progress import Progress, Ticker
 
 
@@ -33,7 +33,7 @@ class TextInput:
 
     text: str
     prompt: str | None = None
-    by: By = "token"
+    granularity: Granularity = "token"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def contributions(
     texts: Sequence[str],
     *,
     method: str = "bilrp",
-    by: By = "token",
+    granularity: Granularity = "token",
     prompt: str | None = None,
     progress: Progress | None = None,
     **settings: Unpack[SettingOptions],
@@ -66,7 +66,9 @@ def contributions(
     chosen = Settings(**settings)
     ticker = Ticker(progress, len(unique), "texts")
     found: dict[str, Contributions] = {}
-    for place, one in contribution_stream(encoder, [TextInput(text, prompt, by) for text in unique], method, chosen):
+    for place, one in contribution_stream(
+        encoder, [TextInput(text, prompt, granularity) for text in unique], method, chosen
+    ):
         found[unique[place]] = one
         ticker.add()
     ticker.close()
@@ -118,7 +120,7 @@ def token_groups(encoder: Encoder, text: TextInput, settings: Settings) -> Token
     (tokens,) = encoder.tokenize([text.text], prompt)
     if not len(tokens):
         raise DataError("a text without a single token cannot be explained; give at least one word")
-    return TokenGroups(tokens, units_of(tokens, text.by, settings.fold_special), prompt)
+    return TokenGroups(tokens, units_of(tokens, text.granularity, settings.fold_special), prompt)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
 from likewise.grammar.spans import Span, sentence_spans, word_spans
 
-By = str | Sequence[Span]
+Granularity = str | Sequence[Span]
 """``token``, ``word``, ``sentence``, or the character spans of the groups."""
 
 Kind = Literal["text", "special", "prompt", "rest"]
@@ -35,26 +35,26 @@ class Unit:
     kind: Kind = "text"
 
 
-def units_of(tokens: TokenizedText, by: By, fold_special: bool = False) -> tuple[Unit, ...]:
+def units_of(tokens: TokenizedText, granularity: Granularity, fold_special: bool = False) -> tuple[Unit, ...]:
     """Group a text's tokens; special tokens stand alone or, folded, together, and so does a prompt."""
     assert isinstance(tokens.text, str)
-    check_by(by)
+    check_granularity(granularity)
     groups: dict[object, list[int]] = {}
-    spans = [] if by == "token" else _spans(tokens.text, by)
+    spans = [] if granularity == "token" else _spans(tokens.text, granularity)
     for place, inside in enumerate(tokens.spans_of(spans)):
         key: object = ("token", place)
         if tokens.special[place]:
             key = "special" if fold_special else key
-        elif by != "token":
+        elif granularity != "token":
             key = "prompt" if tokens.prompt[place] else key if inside is None else inside
         groups.setdefault(key, []).append(place)
     return tuple(_unit(tokens, places) for places in groups.values())
 
 
-def check_by(by: By) -> None:
+def check_granularity(granularity: Granularity) -> None:
     """Refuse an unknown way of grouping."""
-    if isinstance(by, str) and by not in ("token", *SPANS):
-        raise UsageError(f"cannot explain by {by!r}; choose from token, {', '.join(SPANS)}, or give spans")
+    if isinstance(granularity, str) and granularity not in ("token", *SPANS):
+        raise UsageError(f"cannot explain by {granularity!r}; choose from token, {', '.join(SPANS)}, or give spans")
 
 
 def _unit(tokens: TokenizedText, places: list[int]) -> Unit:
@@ -68,11 +68,11 @@ def _unit(tokens: TokenizedText, places: list[int]) -> Unit:
     return Unit(text if text.strip() else " ".join(names), start, end, tuple(places), kind)
 
 
-def _spans(text: str, by: By) -> list[Span]:
-    if isinstance(by, str):
-        return SPANS[by](text)
+def _spans(text: str, granularity: Granularity) -> list[Span]:
+    if isinstance(granularity, str):
+        return SPANS[granularity](text)
     try:
-        given = sorted((operator.index(start), operator.index(end)) for start, end in by)
+        given = sorted((operator.index(start), operator.index(end)) for start, end in granularity)
     except (TypeError, ValueError) as error:
         raise UsageError("a span is two character places such as (0, 12)") from error
     for start, end in given:

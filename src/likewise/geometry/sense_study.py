@@ -142,7 +142,7 @@ class SenseStudy:
     data: str
     model: str
     geometry: SenseGeometry
-    by: str = "neighbour"
+    nearest: str = "neighbour"
     """what was looked up: the nearest neighbour, or the nearest centroid of a sense"""
     train: str | None = None
     cut: int = 0
@@ -158,14 +158,14 @@ class SenseStudy:
     def way(self) -> str:
         """How accuracy was taken, in words."""
         where = "among the other occurrences" if self.train is None else f"in {self.train}"
-        what = "nearest neighbour" if self.by == "neighbour" else "nearest mean of a sense"
+        what = "nearest neighbour" if self.nearest == "neighbour" else "nearest mean of a sense"
         return f"{what} {where}, same word, by cosine"
 
     def to_dict(self) -> dict[str, Any]:
         """Every layer, and every word at the best layer."""
         found, best = self.geometry, self.geometry.best.layer
         return {
-            "data": self.data, "train": self.train, "model": self.model, "by": self.by, "n": found.n,
+            "data": self.data, "train": self.train, "model": self.model, "by": self.nearest, "n": found.n,
             "layers": [layer.to_dict() for layer in found.layers], "best_layer": best,
             "words": [
                 {"word": word.word, "n": word.n, "senses": word.senses, "accuracy": word.accuracy[best],
@@ -197,7 +197,7 @@ class SenseStudy:
         names = {
             "cosine, same sense": "within",
             "cosine, other senses": "between",
-            f"right by {self.by}": "macro_accuracy",
+            f"right by {self.nearest}": "macro_accuracy",
         }
         series = {}
         for name, measure in names.items():
@@ -257,18 +257,18 @@ def _parts(one: SenseStudy) -> list[str]:
 
 
 def study_senses(
-    encoder: Encoder, task: SenseTask, by: str = "neighbour", progress: Progress | None = None
+    encoder: Encoder, task: SenseTask, nearest: str = "neighbour", progress: Progress | None = None
 ) -> SenseStudy:
     """Measure one encoder; occurrences whose word is cut off at the model's limit are left out and counted."""
-    check_nearest(by)
+    check_nearest(nearest)
     require_layers(encoder)
     asked, cut = _sense_vectors(encoder, task.asked, task.name, progress)
     known, cut_known = (
         (None, 0) if task.known is None else _sense_vectors(encoder, task.known, str(task.train), progress)
     )
-    found = sense_geometry(asked, known, by, progress)
+    found = sense_geometry(asked, known, nearest, progress)
     counts = (cut + cut_known, task.skipped, task.misspelt, task.repeated)
-    return SenseStudy(task.name, encoder.name, found, by, task.train, *counts)
+    return SenseStudy(task.name, encoder.name, found, nearest, task.train, *counts)
 
 
 def _sense_vectors(
@@ -287,10 +287,10 @@ def _sense_vectors(
 def compare_senses(
     task: SenseTask,
     models: Sequence[str],
-    by: str = "neighbour",
+    nearest: str = "neighbour",
     load: Callable[[str], Encoder] = Encoder.load,
     progress: Progress | None = None,
 ) -> SenseTable:
     """Measure several models on the same occurrences."""
-    check_nearest(by)  # told before the work, not after it
-    return SenseTable(tuple(study_senses(load(model), task, by, progress) for model in dict.fromkeys(models)))
+    check_nearest(nearest)  # told before the work, not after it
+    return SenseTable(tuple(study_senses(load(model), task, nearest, progress) for model in dict.fromkeys(models)))

@@ -153,14 +153,14 @@ NEAREST: dict[str, Callable[[SenseVectors, SenseVectors | None, int, str], Rows]
 }
 
 
-def check_nearest(by: str) -> None:
+def check_nearest(nearest: str) -> None:
     """Refuse an unknown way to find the nearest."""
-    if by not in NEAREST:
-        raise UsageError(f"unknown way {by!r} to find the nearest; choose from {', '.join(sorted(NEAREST))}")
+    if nearest not in NEAREST:
+        raise UsageError(f"unknown way {nearest!r} to find the nearest; choose from {', '.join(sorted(NEAREST))}")
 
 
 def nearest_rows(
-    asked: SenseVectors, known: SenseVectors | None = None, by: str = "neighbour", progress: Progress | None = None
+    asked: SenseVectors, known: SenseVectors | None = None, nearest: str = "neighbour", progress: Progress | None = None
 ) -> Rows:
     """Which known occurrence gives each asked one its sense, in each layer: rows (L, n), NONE where there is none.
 
@@ -168,7 +168,7 @@ def nearest_rows(
     >>> nearest_rows(SenseVectors(vectors, ["bank"] * 3, ["money", "money", "river"])).tolist()
     [[1, 0, 1]]
     """
-    check_nearest(by)
+    check_nearest(nearest)
     layers = len(asked.vectors)
     found = np.full((layers, len(asked.words)), NONE, np.int64)
     ticker = Ticker(progress, layers * len(asked.names), "words in layers compared")
@@ -176,7 +176,7 @@ def nearest_rows(
         comparable = len(rows) > 1 if known is None else word in known.rows_of
         for layer in range(layers):
             if comparable:
-                found[layer, rows] = NEAREST[by](asked, known, layer, word)
+                found[layer, rows] = NEAREST[nearest](asked, known, layer, word)
             ticker.add()
     ticker.close()
     return found
@@ -258,7 +258,7 @@ class SenseGeometry:
 
 
 def sense_geometry(
-    asked: SenseVectors, known: SenseVectors | None = None, by: str = "neighbour", progress: Progress | None = None
+    asked: SenseVectors, known: SenseVectors | None = None, nearest: str = "neighbour", progress: Progress | None = None
 ) -> SenseGeometry:
     """Measure the senses of ``asked``; the nearest are looked up in ``known``, else among the others of ``asked``.
 
@@ -270,7 +270,7 @@ def sense_geometry(
     (1.0, 0.5)
     """
     others = asked if known is None else known
-    rows = nearest_rows(asked, known, by, progress)
+    rows = nearest_rows(asked, known, nearest, progress)
     answered = (rows != NONE).all(0)
     if not answered.any():
         raise DataError("no word has another occurrence to be compared with; give more rows, or another --train")

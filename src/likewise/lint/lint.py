@@ -121,7 +121,7 @@ def lint(
     """
     if not pairs:
         raise DataError(f"{data}: no pair to look at; give a file with at least one")
-    stream = explain_many(encoder, pairs, by="token", progress=progress, **PLAIN)
+    stream = explain_many(encoder, pairs, granularity="token", progress=progress, **PLAIN)
     metadata = [
         evidence(pair, found, parsed.left[pair.left], parsed.right[pair.right])
         for pair, found in zip(pairs, stream, strict=True)

@@ -101,7 +101,7 @@ def patterns(
     if not pairs:
         raise DataError(f"{data}: no pair to explain; give a file with at least one")
     sums, words, predicted = ClassSums(), list[WordPair](), np.zeros(len(pairs))
-    stream = explain_many(encoder, pairs, by="token", progress=progress, bias=bias, reference="none")
+    stream = explain_many(encoder, pairs, granularity="token", progress=progress, bias=bias, reference="none")
     for row, (pair, found) in enumerate(zip(pairs, stream, strict=True)):
         left, right = parsed.left[pair.left], parsed.right[pair.right]
         sums.add(found, unit_classes(found.left, left), unit_classes(found.right, right))

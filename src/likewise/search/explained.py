@@ -18,7 +18,7 @@ from likewise.explain.explanation import Explanation, PairShares
 from likewise.explain.pairs import explained_maps, explanation, has_columns, metadata_of, pair_shares
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.texts import TextInput, TextMap, TokenGroups, token_groups
-from likewise.explain.units import check_by
+from likewise.explain.units import check_granularity
 from likewise.paths import user_cache
 from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
 from likewise.plotting.html import page
@@ -107,8 +107,8 @@ class ExplainedHit:
             "relative_to": found.metadata.relative_to,
         }
         if self.above_next is not None:
-            by = [{"query": name, "difference": value} for name, value in self.margin_terms]
-            margin = {"difference": self.above_next.difference, "by": by, "bias": self.above_next.query_bias}
+            terms = [{"query": name, "difference": value} for name, value in self.margin_terms]
+            margin = {"difference": self.above_next.difference, "by": terms, "bias": self.above_next.query_bias}
             metadata["above_next"] = margin | {"gap": self.above_next.gap}
         return metadata
 
@@ -158,7 +158,7 @@ def explained_search(
     query: str,
     k: int = 10,
     *,
-    by: str = "word",
+    granularity: str = "word",
     pairs_per_hit: int | None = None,
     progress: Progress | None = None,
     **settings: Unpack[SettingOptions],
@@ -176,12 +176,14 @@ def explained_search(
     (('volcano', 'volcano'), 'volcano')
     """
     check_search([query], k)
-    check_by(by)
+    check_granularity(granularity)
     if pairs_per_hit is not None and pairs_per_hit < 0:
         raise UsageError(f"pairs_per_hit is a number from 0 on, got {pairs_per_hit}")
     # One more than asked for: the last one has a next one too.
     found = index.search(query, k + 1)
-    hits = _HitExplainer(index, TextInput(query, index.prompts[0], by), Settings(**{"fold_special": True} | settings))
+    hits = _HitExplainer(
+        index, TextInput(query, index.prompts[0], granularity), Settings(**{"fold_special": True} | settings)
+    )
     wanted = pairs_per_hit if pairs_per_hit is None else k if pairs_per_hit else 0
     shares = hits.explained([hit.text for hit in found], wanted, progress)
     for hit, one in zip(found, shares, strict=True):
@@ -201,7 +203,7 @@ class _HitExplainer:
 
     def __init__(self, index: Index, query: TextInput, settings: Settings) -> None:
         self.encoder, self.settings, self.prompt = index.encoder, settings, index.prompts[1]
-        self.metadata = metadata_of(index.encoder, "bilrp", str(query.by), index.similarity, settings)
+        self.metadata = metadata_of(index.encoder, "bilrp", str(query.granularity), index.similarity, settings)
         self.cache = KeptContributions(index.encoder, settings, user_cache() / "contributions")
         self.asked, self.query = query, token_groups(self.encoder, query, settings)
 
@@ -209,7 +211,7 @@ class _HitExplainer:
         self, texts: Sequence[str], with_pairs: int | None, progress: Progress | None
     ) -> list[Explanation | PairShares]:
         """The first texts with pairs of words, the others with shares alone; None leaves it to the query's length."""
-        asked = [TextInput(text, self.prompt, self.asked.by) for text in texts]
+        asked = [TextInput(text, self.prompt, self.asked.granularity) for text in texts]
         groups = [token_groups(self.encoder, text, self.settings) for text in asked]
         is_short = self._is_short(self.query)
         pairs = (FIRST_HITS if is_short else 0) if with_pairs is None else with_pairs

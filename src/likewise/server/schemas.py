@@ -40,7 +40,7 @@ class PairRequest(PoolingConfig):
     left: Text
     right: Text
     method: Literal["bilrp", "hxp", "embedding", "embedding-squared", "jacobian", "random"] = "bilrp"
-    by: Literal["token", "word", "sentence"] = "word"
+    granularity: Literal["token", "word", "sentence"] = Field("word", alias="by")
     bias: Literal["separate", "local", "traced", "shared"] | None = None
     reference: Literal["none", "filler"] | None = None
     similarity: Literal["cosine", "dot"] = "cosine"

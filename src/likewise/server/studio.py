@@ -118,7 +118,7 @@ class Studio:
         return text
 
     def require_brief(
-        self, encoder: Encoder, texts: Sequence[str], by: str, method: str = "bilrp", bias: str | None = None
+        self, encoder: Encoder, texts: Sequence[str], granularity: str, method: str = "bilrp", bias: str | None = None
     ) -> None:
         """Raise TooLong if explaining two texts would exceed the latency budget.
 
@@ -126,14 +126,14 @@ class Studio:
         follow every unit of both.
         """
         tokens = [len(row) for row in encoder.tokenizer.ids(texts)[0]]
-        units = [len(sentence_spans(text)) for text in texts] if by == "sentence" else tokens
+        units = [len(sentence_spans(text)) for text in texts] if granularity == "sentence" else tokens
         effort, most = EFFORT.get(method, 0.0), self.settings.limits.tokens
         passes = max(each * size for each, size in zip(units, tokens, strict=True))
         if method == "bilrp" and bias != "shared":
             passes = min(units) * max(tokens)
         if effort * passes > most**2:
             raise TooLong(
-                f"texts of {tokens[0]} and {tokens[1]} tokens take too long to explain by {by} with {method} here;"
+                f"texts of {tokens[0]} and {tokens[1]} tokens take too long to explain by {granularity} with {method} here;"
                 f" the budget is two texts of {int(most / effort**0.5)}; shorten one, or explain by sentence with bilrp"
             )
 

@@ -49,7 +49,7 @@ class CheckupSource:
     data_dir: Path | None = None
     grammar: str | None = None
     """the spaCy pipeline for the parts that need one"""
-    by: str | None = None
+    group_by: str | None = None
     """a column by whose values scores are told apart"""
     limit: int | None = None
     """the first pairs only"""
@@ -60,9 +60,9 @@ class CheckupSource:
         found = list(read_scored_pairs(self.file, columns=self.columns, data_dir=self.data_dir))[: self.limit]
         if len(found) < 2:
             raise DataError(f"{self.file}: a checkup needs at least 2 pairs, got {len(found)}")
-        if self.by is not None and self.by not in found[0].meta:
+        if self.group_by is not None and self.group_by not in found[0].meta:
             known = ", ".join(found[0].meta) or "none"
-            raise DataError(f"{self.file} has no other column {self.by!r}; there are: {known}")
+            raise DataError(f"{self.file} has no other column {self.group_by!r}; there are: {known}")
         return found
 
     @cached_property
@@ -80,7 +80,7 @@ class CheckupSource:
         """What measures depend on beside the model."""
         with locate(self.file, self.data_dir).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {"file": digest, "limit": self.limit, "by": self.by, "columns": repr(self.columns)}
+        return {"file": digest, "limit": self.limit, "by": self.group_by, "columns": repr(self.columns)}
 
 
 class ModelUnderTest:
@@ -112,8 +112,10 @@ def _sts(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     found = evaluate_sts(examinee.encoder, source.pairs, source.file, progress)
     measures: Measures = {name: each.value for name, each in found.agreement.items()}
     groups = _lengths(source.pairs)
-    if source.by is not None:
-        groups = {f"{source.by} {value}": rows for value, rows in _values(source.pairs, source.by).items()} | groups
+    if source.group_by is not None:
+        groups = {
+            f"{source.group_by} {value}": rows for value, rows in _values(source.pairs, source.group_by).items()
+        } | groups
     for name, rows in groups.items():
         if len(rows) > 1:
             measures[f"spearman, {name}"] = spearman(found.predicted[rows], found.truth[rows])

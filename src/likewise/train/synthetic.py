@@ -159,7 +159,9 @@ def noun_study(
 
 
 def _explained(encoder: Encoder, pairs: Pairs, method: str, progress: Progress | None) -> Any:
-    return explain_many(encoder, pairs, method=method, by="token", similarity="dot", progress=progress, **PLAIN)
+    return explain_many(
+        encoder, pairs, method=method, granularity="token", similarity="dot", progress=progress, **PLAIN
+    )
 
 
 def _counting(encoder: Encoder, pairs: Pairs, parsed: ParsedSides, progress: Progress | None) -> Counting:

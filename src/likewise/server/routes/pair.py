@@ -21,10 +21,10 @@ def pair(asked: PairRequest, studio: StudioDep) -> dict[str, Any]:
     texts = studio.text(asked.left), studio.text(asked.right)
 
     def work(encoder: Encoder) -> Explanation:
-        studio.require_brief(encoder, texts, asked.by, asked.method, asked.bias)
+        studio.require_brief(encoder, texts, asked.granularity, asked.method, asked.bias)
         settings = {"bias": asked.bias, "reference": asked.reference}
         given: Any = {name: value for name, value in settings.items() if value is not None}
-        found: Explanation = explain(encoder, *texts, asked.method, asked.by, asked.similarity, **given)
+        found: Explanation = explain(encoder, *texts, asked.method, asked.granularity, asked.similarity, **given)
         return found
 
     found = studio.answer(work, asked.model, **asked.options())
