@@ -68,7 +68,7 @@ CASES: dict[str, list[str]] = {
     "pos-relevance": ["pos-relevance", "sample/pairs", "--grammar", "GRAMMAR", "--row", "3"],
     "lint": ["lint", "sample/pairs", "--grammar", "GRAMMAR"],
     "attention": ["attention", "sample/pairs", "--out", "OUT/attention", "--grammar", "GRAMMAR", "--epochs", "1",
-                  "--clusters", "2-3", "--permutations", "50", "--control-pairs", "10"],
+                  "--clusters", "2-3", "--permutations", "130", "--control-pairs", "10"],
     "benchmark": ["benchmark", "minilm", "--pairs", "sample/pairs", "--grammar", "GRAMMAR",
                   "--parts", "sts,space,layers,skipped,classes,lint"],
     "synthetic": ["synthetic", "minilm", "--pairs", "sample/pairs", "--grammar", "GRAMMAR"],

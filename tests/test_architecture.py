@@ -210,7 +210,7 @@ def methods(sources: Iterable[str]) -> list[tuple[str, set[str]]]:
 
 def without_html(sources: Iterable[str]) -> list[str]:
     """Results that are public, tell and draw themselves, and yet show nothing in a notebook."""
-    results = [(name, own) for name, own in methods(sources) if {"to_json", "plot"} <= own]
+    results = [(name, own) for name, own in methods(sources) if {"to_dict", "plot"} <= own]
     return [name for name, own in results if not name.startswith("_") and "_repr_html_" not in own]
 
 

@@ -83,7 +83,7 @@ def test_plot_ending_is_checked_before_the_work(run_tiny: Any, monkeypatch: pyte
     def work(*_: Any, **__: Any) -> None:
         pytest.fail("encoded before the ending was checked")
 
-    monkeypatch.setattr(Encoder, "encode_counted", work)
+    monkeypatch.setattr(Encoder, "encode_with_stats", work)
     assert run_tiny("evaluate", "sts", "sample/pairs", "--plot", tmp_path / "a.jpg").code == 2
 
 

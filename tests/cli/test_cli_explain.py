@@ -75,7 +75,7 @@ class TestText:
     def test_shows_all_parts(self, run_tiny: Any, tiny: Encoder) -> None:
         answer = run_tiny(*PAIR, "--granularity", "word")
         assert (answer.code, answer.err) == (0, "")
-        found = explain(tiny, LEFT, RIGHT, by="word")
+        found = explain(tiny, LEFT, RIGHT, granularity="word")
         assert answer.out.startswith(f"cosine {found.similarity:.4f}  (bilrp, {tiny.name}, mean)\n")
         assert "strongest pairs" in answer.out and "ledger" in answer.out
         for left, right, value in found.strongest(8):
@@ -150,10 +150,10 @@ class TestJson:
     def test_by(self, run_tiny: Any, tiny: Encoder, granularity: str) -> None:
         left, right = "it is out. it is", "the sea. in it"
         found = one_document(run_tiny("explain", left, right, "--granularity", granularity, "--json").out)
-        expected = explain(tiny, left, right, by=by)
+        expected = explain(tiny, left, right, granularity=granularity)
         assert found["by"] == granularity and found["left"]["units"] == expected.left.labels
         np.testing.assert_allclose(found["relevance"], expected.relevance, atol=1e-6)
-        if by == "sentence":
+        if granularity == "sentence":
             assert found["left"]["units"] == ["[CLS]", "it is out.", "it is", "[SEP]"]
 
     @pytest.mark.parametrize("method", METHODS)
@@ -211,7 +211,7 @@ class TestSpans:
     def test_groups(self, run_tiny: Any, tiny: Encoder) -> None:
         spans = ("--left-span", "0:7", "--right-span", "0:5", "--right-span", "6:11")
         found = one_document(run_tiny(*PAIR, *spans, "--json").out)
-        expected = explain(tiny, LEFT, RIGHT, by=([(0, 7)], [(0, 5), (6, 11)]))
+        expected = explain(tiny, LEFT, RIGHT, granularity=([(0, 7)], [(0, 5), (6, 11)]))
         assert found["by"] == "span" and found["left"]["units"] == ["[CLS]", "the man", "is", "out", "[SEP]"]
         assert found["right"]["units"] == ["[CLS]", "a man", "is in", "[SEP]"]
         np.testing.assert_allclose(found["relevance"], expected.relevance, atol=1e-6)
@@ -327,7 +327,7 @@ class TestPairs:
         assert (answer.code, answer.out, answer.err) == (0, "", f"likewise: 4 explanations in {out}\n")
         rows = [json.loads(line) for line in out.read_text().splitlines()]
         assert [row["left"]["text"] for row in rows] == ["a cat sat", "a dog ran", "red", "one two three"]
-        expected = explain(tiny, "a cat sat", "the cat sat", by="word")
+        expected = explain(tiny, "a cat sat", "the cat sat", granularity="word")
         np.testing.assert_allclose(rows[0]["relevance"], expected.relevance, atol=1e-5)
         assert {row["bias_mode"] for row in rows} == {"separate"}
 
@@ -422,7 +422,7 @@ class TestHostileTexts:
         found = one_document(run_tiny("explain", *texts, "--json").out)
         assert found["left"]["units"] == ["[CLS]", "[SEP]"] and abs(found["gap"]) < 1e-5
         assert run_tiny("explain", *texts, "--html", tmp_path / "a.html", "--plot", tmp_path / "a.png").code == 0
-        for by in ("word", "sentence"):
+        for granularity in ("word", "sentence"):
             assert run_tiny("explain", *texts, "--granularity", granularity, "--fold-special").code == 0
 
     @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

@@ -64,7 +64,7 @@ def test_encode_goes_on_where_it_was_interrupted(
         return encode(self, texts, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Encoder, "encode_counted", dies)
+        patch.setattr(Encoder, "encode_with_stats", dies)
         assert run_tiny("encode", corpus, "--out", tmp_path / "cut").code not in (0, 2)
     assert TEXTS[2:] in windows
     manifest = json.loads((tmp_path / "cut" / "manifest.json").read_text())

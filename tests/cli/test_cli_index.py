@@ -160,7 +160,7 @@ class TestAgain:
             encoded.extend(texts)
             return original(self, texts, **options)
 
-        monkeypatch.setattr(Encoder, "encode_counted", dies)
+        monkeypatch.setattr(Encoder, "encode_with_stats", dies)
         assert run_tiny("index", file, "--out", folder).code == 130
         assert "is unfinished; run the same likewise index again" in refusal(run_tiny("search", folder, "it"))
         assert one_document(run_tiny("index", file, "--out", folder, "--json"))["texts"] == 40

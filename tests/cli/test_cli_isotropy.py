@@ -27,7 +27,7 @@ def test_json(run_tiny: Any, tiny_folder: Path) -> None:
 
 def test_a_table_says_what_it_was_fitted_on(run_tiny: Any) -> None:
     own = run_tiny("isotropy", "sample/pairs").out
-    for word in (*NAMES, "baseline", "IsoScore", "Spearman", "R@1", "R@10", "(transductive)", "score from 4 on"):
+    for word in (*NAMES, "baseline", "IsoScore", "Spearman", "R@1", "R@10", "(transductive)", "score of at least 4 are queries"):
         assert word in " ".join(own.split())
     others = " ".join(run_tiny("isotropy", "sample/pairs", "--fit", "sample/sentences").out.split())
     assert "fitted on sample/sentences (300 texts)" in others and "transductive" not in others
@@ -53,14 +53,14 @@ def test_folder_and_figure(run_tiny: Any, tmp_path: Path) -> None:
     answer = run_tiny("isotropy", "sample/pairs", "--dim", "4", "--out", out, "--plot", plot)
     assert answer.code == 0 and f"wrote {out}" in answer.err and plot.stat().st_size > 1000
     assert {path.name for path in out.iterdir()} == {
-        "run.json", "isotropy.csv", "isotropy.png", "isotropy.svg", "isotropy.html",
+        "run.json", "isotropy.csv", "isotropy.png", "isotropy.svg", "index.html",
     }  # fmt: skip
     run = json.loads((out / "run.json").read_text())
     assert run["command"].startswith("likewise isotropy sample/pairs") and run["results"]["n"] == 60
     assert {"versions", "time", "seconds", "reading", "options"} <= run.keys()
     rows = list(csv.DictReader((out / "isotropy.csv").open()))
     assert len(rows) == 6 and float(rows[0]["Spearman_low"]) <= float(rows[0]["Spearman"])
-    page = (out / "isotropy.html").read_text()
+    page = (out / "index.html").read_text()
     assert "<svg" in page and "transductive" in page and "http" not in page
 
 

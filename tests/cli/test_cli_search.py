@@ -92,7 +92,7 @@ class TestJson:
         found = one_document(
             run("search", folder, "the cat", "-k", 1, "--explain", "--granularity", granularity, "--json")
         )
-        plain = explained_search(index, "the cat", 1, by=by).to_dict()
+        plain = explained_search(index, "the cat", 1, granularity=granularity).to_dict()
         assert found["hits"] == json.loads(json.dumps(plain["hits"]))
 
     def test_texts_come_back_as_they_were(self, run: Any, tiny: Encoder, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_encoded_file(tiny: Encoder, good: str, tmp_path: Path) -> None:
 def test_bad_row_is_told_before_anything_is_written(
     tiny: Encoder, bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Encoder, "encode_counted", lambda *_, **__: pytest.fail("encoded too soon"))
+    monkeypatch.setattr(Encoder, "encode_with_stats", lambda *_, **__: pytest.fail("encoded too soon"))
     with pytest.raises(DataError, match="line 5, column 'text': the text is empty"):
         encode_file(tiny, TextSource(bad), tmp_path / "v")
     assert not (tmp_path / "v").exists()
@@ -95,6 +95,6 @@ def test_fit_ignores_a_postprocessing_that_is_already_there(tiny: Encoder, good:
 
 
 def test_unknown_kind_is_refused_before_the_work(tiny: Encoder, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Encoder, "encode_counted", lambda *_, **__: pytest.fail("encoded too soon"))
+    monkeypatch.setattr(Encoder, "encode_with_stats", lambda *_, **__: pytest.fail("encoded too soon"))
     with pytest.raises(UsageError, match="unknown post-processing 'pca'; choose from"):
         fit_on_file(tiny, TextSource(good), "pca")

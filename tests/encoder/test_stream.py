@@ -124,7 +124,7 @@ def test_huge_texts_make_small_windows(tiny: Encoder, tmp_path: Path, monkeypatc
 
     items = [(str(place), "a" * length) for place, length in enumerate([30, 30, 50, 500, 10, 10, *[1] * 10])]
     monkeypatch.setattr(Encoder, "dimension", tiny.dimension)  # measured by encoding, which is not to be counted
-    monkeypatch.setattr(Encoder, "encode_counted", pooling_mask)
+    monkeypatch.setattr(Encoder, "encode_with_stats", pooling_mask)
     encode_stream(tiny, items, tmp_path)
     assert sizes == [3, 1, 8, 4]
 

@@ -103,7 +103,7 @@ class TestLedger:
     def test_facts(self) -> None:
         encoder = bert().with_pooling(pooling="cls+mean", layer="first-last")
         metadata = explain(encoder, LEFT, RIGHT, "hxp", similarity="dot").metadata
-        assert (metadata.pooling, metadata.layer, metadata.measure) == ("cls+mean", "first-last", "dot")
+        assert (metadata.pooling, metadata.layer, metadata.similarity) == ("cls+mean", "first-last", "dot")
         assert (metadata.method, metadata.rules, metadata.complete) == ("hxp", (), False)
 
 
@@ -142,11 +142,11 @@ class TestRefusal:
             for off in (5e-5, 0.0)
         )
         metadata = Metadata("bilrp", "model", "mean", "token")
-        assert pairs.explanation(left, right, replace(metadata, measure="dot")).gap == pytest.approx(0.05)
+        assert pairs.explanation(left, right, replace(metadata, similarity="dot")).gap == pytest.approx(0.05)
         worse = replace(left, vector=np.array([1e3, 1e3 + 1]))
         for measure in ("dot", "cosine"):
             with pytest.raises(ModelError):
-                pairs.explanation(worse, right, replace(metadata, measure=measure))
+                pairs.explanation(worse, right, replace(metadata, similarity=measure))
 
 
 class TestShowing:

@@ -18,7 +18,7 @@ from conftest import save_classic
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, UsageError
-from likewise.explain import kept as module
+from likewise.explain import cache as module
 from likewise.explain.cache import KeptContributions
 from likewise.explain.contributions import Contributions
 from likewise.explain.settings import Settings

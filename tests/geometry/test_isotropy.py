@@ -20,11 +20,12 @@ from likewise.geometry.isotropy import (
     IsotropyOptions,
     IsotropySource,
     IsotropyStudy,
-    IsotropyTable,
     compare_isotropy,
+    isotropy_figure,
     study_isotropy,
 )
 from likewise.metrics import bootstrap, spearman
+from likewise.results import ResultSet
 from likewise.sample import sample_sentences
 from likewise.search.evaluation import RetrievalSource, evaluate_retrieval
 
@@ -133,21 +134,21 @@ def test_json(study: IsotropyStudy, tiny: Encoder) -> None:
     assert (fourth["setting"], fourth["removed"]) == ("all-but-the-top", 1)
     assert list(first["recall"]) == list(first["intervals"]["recall"]) == ["1", "5"]
     assert first["intervals"]["spearman"] == [study.settings[0].spearman.low, study.settings[0].spearman.high]
-    assert IsotropyTable((study, study)).to_dict() == {"results": [found, found]}
+    assert ResultSet((study, study)).to_dict() == {"results": [found, found]}
 
 
 def test_plot_has_a_row_per_setting_and_a_series_per_model(study: IsotropyStudy) -> None:
-    axes = study.plot()
+    axes = study.figures()["isotropy"].draw()
     assert [label.get_text() for label in axes.get_yticklabels()] == list(KINDS)
     assert len(axes.figure.axes) == 3 and not axes.figure.legends
-    both = IsotropyTable((study, study)).plot().figure
+    both = ResultSet((study, study)).figures()["isotropy"].draw().figure
     assert all(len(panel.lines) == 2 for panel in both.axes)
     assert len({text.get_text() for text in both.legends[0].get_texts()}) == 2
 
 
 def test_models_with_other_settings_share_a_figure(tiny: Encoder, study: IsotropyStudy) -> None:
     other = study_isotropy(tiny, IsotropySource("sample/pairs").read(), IsotropyOptions(dims=(2,), ks=(1, 5)))
-    labels = [label.get_text() for label in IsotropyTable((study, other)).plot().get_yticklabels()]
+    labels = [label.get_text() for label in isotropy_figure((study, other)).get_yticklabels()]
     assert labels == [*KINDS, "whitening, 2"]
 
 
@@ -162,7 +163,7 @@ def test_too_few_texts_for_whitening_are_told(tiny: Encoder, tmp_path: Path) -> 
     ]
     (tmp_path / "few.csv").write_text("\n".join(["sentence1,sentence2,score", *rows, ""]))
     found = study_isotropy(tiny, IsotropySource(str(tmp_path / "few.csv")).read(), OPTIONS)
-    assert found.caution.startswith("8 texts cannot fill 16 dimensions") and "cannot fill" in found._repr_html_()
+    assert "8 texts cannot fill 16 dimensions" in found.cautions[0] and "cannot fill" in found._repr_html_()
     # Whitened, the n texts are the corners of a simplex: every two of them have the cosine -1 / (n - 1).
     white = next(one for one in found.settings if one.name == "whitening, 16")
     assert white.baseline == pytest.approx(-1 / 7, abs=1e-5)
@@ -185,7 +186,7 @@ class TestOptions:
     def test_numbers_are_checked_before_the_work(
         self, options: dict[str, Any], message: str, tiny: Encoder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(Encoder, "encode_counted", lambda *_, **__: pytest.fail("encoded"))
+        monkeypatch.setattr(Encoder, "encode_with_stats", lambda *_, **__: pytest.fail("encoded"))
         with pytest.raises(UsageError, match=message):
             study_isotropy(tiny, IsotropySource("sample/pairs").read(), IsotropyOptions(**options))
 

@@ -340,7 +340,7 @@ def test_a_cancelled_build_goes_on_where_it_stopped(
         encoded.extend(texts)
         return original(self, texts, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Encoder, "encode_counted", counting)
+    monkeypatch.setattr(Encoder, "encode_with_stats", counting)
     index = Index.build(tiny, TEXTS, tmp_path / "index", source="sample")
     assert len(index) == 80 and len(encoded) == 50
     assert list(index.corpus().ids) == [name for name, _ in TEXTS]
@@ -371,7 +371,7 @@ def test_vectors_that_are_no_numbers_are_refused(
     tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = Encoded(np.full((1, 16), np.nan, np.float32), 0)
-    monkeypatch.setattr(Encoder, "encode_counted", lambda *_, **__: broken)
+    monkeypatch.setattr(Encoder, "encode_with_stats", lambda *_, **__: broken)
     with pytest.raises(ModelError, match="no numbers; load it with dtype float32"):
         Index.build(tiny, TEXTS[:1], tmp_path / "index")
 

@@ -66,7 +66,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.extend(texts)
         return original(self, texts, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Encoder, "encode_counted", counting)
+    monkeypatch.setattr(Encoder, "encode_with_stats", counting)
     return found
 
 

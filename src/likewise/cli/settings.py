@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from likewise.cli.output import Output
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -214,7 +215,15 @@ def with_settings(command: Command) -> Command:
     return spread  # type: ignore[return-value]
 
 
-SETTINGS: Sequence[Any] = (RunSettings, ReadingSettings, EncoderSettings, FileSettings, ExplainSettings, IndexOptions)
+SETTINGS: Sequence[Any] = (
+    Output,
+    RunSettings,
+    ReadingSettings,
+    EncoderSettings,
+    FileSettings,
+    ExplainSettings,
+    IndexOptions,
+)
 
 
 def _options(kind: Any) -> list[inspect.Parameter]:

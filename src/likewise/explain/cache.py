@@ -128,7 +128,7 @@ def _contributions(path: Path) -> Contributions:
     """Read what was kept; raises on anything else."""
     with np.load(path, allow_pickle=False) as stored:
         values, bias, vector = (stored[name] for name in ("values", "bias", "vector"))
-        metadata = json.loads(stored["facts"].tobytes())
+        metadata = json.loads(stored["metadata"].tobytes())
     units = tuple(Unit(name, start, end, tuple(places), kind) for name, start, end, places, kind in metadata["units"])
     if values.shape != (len(units), *vector.shape) or bias.shape != vector.shape or vector.ndim != 1:
         raise DataError("shapes that do not fit")

@@ -24,9 +24,9 @@ from likewise.geometry.anisotropy import expected_cosine
 from likewise.geometry.spectrum import isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman
 from likewise.plotting.dots import Dots, dot_panels
-from likewise.plotting.html import paragraph, section, table
 from likewise.plotting.text import unique_labels
 from likewise.progress import Progress
+from likewise.results import Comparable, Figure, ResultSet, Table
 from likewise.search.evaluation import EncodedRanker, RetrievalSource, RetrievalTask, dense_setting, evaluate_ranker
 from likewise.search.recall import Setting, checked_ks
 
@@ -171,17 +171,17 @@ class CorrectedVectors:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class IsotropyStudy:
+@dataclass(frozen=True, repr=False)
+class IsotropyStudy(Comparable):
     """One model before and after each correction."""
 
     data: str
     reading: Setting
-    """the model and how its vectors are read"""
+    """the model and its pooling"""
     fit: str | None
     settings: tuple[CorrectedVectors, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """pairs, texts, texts fitted on, pairs that ask, the score from which on they do, texts cut, bad rows"""
+    """counts of pairs, texts, texts fitted on and queries, the lowest score of a query, cut texts, skipped rows"""
 
     @property
     def model(self) -> str:
@@ -189,31 +189,38 @@ class IsotropyStudy:
         return str(self.reading.model)
 
     @property
-    def note(self) -> str:
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"Isotropy: {self.data}"
+
+    @property
+    def notes(self) -> list[str]:
         """What the numbers rest on."""
-        fitted = f"{self.fit} ({self.metadata['fit_texts']} texts)" if self.fit else "the same texts (transductive)"
-        asked = f"{self.metadata['queries']} pairs with a score from {self.metadata['min_score']:g} on ask"
-        return (
-            f"{self.data}, n = {self.metadata['n']}; fitted on {fitted}; {asked}, among {self.metadata['n']} left texts"
-        )
+        counts = self.metadata
+        fitted = f"{self.fit} ({counts['fit_texts']} texts)" if self.fit else "the same texts (transductive)"
+        queries = f"{counts['queries']} pairs with a score of at least {counts['min_score']:g} are queries"
+        return [
+            f"{self.model} on {self.data}, n = {counts['n']}. Corrections fitted on {fitted}. {queries}, against"
+            f" {counts['n']} left texts. Intervals: 95 %, bootstrap."
+        ]
 
     @property
-    def caution(self) -> str:
-        """What whitening in full cannot stand; nothing where it can."""
+    def cautions(self) -> list[str]:
+        """Skipped rows, cut texts, and too few texts for whitening."""
+        found = []
+        if self.metadata["skipped"] or self.metadata["truncated"]:
+            counts = (
+                f"bad rows skipped: {self.metadata['skipped']}, texts cut at the limit: {self.metadata['truncated']}"
+            )
+            found.append(f"{self.data}: {counts}")
         texts, width = self.metadata["fit_texts"], self.settings[0].dim
-        if texts > width:
-            return ""
-        # n points fill n - 1 directions; whitened, all of them are equally far apart.
-        return (
-            f"{texts} texts cannot fill {width} dimensions: whitening in full loses what is near and far;"
-            " fit on more texts, or cut with --dim"
-        )
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        """The names of a table's columns."""
-        recall = (f"R@{k}" for k in self.settings[0].recall)
-        return ("setting", "dim", "baseline", "IsoScore", "Spearman", "change", *recall)
+        if texts <= width:
+            # n points span n - 1 directions; whitened, all of them are equally far apart.
+            found.append(
+                f"{self.model}: {texts} texts cannot fill {width} dimensions, so full whitening makes all texts equally"
+                " far apart; fit on more texts, or cut with --dim"
+            )
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting, with what it rests on."""
@@ -221,66 +228,45 @@ class IsotropyStudy:
         about = {"data": self.data, **read, "fit": self.fit or self.data, "transductive": self.fit is None}
         return {**about, **self.metadata, "settings": [one.to_dict() for one in self.settings]}
 
-    def plot(self) -> Any:
+    def tables(self) -> dict[str, Table]:
+        """A row for each setting."""
+        recall = [f"R@{k}" for k in self.settings[0].recall]
+        header = ["model", "setting", "dim", "baseline", "IsoScore", "Spearman", "change", *recall]
+        return {"isotropy": Table.of(header, [(self.model, *one.cells) for one in self.settings])}
+
+    @classmethod
+    def figures_of(cls, results: Sequence[IsotropyStudy]) -> dict[str, Figure]:
         """Baseline, Spearman and recall of each setting."""
-        return IsotropyTable((self,)).plot()
-
-    def _repr_html_(self) -> str:
-        return IsotropyTable((self,))._repr_html_()
+        return {"isotropy": Figure(lambda: isotropy_figure(results), "Baseline, Spearman and recall by setting")}
 
 
-@dataclass(frozen=True)
-class IsotropyTable:
-    """Several models on the same pairs."""
+def isotropy_figure(results: Sequence[IsotropyStudy]) -> Any:
+    """Baseline, Spearman and recall at the first k: a row for each setting, a colour for each model; returns an Axes."""
+    names = list(dict.fromkeys(one.name for result in results for one in result.settings))
+    first = next(iter(results[0].settings[0].recall))
+    panels = {
+        "cosine of two random texts": _dots(results, names, lambda one: one.baseline),
+        "Spearman": _dots(results, names, lambda one: one.spearman),
+        f"recall@{first}": _dots(results, names, lambda one: one.recall[first]),
+    }
+    fitted = results[0].fit or "the same texts"
+    return dot_panels(names, panels, f"{results[0].data}, corrections fitted on {fitted}")
 
-    results: tuple[IsotropyStudy, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """A single result as itself, several under ``results``."""
-        rows = [result.to_dict() for result in self.results]
-        return rows[0] if len(rows) == 1 else {"results": rows}
-
-    def plot(self) -> Any:
-        """Baseline, Spearman and recall at the first k, a row per setting and a colour per model; returns an Axes."""
-        names = list(dict.fromkeys(one.name for result in self.results for one in result.settings))
-        first = next(iter(self.results[0].settings[0].recall))
-        panels = {
-            "cosine of two random texts": self._dots(names, lambda one: one.baseline),
-            "Spearman": self._dots(names, lambda one: one.spearman),
-            f"recall@{first}": self._dots(names, lambda one: one.recall[first]),
-        }
-        fitted = self.results[0].fit or "the same texts"
-        return dot_panels(names, panels, f"{self.results[0].data}, corrections fitted on {fitted}")
-
-    def _dots(self, names: Sequence[str], measure: Callable[[CorrectedVectors], float | Interval]) -> dict[str, Dots]:
-        """Each model's values in the order of the names; nan where a model has no such setting."""
-        drawn: dict[str, Dots] = {}
-        for model, result in zip(unique_labels([one.model for one in self.results]), self.results, strict=True):
-            found = {one.name: measure(one) for one in result.settings}
-            ends = [_ends(found.get(name, np.nan)) for name in names]
-            drawn[model] = tuple(map(list, zip(*ends, strict=True)))  # type: ignore[assignment]
-        return drawn
-
-    def _repr_html_(self) -> str:
-        return "".join(
-            section(
-                result.model,
-                [
-                    table(result.header, [[_value(cell) for cell in one.cells] for one in result.settings]),
-                    paragraph(f"{result.note}.", note=True),
-                    *([paragraph(f"{result.caution}.", note=True)] if result.caution else []),
-                ],
-            )
-            for result in self.results
-        )
+def _dots(
+    results: Sequence[IsotropyStudy], names: Sequence[str], measure: Callable[[CorrectedVectors], float | Interval]
+) -> dict[str, Dots]:
+    """Each model's values in the order of the names; nan where a model lacks a setting."""
+    drawn: dict[str, Dots] = {}
+    for model, result in zip(unique_labels([one.model for one in results]), results, strict=True):
+        found = {one.name: measure(one) for one in result.settings}
+        ends = [_ends(found.get(name, np.nan)) for name in names]
+        drawn[model] = tuple(map(list, zip(*ends, strict=True)))  # type: ignore[assignment]
+    return drawn
 
 
 def _ends(value: float | Interval) -> tuple[float, float, float]:
     return (value.value, value.low, value.high) if isinstance(value, Interval) else (value, value, value)
-
-
-def _value(cell: object) -> object:
-    return cell.value if isinstance(cell, Interval) else cell
 
 
 def study_isotropy(
@@ -383,6 +369,6 @@ def compare_isotropy(
     options: IsotropyOptions | None = None,
     load: Callable[[str], Encoder] = Encoder.load,
     progress: Progress | None = None,
-) -> IsotropyTable:
+) -> ResultSet[IsotropyStudy]:
     """Several models on the same pairs."""
-    return IsotropyTable(tuple(study_isotropy(load(model), task, options, progress) for model in dict.fromkeys(models)))
+    return ResultSet(tuple(study_isotropy(load(model), task, options, progress) for model in dict.fromkeys(models)))

@@ -1,1 +1,6 @@
-"""What every result has in common: tables, figures and a document, and the ways to show them."""
+"""The contract of every result (tables, figures, a document) and its renderers: terminal, page, folder, pandas."""
+
+from likewise.results.result import Comparable, Figure, Result, ResultSet
+from likewise.results.table import Column, Table
+
+__all__ = ["Column", "Comparable", "Figure", "Result", "ResultSet", "Table"]

@@ -7,7 +7,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,8 +15,12 @@ from typing import Any
 
 from likewise.metrics import Interval
 from likewise.plotting.axes import save_figure
+from likewise.results import table as results
 
 PACKAGES = ("likewise", "torch", "transformers", "tokenizers", "numpy", "scipy", "spacy")
+
+Draw = Callable[[], Any]
+"""Draws a figure and returns its Axes."""
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """A header and rows."""
@@ -46,6 +50,22 @@ def write_results(results: Results, folder: Path) -> Path:
     for name, axes in results.figures.items():
         save_figure(axes, folder / f"{name}.png")
         save_figure(axes, folder / f"{name}.svg")
+    return folder
+
+
+def write_folder(
+    folder: Path, run: Mapping[str, Any], tables: Mapping[str, results.Table], figures: Mapping[str, Draw], html: str
+) -> Path:
+    """Write run.json, each table as CSV, each figure as PNG and SVG, and index.html; the folder is made if missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_document({**run, "versions": versions()}, folder / "run.json")
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv")
+    for name, draw in figures.items():
+        axes = draw()
+        save_figure(axes, folder / f"{name}.png")
+        save_figure(axes, folder / f"{name}.svg")
+    (folder / "index.html").write_text(html, encoding="utf-8")
     return folder
 
 

@@ -1,0 +1,71 @@
+"""Where a command's result goes: terminal or JSON, and a folder, a page or a figure on request."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from likewise.cli.screen import notice, show_json
+from likewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from likewise.results import Result
+
+
+@dataclass(frozen=True)
+class Output:
+    """The options of every command that has a result."""
+
+    out: Annotated[Path | None, typer.Option(help="A folder for run.json, tables, figures and a page.")] = None
+    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None
+    plot: Annotated[Path | None, typer.Option(help="Draw the main figure: .png, .svg or .pdf.")] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False
+
+    def __post_init__(self) -> None:
+        """Rejects what cannot be written before any work is done."""
+        object.__setattr__(self, "_began", time.time())
+        if self.out is not None or self.plot is not None:
+            from likewise.plotting.axes import check_format
+
+            check_format(Path("figure.png") if self.plot is None else self.plot)
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """The command, when it began, and how long it took."""
+        began = vars(self)["_began"]
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began))
+        command = shlex.join(["likewise", *sys.argv[1:]])
+        return {"command": command, "time": when, "seconds": round(time.time() - began, 1)}
+
+    def show(self, result: Result, **settings: Any) -> None:
+        """Write what was asked for, then print the result. ``settings`` go into run.json."""
+        for caution in result.cautions:
+            notice(caution)
+        if self.plot is not None:
+            notice(f"wrote {_save_figure(result, self.plot)}")
+        if self.html is not None:
+            self.html.parent.mkdir(parents=True, exist_ok=True)
+            self.html.write_text(result.to_html(self.run["command"]), encoding="utf-8")
+            notice(f"wrote {self.html}")
+        if self.out is not None:
+            notice(f"wrote {result.save(self.out, self.run | settings)}")
+        if self.as_json:
+            return show_json(result.to_dict())
+        from likewise.results.terminal import print_result
+
+        print_result(result)
+
+
+def _save_figure(result: Result, path: Path) -> Path:
+    from likewise.plotting.axes import save_figure
+
+    figures = result.figures()
+    if not figures:
+        raise UsageError("this result has no figure; leave --plot out")
+    return save_figure(next(iter(figures.values())).draw(), path)

@@ -1,0 +1,55 @@
+"""Results in a terminal: lines, then tables, through rich."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from likewise.plotting.text import printable
+from likewise.results.table import Table
+
+if TYPE_CHECKING:
+    from likewise.results.result import Result
+
+SHORT = 12
+"""Cells of at most so many characters are not broken over lines."""
+PIPE_WIDTH = 160
+
+
+def console() -> Console:
+    """Standard output; files and pipes get a fixed width and no colours."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def print_result(result: Result) -> None:
+    """Print a result: its notes, its lines and its tables."""
+    out = console()
+    for note in result.notes:
+        out.print(Text(printable(note)))
+    for line in result.lines(out.width):
+        out.print(line)
+    for table in result.tables().values():
+        if table.rows and not table.detail:
+            out.print(_rich(table))
+
+
+def _rich(table: Table) -> RichTable:
+    title = "\n".join(part for part in (table.title, table.note) if part)
+    shown = RichTable(title=Text(printable(title)) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
+    texts = table.texts()
+    for index, heading in enumerate(table.headings):
+        numeric = table.numeric(index)
+        longest = max((len(line) for row in texts for line in row[index].splitlines()), default=0)
+        shown.add_column(
+            Text(printable(heading)), justify="right" if numeric else "left", overflow="fold",
+            no_wrap=numeric or longest <= SHORT,
+        )  # fmt: skip
+    for row in texts:
+        # Text, not str: a user's "[bold]" is text, not markup.
+        shown.add_row(*(Text(printable(cell)) for cell in row))
+    return shown
