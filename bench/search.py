@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from likewise.encoder import Encoder
-from likewise.encoder.readings import encode_readings
+from likewise.encoder.variants import encode_readings
 from likewise.errors import DataError
 from likewise.explain import explain_many
 from likewise.sample import sample_sentences
@@ -116,7 +116,7 @@ def evaluation_claim(encoder: Encoder, task: RetrievalTask) -> tuple[bool, np.nd
 
     retrieving.encode_readings = watched
     start = time.perf_counter()
-    [ranker], cut = retrieving.encoded_rankers(encoder, [encoder.reading], task)
+    [ranker], cut = retrieving.encoded_rankers(encoder, [encoder.pooling_config], task)
     result = retrieving.evaluate_ranker(ranker, task, retrieving.dense_setting(encoder), truncated=cut)
     whole = time.perf_counter() - start
     print(f"encoding {seconds:.1f} s, evaluate retrieval {whole:.1f} s, Recall@1 {result.recall[1].value:.4f}")

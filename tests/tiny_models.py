@@ -16,7 +16,7 @@ from conftest import randomise, tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.families import model_view
 from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.reading import PoolingConfig
+from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 
@@ -112,13 +112,13 @@ def tiny_encoder(
     modules_config: ModulesConfig | None = None,
     tokenizer: PreTrainedTokenizerFast | None = None,
     config: dict[str, Any] | None = None,
-    **reading: Any,
+    **pooling_config: Any,
 ) -> Encoder:
     """A tiny encoder in float64."""
     modules_config, words = modules_config or ModulesConfig(), tokenizer or shared_tokenizer()
     model = make_model(name, seed, **({"vocab_size": len(words)} | (config or {})))
     views = model_view(model)
-    read = PoolingConfig(**({"pooling": modules_config.pooling} | reading))
+    read = PoolingConfig(**({"pooling": modules_config.pooling} | pooling_config))
     return Encoder(
         name, model, views, Tokenizer(Vocabulary.of(words), min(2048, views.max_positions)), modules_config, read
     )

@@ -42,8 +42,8 @@ def demo(encoder: Encoder, texts: tuple[str, ...] = TEXTS) -> Demo:
     pairs = list(read_scored_pairs("sample/pairs"))
     result = evaluate_sts(encoder, pairs, "sample/pairs")
     groups: dict[str, list[int]] = defaultdict(list)
-    for place, pair in enumerate(pairs):
-        groups[pair.meta["kind"]].append(place)
+    for index, pair in enumerate(pairs):
+        groups[pair.meta["kind"]].append(index)
     kinds = [
         (kind, len(rows), float(result.truth[rows].mean()), float(result.predicted[rows].mean()))
         for kind, rows in groups.items()

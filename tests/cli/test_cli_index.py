@@ -96,9 +96,17 @@ class TestBuild:
         encoder = tiny.with_pooling(pooling="max", layer=(0, 1), special_tokens=False)
         post = fit_postprocessing("whitening", encoder.encode(sample_sentences()[:40]), 6)
         post.save(tmp_path / "post.safetensors")
-        reading = ("--pooling", "max", "--layer", "0,1", "--no-special-tokens", "--post", tmp_path / "post.safetensors")
+        pooling_config = (
+            "--pooling",
+            "max",
+            "--layer",
+            "0,1",
+            "--no-special-tokens",
+            "--post",
+            tmp_path / "post.safetensors",
+        )
         own = ("--similarity", "dot", "--query-prompt", "the ", "--document-prompt", "a ")
-        found = one_document(run_tiny("index", file, "--out", folder, *reading, *own, "--json"))
+        found = one_document(run_tiny("index", file, "--out", folder, *pooling_config, *own, "--json"))
         settings = IndexSettings(similarity="dot", query_prompt="the ", document_prompt="a ")
         items = [(str(place), text) for place, text in enumerate(TEXTS)]
         plain = Index.build(encoder.with_postprocessing(post), items, tmp_path / "plain", settings)

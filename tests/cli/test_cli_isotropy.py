@@ -27,7 +27,16 @@ def test_json(run_tiny: Any, tiny_folder: Path) -> None:
 
 def test_a_table_says_what_it_was_fitted_on(run_tiny: Any) -> None:
     own = run_tiny("isotropy", "sample/pairs").out
-    for word in (*NAMES, "baseline", "IsoScore", "Spearman", "R@1", "R@10", "(transductive)", "score of at least 4 are queries"):
+    for word in (
+        *NAMES,
+        "baseline",
+        "IsoScore",
+        "Spearman",
+        "R@1",
+        "R@10",
+        "(transductive)",
+        "score of at least 4 are queries",
+    ):
         assert word in " ".join(own.split())
     others = " ".join(run_tiny("isotropy", "sample/pairs", "--fit", "sample/sentences").out.split())
     assert "fitted on sample/sentences (300 texts)" in others and "transductive" not in others

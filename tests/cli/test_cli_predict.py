@@ -121,7 +121,7 @@ def test_a_folder_of_the_command_line_is_the_trained_model(
         assert said[one["id"]] == pytest.approx(one["predicted"], abs=CLOSE)
     with (out / "predictions-dev-similarity.csv").open(encoding="utf-8", newline="") as file:
         assert {row["id"]: pytest.approx(float(row["predicted"]), abs=CLOSE) for row in csv.DictReader(file)} == said
-    assert Encoder.load(str(out), device="cpu").reading.pooling == pooling
+    assert Encoder.load(str(out), device="cpu").pooling_config.pooling == pooling
     explained = run("explain", "the cat runs", "a dog sleeps", "--model", out, "--threads", 1, "--json")
     if variant == "bilstm":
         assert "bilstm pooling cannot be explained" in refusal(explained)

@@ -76,7 +76,7 @@ def test_similarity_table_shows_the_numbers(run_tiny: Any, tiny: Encoder, option
 
 
 @pytest.mark.parametrize(
-    ("options", "reading"),
+    ("options", "pooling_config"),
     [
         (("--pooling", "cls"), {"pooling": "cls"}),
         (("--layer", "0"), {"layer": 0}),
@@ -87,9 +87,9 @@ def test_similarity_table_shows_the_numbers(run_tiny: Any, tiny: Encoder, option
     ],
     ids=str,
 )
-def test_options_reach_the_encoder(run_tiny: Any, tiny: Encoder, options: tuple[str, ...], reading: Any) -> None:
+def test_options_reach_the_encoder(run_tiny: Any, tiny: Encoder, options: tuple[str, ...], pooling_config: Any) -> None:
     found = one_document(run_tiny("similarity", "a cat", "the sea", *options, "--json").out)["similarity"]
-    expected = tiny.with_pooling(**reading).similarity("a cat", "the sea")
+    expected = tiny.with_pooling(**pooling_config).similarity("a cat", "the sea")
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert abs(found[0][0] - tiny.similarity("a cat", "the sea")[0, 0]) > 1e-4
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from likewise.data.columns import USUAL_NAMES, Columns, assigned, column_flag, guess
-from likewise.data.places import BadRow, Place
+from likewise.data.location import BadRow, Location
 from likewise.errors import DataError
 
-FILE = Place("a.csv")
+FILE = Location("a.csv")
 
 
 @pytest.mark.parametrize("role", USUAL_NAMES)
@@ -54,7 +54,7 @@ def test_flags() -> None:
     assert [column_flag(role) for role in ("text", "id")] == ["--text-column", "--id-column"]
 
 
-def message(present: list[str], wanted: list[str], columns: Columns = Columns(), place: Place = FILE) -> str:  # noqa: B008
+def message(present: list[str], wanted: list[str], columns: Columns = Columns(), place: Location = FILE) -> str:  # noqa: B008
     with pytest.raises(DataError) as caught:
         assigned(present, wanted, columns, place)
     assert "\n" not in str(caught.value)
@@ -93,13 +93,13 @@ def test_a_missing_header_is_told() -> None:
 
 def test_rows_of_json_have_no_header_to_miss() -> None:
     with pytest.raises(BadRow) as caught:
-        assigned(["foo"], ["text"], Columns(), Place("a.jsonl", 3))
+        assigned(["foo"], ["text"], Columns(), Location("a.jsonl", 3))
     assert str(caught.value).startswith("a.jsonl, line 3: no column for the text; its columns are 'foo';")
     assert str(caught.value).endswith("--text-column")
 
 
 def test_no_columns_at_all() -> None:
-    assert "it has no columns;" in message([], ["text"], place=Place("a.jsonl", 1))
+    assert "it has no columns;" in message([], ["text"], place=Location("a.jsonl", 1))
 
 
 def test_another_separator_is_told() -> None:

@@ -161,7 +161,7 @@ class TestQrels:
         assert list(read_qrels(file, on_bad=bad.append)) == QRELS[:2] and len(bad) == 2
 
     def test_places_are_kept_for_later_errors(self) -> None:
-        assert str(next(read_qrels(write("t.txt", "", "q1 0 d1 2"))).place) == "t.txt, line 2"
+        assert str(next(read_qrels(write("t.txt", "", "q1 0 d1 2"))).location) == "t.txt, line 2"
 
 
 class TestBeirFolder:

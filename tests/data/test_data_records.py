@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from likewise.data import Columns
-from likewise.data.places import BadRow, Place
+from likewise.data.location import BadRow, Location
 from likewise.data.records import Record, RoleFinder
 from likewise.data.rows import Row
 from likewise.errors import DataError
 
 
 def record(value: object) -> Record:
-    return Record(Row({"v": value}, 7, 6), {"role": "v"}, Place("a.jsonl", 7))
+    return Record(Row({"v": value}, 7, 6), {"role": "v"}, Location("a.jsonl", 7))
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_bad_labels(value: object, summary: str) -> None:
 @pytest.mark.parametrize(("value", "name"), [("k1", "k1"), (12, "12"), ("", "6"), (None, "6")])
 def test_ids_fall_back_to_the_row_number(value: object, name: str) -> None:
     row = Row({"text": "a", "id": value}, 7, 6)
-    assert Record(row, {"text": "text", "id": "id"}, Place("a.jsonl", 7)).id == name
+    assert Record(row, {"text": "text", "id": "id"}, Location("a.jsonl", 7)).id == name
 
 
 def test_meta_holds_the_remaining_columns_as_strings() -> None:
     row = Row({"text": "a", "": "0", "genre": "news", "year": 2012, "tags": ["é"], "none": None}, 2, 1)
-    meta = Record(row, {"text": "text"}, Place("a.jsonl", 2)).meta
+    meta = Record(row, {"text": "text"}, Location("a.jsonl", 2)).meta
     assert meta == {"genre": "news", "year": "2012", "tags": '["é"]'}
 
 

@@ -19,7 +19,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.dropout import TextDropout
 from likewise.encoder.forward import Batch
 from likewise.encoder.pooling import POOLERS
-from likewise.encoder.reading import Layer
+from likewise.encoder.pooling_config import Layer
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.sample import sample_sentences
 from twins import twin_model, twin_tokenizer
@@ -133,10 +133,10 @@ def test_no_texts_give_no_vectors(tiny: Encoder) -> None:
     assert tiny.encode([]).dtype == np.float32
 
 
-@pytest.mark.parametrize("reading", [{"truncate_dim": 4}, {"pooling": "cls+mean"}])
-def test_no_texts_have_the_width_of_the_reading(tiny: Encoder, reading: Any) -> None:
-    assert tiny.encode([], **reading).shape[1] == tiny.encode(["a"], **reading).shape[1]
-    assert tiny.with_pooling(**reading).encode([]).shape == (0, tiny.with_pooling(**reading).dimension)
+@pytest.mark.parametrize("pooling_config", [{"truncate_dim": 4}, {"pooling": "cls+mean"}])
+def test_no_texts_have_the_width_of_the_reading(tiny: Encoder, pooling_config: Any) -> None:
+    assert tiny.encode([], **pooling_config).shape[1] == tiny.encode(["a"], **pooling_config).shape[1]
+    assert tiny.with_pooling(**pooling_config).encode([]).shape == (0, tiny.with_pooling(**pooling_config).dimension)
 
 
 @pytest.mark.filterwarnings("ignore:TF32")
@@ -243,15 +243,15 @@ def test_normalize(tiny: Encoder, gpt_neo: Encoder) -> None:
 
 
 def test_readings_leave_the_encoder_as_it_is(tiny: Encoder) -> None:
-    before = tiny.reading
+    before = tiny.pooling_config
     read = tiny.with_pooling(layer=1, pooling="cls")
-    assert tiny.reading == before and (read.reading.layer, read.reading.pooling) == (1, "cls")
+    assert tiny.pooling_config == before and (read.pooling_config.layer, read.pooling_config.pooling) == (1, "cls")
     assert read.model is tiny.model
     assert np.array_equal(read.encode(SHORT), tiny.encode(SHORT, layer=1, pooling="cls"))
 
 
 @pytest.mark.parametrize(
-    ("reading", "message"),
+    ("pooling_config", "message"),
     [
         ({"layer": 3}, "no layer 3; this model has layers 0 to 2"),
         ({"layer": "all"}, "unknown layer 'all'"),
@@ -260,12 +260,12 @@ def test_readings_leave_the_encoder_as_it_is(tiny: Encoder) -> None:
         ({"pooling": "pooler", "layer": 1}, "the model's own pooler reads the last layer only"),
     ],
 )
-def test_wrong_readings_are_refused(reading: Any, message: str, tiny: Encoder, tiny_folder: Path) -> None:
+def test_wrong_readings_are_refused(pooling_config: Any, message: str, tiny: Encoder, tiny_folder: Path) -> None:
     for read in (tiny.with_pooling, lambda **options: tiny.encode("a", **options)):
         with pytest.raises(UsageError, match=message):
-            read(**reading)
+            read(**pooling_config)
     with pytest.raises(UsageError, match=message):
-        Encoder.load(str(tiny_folder), **reading)
+        Encoder.load(str(tiny_folder), **pooling_config)
 
 
 def test_a_model_without_a_pooler_says_so(gpt_neo: Encoder) -> None:
@@ -369,8 +369,8 @@ def test_state_batches_hold_equal_lengths(tiny: Encoder) -> None:
     places = []
     for batch in tiny.state_batches(SHORT, budget=40):
         assert batch.attention is None
-        assert batch.hidden.shape[:2] == (3, len(batch.places))
-        places += batch.places
+        assert batch.hidden.shape[:2] == (3, len(batch.indices))
+        places += batch.indices
     assert sorted(places) == list(range(len(SHORT)))
 
 

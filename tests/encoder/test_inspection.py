@@ -104,8 +104,8 @@ def test_the_result_is_json(tiny: Encoder) -> None:
 
 def test_the_vectors_shape_is_the_encoders(tiny: Encoder) -> None:
     fitted = fit_postprocessing("whitening", tiny.encode(sample_sentences()[:40]), 5)
-    readings = [tiny.with_pooling(truncate_dim=3), tiny.with_pooling(pooling="cls+mean")]
-    for encoder in [*readings, tiny.with_postprocessing(fitted)]:
+    variants = [tiny.with_pooling(truncate_dim=3), tiny.with_pooling(pooling="cls+mean")]
+    for encoder in [*variants, tiny.with_postprocessing(fitted)]:
         inspection = inspect(encoder, TEXTS)
         assert inspection.outputs["sentence_vectors"] == str(encoder.encode(TEXTS).shape)
         assert inspection.model.dimension == encoder.dimension

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from likewise.encoder import Encoder, readout
+from likewise.encoder import Encoder, pooling_head
 from likewise.encoder.identity import identity
 from likewise.encoder.learned_pooling import (
     LEARNED,
@@ -24,7 +24,7 @@ from likewise.encoder.learned_pooling import (
 )
 from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
 from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.readings import encode_readings
+from likewise.encoder.variants import encode_readings
 from likewise.errors import ModelError, UsageError
 from tiny_models import tiny_encoder
 
@@ -285,7 +285,7 @@ def learned(request: pytest.FixtureRequest, tiny: Encoder) -> Encoder:
 def test_encode_reads_with_it(learned: Encoder) -> None:
     states = learned.states(TEXTS, attention=False)
     module = learned.modules_config.learned
-    assert module is not None and learned.reading.pooling == module.kind
+    assert module is not None and learned.pooling_config.pooling == module.kind
     with torch.no_grad():
         pooled = [module(torch.tensor(each.hidden[-1:]), torch.ones(1, len(each.tokens))) for each in states]
     unit = torch.nn.functional.normalize(torch.cat(pooled), dim=-1).numpy()
@@ -294,7 +294,7 @@ def test_encode_reads_with_it(learned: Encoder) -> None:
 
 
 def test_it_is_joined_with_others_and_reads_other_layers(learned: Encoder) -> None:
-    kind = learned.reading.pooling
+    kind = learned.pooling_config.pooling
     joined = learned.with_pooling(pooling=f"mean+{kind}", layer=1, normalize=False)
     assert joined.encode(TEXTS).shape == (len(TEXTS), 32)
     halves = [joined.with_pooling(pooling=part).encode(TEXTS) for part in ("mean", kind)]
@@ -310,7 +310,7 @@ def test_special_tokens_need_not_count(learned: Encoder) -> None:
 
 
 def test_a_model_that_learned_none_says_so(tiny: Encoder, learned: Encoder, tiny_folder: Any) -> None:
-    other = {"qkv": "bilstm", "bilstm": "qkv"}[learned.reading.pooling]
+    other = {"qkv": "bilstm", "bilstm": "qkv"}[learned.pooling_config.pooling]
     for encoder, kind in ((tiny, "qkv"), (tiny, "mean+bilstm"), (learned, other)):
         name = kind.split("+")[-1]
         with pytest.raises(ModelError, match=f"has learned no {name} pooling; choose from cls, last, max, mean"):
@@ -369,10 +369,12 @@ def test_readout_pools_rows_with_it() -> None:
     states, pooling_mask = torch.randn(2, 5, 32, dtype=torch.float64), torch.ones(2, 5)
     recorder = Recorder()
     with torch.no_grad():
-        whole = readout.pool(
-            encoder.model_view, encoder.modules_config, encoder.reading, states, pooling_mask, recorder
+        whole = pooling_head.pool(
+            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
         )
         rows = torch.stack([states, torch.zeros_like(states)], 1)
         mode = ReplayWithBiasRow(recorder)
-        found = readout.pool(encoder.model_view, encoder.modules_config, encoder.reading, rows, pooling_mask, mode)
+        found = pooling_head.pool(
+            encoder.model_view, encoder.modules_config, encoder.pooling_config, rows, pooling_mask, mode
+        )
     assert torch.allclose(found.sum(1), whole, atol=1e-12)

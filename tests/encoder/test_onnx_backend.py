@@ -20,7 +20,7 @@ from likewise.encoder import Encoder, onnx_backend
 from likewise.encoder.families import model_view
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.onnx_backend import Int8Check, attach_backend, exported, int8_check, top_overlap
-from likewise.encoder.reading import PoolingConfig
+from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 from likewise.errors import ModelError, UsageError
@@ -132,8 +132,8 @@ def test_neighbours_and_order_do_not_matter(which: str, request: pytest.FixtureR
 
 @pytest.mark.slow
 def test_minilm_equals_torch(minilm: Encoder, minilm_onnx: Encoder) -> None:
-    for reading in ({}, {"pooling": "cls"}, {"special_tokens": False}, {"truncate_dim": 5, "normalize": True}):
-        ours, theirs = (encoder.encode(TEXTS_OF_ALL_LENGTHS, **reading) for encoder in (minilm_onnx, minilm))  # type: ignore[arg-type]
+    for pooling_config in ({}, {"pooling": "cls"}, {"special_tokens": False}, {"truncate_dim": 5, "normalize": True}):
+        ours, theirs = (encoder.encode(TEXTS_OF_ALL_LENGTHS, **pooling_config) for encoder in (minilm_onnx, minilm))  # type: ignore[arg-type]
         assert gap(ours, theirs) < 1e-5
     assert minilm_onnx.encode([]).shape == (0, 384)
 
@@ -215,7 +215,7 @@ def test_a_damaged_memory_is_made_again(rubbish: str, tiny_int8: Encoder) -> Non
 
 def test_another_reading_is_another_check(tiny_int8: Encoder) -> None:
     keys = {
-        onnx_backend._reading_key(replace(tiny_int8, reading=replace(tiny_int8.reading, **change)))
+        onnx_backend._reading_key(replace(tiny_int8, pooling_config=replace(tiny_int8.pooling_config, **change)))
         for change in ({}, {"truncate_dim": 2}, {"special_tokens": False}, {"pooling": "cls"})
     }
     assert len(keys) == 4

@@ -89,9 +89,9 @@ def test_a_text_loses_the_same_wherever_it_lies() -> None:
 def test_where_tokens_lie() -> None:
     found = packing([[2, 2], [1, 4, 3]], [no_dropout] * 2, CPU)
     even, uneven = found.groups
-    assert even.mask is None and even.places.tolist() == [[0, 1], [2, 3]]
-    assert uneven.places.tolist() == [[4, 4, 4, 4], [5, 6, 7, 8], [9, 10, 11, 11]]
+    assert even.mask is None and even.indices.tolist() == [[0, 1], [2, 3]]
+    assert uneven.indices.tolist() == [[4, 4, 4, 4], [5, 6, 7, 8], [9, 10, 11, 11]]
     assert uneven.mask is not None and uneven.mask.sum(1).tolist() == [1, 4, 3]
     states = torch.arange(12)
-    rows = torch.cat([states[group.places].flatten() for group in found.groups])
+    rows = torch.cat([states[group.indices].flatten() for group in found.groups])
     assert torch.equal(rows[found.back], states)

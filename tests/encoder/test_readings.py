@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from likewise.encoder import Encoder, forward, readings
+from likewise.encoder import Encoder, forward, variants
 from likewise.encoder.heads import Dense
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling import POOLERS
+from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.reading import PoolingConfig
-from likewise.encoder.readings import encode_readings
+from likewise.encoder.variants import encode_readings
 from likewise.errors import Cancelled, UsageError
 from likewise.sample import sample_sentences
 from tiny_models import tiny_encoder
@@ -27,8 +27,8 @@ LAYERS: list[Any] = [0, 1, 2, -1, [0, 2], (1, 1, 3), "first-last", [3, 0]]
 def check(encoder: Encoder, wanted: list[Any], prompt: str | None = None) -> None:
     found = encode_readings(encoder, TEXTS, wanted, prompt=prompt)
     assert len(found) == len(wanted)
-    for reading, one in zip(wanted, found, strict=True):
-        options = vars(reading) if isinstance(reading, PoolingConfig) else reading
+    for pooling_config, one in zip(wanted, found, strict=True):
+        options = vars(pooling_config) if isinstance(pooling_config, PoolingConfig) else pooling_config
         alone = encoder.with_pooling(**options).encode_with_stats(TEXTS, prompt=prompt)
         assert one.vectors.dtype == np.float32 and one.truncated == alone.truncated
         np.testing.assert_allclose(one.vectors, alone.vectors, rtol=1e-6, atol=1e-6)
@@ -75,7 +75,7 @@ def test_postprocessing(tiny: Encoder) -> None:
 
 
 def test_several_windows(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings, "SORTED_TEXTS", 5)
+    monkeypatch.setattr(variants, "SORTED_TEXTS", 5)
     check(tiny, [{}, {"pooling": "max", "layer": 1}])
 
 
@@ -132,5 +132,5 @@ def test_a_backend_takes_a_pass_for_each(tiny_folder: Path) -> None:
     wanted: list[Any] = [{}, {"pooling": "cls", "layer": 1}]
     found = encode_readings(encoder, TEXTS, wanted, progress=lambda *call: seen.append(call))
     assert seen[-1][:2] == (2 * len(TEXTS), 2 * len(TEXTS))
-    for reading, one in zip(wanted, found, strict=True):
-        np.testing.assert_allclose(one.vectors, encoder.with_pooling(**reading).encode(TEXTS), atol=1e-6)
+    for pooling_config, one in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(one.vectors, encoder.with_pooling(**pooling_config).encode(TEXTS), atol=1e-6)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from likewise.encoder import Encoder, readout
+from likewise.encoder import Encoder, pooling_head
 from likewise.encoder.forward import Batch, embed
 from likewise.encoder.heads import Dense
 from likewise.encoder.modes import LIVE, Detached, Recorder, Replay, ReplayWithBiasRow
@@ -36,15 +36,15 @@ def head(activation: str, width: int, out: int) -> Dense:
 
 
 @pytest.mark.parametrize(
-    "reading",
+    "pooling_config",
     [
         *({"pooling": pooling} for pooling in POOLINGS),
         {"layer": [0, -1]}, {"layer": "first-last"}, {"layer": 1}, {"normalize": True}, {"special_tokens": False},
         {"special_tokens": False, "pooling": "max"}, {"truncate_dim": 3}, {"truncate_dim": 3, "normalize": True},
     ],
 )  # fmt: skip
-def test_vectors_from_embeddings_are_those_of_encode(reading: dict[str, Any]) -> None:
-    encoder = tiny_encoder("bert", **reading)
+def test_vectors_from_embeddings_are_those_of_encode(pooling_config: dict[str, Any]) -> None:
+    encoder = tiny_encoder("bert", **pooling_config)
     shown = encoder.encode(TEXTS)
     for text, vector in zip(TEXTS, shown, strict=True):
         ids = torch.tensor([encoder.tokenize([text])[0].ids])
@@ -61,14 +61,18 @@ def test_rows_are_pooled_as_texts_are(pooling: str) -> None:
     states, pooling_mask = states_and_counts()
     recorder = Recorder()
     with torch.no_grad():
-        plain = readout.pool(encoder.model_view, encoder.modules_config, encoder.reading, states, pooling_mask)
-        recorded = readout.pool(
-            encoder.model_view, encoder.modules_config, encoder.reading, states, pooling_mask, recorder
+        plain = pooling_head.pool(
+            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask
+        )
+        recorded = pooling_head.pool(
+            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
         )
         assert torch.allclose(plain, recorded, atol=1e-12)
         rows = torch.stack([states * 0.25, states * 0.75, torch.zeros_like(states)], 1)
         replayed = ReplayWithBiasRow(recorder)
-        found = readout.pool(encoder.model_view, encoder.modules_config, encoder.reading, rows, pooling_mask, replayed)
+        found = pooling_head.pool(
+            encoder.model_view, encoder.modules_config, encoder.pooling_config, rows, pooling_mask, replayed
+        )
     assert found.shape == (3, 3, plain.shape[-1])
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     assert torch.allclose(found[:, 1], 3 * found[:, 0], atol=1e-12)
@@ -78,11 +82,13 @@ def test_max_pooling_replays_its_winners() -> None:
     encoder = tiny_encoder("bert", pooling="max")
     states, pooling_mask = states_and_counts()
     recorder = Recorder()
-    readout.pool(encoder.model_view, encoder.modules_config, encoder.reading, states, pooling_mask, recorder)
+    pooling_head.pool(
+        encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
+    )
     torch.manual_seed(5)
     other = torch.randn(3, 1, 5, 32, dtype=torch.float64)
-    found = readout.pool(
-        encoder.model_view, encoder.modules_config, encoder.reading, other, pooling_mask, Replay(recorder)
+    found = pooling_head.pool(
+        encoder.model_view, encoder.modules_config, encoder.pooling_config, other, pooling_mask, Replay(recorder)
     )
     for text in range(2):
         real = pooling_mask[text].nonzero()[:, 0]
@@ -94,11 +100,11 @@ def test_max_pooling_replays_its_winners() -> None:
 def test_unit_vectors() -> None:
     vectors = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
     for mode in (LIVE, Detached()):
-        assert torch.allclose(readout.unit(vectors, mode), torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
+        assert torch.allclose(pooling_head.unit(vectors, mode), torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
     recorder = Recorder()
-    readout.unit(vectors, recorder)
+    pooling_head.unit(vectors, recorder)
     rows = torch.tensor([[[3.0, 0.0], [0.0, 4.0]], [[1.0, 0.0], [0.0, 0.0]]])
-    assert torch.allclose(readout.unit(rows, Replay(recorder))[0], torch.tensor([[0.6, 0.0], [0.0, 0.8]]))
+    assert torch.allclose(pooling_head.unit(rows, Replay(recorder))[0], torch.tensor([[0.6, 0.0], [0.0, 0.8]]))
 
 
 @pytest.mark.parametrize("activation", ["Tanh", "Sigmoid", "ReLU", "Identity"])
@@ -107,12 +113,16 @@ def test_heads_in_every_mode(activation: str) -> None:
     encoder = replace(tiny_encoder("bert"), modules_config=modules_config)
     pooled = states_and_counts()[0][:, 0]
     recorder = Recorder()
-    plain = readout.finish(modules_config, encoder.reading, pooled)
+    plain = pooling_head.finish(modules_config, encoder.pooling_config, pooled)
     assert torch.allclose(plain.norm(dim=-1), torch.ones(3).double())
-    assert torch.allclose(readout.finish(modules_config, encoder.reading, pooled, Detached()), plain, atol=1e-12)
-    assert torch.allclose(readout.finish(modules_config, encoder.reading, pooled, recorder), plain, atol=1e-12)
+    assert torch.allclose(
+        pooling_head.finish(modules_config, encoder.pooling_config, pooled, Detached()), plain, atol=1e-12
+    )
+    assert torch.allclose(
+        pooling_head.finish(modules_config, encoder.pooling_config, pooled, recorder), plain, atol=1e-12
+    )
     rows = torch.stack([pooled, torch.zeros_like(pooled)], 1)
-    found = readout.finish(modules_config, encoder.reading, rows, ReplayWithBiasRow(recorder))
+    found = pooling_head.finish(modules_config, encoder.pooling_config, rows, ReplayWithBiasRow(recorder))
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     by_hand = getattr(torch.nn, activation)()(pooled @ modules_config.heads[0].weight.T + modules_config.heads[0].bias)
     assert torch.allclose(modules_config.heads[0](pooled), by_hand, atol=1e-12)
@@ -133,11 +143,11 @@ def test_postprocessing_tells_its_shift() -> None:
     processing = PostProcessing("whitening", np.arange(4.0), torch.randn(4, 2).double().numpy())
     vectors = torch.randn(3, 4)
     by_hand = processing(vectors.numpy())
-    found = readout.post_processed(processing, vectors, LIVE)
+    found = pooling_head.post_processed(processing, vectors, LIVE)
     assert found.dtype == torch.float64
     assert np.allclose(found.numpy(), by_hand, atol=1e-5)
     rows = torch.stack([vectors, torch.zeros_like(vectors)], 1)
-    replayed = readout.post_processed(processing, rows, ReplayWithBiasRow(Recorder()))
+    replayed = pooling_head.post_processed(processing, rows, ReplayWithBiasRow(Recorder()))
     assert torch.allclose(replayed.sum(1), found)
     assert np.allclose(replayed[0, 1].numpy(), -processing.shift @ processing.matrix)
 

@@ -144,7 +144,7 @@ def test_a_plain_folder_gets_mean_pooling_and_a_notice(tmp_path: Path, caplog: p
     with caplog.at_level(logging.INFO, logger="likewise"):
         encoder = load(folder)
     assert caplog.messages == ["plain names no pooling; mean pooling is used"]
-    assert encoder.reading.pooling == "mean"
+    assert encoder.pooling_config.pooling == "mean"
     hidden = encoder.states(["A man is playing."])[0].hidden[-1]
     assert np.abs(encoder.encode("A man is playing.") - hidden.mean(0)).max() < 1e-6
 

@@ -67,8 +67,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def case(tiny: Encoder, name: str) -> Encoder:
-    modules_config, reading = CASES[name]
-    return replace(tiny, modules_config=replace(tiny.modules_config, **modules_config)).with_pooling(**reading)
+    modules_config, pooling_config = CASES[name]
+    return replace(tiny, modules_config=replace(tiny.modules_config, **modules_config)).with_pooling(**pooling_config)
 
 
 def load(folder: Path) -> Encoder:
@@ -282,7 +282,7 @@ def test_a_place_that_cannot_be_written(tiny: Encoder, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reading", "message"),
+    ("pooling_config", "message"),
     [
         ({"layer": 1}, "reads its last layer, not 1; save it with layer=-1"),
         ({"layer": "first-last"}, "reads its last layer, not 'first-last'; save it with layer=-1"),
@@ -293,8 +293,8 @@ def test_a_place_that_cannot_be_written(tiny: Encoder, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_readings_that_are_refused(reading: dict[str, Any], message: str, tiny: Encoder, tmp_path: Path) -> None:
-    encoder = case(tiny, "dense").with_pooling(**reading)
+def test_readings_that_are_refused(pooling_config: dict[str, Any], message: str, tiny: Encoder, tmp_path: Path) -> None:
+    encoder = case(tiny, "dense").with_pooling(**pooling_config)
     with pytest.raises(UsageError, match=message) as raised:
         save_encoder(encoder, tmp_path / "saved")
     assert "\n" not in str(raised.value)
@@ -326,7 +326,7 @@ def learned(request: pytest.FixtureRequest, tiny: Encoder) -> Encoder:
 def test_a_learned_pooling_is_read_back(learned: Encoder, tiny: Encoder, tmp_path: Path) -> None:
     folder = save_encoder(learned, tmp_path / "saved")
     again = load(folder)
-    assert again.reading.pooling == again.modules_config.pooling == learned.reading.pooling
+    assert again.pooling_config.pooling == again.modules_config.pooling == learned.pooling_config.pooling
     assert np.array_equal(again.encode(TEXTS), learned.encode(TEXTS))
     assert again.heads_hash == learned.heads_hash
     assert np.array_equal(again.encode(TEXTS, pooling="mean"), tiny.encode(TEXTS))
@@ -440,7 +440,7 @@ def test_a_plain_folder_may_tell_of_a_pooling_too(
     saved = save_encoder(tiny.with_learned_pooling(new_learned_pooling("qkv", 16)), tmp_path / "saved")
     for name in ("modules.json", "config_sentence_transformers.json"):
         (saved / name).unlink()
-    assert load(saved).reading.pooling == "qkv"
+    assert load(saved).pooling_config.pooling == "qkv"
     assert not caplog.messages
 
 

@@ -98,12 +98,12 @@ def test_ledgers_with_heads_joined_poolings_and_tokens_that_do_not_count() -> No
     torch.manual_seed(0)
     head = Dense(torch.randn(12, 64).double() / 4, torch.randn(12).double(), "Tanh")
     encoder = qkv_encoder(pooling="max+qkv", heads=(head,), normalizes=True)
-    readings: list[dict[str, Any]] = [
+    variants: list[dict[str, Any]] = [
         {}, {"special_tokens": False}, {"layer": [0, -1]}, {"normalize": True, "truncate_dim": 5},
         {"pooling": "qkv+cls"},
     ]  # fmt: skip
-    for reading in readings:
-        assert abs(explain(encoder.with_pooling(**reading), LEFT, RIGHT).gap) < 1e-9
+    for pooling_config in variants:
+        assert abs(explain(encoder.with_pooling(**pooling_config), LEFT, RIGHT).gap) < 1e-9
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -146,19 +146,20 @@ class TestIntegratedJacobians:
         assert np.allclose(unit.bias * length, raw.bias, atol=1e-10)
         assert np.linalg.norm(unit.vector) == pytest.approx(1)
 
-    @pytest.mark.parametrize("reading", [{"pooling": "max"}, {"layer": [0, -1]}, {"truncate_dim": 3}])
-    def test_other_readings(self, reading: dict[str, Any]) -> None:
-        encoder = calm_encoder("bert").with_pooling(**reading)
+    @pytest.mark.parametrize("pooling_config", [{"pooling": "max"}, {"layer": [0, -1]}, {"truncate_dim": 3}])
+    def test_other_readings(self, pooling_config: dict[str, Any]) -> None:
+        encoder = calm_encoder("bert").with_pooling(**pooling_config)
         found = one(encoder, method="jacobian", steps=20)
         # Winners change along the path, and no quadrature is exact across a kink.
-        assert found.missing < (0.05 * np.linalg.norm(found.vector) if reading.get("pooling") == "max" else 1e-8)
+        assert found.missing < (0.05 * np.linalg.norm(found.vector) if pooling_config.get("pooling") == "max" else 1e-8)
         assert np.allclose(found.vector, encoder.encode(LEFT), atol=1e-5)
 
     @pytest.mark.parametrize(
-        ("reading", "start", "lowest"), [({}, -1, 3), ({}, 4, 3), ({"layer": [1, -1]}, 2, 1), ({"layer": 0}, 1, 0)]
+        ("pooling_config", "start", "lowest"),
+        [({}, -1, 3), ({}, 4, 3), ({"layer": [1, -1]}, 2, 1), ({"layer": 0}, 1, 0)],
     )
-    def test_wrong_start_is_refused(self, reading: dict[str, Any], start: int, lowest: int) -> None:
-        encoder = encoder_of("bert").with_pooling(**reading)
+    def test_wrong_start_is_refused(self, pooling_config: dict[str, Any], start: int, lowest: int) -> None:
+        encoder = encoder_of("bert").with_pooling(**pooling_config)
         with pytest.raises(UsageError, match=f"start at layers 0 to {lowest} here, not {start}"):
             explain(encoder, LEFT, RIGHT, "jacobian", start_layer=start)
 

@@ -300,7 +300,7 @@ class TestNothingIsShared:
         post = fit_postprocessing("standardisation", tiny.encode(sample_sentences()[:40]))
         encoders = [
             tiny, other, tiny.with_postprocessing(post), Encoder.load(str(tiny_folder), device="cpu", dtype="float64"),
-            *(tiny.with_pooling(**reading) for reading in ({"pooling": "cls"}, {"layer": 1}, {"normalize": False},
+            *(tiny.with_pooling(**pooling_config) for pooling_config in ({"pooling": "cls"}, {"layer": 1}, {"normalize": False},
               {"special_tokens": False}, {"truncate_dim": 8})),
             replace(tiny, modules_config=replace(tiny.modules_config, include_prompt=False)),
         ]  # fmt: skip

@@ -71,7 +71,7 @@ def readouts(encoder: Encoder) -> dict[str, Encoder]:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_transpose_is_the_adjoint(name: str, seed: int) -> None:
     """In float64, batches of texts, several directions at once, biases included."""
-    for reading, encoder in readouts(encoder_of(name, seed)).items():
+    for pooling_config, encoder in readouts(encoder_of(name, seed)).items():
         torch.manual_seed(seed)
         with torch.no_grad():
             x = embed(encoder.model_view, Batch(IDS))
@@ -87,10 +87,10 @@ def test_the_transpose_is_the_adjoint(name: str, seed: int) -> None:
         left = torch.einsum("brd,bkd->bkr", forward, directions)
         right = torch.einsum("brte,bkte->bkr", rows, back.double())
         scale = max(1.0, float(left.abs().max()))
-        assert float((left - right).abs().max()) < 1e-12 * scale, reading
+        assert float((left - right).abs().max()) < 1e-12 * scale, pooling_config
         collected = torch.as_tensor(mode.biases, dtype=torch.float64).expand(2, 4, 6).sum(-1)
         wanted = torch.einsum("bd,bkd->bk", bias.double(), directions)
-        assert float((collected - wanted).abs().max()) < 1e-11 * max(1.0, float(wanted.abs().max())), reading
+        assert float((collected - wanted).abs().max()) < 1e-11 * max(1.0, float(wanted.abs().max())), pooling_config
 
 
 def text_map(encoder: Encoder, text: str = TEXT, granularity: str = "token", **options: Any) -> TextMap:
@@ -117,19 +117,19 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_columns_equal_rows(name: str, options: dict[str, Any]) -> None:
-    for reading, encoder in readouts(encoder_of(name)).items():
+    for pooling_config, encoder in readouts(encoder_of(name)).items():
         one = text_map(encoder, **options)
         rows = one.contributions()
         directions = np.random.default_rng(0).standard_normal((3, len(rows.vector)))
         columns = one.shares(directions)
         wanted = directions @ rows.values.astype(np.float64).T
         scale = max(1.0, float(np.abs(wanted).max()))
-        assert np.abs(columns.values - wanted).max() < 1e-10 * scale, reading
-        assert np.abs(columns.bias - directions @ rows.bias).max() < 1e-10 * scale, reading
+        assert np.abs(columns.values - wanted).max() < 1e-10 * scale, pooling_config
+        assert np.abs(columns.bias - directions @ rows.bias).max() < 1e-10 * scale, pooling_config
         # Both are complete.
-        assert rows.missing < 1e-9 * max(1.0, float(np.linalg.norm(rows.vector))), reading
+        assert rows.missing < 1e-9 * max(1.0, float(np.linalg.norm(rows.vector))), pooling_config
         whole = columns.values.sum(1) + columns.bias
-        assert np.abs(whole - directions @ rows.vector.astype(np.float64)).max() < 1e-9 * scale, reading
+        assert np.abs(whole - directions @ rows.vector.astype(np.float64)).max() < 1e-9 * scale, pooling_config
         for part, values in columns.parts.items():
             assert np.abs(values - directions @ rows.parts[part].T).max() < 1e-10 * scale
 

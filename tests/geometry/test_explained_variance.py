@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 
 from likewise.errors import DataError
 from likewise.geometry import explained_variance
-from likewise.geometry.explained_variance import READINGS, explained_variances, random_explained_variances
+from likewise.geometry.explained_variance import VARIANTS, explained_variances, random_explained_variances
 
 
 def plain_shares(vectors: np.ndarray) -> list[float]:
@@ -48,7 +48,7 @@ def test_readings_differ_where_the_mean_is_the_first_direction() -> None:
     """All vectors lie along one axis and vary along another."""
     rng = np.random.default_rng(0)
     vectors = np.array([10.0, 0.0]) + rng.normal(size=(500, 2)) * [0.0, 1.0]
-    shares = dict(zip(READINGS, explained_variances(vectors[None])[:, 0], strict=True))
+    shares = dict(zip(VARIANTS, explained_variances(vectors[None])[:, 0], strict=True))
     assert shares["formula"] > 0.98 and shares["pca"] == pytest.approx(1.0) and shares["svd"] < 1e-3
 
 

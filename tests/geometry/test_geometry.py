@@ -191,8 +191,10 @@ class TestMeasuresAreDoubleLoops:
         means = np.mean([mev(plain.vectors[places]) for places in drawn], axis=0)
         values = found.to_dict()["layers"][layer]
         assert list(values["mev_baseline"].values()) == pytest.approx(means.tolist(), abs=1e-10)
-        for reading, value in values["mev_adjusted"].items():
-            assert value == pytest.approx(values["mev"][reading] - values["mev_baseline"][reading], abs=1e-10)
+        for pooling_config, value in values["mev_adjusted"].items():
+            assert value == pytest.approx(
+                values["mev"][pooling_config] - values["mev_baseline"][pooling_config], abs=1e-10
+            )
 
     def test_rogue_dimensions(self, encoder: Encoder, found: Geometry, layer: int) -> None:
         plain = Plain(encoder, TEXTS, layer)

@@ -209,7 +209,9 @@ class TestFamilies:
     @pytest.mark.parametrize("family", ["qwen3", "modernbert"])
     def test_words_are_listed_where_positions_are_turned_and_not_added(self, family: str) -> None:
         listed = geometry_of(tiny_encoder(family), TEXTS, PLAIN).to_dict()["words"]["mev"]
-        assert {reading: bool(ends["highest"]) for reading, ends in listed.items()} == dict.fromkeys(listed, True)
+        assert {pooling_config: bool(ends["highest"]) for pooling_config, ends in listed.items()} == dict.fromkeys(
+            listed, True
+        )
 
     def test_equal_vectors_have_no_rank(self) -> None:
         same = geometry_of(tiny_encoder("qwen3"), ["bank", "bank bank", "bank bank bank"], PLAIN)

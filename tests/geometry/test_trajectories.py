@@ -70,9 +70,11 @@ def test_only_the_position_keeps_layer_0_from_1() -> None:
     assert word_trajectories(encoder, moved, "zebra").pairs[0].cosine[0] == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.parametrize("reading", [{}, {"pooling": "cls"}, {"pooling": "max", "special_tokens": False}], ids=str)
-def test_sentences_are_read_as_encode_reads_them(reading: Any, tiny: Encoder) -> None:
-    encoder = tiny.with_pooling(**reading)
+@pytest.mark.parametrize(
+    "pooling_config", [{}, {"pooling": "cls"}, {"pooling": "max", "special_tokens": False}], ids=str
+)
+def test_sentences_are_read_as_encode_reads_them(pooling_config: Any, tiny: Encoder) -> None:
+    encoder = tiny.with_pooling(**pooling_config)
     found = sentence_trajectories(encoder, TEXTS)
     for layer in found.layers:
         vectors = encoder.encode(TEXTS, layer=layer).astype(np.float64)
@@ -81,7 +83,7 @@ def test_sentences_are_read_as_encode_reads_them(reading: Any, tiny: Encoder) ->
         assert [pair.cosine[layer] for pair in found.pairs] == pytest.approx(expected, abs=1e-6)
     shown = encoder.similarity(TEXTS, TEXTS)
     assert [pair.cosine[-1] for pair in found.pairs] == pytest.approx(shown[np.triu_indices(3, 1)].tolist(), abs=1e-6)
-    assert found.pooling == encoder.reading.pooling and {pair.words for pair in found.pairs} == {None}
+    assert found.pooling == encoder.pooling_config.pooling and {pair.words for pair in found.pairs} == {None}
 
 
 def test_one_pass_for_all_layers(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,14 +204,14 @@ class TestShowing:
     def test_names_tell_sentences_apart(self) -> None:
         def names(*words: str) -> tuple[str, ...]:
             places = tuple(WordPlace(word, 1, 1) for word in words)
-            return replace(self.FOUND, texts=("x",) * 3, places=places).names
+            return replace(self.FOUND, texts=("x",) * 3, indices=places).names
 
         assert names("nice", "bad", "lovely") == ("nice", "bad", "lovely")
         assert names("bank", "bank", "bank") == names() == ("1", "2", "3")
         assert names("nice", "bad", "nice") == ("nice 1", "bad 2", "nice 3")
 
     def test_long_names_fit_a_panel(self) -> None:
-        found = replace(self.FOUND, model="folder/" * 20 + "e5-small", places=(WordPlace("word " * 20, 1, 20),) * 2)
+        found = replace(self.FOUND, model="folder/" * 20 + "e5-small", indices=(WordPlace("word " * 20, 1, 20),) * 2)
         assert found.heading.startswith("…") and "/e5-small: word word" in found.heading
         assert len(found.heading) == 64 and self.FOUND.heading == "m: a, b"
 

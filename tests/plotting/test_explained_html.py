@@ -240,9 +240,9 @@ class TestScript:
         names = [f"w{place}" for place in range(size)]
         pair = random_pair(size, size, left=names, right=names)
         shown = self.document(tmp_path, pair, 2)
-        readout = unescape(re.sub(r"<[^>]+>", "", re.search(r'class="readout".*?>(.*?)</p>', shown, re.S)[1]))
+        pooling_head = unescape(re.sub(r"<[^>]+>", "", re.search(r'class="readout".*?>(.*?)</p>', shown, re.S)[1]))
         strongest = int(np.argmax(np.abs(pair.cells[2])))
-        added, partner, amount = re.match(r"w2 adds (\S+), .*? Strongest with (w\d+) ([^,]+),", readout).groups()
+        added, partner, amount = re.match(r"w2 adds (\S+), .*? Strongest with (w\d+) ([^,]+),", pooling_head).groups()
         assert partner == f"w{strongest}"
         assert float(amount) == pytest.approx(pair.cells[2, strongest], abs=2e-4)
         assert float(added) == pytest.approx(pair.shares()[0][2], abs=1e-3)

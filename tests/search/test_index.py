@@ -189,7 +189,7 @@ def test_the_index_loads_its_own_model_reading_and_post_processing(tiny: Encoder
     encoder = encoder.with_postprocessing(post)
     index = Index.build(encoder, TEXTS, tmp_path / "index")
     opened = Index.open(tmp_path / "index")
-    assert opened.encoder.reading.pooling == "max" and opened.encoder.dimension == 6
+    assert opened.encoder.pooling_config.pooling == "max" and opened.encoder.dimension == 6
     assert found(opened, "the cat sat") == found(index, "the cat sat")
     with pytest.raises(ModelError, match="postprocessing"):
         Index.open(tmp_path / "index", encoder.with_postprocessing(None))

@@ -178,7 +178,7 @@ class TestModels:
         with Index.build(encoder, ITEMS, address) as made:
             hits = made.search("the cat")
         with Index.open(address) as opened:
-            assert opened.encoder.reading.pooling == "max" and opened.search("the cat").hits == hits.hits
+            assert opened.encoder.pooling_config.pooling == "max" and opened.search("the cat").hits == hits.hits
 
     def test_a_post_processing_has_to_be_given(self, tiny: Encoder, address: str) -> None:
         post = fit_postprocessing("whitening", tiny.encode([text for _, text in ITEMS]), 6)

@@ -46,9 +46,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of readings of each forward pass over the texts."""
     seen, encode = [], retrieving.encode_readings
 
-    def counting(encoder: Encoder, texts: Any, readings: Any, **options: Any) -> Any:
-        seen.append(len(readings))
-        return encode(encoder, texts, readings, **options)
+    def counting(encoder: Encoder, texts: Any, variants: Any, **options: Any) -> Any:
+        seen.append(len(variants))
+        return encode(encoder, texts, variants, **options)
 
     monkeypatch.setattr(retrieving, "encode_readings", counting)
     return seen
@@ -75,15 +75,15 @@ def test_cells_in_order(tiny: Encoder, passes: list[int]) -> None:
 def test_a_cell_is_what_a_ranker_alone_gives(tiny: Encoder) -> None:
     found = compared(WHOLE, tiny).results
     alone = evaluate_retrieval(tiny.with_pooling(pooling="cls", layer=0), TASK)
-    assert found[4].places.tolist() == alone.places.tolist() and found[4].recall == alone.recall
+    assert found[4].indices.tolist() == alone.indices.tolist() and found[4].recall == alone.recall
     texts = TASK.corpus.texts
     words = baseline("bm25", texts)
-    assert found[9].places.tolist() == evaluate_ranker(words, TASK, found[9].setting).places.tolist()
-    [ranker], _ = encoded_rankers(tiny, [tiny.with_pooling(pooling="mean", layer=[0, 2]).reading], TASK)
+    assert found[9].indices.tolist() == evaluate_ranker(words, TASK, found[9].setting).indices.tolist()
+    [ranker], _ = encoded_rankers(tiny, [tiny.with_pooling(pooling="mean", layer=[0, 2]).pooling_config], TASK)
     fused = evaluate_ranker(Hybrid([words, ranker]), TASK, found[7].setting)
-    assert found[7].places.tolist() == fused.places.tolist()
+    assert found[7].indices.tolist() == fused.indices.tolist()
     inputs = baseline("input-embeddings", texts, encoder=tiny)
-    assert found[6].places.tolist() == evaluate_ranker(inputs, TASK, found[6].setting).places.tolist()
+    assert found[6].indices.tolist() == evaluate_ranker(inputs, TASK, found[6].setting).indices.tolist()
 
 
 def test_all_layers_each_by_itself(tiny: Encoder) -> None:

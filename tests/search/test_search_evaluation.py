@@ -57,7 +57,7 @@ def test_recall_of_real_pairs_is_that_of_brute_force(
 ) -> None:
     monkeypatch.setattr("likewise.search.ranker.BLOCK_BYTES", 2**20)
     task = RetrievalSource("compression/test_36k", limit=500, data_dir=shared_data).read()
-    [ranker], _ = encoded_rankers(minilm, [minilm.reading], task)
+    [ranker], _ = encoded_rankers(minilm, [minilm.pooling_config], task)
     result = evaluate_ranker(ranker, task, dense_setting(minilm))
     right = ranker.asked[[ranker.row_of[query] for query in task.queries]]
     assert result.n == 500
@@ -78,7 +78,7 @@ def task_of(texts: list[str], queries: list[str], rows: list[int]) -> RetrievalT
 
 def test_equal_texts_tie_in_the_querys_favour(tiny: Encoder) -> None:
     found = evaluate_retrieval(tiny, task_of(["a cat", "a cat", "the sea"], ["a cat", "a cat"], [0, 1]))
-    assert found.places.tolist() == [0, 0]
+    assert found.indices.tolist() == [0, 0]
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_each_text_is_encoded_once(tiny: Encoder, seen: list[str]) -> None:
 def test_texts_and_queries_get_their_prompts(seen: list[str]) -> None:
     encoder = tiny_encoder(modules_config=ModulesConfig(prompts={"query": "q: ", "document": "d: "}))
     task = task_of(["a", "b"], ["b"], [1])
-    [ranker], _ = encoded_rankers(encoder, [encoder.reading], task)
+    [ranker], _ = encoded_rankers(encoder, [encoder.pooling_config], task)
     assert sorted(seen) == ["d: a", "d: b", "q: b"]
     expected = encoder.similarity(encoder.encode_query(["b"]), encoder.encode_document(["a", "b"]))
     [(_, scores)] = ranker.score_blocks(["b"])

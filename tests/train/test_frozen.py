@@ -208,7 +208,7 @@ def test_kept_states_are_those_of_the_layer() -> None:
     encoder = tiny_encoder("bert")
     texts = [text for pair in PAIRS for text in pair]
     table = TokenTable(encoder.tokenizer)
-    places = table.places(texts)
+    places = table.indices(texts)
     for layer in range(DEPTH + 1):
         kept = FrozenStates.of(encoder, table, layer)
         chosen = [places[5], places[0], places[9]]
@@ -223,7 +223,7 @@ def test_kept_states_are_those_of_the_layer() -> None:
 def test_kept_states_do_not_depend_on_who_asks() -> None:
     encoder = tiny_encoder("bert")
     table = TokenTable(encoder.tokenizer)
-    places = table.places([text for pair in PAIRS for text in pair])
+    places = table.indices([text for pair in PAIRS for text in pair])
     kept = FrozenStates.of(encoder, table, 1)
     alone = kept.packed([places[2]], encoder.device)
     among = kept.packed(places, encoder.device)

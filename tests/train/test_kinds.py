@@ -232,7 +232,7 @@ def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
     tokens = multitask.readers["mlm"].tokens
     loss, count = 0.0, 0
     for place, example in enumerate(examples):
-        number = tokens.places(example.texts)[0]
+        number = tokens.indices(example.texts)[0]
         ids = list(tokens.ids[number])
         hidden = multitask.hiding["mlm"].hidden(tokens.own[number], ids, (7, place, 0))
         truth = [ids[at] for at in hidden]

@@ -140,7 +140,7 @@ def test_sentence_transformers_gives_the_same_vectors(trained: Callable[[str], T
     run = trained(pooling)
     ours = Encoder.load(str(run.folder), device="cpu")
     vectors = ours.encode(TEXTS)
-    assert ours.reading.pooling == pooling
+    assert ours.pooling_config.pooling == pooling
     assert (vectors == run.encoder.encode(TEXTS, pooling=pooling)).all()
     assert np.abs(theirs(run.folder).encode(TEXTS) - vectors).max() < 1e-6
     # The model's own Normalize was off for the heads, and is on again.
@@ -151,7 +151,7 @@ def test_sentence_transformers_gives_the_same_vectors(trained: Callable[[str], T
 def test_a_learned_pooling_is_ours_alone_and_the_card_says_so(trained: Callable[[str], Trained], pooling: str) -> None:
     run = trained(pooling)
     ours = Encoder.load(str(run.folder), device="cpu")
-    assert ours.reading.pooling == pooling and ours.dimension == {"bilstm": 10, "qkv": 16}[pooling]
+    assert ours.pooling_config.pooling == pooling and ours.dimension == {"bilstm": 10, "qkv": 16}[pooling]
     reader = load_run(run.folder, device="cpu").multitask.readers["similarity"]
     rows = reader.vectors(TEXTS).numpy()
     assert np.abs(ours.encode(TEXTS) - rows / np.linalg.norm(rows, axis=1, keepdims=True)).max() < 1e-6

@@ -75,8 +75,8 @@ class TrainedAutoencoder:
         points, losses = [], []
         ticker = Ticker(progress, len(maps.lengths), "points")
         with torch.inference_mode(), quick_recurrence():
-            for place in range(len(maps.lengths)):
-                steps = maps.sequence(place)
+            for index in range(len(maps.lengths)):
+                steps = maps.sequence(index)
                 found = self.model.points(steps)
                 points.append(found.numpy())
                 losses.append(float(nn.functional.mse_loss(self.model.written(found, steps.shape[1]), steps)))
@@ -144,9 +144,9 @@ class _Training:
     ) -> _Training:
         epoch = len(self.curve.train)
         order = np.random.default_rng((seed, epoch)).permutation(np.asarray(seen))
-        train = float(np.mean([self._learnt(maps.sequence(int(place)), ticker) for place in order]))
+        train = float(np.mean([self._learnt(maps.sequence(int(index)), ticker) for index in order]))
         with torch.inference_mode():
-            held_losses = [float(self.model.loss(maps.sequence(place))) for place in held]
+            held_losses = [float(self.model.loss(maps.sequence(index))) for index in held]
         held_out = float(np.mean(held_losses)) if held_losses else train
         if not math.isfinite(train + held_out):
             raise DataError("the autoencoder's loss is no number; lower --learning-rate")

@@ -115,7 +115,7 @@ def best_first(candidates: Sequence[Candidate], settings: ClusterSettings) -> li
         rivals = [one for one in candidates if (objection(one.clustering, settings) is None) == allowed]
         sums = rank_sums([one.judged for one in rivals])
         keys = [_key(one, total, settings) for one, total in zip(rivals, sums, strict=True)]
-        ordered += [rivals[place] for place in sorted(range(len(rivals)), key=keys.__getitem__)]
+        ordered += [rivals[index] for index in sorted(range(len(rivals)), key=keys.__getitem__)]
     return ordered
 
 

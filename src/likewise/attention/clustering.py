@@ -67,7 +67,7 @@ def clusterings_of(
     Clusters are numbered from the largest on; what DBSCAN leaves as noise stays noise.
 
     >>> rng = np.random.default_rng(0)
-    >>> points = np.concatenate([rng.normal(size=(size, 2)) + place for size, place in [(40, 0), (30, 12), (20, 24)]])
+    >>> points = np.concatenate([rng.normal(size=(size, 2)) + index for size, index in [(40, 0), (30, 12), (20, 24)]])
     >>> found = clusterings_of(points, ClusterSettings(algorithms=("kmeans", "agglomerative"), most=5))
     >>> found.chosen.sizes, found.agreement
     ([40, 30, 20], {('kmeans', 'agglomerative'): 1.0})
@@ -228,9 +228,9 @@ def _by_size(labels: Labels) -> Labels:
     ordered = np.full(len(labels), NOISE, np.int64)
     kept = labels != NOISE
     _, first, inverse, counts = np.unique(labels[kept], return_index=True, return_inverse=True, return_counts=True)
-    places = np.empty(len(counts), np.int64)
-    places[np.lexsort((first, -counts))] = np.arange(len(counts))
-    ordered[kept] = places[inverse]
+    indices = np.empty(len(counts), np.int64)
+    indices[np.lexsort((first, -counts))] = np.arange(len(counts))
+    ordered[kept] = indices[inverse]
     return ordered
 
 

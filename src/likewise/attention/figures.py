@@ -111,7 +111,7 @@ def _highlight(study: AttentionStudy, highlight: Highlight) -> Any:
 def _heads(study: AttentionStudy) -> Any:
     panels = grid_of_axes(len(study.heads.values), (3.6, 3.5), COLUMNS)
     for ax, (measure, values) in zip(panels, study.heads.values.items(), strict=True):
-        layers, heads = ([str(place + 1) for place in range(count)] for count in values.shape)
+        layers, heads = ([str(index + 1) for index in range(count)] for count in values.shape)
         title = f"{measure} (even attention: {study.heads.even[measure]:.2g})"
         intensity_map(values, layers, heads, title, ax)
         ax.set_ylabel("layer")

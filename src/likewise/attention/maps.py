@@ -44,7 +44,7 @@ class MapSource(Protocol):
         """Layers of a sequence."""
         ...
 
-    def sequence(self, place: int) -> Tensor:
+    def sequence(self, index: int) -> Tensor:
         """A sequence's maps as steps: (L, n * n, H), step i * n + j is how token i looks at token j."""
         ...
 
@@ -73,16 +73,16 @@ class AttentionMaps:
     def _starts(self) -> NDArray[np.int64]:
         return map_starts(self.lengths, self.layers, self.heads)
 
-    def sequence(self, place: int) -> Tensor:
+    def sequence(self, index: int) -> Tensor:
         """A sequence's maps as steps (L, n * n, H)."""
-        shape = (self.layers, int(self.lengths[place]) ** 2, self.heads)
-        flat = self._numbers[self._starts[place] : self._starts[place + 1]]
+        shape = (self.layers, int(self.lengths[index]) ** 2, self.heads)
+        flat = self._numbers[self._starts[index] : self._starts[index + 1]]
         return torch.from_numpy(flat.reshape(shape).astype(np.float32))
 
-    def map_of(self, place: int, layer: int) -> NDArray[np.float32]:
+    def map_of(self, index: int, layer: int) -> NDArray[np.float32]:
         """The maps (H, n, n) of one layer, from 1 on, of a sequence."""
-        n = int(self.lengths[place])
-        steps: NDArray[np.float32] = self.sequence(place)[layer - 1].numpy()
+        n = int(self.lengths[index])
+        steps: NDArray[np.float32] = self.sequence(index)[layer - 1].numpy()
         return steps.reshape(n, n, self.heads).transpose(2, 0, 1)
 
     def head_measures(self) -> HeadMeasures:
@@ -106,10 +106,10 @@ class RandomMaps:
     heads: int
     seed: int = 0
 
-    def sequence(self, place: int) -> Tensor:
+    def sequence(self, index: int) -> Tensor:
         """The same numbers whenever they are asked for: (L, n * n, H)."""
-        n = int(self.lengths[place])
-        rng = np.random.default_rng((self.seed, place))
+        n = int(self.lengths[index])
+        rng = np.random.default_rng((self.seed, index))
         drawn = rng.standard_exponential((self.layers, n, n, self.heads), dtype=np.float32)
         drawn /= drawn.sum(2, keepdims=True)
         return torch.from_numpy(drawn.reshape(self.layers, n * n, self.heads))
@@ -148,7 +148,7 @@ def write_maps(
     ticker.add(written.sequences_done)
     for batch in batches:
         written.add(batch)
-        ticker.add(len(batch.places))
+        ticker.add(len(batch.indices))
     ticker.close()
     return maps
 
@@ -208,12 +208,12 @@ class _Writer:
         steps = batch.attention.permute(1, 0, 3, 4, 2).flatten(2, 3).half().cpu().numpy()
         measured = measures_of(batch.attention.float(), batch.tokens).float().cpu().numpy()
         with (self.maps.folder / "maps.f16").open("r+b") as maps, (self.maps.folder / "heads.f32").open("r+b") as heads:
-            for row, place in enumerate(batch.places):
-                maps.seek(int(self.starts[place]) * 2)
+            for row, index in enumerate(batch.indices):
+                maps.seek(int(self.starts[index]) * 2)
                 maps.write(np.ascontiguousarray(steps[row]).tobytes())
-                heads.seek(place * self._row_bytes)
+                heads.seek(index * self._row_bytes)
                 heads.write(measured[row].tobytes())
-        self.done, self.sequences_done = self.done + 1, self.sequences_done + len(batch.places)
+        self.done, self.sequences_done = self.done + 1, self.sequences_done + len(batch.indices)
         said = json.dumps({"batches": self.done, "sequences": self.sequences_done})
         atomic_write(self.note, lambda draft: draft.write_text(said))
 
@@ -221,5 +221,5 @@ class _Writer:
 def trivial_loss(maps: MapSource) -> float:
     """The mean squared error, averaged over sequences, of a decoder that answers 1 / n everywhere."""
     lengths = maps.lengths.tolist()
-    losses = [float((maps.sequence(place) - 1 / n).square().mean()) for place, n in enumerate(lengths)]
+    losses = [float((maps.sequence(index) - 1 / n).square().mean()) for index, n in enumerate(lengths)]
     return float(np.mean(losses))

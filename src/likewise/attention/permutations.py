@@ -94,18 +94,18 @@ def length_strata(lengths: ArrayLike, most: int = 20, least: int = 10) -> Labels
         raise UsageError(f"most and least must be at least 1, got {most} and {least}")
     numbers = np.asarray(lengths, dtype=np.float64)
     known = ~np.isnan(numbers)
-    _, places, counts = np.unique(numbers[known], return_inverse=True, return_counts=True)
+    _, indices, counts = np.unique(numbers[known], return_inverse=True, return_counts=True)
     size, held, stratum = max(least, known.sum() / most), 0, 0
     stratum_of = np.zeros(len(counts), np.int64)
-    for place, count in enumerate(counts):
-        stratum_of[place] = stratum
+    for index, count in enumerate(counts):
+        stratum_of[index] = stratum
         held += count
         if held >= size:
             held, stratum = 0, stratum + 1
     if 0 < held < least and stratum > 0:
         stratum_of[stratum_of == stratum] = stratum - 1
     strata = np.full(len(numbers), NOISE)
-    strata[known] = stratum_of[places]
+    strata[known] = stratum_of[indices]
     return strata
 
 
@@ -118,9 +118,9 @@ def _centred_ranks(values: Array) -> Array:
 
 def _epsilon2(rows: Array, clusters: Labels) -> Array:
     """Epsilon squared (m,) of centred ranks (m, n): their squares between clusters over all, H / (n - 1) with ties."""
-    _, places, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    _, indices, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     # Multiples of one half: the sums are exact in any order.
-    sums = rows @ np.eye(len(sizes))[places]
+    sums = rows @ np.eye(len(sizes))[indices]
     total = (rows[0] ** 2).sum()
     between: Array = (sums**2 / sizes).sum(1)
     return between / total if total > 0 else between

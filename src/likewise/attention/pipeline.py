@@ -57,15 +57,15 @@ def attention_study(
     require_reducers(settings.reducers)
     _check_draws(settings, encoder.model_view.layers)
     tokens = encoder.tokenize([(pair.left, pair.right) for pair in pairs], settings.prompt)
-    short = [place for place, text in enumerate(tokens) if 0 < len(text) <= settings.max_tokens]
+    short = [path for path, text in enumerate(tokens) if 0 < len(text) <= settings.max_tokens]
     _check_count(len(short), settings)
     if len(short) < len(pairs):
         log.warning("left out %d pairs of no or more than %d tokens", len(pairs) - len(short), settings.max_tokens)
-    metadata = {"left_out": len(pairs) - len(short), "truncated": sum(tokens[place].truncated for place in short)}
+    metadata = {"left_out": len(pairs) - len(short), "truncated": sum(tokens[path].truncated for path in short)}
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder):
-        kept = tuple(pairs[place] for place in short)
-        texts = [(tokens[place].ids, tokens[place].types, tokens[place].sides) for place in short]
+        kept = tuple(pairs[path] for path in short)
+        texts = [(tokens[path].ids, tokens[path].types, tokens[path].sides) for path in short]
         pipeline = _Pipeline(encoder, kept, key_of(texts), Stages(folder / "stages"), settings, progress)
         return pipeline.study(grammar, metadata)
 
@@ -149,7 +149,7 @@ class _Pipeline:
         encoder, texts, prompt = self.encoder, self._texts, self.settings.prompt
         # Batches of another size would be resumed in the wrong place.
         key = key_of(self.tokens_key, MAP_TOKENS, encoder.hash, encoder.config_hash, str(encoder.model_view.dtype))
-        return write_maps(encoder, texts, self.stages.place("maps", key), prompt, self.progress), key
+        return write_maps(encoder, texts, self.stages.path("maps", key), prompt, self.progress), key
 
     def _trivial_loss(self, name: str, maps: MapSource, key: str) -> float:
         return float(self.stages.document(name, key, lambda: trivial_loss(maps)))
@@ -161,8 +161,8 @@ class _Pipeline:
         learnt = {name: value for name, value in known.items() if name not in ("epochs", "patience")}
 
         def make() -> dict[str, Any]:
-            place = self.stages.place(f"{prefix}{reducer}", key_of(maps_key, reducer, learnt, seed))
-            found = reduced(maps, reducer, settings, seed, place / "autoencoder.pt", self.progress)
+            path = self.stages.path(f"{prefix}{reducer}", key_of(maps_key, reducer, learnt, seed))
+            found = reduced(maps, reducer, settings, seed, path / "autoencoder.pt", self.progress)
             curve = ((), ()) if found.curve is None else (found.curve.train, found.curve.held_out)
             return {"points": found.points, "loss": [] if found.loss is None else [found.loss], "curve": curve}
 
@@ -189,10 +189,10 @@ class _Pipeline:
     def _random(self, maps: AttentionMaps, variables: Variables) -> _RandomAttention | None:
         """The whole way again, with attention that knows nothing but the length."""
         seed, count = self.settings.seed, min(self.settings.control_pairs, len(self.pairs))
-        places = np.sort(np.random.default_rng(seed).choice(len(self.pairs), count, replace=False))
-        drawn = RandomMaps(maps.lengths[places], maps.layers, maps.heads, seed)
+        indices = np.sort(np.random.default_rng(seed).choice(len(self.pairs), count, replace=False))
+        drawn = RandomMaps(maps.lengths[indices], maps.layers, maps.heads, seed)
         key = key_of("random", drawn.lengths.tolist(), drawn.layers, drawn.heads, seed)
-        reduction, some = self._reduction(self.settings.reducer, drawn, key, "random-"), variables.of(places)
+        reduction, some = self._reduction(self.settings.reducer, drawn, key, "random-"), variables.of(indices)
         try:
             token_groups = self._grouped(f"random-{self.settings.reducer}", reduction, some)
         except DataError as error:

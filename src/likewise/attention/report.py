@@ -226,7 +226,7 @@ def _tables(study: AttentionStudy) -> dict[str, Table]:
 def _points(study: AttentionStudy) -> Table:
     """One row per pair and layer."""
     _, layers, latent = study.main.points.shape
-    columns = [f"z{place + 1}" for place in range(latent)]
+    columns = [f"z{index + 1}" for index in range(latent)]
     numbers = study.main.points
     if latent > 2:
         columns += ["view1", "view2"]
@@ -254,8 +254,8 @@ def _clusters(study: AttentionStudy) -> Table:
 
 def _pairs(study: AttentionStudy) -> Table:
     rows = [
-        (place + 1, *map(printable, (pair.id, pair.left, pair.right)), *summary)
-        for place, (pair, summary) in enumerate(zip(study.pairs, _values(study), strict=True))
+        (index + 1, *map(printable, (pair.id, pair.left, pair.right)), *summary)
+        for index, (pair, summary) in enumerate(zip(study.pairs, _values(study), strict=True))
     ]
     return ("pair", "id", "left", "right", "similarity", "length", "structure"), rows
 

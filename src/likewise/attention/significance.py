@@ -124,12 +124,12 @@ def _kruskal(groups: Sequence[Array]) -> tuple[float, float]:
 
 
 def _pair_tests(groups: Mapping[int, Array]) -> tuple[PairTest, ...]:
-    places = list(combinations(groups, 2))
-    found = [_mann_whitney(groups[first], groups[second]) for first, second in places]
+    indices = list(combinations(groups, 2))
+    found = [_mann_whitney(groups[first], groups[second]) for first, second in indices]
     adjusted = holm([p for _, p in found])
     return tuple(
         PairTest(first, second, u, p, float(corrected), 2 * u / (len(groups[first]) * len(groups[second])) - 1)
-        for (first, second), (u, p), corrected in zip(places, found, adjusted, strict=True)
+        for (first, second), (u, p), corrected in zip(indices, found, adjusted, strict=True)
     )
 
 

@@ -39,7 +39,7 @@ class Stages:
 
     folder: Path
 
-    def place(self, name: str, key: str) -> Path:
+    def path(self, name: str, key: str) -> Path:
         """A stage's own folder; what another key left there is cleared away."""
         self._owned()
         folder, note = self.folder / name, self.folder / name / "key.txt"
@@ -66,7 +66,7 @@ class Stages:
         """What ``make`` gives, as JSON has it, or what is there from before."""
         # Wrapped, since half of a bare number would be a number as well.
         return self._kept(
-            self.place(name, key) / "result.json",
+            self.path(name, key) / "result.json",
             lambda path: json.loads(path.read_text(encoding="utf-8"))["result"],
             lambda path: path.write_text(json.dumps({"result": make()}), encoding="utf-8"),
         )
@@ -74,7 +74,7 @@ class Stages:
     def arrays(self, name: str, key: str, make: Callable[[], dict[str, Any]]) -> dict[str, NDArray[Any]]:
         """The arrays that ``make`` gives, or those that are there from before."""
         found: dict[str, NDArray[Any]] = self._kept(
-            self.place(name, key) / "result.npz", _arrays, lambda path: _save_arrays(path, make())
+            self.path(name, key) / "result.npz", _arrays, lambda path: _save_arrays(path, make())
         )
         return found
 

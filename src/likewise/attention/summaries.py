@@ -28,8 +28,8 @@ def summaries_of(maps: MapSource, progress: Progress | None = None) -> Numbers:
     by the mere size of its numbers.
     """
     ticker, found = Ticker(progress, len(maps.lengths), "maps summarised"), []
-    for place, n in enumerate(maps.lengths.tolist()):
-        found.append(summary(maps.sequence(place), n).numpy())
+    for index, n in enumerate(maps.lengths.tolist()):
+        found.append(summary(maps.sequence(index), n).numpy())
         ticker.add()
     ticker.close()
     return np.stack(found)

@@ -45,9 +45,9 @@ class Variables:
             return self.structure.cosines
         return self.similarity if name == "similarity" else self.length
 
-    def of(self, places: ArrayLike) -> Variables:
+    def of(self, indices: ArrayLike) -> Variables:
         """The variables of some of the pairs; structures stay measured against the same one."""
-        some = np.asarray(places)
+        some = np.asarray(indices)
         structure = None if self.structure is None else self.structure.of(some)
         return Variables(self.similarity[some], self.length[some], structure)
 
@@ -69,9 +69,9 @@ class Structures:
         first, second = (list(labels) for labels in self.most_frequent)
         return {"most_frequent": [first, second], "shared_by": self.shared_by, "distinct": self.distinct}
 
-    def of(self, places: NDArray[np.int64]) -> Structures:
+    def of(self, indices: NDArray[np.int64]) -> Structures:
         """Those of some of the pairs."""
-        return Structures(self.cosines[places], self.most_frequent, self.shared_by, self.distinct)
+        return Structures(self.cosines[indices], self.most_frequent, self.shared_by, self.distinct)
 
 
 def structures_of(labels: Sequence[Labels]) -> Structures:

@@ -15,7 +15,7 @@ from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
     Json,
-    ReadingSettings,
+    PoolingOptions,
     RunSettings,
     with_settings,
 )
@@ -34,7 +34,7 @@ DIRECTION_HELP = (
 def attribute(
     file: Annotated[str, typer.Argument(help="A file of texts, or a name such as sample/sentences.")],
     encoder: EncoderSettings,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     files: FileSettings,
     direction: Annotated[list[str], typer.Option(help=DIRECTION_HELP)],
@@ -57,7 +57,7 @@ def attribute(
 
     if out is not None and (html is not None or as_json):
         raise UsageError("--out writes lines of JSON; leave --html and --json out")
-    model = encoder.load(run, reading)
+    model = encoder.load(run, pooling_config)
     rows = _rows(files, file, limit)
     texts = [text for _, text in rows]
     directions = [_direction(model, spec, texts, files) for spec in direction]
@@ -75,8 +75,8 @@ def attribute(
         notice(f"written: {html}")
     if as_json:
         return show_json(found.to_dict())
-    for place, name in enumerate(found.directions):
-        show_lines(hits_lines(name, f"{found.metadata.model}, {found.metadata.similarity}", found.drawn(place)))
+    for index, name in enumerate(found.directions):
+        show_lines(hits_lines(name, f"{found.metadata.model}, {found.metadata.similarity}", found.drawn(index)))
 
 
 def _rows(files: FileSettings, file: str, limit: int | None = None) -> list[tuple[str, str]]:

@@ -22,10 +22,10 @@ def demo(
     from likewise.demo_report import write_demo
 
     result = run_demo(encoder.load(run))
-    numbers = [str(place + 1) for place in range(len(result.texts))]
+    numbers = [str(index + 1) for index in range(len(result.texts))]
     rows = [
-        (f"{place + 1} {text}", *map(float, row))
-        for place, (text, row) in enumerate(zip(result.texts, result.similarity, strict=True))
+        (f"{index + 1} {text}", *map(float, row))
+        for index, (text, row) in enumerate(zip(result.texts, result.similarity, strict=True))
     ]
     show_table(("how similar the model finds these", *numbers), rows)
     strongest = [(left.text, right.text, value) for left, right, value in result.explanation.strongest(6)]

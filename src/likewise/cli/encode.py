@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from likewise.cli.screen import notice, progress_bar, show_json
-from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSettings, RunSettings, with_settings
+from likewise.cli.settings import EncoderSettings, FileSettings, Json, PoolingOptions, RunSettings, with_settings
 
 
 @with_settings
@@ -18,7 +18,7 @@ def encode(
     ],
     out: Annotated[Path, typer.Option(help="The folder for vectors.npy, ids.jsonl and manifest.json.")],
     encoder: EncoderSettings,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     files: FileSettings,
     prompt: Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")] = None,
@@ -27,7 +27,7 @@ def encode(
     """Encode a file of any size; the same command again goes on where it stopped."""
     from likewise.encoder.files import TextSource, encode_file
 
-    model = encoder.load(run, reading)
+    model = encoder.load(run, pooling_config)
     source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
     with progress_bar() as progress:
         done = encode_file(model, source, out, prompt=prompt, progress=progress)

@@ -15,7 +15,7 @@ from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
     Json,
-    ReadingSettings,
+    PoolingOptions,
     RunSettings,
     with_settings,
 )
@@ -36,7 +36,7 @@ def root() -> None:
 @with_settings
 def sts(
     files: Annotated[list[str], typer.Argument(help="Files of scored pairs, or names such as stsb/test.")],
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     how: FileSettings,
     model: Annotated[list[str], typer.Option("--model", "-m", help=f"{MODEL_HELP} Repeat to compare.")] = ["minilm"],  # noqa: B006
@@ -55,7 +55,7 @@ def sts(
         check_format(plot)
 
     def load(name: str) -> Encoder:
-        return EncoderSettings(name).load(run, reading)
+        return EncoderSettings(name).load(run, pooling_config)
 
     source = PairSource(tuple(files), mix, how.columns(), how.data_dir, how.skip_bad)
     with progress_bar() as progress:

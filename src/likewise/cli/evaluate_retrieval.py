@@ -17,7 +17,7 @@ from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
     Json,
-    ReadingSettings,
+    PoolingOptions,
     RunSettings,
     parse_layer,
     parse_numbers,
@@ -88,7 +88,7 @@ def retrieval(
     for path in (plot, None if out is None else out / "figure.png"):
         if path is not None:
             check_format(path)
-    reading = ReadingSettings("-1", special_tokens, heads, truncate_dim, post)
+    pooling_config = PoolingOptions("-1", special_tokens, heads, truncate_dim, post)
     layers = tuple(each if each == "all" else _layer(each) for each in layer)
     grid = RetrievalGrid(
         tuple(model),
@@ -105,7 +105,7 @@ def retrieval(
     source = RetrievalSource(file, queries, qrels, where, min_score, limit, how.columns(), how.data_dir, how.skip_bad)
 
     def load(name: str) -> Encoder:
-        return EncoderSettings(name).load(run, reading)
+        return EncoderSettings(name).load(run, pooling_config)
 
     began, task = time.time(), source.read()
     with progress_bar() as progress:
@@ -114,7 +114,7 @@ def retrieval(
     if plot is not None:
         save_figure(table.plot(), plot)
     if out is not None:
-        _write(table, {"grid": vars(grid), "reading": vars(reading), "run": vars(run)}, began, out)
+        _write(table, {"grid": vars(grid), "reading": vars(pooling_config), "run": vars(run)}, began, out)
     if as_json:
         return show_json(table.to_dict())
     rows = [[with_interval(one) for one in row] for row in table.rows]

@@ -13,7 +13,7 @@ from likewise.cli.settings import (
     ExplainSettings,
     FileSettings,
     Json,
-    ReadingSettings,
+    PoolingOptions,
     RunSettings,
     with_settings,
 )
@@ -34,7 +34,7 @@ STRONGEST = 12
 @with_settings
 def explain(
     encoder: EncoderSettings,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     how: ExplainSettings,
     run: RunSettings,
     files: FileSettings,
@@ -73,7 +73,7 @@ def explain(
         _refuse(given, "--pairs", tuple(name for name in given if name != "--top"))
         if out is None:
             raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
-        return _explain_file(encoder.load(run, reading), files.pairs(pairs), out, how.options() | {"top": top})
+        return _explain_file(encoder.load(run, pooling_config), files.pairs(pairs), out, how.options() | {"top": top})
     if left is None or right is None:
         raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
     if out is not None:
@@ -88,12 +88,12 @@ def explain(
         from likewise.plotting.axes import check_format
 
         check_format(plot)
-    model = encoder.load(run, reading)
+    model = encoder.load(run, pooling_config)
     if against is not None:
         return _show_contrast(model, (left, right, against), how, as_json)
     if other_model is not None or other_pooling is not None:
         second = EncoderSettings(other_model or encoder.model, other_pooling or encoder.pooling)
-        return _show_comparison((model, second.load(run, reading)), (left, right), how, plot, as_json)
+        return _show_comparison((model, second.load(run, pooling_config)), (left, right), how, plot, as_json)
     options = how.options() | spans
     if shares_only:
         return _show_shares(model, (left, right), options, as_json)

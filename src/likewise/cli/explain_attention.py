@@ -35,8 +35,8 @@ def explain_attention(
     if plot is not None:
         check_format(plot)
     encoder = run.load(model)
-    places = [token_place(encoder, text, name, prompt) for name in (query, key)]
-    found = explain_score(encoder, text, layer, head, places[0], places[1], granularity=granularity, prompt=prompt)
+    indices = [token_place(encoder, text, name, prompt) for name in (query, key)]
+    found = explain_score(encoder, text, layer, head, indices[0], indices[1], granularity=granularity, prompt=prompt)
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(found.to_html(), encoding="utf-8")

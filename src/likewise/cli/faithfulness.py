@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
-from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSettings, RunSettings, with_settings
+from likewise.cli.settings import EncoderSettings, FileSettings, Json, PoolingOptions, RunSettings, with_settings
 
 
 @with_settings
 def faithfulness(
     file: Annotated[str, typer.Argument(help="A file of pairs, or a name such as stsb/test.")],
     encoder: EncoderSettings,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     how: FileSettings,
     method: Annotated[
@@ -47,13 +47,13 @@ def faithfulness(
 
     settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, filler, second_order, steps, seed)
     pairs = how.pairs(file, limit).read_checked()
-    model = encoder.load(run, reading)
+    model = encoder.load(run, pooling_config)
     with progress_bar() as progress:
         proof = prove(model, pairs, settings, jacobian_pairs, sentences, progress)
     if out is not None:
         metadata = {
             "command": "faithfulness", "data": file, "pairs": len(pairs), "model": model.name, "model_hash": model.hash,
-            "reading": vars(model.reading), "settings": vars(settings), "jacobian_pairs": jacobian_pairs,
+            "reading": vars(model.pooling_config), "settings": vars(settings), "jacobian_pairs": jacobian_pairs,
             "sentences": sentences, "run": vars(run),
         }  # fmt: skip
         notice(f"written: {write_proof(proof, metadata, out)}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from likewise.cli.screen import notice, progress_bar
-from likewise.cli.settings import EncoderSettings, FileSettings, ReadingSettings, RunSettings, with_settings
+from likewise.cli.settings import EncoderSettings, FileSettings, PoolingOptions, RunSettings, with_settings
 
 
 @with_settings
@@ -16,7 +16,7 @@ def fit(
     file: Annotated[str, typer.Argument(help="The texts to fit on: a file or a name.")],
     out: Annotated[Path, typer.Option(help="The file to write, such as whitening.safetensors.")],
     encoder: EncoderSettings,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     files: FileSettings,
     kind: Annotated[
@@ -30,7 +30,7 @@ def fit(
     from likewise.data import SkippedRows
     from likewise.encoder.files import TextSource, fit_on_file
 
-    model = encoder.load(run, reading)
+    model = encoder.load(run, pooling_config)
     source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
     skipped = SkippedRows()
     with progress_bar() as progress:

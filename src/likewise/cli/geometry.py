@@ -98,9 +98,9 @@ def _show_layers(one: Geometry) -> None:
     rows = [(layer, *(_cell(one.bands[name], layer) for name in names)) for layer in range(one.layers)]
     show_table(("layer", "baseline", "self-sim.", "- baseline", "intra-sim.", "- baseline"), rows, title)
     own, random = one.variances.own, one.variances.random
-    header = ("layer", *(name for reading in own for name in (f"MEV {reading}", "random")))
+    header = ("layer", *(name for pooling_config in own for name in (f"MEV {pooling_config}", "random")))
     rows = [
-        (layer, *(_cell(bands[reading], layer) for reading in own for bands in (own, random)))
+        (layer, *(_cell(bands[pooling_config], layer) for pooling_config in own for bands in (own, random)))
         for layer in range(one.layers)
     ]
     show_table(header, rows, f"maximum explainable variance over {one.variances.words} words, and of random words")

@@ -14,7 +14,7 @@ from likewise.cli.settings import (
     FileSettings,
     IndexOptions,
     Json,
-    ReadingSettings,
+    PoolingOptions,
     RunSettings,
     given_encoder,
     refuse_given,
@@ -37,7 +37,7 @@ READ_BY = ("model", "pooling", "layer", "special_tokens", "heads", "truncate_dim
 def index(
     context: typer.Context,
     encoder: EncoderSettings,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     files: FileSettings,
     options: IndexOptions,
@@ -73,13 +73,13 @@ def index(
     if store is not None and out is not None:
         check_pointer(out)
     if file is not None and not add:
-        metadata = _build(encoder.load(run, reading), files, (file, where, replace), options, out)
+        metadata = _build(encoder.load(run, pooling_config), files, (file, where, replace), options, out)
     else:
         refuse_given(context, FIXED, "an index that is there: it keeps the settings it was made with")
         if file is None:
             refuse_given(context, READ_BY, "--delete or a look at the index, which load no model")
         else:
-            _add((where, given_encoder(context, encoder, reading)), run, files.texts(file), prefix)
+            _add((where, given_encoder(context, encoder, pooling_config)), run, files.texts(file), prefix)
         metadata = _deleted(where, delete or [])
     _show(metadata, as_json)
 

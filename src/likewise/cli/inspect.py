@@ -27,8 +27,8 @@ def inspect(
         return show_json(inspection.to_dict())
     for text in inspection.texts:
         rows = [
-            (place, token.token, token.id, token.type, token.mask, "yes" if token.special else "", _span(token.span))
-            for place, token in enumerate(text.tokens)
+            (index, token.token, token.id, token.type, token.mask, "yes" if token.special else "", _span(token.span))
+            for index, token in enumerate(text.tokens)
         ]
         cut = f" (cut at {inspection.model.max_tokens} tokens)" if text.truncated else ""
         show_table(("#", "token", "id", "type", "mask", "special", "characters"), rows, text.text[:200] + cut)

@@ -13,7 +13,7 @@ from likewise.cli.settings import (
     POOLING_HELP,
     EncoderSettings,
     FileSettings,
-    ReadingSettings,
+    PoolingOptions,
     RunSettings,
     parse_numbers,
     with_settings,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def isotropy(
     file: Annotated[str, typer.Argument(help="A file of scored pairs, or a name such as stsb/test.")],
     output: Output,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     how: FileSettings,
     fit: Annotated[
@@ -59,9 +59,9 @@ def isotropy(
     options = IsotropyOptions(None if dim is None else parse_numbers("--dim", dim), remove, parse_numbers("--k", k))
 
     def load(name: str) -> Encoder:
-        return EncoderSettings(name, pooling).load(run, reading)
+        return EncoderSettings(name, pooling).load(run, pooling_config)
 
     task = IsotropySource(file, fit, min_score, how.columns(), how.data_dir, how.skip_bad).read()
     with progress_bar() as progress:
         found = compare_isotropy(task, model, options, load, progress)
-    output.show(found, options=vars(options), reading=vars(reading), run=vars(run))
+    output.show(found, options=vars(options), pooling_config=vars(pooling_config), run=vars(run))

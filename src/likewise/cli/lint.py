@@ -9,7 +9,7 @@ import typer
 
 from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
-from likewise.cli.settings import EncoderSettings, FileSettings, Json, ReadingSettings, RunSettings, with_settings
+from likewise.cli.settings import EncoderSettings, FileSettings, Json, PoolingOptions, RunSettings, with_settings
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def lint(
     file: Annotated[str, typer.Argument(help="A file of pairs, scored or not, or a name such as stsb/test.")],
     encoder: EncoderSettings,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     how: FileSettings,
     grammar: Annotated[str | None, typer.Option(help=GRAMMAR_HELP)] = None,
@@ -53,14 +53,14 @@ def lint(
         raise UsageError(f"no folder {export.parent} to write {export.name} to; make it first")
     rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share, low_human)
     pairs, skipped = how.pairs(file, limit).read()
-    language, model = Grammar.load(grammar), encoder.load(run, reading)
+    language, model = Grammar.load(grammar), encoder.load(run, pooling_config)
     with progress_bar() as progress:
         report = lint_pairs(model, pairs, language, rules, file, progress)
     if skipped:
         notice(f"{file}: bad rows skipped: {skipped}")
     if out is not None:
         metadata: dict[str, Any] = {"command": "lint", "file": file, "limit": limit, "grammar": language.name}
-        metadata |= {"model_hash": model.hash, "reading": vars(model.reading), "run": vars(run)}
+        metadata |= {"model_hash": model.hash, "reading": vars(model.pooling_config), "run": vars(run)}
         notice(f"wrote {write_results(lint_results(report, metadata), out)}")
     if export is not None:
         negatives = hard_negatives(report)

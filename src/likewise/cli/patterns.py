@@ -14,7 +14,7 @@ from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
     Json,
-    ReadingSettings,
+    PoolingOptions,
     RunSettings,
     with_settings,
 )
@@ -34,7 +34,7 @@ STRONGEST = 15
 @with_settings
 def patterns(
     file: Annotated[str, typer.Argument(help="A file of pairs, or a name such as stsb/test.")],
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     how: FileSettings,
     model: Annotated[list[str], typer.Option("--model", "-m", help=f"{MODEL_HELP} Twice to compare.")] = ["minilm"],  # noqa: B006
@@ -67,7 +67,7 @@ def patterns(
     hashes: dict[str, str] = {}
 
     def load(name: str) -> Encoder:
-        encoder = EncoderSettings(name).load(run, reading)
+        encoder = EncoderSettings(name).load(run, pooling_config)
         hashes[name] = encoder.hash
         return encoder
 
@@ -86,7 +86,7 @@ def patterns(
             "limit": limit,
             "options": vars(options),
         }
-        metadata |= {"grammar": grammars, "model_hash": hashes, "reading": vars(reading), "run": vars(run)}
+        metadata |= {"grammar": grammars, "model_hash": hashes, "reading": vars(pooling_config), "run": vars(run)}
         notice(f"wrote {write_results(patterns_results(study, metadata), out)}")
     show_json(study.to_dict()) if as_json else _show(study)
 

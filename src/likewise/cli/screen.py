@@ -36,8 +36,8 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]], title: s
     from rich.text import Text
 
     table = Table(title=Text(printable(title)) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
-    for place, name in enumerate(header):
-        cells = [row[place] for row in rows]
+    for index, name in enumerate(header):
+        cells = [row[index] for row in rows]
         numeric = bool(rows) and all(isinstance(cell, (int, float)) for cell in cells)
         lines = [line for cell in cells for line in str(cell).splitlines()]
         short = max(map(len, lines), default=0) <= SHORT_LETTERS

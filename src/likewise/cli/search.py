@@ -15,7 +15,7 @@ from likewise.cli.settings import (
     FileSettings,
     IndexOptions,
     Json,
-    ReadingSettings,
+    PoolingOptions,
     RunSettings,
     given_encoder,
     refuse_given,
@@ -43,7 +43,7 @@ def search(
         typer.Argument(metavar="QUERY...", help="What to look for; one that begins with a dash goes behind --."),
     ],
     encoder: EncoderSettings,
-    reading: ReadingSettings,
+    pooling_config: PoolingOptions,
     run: RunSettings,
     files: FileSettings,
     options: IndexOptions,
@@ -74,12 +74,12 @@ def search(
     check_ranker(ranker)
     check_search(queries, k)
     check_granularity(granularity)
-    place = _Place(place_of(where), encoder, reading, run, files, options, context)
+    position = _Place(place_of(where), encoder, pooling_config, run, files, options, context)
     found: Sequence[Hits | ExplainedHits]
     with progress_bar() as progress:
         if ranker != "dense":
-            return _show(place.ranked(ranker, queries, k, vectors, progress), None, as_json)
-        with place.index(progress) as index:
+            return _show(position.ranked(ranker, queries, k, vectors, progress), None, as_json)
+        with position.index(progress) as index:
             if explained:
                 how: dict[str, Any] = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
                 found = [explained_search(index, query, k, **how) for query in queries]
@@ -110,7 +110,7 @@ class _Place:
 
     where: str
     encoder: EncoderSettings
-    reading: ReadingSettings
+    pooling_config: PoolingOptions
     run: RunSettings
     files: FileSettings
     options: IndexOptions
@@ -133,7 +133,7 @@ class _Place:
             refuse_given(self.context, MADE_BY, "an index: it keeps the settings it was made with")
             return Index.open(self.where, load=self.run.load, **self._changes())
         locate(self.where, self.files.data_dir)  # a missing file is told before the model is loaded
-        model = self.encoder.load(self.run, self.reading)
+        model = self.encoder.load(self.run, self.pooling_config)
         done = cached_index(model, self.files.texts(self.where), self.options.settings(), progress)
         if done.skipped.count:
             notice(str(done.skipped))
@@ -150,7 +150,7 @@ class _Place:
                 return hybrid_hits(index, queries, k, progress)
         model = None
         if ranker == "input-embeddings":
-            model = self._own_model() if self.is_index else self.encoder.load(self.run, self.reading)
+            model = self._own_model() if self.is_index else self.encoder.load(self.run, self.pooling_config)
         if self.is_index:
             corpus = stored_corpus(self.where)
         else:
@@ -166,7 +166,7 @@ class _Place:
             return index.encoder
 
     def _changes(self) -> dict[str, Any]:
-        return given_encoder(self.context, self.encoder, self.reading)
+        return given_encoder(self.context, self.encoder, self.pooling_config)
 
 
 def _show(found: Sequence[Hits | ExplainedHits], index: Index | None, as_json: bool) -> None:

@@ -39,17 +39,17 @@ class RunSettings:
     backend: Annotated[str, typer.Option(help="torch, onnx or onnx-int8.")] = "torch"
     dtype: Annotated[str, typer.Option(help="float32, float64, float16 or bfloat16.")] = "float32"
 
-    def load(self, model: str, **reading: Any) -> Encoder:
+    def load(self, model: str, **pooling_config: Any) -> Encoder:
         """Load a model to run in this way."""
         from likewise.encoder import Encoder
 
         return Encoder.load(
-            model, device=self.device, threads=self.threads, backend=self.backend, dtype=self.dtype, **reading
+            model, device=self.device, threads=self.threads, backend=self.backend, dtype=self.dtype, **pooling_config
         )
 
 
 @dataclass(frozen=True)
-class ReadingSettings:
+class PoolingOptions:
     """How vectors are read off a model, beside the pooling."""
 
     layer: Annotated[
@@ -81,13 +81,13 @@ class EncoderSettings:
     model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm"
     pooling: Annotated[str | None, typer.Option(help=POOLING_HELP)] = None
 
-    def load(self, run: RunSettings, reading: ReadingSettings | None = None) -> Encoder:
+    def load(self, run: RunSettings, pooling_config: PoolingOptions | None = None) -> Encoder:
         """Load the model as all these settings say."""
-        options = {} if reading is None else reading.options()
+        options = {} if pooling_config is None else pooling_config.options()
         if self.pooling is not None:
             options["pooling"] = self.pooling
         encoder = run.load(self.model, **options)
-        return encoder if reading is None else reading.finish(encoder)
+        return encoder if pooling_config is None else pooling_config.finish(encoder)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def with_settings(command: Command) -> Command:
 SETTINGS: Sequence[Any] = (
     Output,
     RunSettings,
-    ReadingSettings,
+    PoolingOptions,
     EncoderSettings,
     FileSettings,
     ExplainSettings,
@@ -242,10 +242,10 @@ def given(context: typer.Context, names: Sequence[str]) -> list[str]:
     ]
 
 
-def given_encoder(context: typer.Context, encoder: EncoderSettings, reading: ReadingSettings) -> dict[str, Any]:
+def given_encoder(context: typer.Context, encoder: EncoderSettings, pooling_config: PoolingOptions) -> dict[str, Any]:
     """What the user said of the model and its reading, and nothing else, as ``Index.open`` takes it."""
-    said = {"model": encoder.model, "pooling": encoder.pooling, "post": reading.post, **reading.options()}
-    said |= {"truncate_dim": reading.truncate_dim}
+    said = {"model": encoder.model, "pooling": encoder.pooling, "post": pooling_config.post, **pooling_config.options()}
+    said |= {"truncate_dim": pooling_config.truncate_dim}
     return {name: value for name, value in said.items() if given(context, (name,))}
 
 

@@ -11,7 +11,7 @@ from likewise.data.judgements import (
     read_qrels,
     read_queries,
 )
-from likewise.data.locations import locate
+from likewise.data.catalogue import locate
 from likewise.data.mixtures import mixed_pairs
 from likewise.data.readers import (
     holds_pairs,

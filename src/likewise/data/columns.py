@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from likewise.data.places import Place, shown
+from likewise.data.location import Location, shown
 
 SHOWN_COLUMNS = 12
 
@@ -108,16 +108,16 @@ def usual_column(usual: Sequence[str], present: Sequence[str], taken: Collection
     return next((by_key[_key(name)] for name in usual if _key(name) in by_key), None)
 
 
-def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, place: Place) -> dict[str, str]:
+def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, location: Location) -> dict[str, str]:
     """Role -> column, for the wanted roles and, where there is one, the id.
 
-    >>> assigned(["text", "stars"], ["text", "label"], Columns(label="stars"), Place("a.csv"))
+    >>> assigned(["text", "stars"], ["text", "label"], Columns(label="stars"), Location("a.csv"))
     {'text': 'text', 'label': 'stars'}
     """
     found: dict[str, str] = {}
     for role in (*wanted, "id"):
         if columns.of(role) is not None:
-            found[role] = _named(role, present, columns, place)
+            found[role] = _named(role, present, columns, location)
     # A column the user gave to one role is no guess for another: `--left-column sentence2` asks for a swap.
     taken = set(found.values())
     for role in (*wanted, "id"):
@@ -125,7 +125,7 @@ def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, pl
         if name is not None:
             found[role] = name
         elif role != "id":
-            raise place.error(_missing(role, present, place))
+            raise location.error(_missing(role, present, location))
     return {role: found[role] for role in (*wanted, "id") if role in found}
 
 
@@ -133,18 +133,18 @@ def _key(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def _named(role: str, present: Sequence[str], columns: Columns, place: Place) -> str:
+def _named(role: str, present: Sequence[str], columns: Columns, location: Location) -> str:
     name = columns.of(role) or ""
     if name in present:
         return name
     for other in present:
         if other.casefold() == name.casefold():
             return other
-    hint = _header_hint(present, place)
-    raise place.error(f"no column {shown(name)} ({column_flag(role)}); {_listed(present)}{hint}")
+    hint = _header_hint(present, location)
+    raise location.error(f"no column {shown(name)} ({column_flag(role)}); {_listed(present)}{hint}")
 
 
-def _missing(role: str, present: Sequence[str], place: Place) -> str:
+def _missing(role: str, present: Sequence[str], location: Location) -> str:
     message = (
         f"no column for {MEANINGS[role]}; {_listed(present)}; "
         f"expected {', '.join(USUAL_NAMES[role])}, or name it with {column_flag(role)}"
@@ -152,7 +152,7 @@ def _missing(role: str, present: Sequence[str], place: Place) -> str:
     left = guess("left", present)
     if role == "text" and left is not None and guess("right", present) is not None:
         return f"{message}; these are pairs, so choose a side, for example {column_flag('text')} {left}"
-    return message + _header_hint(present, place)
+    return message + _header_hint(present, location)
 
 
 def _listed(present: Sequence[str]) -> str:
@@ -161,9 +161,9 @@ def _listed(present: Sequence[str]) -> str:
     return f"its columns are {names}{more}" if present else "it has no columns"
 
 
-def _header_hint(present: Sequence[str], place: Place) -> str:
+def _header_hint(present: Sequence[str], location: Location) -> str:
     """What may be wrong with the first line; rows of JSON carry their own names and have none."""
-    if place.line is not None:
+    if location.line is not None:
         return ""
     separator = next((mark for mark in ";\t|," if mark in "".join(present[:1])), None)
     if len(present) == 1 and separator is not None:

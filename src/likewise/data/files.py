@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from likewise.data.places import Place
+from likewise.data.location import Location
 from likewise.errors import DataError
 
 SAMPLE_BYTES = 4096
@@ -69,36 +69,36 @@ def check_text(path: Path, file: str) -> None:
 @contextmanager
 def _opened(path: Path, file: str) -> Iterator[io.BufferedReader[Any]]:
     """The file's bytes, unpacked; every failure to open or to read them becomes a DataError."""
-    place = Place(file)
+    location = Location(file)
     if path.is_fifo():
-        raise place.error("is a pipe, and files are read more than once; write it to a file first")
+        raise location.error("is a pipe, and files are read more than once; write it to a file first")
     try:
         with path.open("rb") as raw:
             zipped = raw.peek(2)[:2] == GZIP_MAGIC
             with io.BufferedReader(gzip.GzipFile(fileobj=raw)) if zipped else raw as binary:
-                _check_start(binary.peek(SAMPLE_BYTES)[:SAMPLE_BYTES], place)
+                _check_start(binary.peek(SAMPLE_BYTES)[:SAMPLE_BYTES], location)
                 yield binary
     except FileNotFoundError:
-        raise place.error("no such file; check the path") from None
+        raise location.error("no such file; check the path") from None
     except IsADirectoryError:
-        raise place.error("is a folder; give one of the files in it") from None
+        raise location.error("is a folder; give one of the files in it") from None
     except PermissionError:
-        raise place.error("no permission to read it; change its mode or its owner") from None
+        raise location.error("no permission to read it; change its mode or its owner") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise place.error("the gzip data is cut off or damaged; download or pack it again") from None
+        raise location.error("the gzip data is cut off or damaged; download or pack it again") from None
     except OSError as error:
-        raise place.error(f"cannot be read ({error.strerror or error}); check the disk and the path") from None
+        raise location.error(f"cannot be read ({error.strerror or error}); check the disk and the path") from None
 
 
-def _check_start(sample: bytes, place: Place) -> None:
+def _check_start(sample: bytes, location: Location) -> None:
     content = sample.removeprefix(codecs.BOM_UTF8)
     if not content:
-        raise place.error(f"is empty; {CURE} with at least one row")
+        raise location.error(f"is empty; {CURE} with at least one row")
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _is_bare_utf16(sample):
-        raise place.error("is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
+        raise location.error("is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
     kind = _binary_kind(sample)
     if kind is not None:
-        raise DataError(f"{place} is {kind} file, not text; {CURE}")
+        raise DataError(f"{location} is {kind} file, not text; {CURE}")
 
 
 def _binary_kind(sample: bytes) -> str | None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from likewise.data.columns import GUESSED, USUAL_NAMES, Columns
 from likewise.data.examples import Text
 from likewise.data.files import text_lines
-from likewise.data.locations import locate
-from likewise.data.places import Place
+from likewise.data.catalogue import locate
+from likewise.data.location import Location
 from likewise.data.records import Record, RoleFinder
 from likewise.data.rows import FORMATS, Report, Row, rows, suffix_of
 from likewise.data.usual_roles import UsualRoles, built_examples
@@ -49,7 +49,7 @@ class Query:
     text: str
     id: str
     relevant: tuple[str, ...] = ()
-    place: Place = field(default=Place(""), compare=False, repr=False)
+    location: Location = field(default=Location(""), compare=False, repr=False)
     """the line it stands on, for errors"""
 
 
@@ -64,7 +64,7 @@ class Judgement:
     query: str
     text: str
     gain: float
-    place: Place = field(default=Place(""), compare=False, repr=False)
+    location: Location = field(default=Location(""), compare=False, repr=False)
     """the line it stands on, for errors"""
 
 
@@ -100,7 +100,7 @@ def beir_files(
         return None
     queries = queries or _packed(folder / "queries.jsonl")
     if queries is None:
-        raise Place(str(source)).error("has a corpus.jsonl but no queries.jsonl; add it, or give --queries")
+        raise Location(str(source)).error("has a corpus.jsonl but no queries.jsonl; add it, or give --queries")
     return JudgedFiles(corpus, queries, qrels or _split(folder, str(source)))
 
 
@@ -109,9 +109,9 @@ def _split(folder: Path, file: str) -> Path:
     splits = sorted(folder.glob("qrels/*.tsv*"))
     chosen = [path for path in splits if path.name.startswith("test.")] or splits
     if not chosen:
-        raise Place(file).error("has no qrels/test.tsv; add it, or give --qrels")
+        raise Location(file).error("has no qrels/test.tsv; add it, or give --qrels")
     if len(chosen) > 1:
-        raise Place(file).error(f"has several qrels; name one of {', '.join(map(str, chosen))} with --qrels")
+        raise Location(file).error(f"has several qrels; name one of {', '.join(map(str, chosen))} with --qrels")
     return chosen[0]
 
 
@@ -182,7 +182,7 @@ def read_queries(
 
     def build(row: Row) -> Query:
         record = finder.record(row)
-        return Query(record.text("text"), record.id, _ids(record), record.place)
+        return Query(record.text("text"), record.id, _ids(record), record.location)
 
     return built_examples(partial(rows, path, file), build, file, on_bad)
 
@@ -215,7 +215,7 @@ def read_qrels(
 
 
 def _judgement(record: Record) -> Judgement:
-    return Judgement(record.label("query"), record.label("text"), record.number("gain"), record.place)
+    return Judgement(record.label("query"), record.label("text"), record.number("gain"), record.location)
 
 
 def _is_trec(path: Path, file: str) -> bool:
@@ -232,7 +232,7 @@ def _trec_rows(path: Path, file: str) -> Iterator[Row]:
 
 
 def _trec_record(row: Row, file: str) -> Record:
-    place = Place(file, row.line)
+    location = Location(file, row.line)
     if tuple(row.values) != TREC_COLUMNS or None in row.values.values():
-        raise place.error(f"not four columns; write {', '.join(TREC_COLUMNS)}, or add a header line")
-    return Record(row, {"query": "query id", "text": "text id", "gain": "gain"}, place)
+        raise location.error(f"not four columns; write {', '.join(TREC_COLUMNS)}, or add a header line")
+    return Record(row, {"query": "query id", "text": "text id", "gain": "gain"}, location)

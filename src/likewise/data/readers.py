@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from likewise.data.columns import GUESSED, MEANINGS, Columns, assigned
 from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
-from likewise.data.locations import locate
-from likewise.data.places import BadRow, Place
+from likewise.data.catalogue import locate
+from likewise.data.location import BadRow, Location
 from likewise.data.records import Record, RoleFinder
 from likewise.data.rows import Report, rows, suffix_of
 from likewise.data.skipped import SkippedRows
@@ -98,7 +98,7 @@ def pair_columns(
     if first is None:
         return None
     try:
-        found = assigned(tuple(first.values), ("left", "right"), columns, Place(file))
+        found = assigned(tuple(first.values), ("left", "right"), columns, Location(file))
     except DataError:
         return None
     return found["left"], found["right"]
@@ -168,7 +168,7 @@ def _read(
     suffix = suffix_of(path)
     if suffix == ".txt" and wanted != ("text",):
         what = " and ".join(MEANINGS[role] for role in wanted if role != "text")
-        raise Place(file).error(f"plain text has no columns for {what}; use .csv, .tsv or .jsonl")
+        raise Location(file).error(f"plain text has no columns for {what}; use .csv, .tsv or .jsonl")
     finder = RoleFinder(file, wanted, columns, own_names=suffix in (".jsonl", ".ndjson"))
     examples = _examples(path, build, finder, on_bad)
     # The first example is read here and now, so that a wrong file or column is told at the call.
@@ -196,4 +196,4 @@ def _examples(
             any_good = True
             yield example
     if not any_good:
-        raise Place(finder.file).error(f"no row can be used; {skipped}")
+        raise Location(finder.file).error(f"no row can be used; {skipped}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from likewise.data.columns import Columns, assigned, guess
-from likewise.data.places import Place, shown
+from likewise.data.location import Location, shown
 from likewise.data.rows import Row, is_text_pair
 
 
@@ -16,14 +16,14 @@ from likewise.data.rows import Row, is_text_pair
 class Record:
     """A row, the column of each role, and the line to name in errors.
 
-    >>> record = Record(Row({"text": "hello"}, 2, 1), {"text": "text"}, Place("a.csv", 2))
+    >>> record = Record(Row({"text": "hello"}, 2, 1), {"text": "text"}, Location("a.csv", 2))
     >>> record.text("text"), record.id
     ('hello', '1')
     """
 
     row: Row
     roles: Mapping[str, str]
-    place: Place
+    location: Location
 
     def text(self, role: str) -> str:
         """The role's text, exactly as in the file; an empty one is a bad row."""
@@ -69,8 +69,8 @@ class Record:
             if name and name not in used and value is not None
         }
 
-    def _at(self, role: str) -> Place:
-        return self.place.at(self.roles[role])
+    def _at(self, role: str) -> Location:
+        return self.location.at(self.roles[role])
 
     def _value(self, role: str) -> object:
         value = self.row.values.get(self.roles[role])
@@ -104,13 +104,13 @@ class RoleFinder:
         """The row with its roles, or a DataError that says which column is missing."""
         if self.own_names and "left" in self.wanted:
             row = _with_sides(row, self.columns)
-        place = Place(self.file, row.line)
+        location = Location(self.file, row.line)
         names = tuple(row.values)
         if names != self._names:
-            at = place if self.own_names else Place(self.file)
+            at = location if self.own_names else Location(self.file)
             self._roles = assigned(names, self.wanted, self.columns, at)
             self._names = names
-        return Record(row, self._roles, place)
+        return Record(row, self._roles, location)
 
 
 def _number(value: object) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from likewise.data.files import check_text, text_lines
-from likewise.data.places import Place, shown
+from likewise.data.location import Location, shown
 from likewise.errors import DataError
 
 Report = Callable[[DataError], None]
@@ -63,7 +63,7 @@ def rows(path: Path, file: str, report: Report) -> Iterator[Row]:
     if parse is None:
         check_text(path, file)  # "is a Parquet file" says more than "unknown suffix"
         known = ", ".join(FORMATS)
-        raise Place(file).error(
+        raise Location(file).error(
             f"unknown suffix {shown(suffix_of(path))}; name it {known}, each also with .gz (one object "
             "per line is .jsonl)"
         )
@@ -74,7 +74,7 @@ def rows(path: Path, file: str, report: Report) -> Iterator[Row]:
         else:
             yield Row(values, line, number)
     if number == 0:
-        raise Place(file).error("holds no rows; add at least one (below the header, where there is one)")
+        raise Location(file).error("holds no rows; add at least one (below the header, where there is one)")
 
 
 Parsed = Iterator[tuple[int, Mapping[str, object] | DataError]]
@@ -111,8 +111,8 @@ def jsonl_rows(path: Path, file: str) -> Parsed:
     """
     for line, text in enumerate(text_lines(path, file), start=1):
         if text.strip():
-            place = Place(file, line)
-            yield line, _foreign_bytes([text], place) or _json_values(_content(text), place)
+            location = Location(file, line)
+            yield line, _foreign_bytes([text], location) or _json_values(_content(text), location)
 
 
 def plain_rows(path: Path, file: str) -> Parsed:
@@ -123,7 +123,7 @@ def plain_rows(path: Path, file: str) -> Parsed:
     """
     for line, text in enumerate(text_lines(path, file), start=1):
         if text.strip():
-            yield line, _foreign_bytes([text], Place(file, line)) or {"text": _content(text)}
+            yield line, _foreign_bytes([text], Location(file, line)) or {"text": _content(text)}
 
 
 FORMATS: dict[str, Callable[[Path, str], Parsed]] = {
@@ -158,63 +158,63 @@ def _csv_records(lines: Iterable[str], file: str) -> Iterator[Fields]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield line, _csv_error(str(error), Place(file, line), reader.line_num)
+            yield line, _csv_error(str(error), Location(file, line), reader.line_num)
             continue
         if fields:
             yield line, fields
 
 
-def _csv_error(message: str, place: Place, last_line: int) -> DataError:
+def _csv_error(message: str, location: Location, last_line: int) -> DataError:
     flaw = next((words for start, words in CSV_FLAWS.items() if message.startswith(start)), message)
-    extent = f" (the row reaches to line {last_line})" if last_line != place.line else ""
-    return place.error(flaw + extent)
+    extent = f" (the row reaches to line {last_line})" if last_line != location.line else ""
+    return location.error(flaw + extent)
 
 
 def _headed(records: Iterator[Fields], file: str) -> Parsed:
     """Name the fields of each record by the first record."""
     header: list[str] | None = None
     for line, fields in records:
-        place = Place(file, line)
+        location = Location(file, line)
         if header is None:
-            header = _header(fields, place)
+            header = _header(fields, location)
         elif isinstance(fields, DataError):
             yield line, fields
         else:
-            yield line, _flaw(fields, header, place) or dict(zip(header, fields, strict=True))
+            yield line, _flaw(fields, header, location) or dict(zip(header, fields, strict=True))
 
 
-def _header(fields: list[str] | DataError, place: Place) -> list[str]:
+def _header(fields: list[str] | DataError, location: Location) -> list[str]:
     if isinstance(fields, DataError):
         raise fields
-    error = _foreign_bytes(fields, place)
+    error = _foreign_bytes(fields, location)
     if error is not None:
         raise error
     names = [name.strip() for name in fields]
     for name in names:
         # Columns without a name (pandas writes one for its index) are never read, so may repeat.
         if name and names.count(name) > 1:
-            raise place.error(f"column {shown(name)} appears twice in the header; rename one of them")
+            raise location.error(f"column {shown(name)} appears twice in the header; rename one of them")
     return names
 
 
-def _flaw(fields: list[str], header: list[str], place: Place) -> DataError | None:
+def _flaw(fields: list[str], header: list[str], location: Location) -> DataError | None:
     if len(fields) != len(header):
         cure = "put quotes around a text that holds the separator" if len(fields) > len(header) else "complete it"
-        return place.error(f"{_count(fields)} where the header has {len(header)}; {cure}")
-    return _foreign_bytes(fields, place, header)
+        return location.error(f"{_count(fields)} where the header has {len(header)}; {cure}")
+    return _foreign_bytes(fields, location, header)
 
 
 def _count(fields: list[str]) -> str:
     return "1 field" if len(fields) == 1 else f"{len(fields)} fields"
 
 
-def _foreign_bytes(fields: list[str], place: Place, header: list[str] | None = None) -> DataError | None:
+def _foreign_bytes(fields: list[str], location: Location, header: list[str] | None = None) -> DataError | None:
     """The error for the first byte that is not UTF-8; such bytes were decoded to lone surrogates."""
     for index, field in enumerate(fields):
         position = _surrogate(field)
         if position is not None:
             byte = ord(field[position]) - 0xDC00
-            at = place if header is None else place.at(header[index])
+            at = location if header is None else location.at(header[index])
             return at.error(f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8")
     return None
 
@@ -230,24 +230,24 @@ def _surrogate(text: str) -> int | None:
     return None
 
 
-def _json_values(text: str, place: Place) -> Mapping[str, object] | DataError:
+def _json_values(text: str, location: Location) -> Mapping[str, object] | DataError:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        return place.error(f"not JSON ({error.msg} at character {error.colno}); write one object per line")
+        return location.error(f"not JSON ({error.msg} at character {error.colno}); write one object per line")
     except (ValueError, RecursionError):
-        return place.error("not usable JSON (a number too long or nesting too deep); write one object per line")
+        return location.error("not usable JSON (a number too long or nesting too deep); write one object per line")
     # An escape such as \ud83d alone is legal JSON but no text; only lines with such escapes pay.
     if "\\ud" in text.lower() and _surrogate(json.dumps(value, ensure_ascii=False)) is not None:
-        return place.error("holds half of a surrogate pair (\\ud800 to \\udfff), which is not text; remove it")
-    return _by_name(value, place)
+        return location.error("holds half of a surrogate pair (\\ud800 to \\udfff), which is not text; remove it")
+    return _by_name(value, location)
 
 
-def _by_name(value: object, place: Place) -> Mapping[str, object] | DataError:
+def _by_name(value: object, location: Location) -> Mapping[str, object] | DataError:
     if isinstance(value, dict):
         return value
     if isinstance(value, str):
         return {"text": value}
     if is_text_pair(value):
         return dict(zip(("sentence1", "sentence2"), value, strict=True))
-    return place.error(f"expected an object, a string or a list of two strings, got {shown(value)}")
+    return location.error(f"expected an object, a string or a list of two strings, got {shown(value)}")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from likewise.data.columns import GUESSED, USUAL_NAMES, Columns
-from likewise.data.locations import locate
-from likewise.data.places import Place, shown
+from likewise.data.catalogue import locate
+from likewise.data.location import Location, shown
 from likewise.data.records import Record
 from likewise.data.rows import Report, Row, rows, suffix_of
 from likewise.data.usual_roles import UsualRoles, built_examples
@@ -72,7 +72,7 @@ def read_senses(
     """
     path, file = locate(source, data_dir), str(source)
     if suffix_of(path) == ".txt":
-        raise Place(file).error("plain text has no columns for words and senses; use .csv, .tsv or .jsonl")
+        raise Location(file).error("plain text has no columns for words and senses; use .csv, .tsv or .jsonl")
     given: dict[str, tuple[str, ...]] = {
         role: (name,) for role in ("text", "id") if (name := columns.of(role)) is not None
     }
@@ -91,6 +91,6 @@ def _span(record: Record, text: str) -> tuple[int, int]:
     """The characters of the part of the text that the index names."""
     index, parts = record.number("index"), [found.span() for found in TOKEN.finditer(text)]
     if index not in range(len(parts)):
-        place = record.place.at(record.roles["index"])
-        raise place.error(f"the text has words 0 to {len(parts) - 1}, not {shown(index)}; count them by its blanks")
+        location = record.location.at(record.roles["index"])
+        raise location.error(f"the text has words 0 to {len(parts) - 1}, not {shown(index)}; count them by its blanks")
     return parts[int(index)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from likewise.data.columns import usual_column
-from likewise.data.places import BadRow, Place, shown
+from likewise.data.location import BadRow, Location, shown
 from likewise.data.records import Record
 from likewise.data.rows import Report, Row, suffix_of
 from likewise.data.skipped import SkippedRows
@@ -36,11 +36,11 @@ class UsualRoles:
         present = tuple(row.values)
         if present != self._present:
             # Rows of JSON bring their own names, so a missing one is the row's fault and not the file's.
-            self._roles = self._found(present, Place(self.file, row.line if self.own_names else None))
+            self._roles = self._found(present, Location(self.file, row.line if self.own_names else None))
             self._present = present
-        return Record(row, self._roles, Place(self.file, row.line))
+        return Record(row, self._roles, Location(self.file, row.line))
 
-    def _found(self, present: Sequence[str], place: Place) -> dict[str, str]:
+    def _found(self, present: Sequence[str], location: Location) -> dict[str, str]:
         found: dict[str, str] = {}
         for role, usual in self.names.items():
             column = usual_column(usual, present, found.values())
@@ -48,7 +48,7 @@ class UsualRoles:
                 found[role] = column
             elif role in self.needed:
                 listed = ", ".join(map(shown, present))
-                raise place.error(f"no column {' or '.join(usual[:3])}; its columns are {listed}; rename one")
+                raise location.error(f"no column {' or '.join(usual[:3])}; its columns are {listed}; rename one")
         return found
 
 
@@ -76,5 +76,5 @@ def built_examples(
     found = examples()
     first = next(found, None)
     if first is None:
-        raise Place(file).error(f"no row can be used; {skipped}")
+        raise Location(file).error(f"no row can be used; {skipped}")
     return chain([first], found)

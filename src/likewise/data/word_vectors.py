@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data.files import CURE, text_lines
-from likewise.data.places import Place, shown
+from likewise.data.location import Location, shown
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 
@@ -63,7 +63,7 @@ def read_word_vectors(path: str | Path, wanted: Collection[str], *, progress: Pr
     for number, text in lines:
         word, numbers = _split(text, dimension, file, number)
         # The first one in any case: it tells whether these are word vectors at all.
-        vector = _vector(numbers, Place(file, number)) if word in kept or ticker.done == 0 else None
+        vector = _vector(numbers, Location(file, number)) if word in kept or ticker.done == 0 else None
         if vector is not None and word in kept and word not in words:
             words[word] = len(vectors)
             vectors.append(vector)
@@ -71,7 +71,7 @@ def read_word_vectors(path: str | Path, wanted: Collection[str], *, progress: Pr
     ticker.close()
     if promised not in (None, ticker.done):
         raise DataError(
-            f"{Place(file, 1)}: gives {promised} as the number of words, but {ticker.done} follow; download the "
+            f"{Location(file, 1)}: gives {promised} as the number of words, but {ticker.done} follow; download the "
             "file again, or delete its first line"
         )
     return WordVectors(words, np.array(vectors, np.float32).reshape(len(vectors), dimension))
@@ -87,7 +87,7 @@ def _lines(path: Path, file: str) -> Lines:
             # fastText and word2vec leave a blank behind the last number.
             text = line.rstrip()
             if not text.isascii():
-                _require_utf8(text, Place(file, number))
+                _require_utf8(text, Location(file, number))
             if text:
                 yield number, text
     except DataError as error:
@@ -95,13 +95,13 @@ def _lines(path: Path, file: str) -> Lines:
         raise type(error)(str(error).replace(CURE, VECTOR_FILE)) from None
 
 
-def _require_utf8(text: str, place: Place) -> None:
+def _require_utf8(text: str, location: Location) -> None:
     """Bytes that are not UTF-8 were decoded to lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         byte = ord(text[error.start]) - 0xDC00
-        raise place.error(
+        raise location.error(
             f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8, or if it is binary, save it as text"
         ) from None
 
@@ -113,8 +113,8 @@ def _opened(lines: Lines, file: str) -> tuple[Lines, int, int | None]:
     if header is not None and int(header[1]) and int(header[2]):
         return lines, int(header[2]), int(header[1])
     if header is not None or " " not in text:
-        place = Place(file, number) if number else Place(file)
-        raise place.error(f"no word with its vector, but {shown(text)}; {VECTOR_FILE}")
+        location = Location(file, number) if number else Location(file)
+        raise location.error(f"no word with its vector, but {shown(text)}; {VECTOR_FILE}")
     return chain([(number, text)], lines), text.count(" "), None
 
 
@@ -126,7 +126,7 @@ def _split(text: str, dimension: int, file: str, number: int) -> tuple[str, str]
         return word, numbers
     parts = text.rsplit(" ", dimension)
     if blanks < dimension or _is_number(parts[0].rpartition(" ")[2]):
-        raise Place(file, number).error(
+        raise Location(file, number).error(
             f"{_count(blanks)} where {dimension} are due; {LINE_FORM}, and all equally many"
         )
     return parts[0], " ".join(parts[1:])
@@ -144,16 +144,16 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _vector(numbers: str, place: Place) -> NDArray[np.float32]:
+def _vector(numbers: str, location: Location) -> NDArray[np.float32]:
     """Written numbers -> (d,)."""
     written = numbers.split(" ")
     try:
         vector = np.array([float(number) for number in written])
     except ValueError:
         flawed = next(number for number in written if not _is_number(number))
-        raise place.error(f"{shown(flawed)} is not a number; {LINE_FORM}") from None
+        raise location.error(f"{shown(flawed)} is not a number; {LINE_FORM}") from None
     largest = np.abs(vector).max()
     # Written this way round, a NaN is refused too.
     if not largest <= np.finfo(np.float32).max:
-        raise place.error("a number that is not finite; remove the line or mend the file")
+        raise location.error("a number that is not finite; remove the line or mend the file")
     return vector.astype(np.float32)

@@ -72,8 +72,8 @@ class LazyTrace:
     def _blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
         for rows, columns, part in self.maps.blocks():
             found = _shares(part, self.query[..., rows, :], self.value[..., columns, :])
-            place = torch.arange(rows.start, rows.stop, device=found.device)
-            found[:, place - rows.start, place - columns.start] += self.own[:, rows]
+            index = torch.arange(rows.start, rows.stop, device=found.device)
+            found[:, index - rows.start, index - columns.start] += self.own[:, rows]
             yield rows, columns, _positive(found)
 
 
@@ -154,7 +154,7 @@ def _mix_group(view: Attention, projected: Sequence[Tensor], group: Group) -> Te
     """Queries, keys and values (N, D) of all texts -> what a group's tokens see, (B * T, D)."""
     # Not by an index: index_select has the faster way back.
     query, key, value = (
-        part.index_select(0, group.places.flatten()).view(*group.places.shape, -1) for part in projected
+        part.index_select(0, group.indices.flatten()).view(*group.indices.shape, -1) for part in projected
     )
     query, key = turned(view, query, key)
     value = heads_of(value, view.key_heads)
@@ -263,8 +263,8 @@ def rotation(frequencies: Tensor, x: Tensor, scaling: float) -> tuple[Tensor, Te
     """Cosines and sines (T, W) of the rotary angles at the positions of x (..., T, W)."""
     # Angles in at least float32: positions beyond 2048 are not exact in half precision.
     dtype = torch.promote_types(x.dtype, torch.float32)
-    places = torch.arange(x.shape[-2], device=x.device, dtype=dtype)
-    angles = (places[:, None] * frequencies.to(dtype)).repeat(1, 2)
+    indices = torch.arange(x.shape[-2], device=x.device, dtype=dtype)
+    angles = (indices[:, None] * frequencies.to(dtype)).repeat(1, 2)
     return (angles.cos() * scaling).to(x.dtype), (angles.sin() * scaling).to(x.dtype)
 
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from likewise.encoder import catalogue, forward, readout, similarity
+from likewise.encoder import catalogue, forward, pooling_head, similarity
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.device import choose_device, set_threads
 from likewise.encoder.dropout import Dropout, no_dropout
@@ -29,8 +29,8 @@ from likewise.encoder.model_view import ModelView
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.modules_config import ModulesConfig, read_recipe, recipe_of
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
+from likewise.encoder.pooling_config import PoolingConfig, ReadingOptions
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.reading import PoolingConfig, ReadingOptions
 from likewise.encoder.states import StateBatch, TextStates
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
@@ -76,7 +76,7 @@ class Encoder:
     model_view: ModelView = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     modules_config: ModulesConfig = field(repr=False)
-    reading: PoolingConfig
+    pooling_config: PoolingConfig
     folder: Path | None = None
     """where the weights were loaded from"""
     loaded_version: int = field(default=0, repr=False)
@@ -104,7 +104,7 @@ class Encoder:
         threads: int | None = None,
         dtype: str = "float32",
         backend: str = "torch",
-        **reading: Unpack[ReadingOptions],
+        **pooling_config: Unpack[ReadingOptions],
     ) -> Encoder:
         """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id."""
         if dtype not in ("float32", "float64", "float16", "bfloat16"):
@@ -115,7 +115,9 @@ class Encoder:
         model, views = load_transformer(folder / modules_config.transformer, dtype)
         words = Vocabulary.read(folder / modules_config.transformer)
         tokenizer = Tokenizer.within(words, modules_config.max_length, views.max_positions, modules_config.lower)
-        encoder = cls._assembled(str(name), model, views, tokenizer, modules_config).to(device).with_pooling(**reading)
+        encoder = (
+            cls._assembled(str(name), model, views, tokenizer, modules_config).to(device).with_pooling(**pooling_config)
+        )
         encoder = replace(encoder, folder=folder, loaded_version=weights_version(model))
         if modules_config.note:
             log.warning(modules_config.note)
@@ -139,30 +141,32 @@ class Encoder:
     def _assembled(
         cls, name: str, model: Any, views: ModelView, tokenizer: Tokenizer, modules_config: ModulesConfig
     ) -> Encoder:
-        reading = PoolingConfig(pooling=modules_config.pooling, truncate_dim=modules_config.truncate_dim)
-        return cls(name, model, views, tokenizer, modules_config.to(views.device, views.dtype), reading)
+        pooling_config = PoolingConfig(pooling=modules_config.pooling, truncate_dim=modules_config.truncate_dim)
+        return cls(name, model, views, tokenizer, modules_config.to(views.device, views.dtype), pooling_config)
 
-    def with_pooling(self, **reading: Unpack[ReadingOptions]) -> Encoder:
+    def with_pooling(self, **pooling_config: Unpack[ReadingOptions]) -> Encoder:
         """The same weights, read in another way: ``encoder.with_reading(pooling="cls", layer=3)``."""
-        changed = replace(self.reading, **reading)
+        changed = replace(self.pooling_config, **pooling_config)
         changed.layers_of(self.model_view.layers)
         for part in pooling_parts(changed.pooling):
             if part == MODEL_POOLER and self.model_view.pooler is None:
                 raise ModelError(f"{self.name} has no pooler of its own; choose from {', '.join(POOLERS)}")
             if part in LEARNED and (self.modules_config.learned is None or self.modules_config.learned.kind != part):
                 raise ModelError(f"{self.name} has learned no {part} pooling; choose from {', '.join(POOLERS)}")
-        return self._rebuilt(reading=changed)
+        return self._rebuilt(pooling_config=changed)
 
     def with_learned_pooling(self, module: LearnedPooling) -> Encoder:
         """The same weights, read with a pooling of its own; the module moves to the model, and is shared, not copied.
 
         >>> from likewise.encoder.learned_pooling import new_learned_pooling
         >>> encoder = Encoder.load("minilm", device="cpu").with_learned_pooling(new_learned_pooling("qkv", 384))
-        >>> encoder.reading.pooling
+        >>> encoder.pooling_config.pooling
         'qkv'
         """
         modules_config = replace(self.modules_config, learned=module.to(self.device, self.model_view.dtype))
-        return self._rebuilt(modules_config=modules_config, reading=replace(self.reading, pooling=module.kind))
+        return self._rebuilt(
+            modules_config=modules_config, pooling_config=replace(self.pooling_config, pooling=module.kind)
+        )
 
     def without_layer(self, layer: int) -> Encoder:
         """The same encoder with one layer, counted from 1, passed over; the weights are shared."""
@@ -182,9 +186,9 @@ class Encoder:
 
     def to(self, device: str) -> Encoder:
         """The same encoder on another device (the weights move)."""
-        place = choose_device(device)
-        self.model.to(place)
-        return replace(self, modules_config=self.modules_config.to(place, self.model_view.dtype))
+        index = choose_device(device)
+        self.model.to(index)
+        return replace(self, modules_config=self.modules_config.to(index, self.model_view.dtype))
 
     # What it is
 
@@ -217,7 +221,7 @@ class Encoder:
     @property
     def heads_hash(self) -> str:
         """The sha256 of the dense heads and of a learned pooling."""
-        heads = {f"{place}.{head.activation}": head for place, head in enumerate(self.modules_config.heads)}
+        heads = {f"{index}.{head.activation}": head for index, head in enumerate(self.modules_config.heads)}
         weights = {f"{name}.weight": head.weight for name, head in heads.items()}
         shifts = {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
         learned = {}
@@ -234,16 +238,16 @@ class Encoder:
         *,
         prompt: str | None = None,
         progress: Progress | None = None,
-        **reading: Unpack[ReadingOptions],
+        **pooling_config: Unpack[ReadingOptions],
     ) -> Vectors:
         """Vectors (n, d) of n texts, or (d,) of one string, as float32.
 
         ``prompt`` is put before each text; None uses the model's default one, "" none.
         """
         if isinstance(texts, str):
-            one: Vectors = self.encode([texts], prompt=prompt, progress=progress, **reading)[0]
+            one: Vectors = self.encode([texts], prompt=prompt, progress=progress, **pooling_config)[0]
             return one
-        encoded = self.encode_with_stats(texts, prompt=prompt, progress=progress, **reading)
+        encoded = self.encode_with_stats(texts, prompt=prompt, progress=progress, **pooling_config)
         report_truncation(encoded.truncated, len(texts), self.tokenizer.limit)
         return encoded.vectors
 
@@ -262,10 +266,10 @@ class Encoder:
         prompt: str | None = None,
         progress: Progress | None = None,
         budget: int = TOKEN_BUDGET,
-        **reading: Unpack[ReadingOptions],
+        **pooling_config: Unpack[ReadingOptions],
     ) -> Encoded:
         """``encode``, with the number of cut texts; ``budget`` is the tokens per batch."""
-        encoder = self.with_pooling(**reading) if reading else self
+        encoder = self.with_pooling(**pooling_config) if pooling_config else self
         prompt = self.modules_config.prompt_for(None) if prompt is None else prompt
         ticker = Ticker(progress, len(texts), "texts")
         parts, truncated = [], 0
@@ -280,13 +284,13 @@ class Encoder:
     def _encode_window(self, texts: Sequence[str], prompt: str, budget: int, ticker: Ticker) -> Encoded:
         ids, truncated = self.tokenizer.ids([self.tokenizer.text_inputs(text, prompt) for text in texts])
         vectors: Vectors | None = None
-        for places, states in self._layer_batches(ids, budget):
+        for indices, states in self._layer_batches(ids, budget):
             with torch.inference_mode():
-                rows = self.read(states, self.counted_tokens(self._id_rows(ids, places), prompt))
+                rows = self.read(states, self.counted_tokens(self._id_rows(ids, indices), prompt))
             if vectors is None:
                 vectors = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
-            vectors[places] = rows
-            ticker.add(len(places))
+            vectors[indices] = rows
+            ticker.add(len(indices))
         # Only texts without a single token (possible where a tokenizer adds no special ones) stay zero.
         if vectors is None:
             vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
@@ -294,17 +298,17 @@ class Encoder:
 
     def _layer_batches(self, ids: list[list[int]], budget: int) -> Iterator[tuple[list[int], Tensor]]:
         """Exact-length batches of texts: their places and the averaged states (B, T, D) of the read layers."""
-        batches = (places for places in exact_length_batches([len(row) for row in ids], budget) if ids[places[0]])
+        batches = (indices for indices in exact_length_batches([len(row) for row in ids], budget) if ids[indices[0]])
         if self.backend is not None:
             yield from self.backend.states(self, ids, batches)
             return
-        for places in batches:
+        for indices in batches:
             with torch.inference_mode():
-                states = self.layer_states(Batch(self._id_rows(ids, places)))
-            yield places, states
+                states = self.layer_states(Batch(self._id_rows(ids, indices)))
+            yield indices, states
 
-    def _id_rows(self, ids: list[list[int]], places: Sequence[int]) -> Tensor:
-        return torch.tensor([ids[place] for place in places], dtype=torch.long, device=self.device)
+    def _id_rows(self, ids: list[list[int]], indices: Sequence[int]) -> Tensor:
+        return torch.tensor([ids[index] for index in indices], dtype=torch.long, device=self.device)
 
     @cached_property
     def _special_ids(self) -> Tensor:
@@ -319,7 +323,7 @@ class Encoder:
 
     def averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
         """Of steps that begin at a layer, the states (B, T, D) that pooling reads."""
-        wanted = self.reading.layers_of(self.model_view.layers)
+        wanted = self.pooling_config.layers_of(self.model_view.layers)
         total: Tensor | None = None
         for layer, step in enumerate(steps, start=start):
             if layer in wanted:
@@ -331,18 +335,18 @@ class Encoder:
 
     def pool(self, states: Tensor, pooling_mask: Tensor) -> Tensor:
         """States (B, T, D) and counting tokens (B, T) -> pooled (B, P)."""
-        return readout.pool(self.model_view, self.modules_config, self.reading, states, pooling_mask)
+        return pooling_head.pool(self.model_view, self.modules_config, self.pooling_config, states, pooling_mask)
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense heads, the model's own Normalize and the dimension cut: (B, P) -> (B, d)."""
-        return readout.finish(self.modules_config, self.reading, pooled)
+        return pooling_head.finish(self.modules_config, self.pooling_config, pooled)
 
     def read(self, states: Tensor, pooling_mask: Tensor) -> Vectors:
         """States (B, T, D) of the read layers and counting tokens (B, T) -> the vectors (B, d) of ``encode``."""
         rows: Vectors = self.finish(self.pool(states, pooling_mask)).float().cpu().numpy()
         if self.postprocessing is not None:
             rows = self.postprocessing(rows)
-        return similarity.unit(rows) if self.reading.normalize else rows
+        return similarity.unit(rows) if self.pooling_config.normalize else rows
 
     def vectors_from(self, x: Tensor, pooling_mask: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
         """The whole way from embeddings (B, T, E) to vectors (B, d), in any mode; rows (B, R, T, E) -> (B, R, d).
@@ -350,31 +354,35 @@ class Encoder:
         ``counted`` (B, T) are the tokens that count in pooling. With ``start`` x holds the states of that layer.
         """
         states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start)
-        pooled = readout.pool(self.model_view, self.modules_config, self.reading, states, pooling_mask, mode)
-        vectors = readout.finish(self.modules_config, self.reading, pooled, mode)
+        pooled = pooling_head.pool(
+            self.model_view, self.modules_config, self.pooling_config, states, pooling_mask, mode
+        )
+        vectors = pooling_head.finish(self.modules_config, self.pooling_config, pooled, mode)
         if self.postprocessing is not None:
-            vectors = readout.post_processed(self.postprocessing, vectors, mode)
-        return readout.unit(vectors, mode) if self.reading.normalize else vectors
+            vectors = pooling_head.post_processed(self.postprocessing, vectors, mode)
+        return pooling_head.unit(vectors, mode) if self.pooling_config.normalize else vectors
 
     def directions_from(self, directions: Tensor, pooling_mask: Tensor, mode: Transposed) -> Tensor:
         """The whole way back: directions (B, K, d) -> (B, K, T, E), so that <J x, u> = <x, J^T u>."""
         gradient = directions
-        if self.reading.normalize:
+        if self.pooling_config.normalize:
             gradient = gradient * mode.held("unit")
         if self.postprocessing is not None:
-            gradient = readout.post_processed_transposed(self.postprocessing, gradient, mode)
+            gradient = pooling_head.post_processed_transposed(self.postprocessing, gradient, mode)
         gradient = gradient.to(self.model_view.dtype)
-        gradient = readout.finish_transposed(self.model_view, self.modules_config, self.reading, gradient, mode)
-        gradient = readout.pool_transposed(
-            self.model_view, self.modules_config, self.reading, gradient, pooling_mask, mode
+        gradient = pooling_head.finish_transposed(
+            self.model_view, self.modules_config, self.pooling_config, gradient, mode
         )
-        wanted = set(self.reading.layers_of(self.model_view.layers))
+        gradient = pooling_head.pool_transposed(
+            self.model_view, self.modules_config, self.pooling_config, gradient, pooling_mask, mode
+        )
+        wanted = set(self.pooling_config.layers_of(self.model_view.layers))
         return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
 
     def counted_tokens(self, ids: Tensor, prompt: str = "") -> Tensor:
         """Which tokens of ids (B, T) count in pooling: (B, T), 1 or 0."""
         pooling_mask = torch.ones_like(ids)
-        if not self.reading.special_tokens:
+        if not self.pooling_config.special_tokens:
             pooling_mask = pooling_mask * ~torch.isin(ids, self._special_ids)
         if not self.modules_config.include_prompt:
             pooling_mask[:, : self.tokenizer.prompt_length(prompt)] = 0
@@ -399,10 +407,10 @@ class Encoder:
         found: dict[int, TextStates] = {}
         ticker = Ticker(progress, len(texts), "texts")
         for batch in self.state_batches(texts, prompt=prompt, attention=attention):
-            found.update(zip(batch.places, batch.texts(), strict=True))
-            ticker.add(len(batch.places))
+            found.update(zip(batch.indices, batch.texts(), strict=True))
+            ticker.add(len(batch.indices))
         ticker.close()
-        return [found[place] for place in range(len(texts))]
+        return [found[index] for index in range(len(texts))]
 
     def state_batches(
         self,
@@ -422,8 +430,8 @@ class Encoder:
         tokens = self.tokenize(texts, prompt)
         if report:
             report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
-        for places in islice(exact_length_batches([len(text) for text in tokens], budget), skip, None):
-            chosen = [tokens[place] for place in places]
+        for indices in islice(exact_length_batches([len(text) for text in tokens], budget), skip, None):
+            chosen = [tokens[index] for index in indices]
             batch = Batch(
                 torch.tensor([text.ids for text in chosen], dtype=torch.long, device=self.device),
                 torch.tensor([text.types for text in chosen], dtype=torch.long, device=self.device),
@@ -433,7 +441,7 @@ class Encoder:
                 steps = list(forward.layers(self.model_view, x, maps=attention))
                 hidden = torch.stack([step.states for step in steps])
                 maps = torch.stack([step.maps for step in steps[1:]]) if attention else None  # type: ignore[misc]
-            yield StateBatch(places, chosen, hidden, maps)
+            yield StateBatch(indices, chosen, hidden, maps)
 
     # Vectors -> scores
 

@@ -67,8 +67,8 @@ def _embedding_terms(model_view: ModelView, batch: Batch, words: Tensor | None =
     if view.type is not None:
         terms["type"] = view.type(torch.zeros_like(batch.ids) if batch.types is None else batch.types)
     if view.position is not None:
-        places = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None]
-        terms["position"] = view.position(places + view.first_position)
+        indices = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None]
+        terms["position"] = view.position(indices + view.first_position)
     return terms
 
 

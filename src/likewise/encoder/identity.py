@@ -24,7 +24,7 @@ def identity(encoder: Encoder) -> dict[str, Any]:
         "config_sha256": encoder.config_hash,
         "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
         "dense_sha256": encoder.heads_hash,
-        **asdict(encoder.reading),
+        **asdict(encoder.pooling_config),
         "max_tokens": encoder.tokenizer.limit,
         "normalizes": encoder.modules_config.normalizes,
         "include_prompt": encoder.modules_config.include_prompt,

@@ -127,7 +127,7 @@ def _model_facts(encoder: Encoder) -> ModelFacts:
         heads=block.attention.heads,
         parameters=sum(weight.numel() for weight in encoder.model.parameters()),
         max_tokens=encoder.tokenizer.limit,
-        pooling=encoder.reading.pooling,
+        pooling=encoder.pooling_config.pooling,
         dimension=encoder.dimension,
         prompts=dict(encoder.modules_config.prompts),
     )

@@ -236,6 +236,6 @@ View = TypeVar("View", Attention, FeedForward, Embeddings)
 
 
 def _dropping(view: View, rate: float) -> View:
-    places = [name for name, value in vars(view).items() if name.endswith("dropout") and value is not None]
-    changes: dict[str, Any] = dict.fromkeys(places, rate)
+    indices = [name for name, value in vars(view).items() if name.endswith("dropout") and value is not None]
+    changes: dict[str, Any] = dict.fromkeys(indices, rate)
     return replace(view, **changes)

@@ -76,16 +76,16 @@ class OnnxBackend:
         session = self._session(encoder)
         workers = torch.get_num_threads()
 
-        def run(places: list[int]) -> Tensor:
-            rows = np.array([ids[place] for place in places], dtype=np.int64)
+        def run(indices: list[int]) -> Tensor:
+            rows = np.array([ids[index] for index in indices], dtype=np.int64)
             # 8 bits: one text a call, or the scale of the activations would depend on the neighbours.
             pieces = np.split(rows, len(rows)) if self.kind == "onnx-int8" else [rows]
             return torch.from_numpy(np.concatenate([session.run(None, {"ids": piece})[0] for piece in pieces]))
 
         with ThreadPoolExecutor(workers) as pool:
             waiting: deque[tuple[list[int], Future[Tensor]]] = deque()
-            for places in batches:
-                waiting.append((places, pool.submit(run, places)))
+            for indices in batches:
+                waiting.append((indices, pool.submit(run, indices)))
                 if len(waiting) > 2 * workers:
                     done, future = waiting.popleft()
                     yield done, future.result()
@@ -134,7 +134,7 @@ def int8_check(encoder: Encoder) -> Int8Check:
 def _reading_key(encoder: Encoder) -> str:
     """What shapes a vector after the layers, as a short hash."""
     post = None if encoder.postprocessing is None else encoder.postprocessing.name
-    return hashlib.sha256(f"{encoder.reading}|{post}|{encoder.heads_hash}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{encoder.pooling_config}|{post}|{encoder.heads_hash}".encode()).hexdigest()[:16]
 
 
 def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: int = TOP) -> float:
@@ -149,7 +149,7 @@ def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: in
 
 def exported(encoder: Encoder, kind: str) -> Path:
     """The exported file for an encoder's weights and layers; made on first use, beside and renamed."""
-    layers = "-".join(map(str, encoder.reading.layers_of(encoder.model_view.layers)))
+    layers = "-".join(map(str, encoder.pooling_config.layers_of(encoder.model_view.layers)))
     folder = user_cache() / "onnx" / f"{_fingerprint(encoder)}-{layers}-v{EXPORT_VERSION}"
     path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
     if path.exists():

@@ -15,7 +15,7 @@ from likewise.encoder.dropout import Dropout, no_dropout
 class Group:
     """Texts of like length, which attention takes at once."""
 
-    places: Tensor
+    indices: Tensor
     """where their tokens lie among all, (B, T); beyond a text's end its last token again"""
     mask: Tensor | None
     """which of them are real, (B, T); None for all"""
@@ -36,7 +36,7 @@ def packing(lengths: Sequence[Sequence[int]], dropouts: Sequence[Dropout], devic
     """The packing of groups of texts with these lengths, in this order.
 
     >>> found = packing([[2], [1, 3]], [no_dropout] * 2, torch.device("cpu"))
-    >>> found.groups[1].places.tolist(), found.back.tolist()
+    >>> found.groups[1].indices.tolist(), found.back.tolist()
     ([[2, 2, 2], [3, 4, 5]], [0, 1, 2, 5, 6, 7])
     """
     groups: list[Group] = []
@@ -47,8 +47,8 @@ def packing(lengths: Sequence[Sequence[int]], dropouts: Sequence[Dropout], devic
         ends = begin + sizes.cumsum(0)
         steps = torch.arange(max(own))
         mask = steps < sizes[:, None]
-        places = (ends - sizes)[:, None] + steps.minimum(sizes[:, None] - 1)
-        groups.append(Group(places.to(device), None if mask.all() else mask.to(device), dropout))
+        indices = (ends - sizes)[:, None] + steps.minimum(sizes[:, None] - 1)
+        groups.append(Group(indices.to(device), None if mask.all() else mask.to(device), dropout))
         back.append(row + mask.flatten().nonzero()[:, 0])
         begin, row = int(ends[-1]), row + mask.numel()
     return Packing(tuple(groups), torch.cat(back).to(device))

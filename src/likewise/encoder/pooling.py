@@ -59,8 +59,8 @@ def _weighted_sum(states: Tensor, weights: Tensor) -> Tensor:
     return (states * weights[..., None].to(states.dtype)).sum(1)
 
 
-def _at(states: Tensor, mask: Tensor, places: Tensor) -> Tensor:
-    chosen = states[torch.arange(len(states), device=states.device), places]
+def _at(states: Tensor, mask: Tensor, indices: Tensor) -> Tensor:
+    chosen = states[torch.arange(len(states), device=states.device), indices]
     return chosen * mask.any(1)[:, None].to(states.dtype)
 
 

@@ -89,22 +89,22 @@ def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, 
 
 def require_savable(encoder: Encoder) -> None:
     """Refuse a reading that a sentence-transformers folder cannot express."""
-    reading, modules_config = encoder.reading, encoder.modules_config
-    if set(reading.layers_of(encoder.model_view.layers)) != {encoder.model_view.layers}:
-        raise UsageError(f"a saved model reads its last layer, not {reading.layer!r}; save it with layer=-1")
-    if not reading.special_tokens:
+    pooling_config, modules_config = encoder.pooling_config, encoder.modules_config
+    if set(pooling_config.layers_of(encoder.model_view.layers)) != {encoder.model_view.layers}:
+        raise UsageError(f"a saved model reads its last layer, not {pooling_config.layer!r}; save it with layer=-1")
+    if not pooling_config.special_tokens:
         raise UsageError("in a saved model special tokens count; save it with special_tokens=True")
-    if modules_config.heads and not reading.heads:
+    if modules_config.heads and not pooling_config.heads:
         raise UsageError("a saved model uses its dense heads; save it with heads=True")
     if encoder.postprocessing is not None:
         raise UsageError("post-processing is not part of a saved model; save it apart, and the encoder without it")
-    if reading.normalize and reading.truncate_dim is not None:
+    if pooling_config.normalize and pooling_config.truncate_dim is not None:
         raise UsageError("a saved model does not make cut vectors unit vectors; leave out truncate_dim or normalize")
     _require_known_pooling(encoder)
 
 
 def _require_known_pooling(encoder: Encoder) -> None:
-    parts = pooling_parts(encoder.reading.pooling)
+    parts = pooling_parts(encoder.pooling_config.pooling)
     if len(parts) == 1 and parts[0] in LEARNED:
         width, heads = encoder.model_view.hidden_size, encoder.modules_config.heads
         if heads and (takes := heads[0].weight.shape[1]) != width:
@@ -118,7 +118,7 @@ def _require_known_pooling(encoder: Encoder) -> None:
             known = ", ".join(POOLING_NAMES.values())
             alone = f", or {part} alone" if part in LEARNED else ""
             raise UsageError(
-                f"sentence-transformers has no pooling {encoder.reading.pooling!r}; save it with one of {known}{alone}"
+                f"sentence-transformers has no pooling {encoder.pooling_config.pooling!r}; save it with one of {known}{alone}"
             )
 
 
@@ -132,8 +132,8 @@ def _write(encoder: Encoder, folder: Path) -> None:
     if _normalizes(encoder):
         kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
     modules = [
-        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for place, (path, kind) in enumerate(kinds)
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for index, (path, kind) in enumerate(kinds)
     ]
     _write_json(folder / "modules.json", modules)
     limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": encoder.modules_config.lower}
@@ -152,13 +152,13 @@ def _write_transformer(encoder: Encoder, folder: Path) -> None:
 
 
 def _normalizes(encoder: Encoder) -> bool:
-    wanted = encoder.reading.normalize
+    wanted = encoder.pooling_config.normalize
     return encoder.modules_config.normalizes if wanted is None else wanted
 
 
 def _pipeline(encoder: Encoder) -> dict[str, Any]:
     prompts, default = dict(encoder.modules_config.prompts), encoder.modules_config.default_prompt
-    cut = encoder.reading.truncate_dim
+    cut = encoder.pooling_config.truncate_dim
     return {
         "prompts": prompts,
         # A name without a text is refused there.
@@ -169,7 +169,7 @@ def _pipeline(encoder: Encoder) -> dict[str, Any]:
 
 
 def _write_pooling(encoder: Encoder, folder: Path) -> None:
-    parts = pooling_parts(encoder.reading.pooling)
+    parts = pooling_parts(encoder.pooling_config.pooling)
     known = ("mean",) if parts[0] in LEARNED else parts
     modes = [mode for part in known for mode, name in POOLING_NAMES.items() if name == part]
     chosen: dict[str, Any] = {key: mode in modes for key, mode in CLASSIC_POOLING_KEYS.items()}
@@ -187,7 +187,7 @@ def _write_pooling(encoder: Encoder, folder: Path) -> None:
 def _write_own(encoder: Encoder, folder: Path, beside: Beside) -> None:
     """Write what sentence-transformers does not read, if there is any."""
     settings, weights, learned = dict(beside.settings), dict(beside.weights), encoder.modules_config.learned
-    if learned is not None and encoder.reading.pooling == learned.kind:
+    if learned is not None and encoder.pooling_config.pooling == learned.kind:
         settings["pooling"] = learned_settings(learned)
         weights |= {f"{POOLING_PREFIX}{name}": weight for name, weight in learned.state_dict().items()}
     if settings:
@@ -230,8 +230,8 @@ def _move(draft: Path, target: Path) -> None:
         former.unlink()
     made = sorted((path for path in draft.rglob("*") if path != draft / CONFIG), key=lambda path: len(path.parts))
     for path in [*made, draft / CONFIG]:
-        place = target / path.relative_to(draft)
+        index = target / path.relative_to(draft)
         if path.is_dir():
-            place.mkdir(exist_ok=True)
+            index.mkdir(exist_ok=True)
         else:
-            path.replace(place)
+            path.replace(index)

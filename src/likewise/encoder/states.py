@@ -25,7 +25,7 @@ class TextStates:
 class StateBatch:
     """Texts of one length: their places in the input, tokens, hidden (L + 1, B, T, D), maps (L, B, H, T, T)."""
 
-    places: Sequence[int]
+    indices: Sequence[int]
     tokens: Sequence[TokenizedText]
     hidden: Tensor
     attention: Tensor | None

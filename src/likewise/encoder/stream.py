@@ -178,8 +178,8 @@ def _append(
     names = "".join(json.dumps(name, ensure_ascii=False) + "\n" for name, _ in window).encode("utf-8", "replace")
     rows = done.rows + len(window)
     _write_at(vectors, 0, _header(rows, done.dimension))
-    place = len(_header(rows, done.dimension)) + done.rows * done.dimension * 4
-    _write_at(vectors, place, np.ascontiguousarray(encoded.vectors, dtype="<f4").tobytes())
+    index = len(_header(rows, done.dimension)) + done.rows * done.dimension * 4
+    _write_at(vectors, index, np.ascontiguousarray(encoded.vectors, dtype="<f4").tobytes())
     _write_at(ids, done.ids_bytes, names)
     truncated = done.truncated + encoded.truncated
     return replace(done, rows=rows, ids_bytes=done.ids_bytes + len(names), truncated=truncated)
@@ -227,8 +227,8 @@ def _opened(path: Path) -> BinaryIO:
     return path.open("r+b" if path.exists() else "w+b")
 
 
-def _write_at(stream: BinaryIO, place: int, data: bytes) -> None:
-    stream.seek(place)
+def _write_at(stream: BinaryIO, index: int, data: bytes) -> None:
+    stream.seek(index)
     stream.write(data)
     stream.flush()
     os.fsync(stream.fileno())

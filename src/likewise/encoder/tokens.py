@@ -50,10 +50,10 @@ class TokenizedText:
 
 
 def _covering(spans: Sequence[tuple[int, int]], starts: Sequence[int], start: int, end: int) -> int | None:
-    place = bisect_right(starts, start) - 1
-    if place >= 0 and start < spans[place][1]:
-        return place
-    later = place + 1
+    index = bisect_right(starts, start) - 1
+    if index >= 0 and start < spans[index][1]:
+        return index
+    later = index + 1
     return later if later < len(spans) and spans[later][0] < end else None
 
 

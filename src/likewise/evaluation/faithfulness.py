@@ -237,7 +237,7 @@ def faithfulness(
     ticker.close()
     joined = {kind: {name: np.concatenate(parts) for name, parts in found[kind].items()} for kind in kinds}
     return Faithfulness(
-        encoder.name, encoder.reading.pooling, joined["first"], joined.get("insertion", {}), joined.get("deletion", {}),
+        encoder.name, encoder.pooling_config.pooling, joined["first"], joined.get("insertion", {}), joined.get("deletion", {}),
         seconds,
     )  # fmt: skip
 
@@ -287,7 +287,7 @@ def _orders(explanation: Explanation, rank_special: bool) -> tuple[_Order, _Orde
         (explanation.right, explanation.relevance.sum(0)),
     ):
         kept = () if rank_special else tuple(i for i, unit in enumerate(side.units) if unit.kind == "special")
-        ranked = [int(place) for place in np.argsort(-sums, kind="stable") if int(place) not in kept]
+        ranked = [int(index) for index in np.argsort(-sums, kind="stable") if int(index) not in kept]
         sides.append(_Order(side.ids, kept, tuple(ranked)))
     return sides[0], sides[1]
 
@@ -343,7 +343,7 @@ def pair_steps(
     A pair brings both of its tokens; the fraction counts the tokens of both texts that have come.
     """
     free = [
-        [place for place, unit in enumerate(side.units) if rank_special or unit.kind != "special"]
+        [index for index, unit in enumerate(side.units) if rank_special or unit.kind != "special"]
         for side in (explanation.left, explanation.right)
     ]
     kept = [frozenset(range(len(side.units))) - frozenset(own)
@@ -352,7 +352,7 @@ def pair_steps(
     counts = np.floor(FRACTIONS * len(arrivals) + 0.5).astype(int)
     steps = []
     for count in counts:
-        come = [frozenset(free[side][place] for at, place in arrivals[:count] if at == side) for side in (0, 1)]
+        come = [frozenset(free[side][index] for at, index in arrivals[:count] if at == side) for side in (0, 1)]
         shown = [own | (frozenset(frees) - new if deleting else new)
                  for own, frees, new in zip(kept, free, come, strict=True)]  # fmt: skip
         steps.append((shown[0], shown[1]))
@@ -367,5 +367,5 @@ def _arrivals(relevance: Array) -> list[tuple[int, int]]:
         item for row, column in zip(rows, columns, strict=True) for item in ((0, int(row)), (1, int(column)))
     )
     # A side without free tokens leaves the other one to its own order.
-    rest = [(side, place) for side in (0, 1) for place in range(relevance.shape[side])]
+    rest = [(side, index) for side in (0, 1) for index in range(relevance.shape[side])]
     return list(dict.fromkeys([*met, *rest]))

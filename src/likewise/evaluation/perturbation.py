@@ -49,12 +49,12 @@ def shown_vectors(
     """
     ticker = ticker or Ticker(None)
     unique = list(dict.fromkeys(texts))
-    place = {text: row for row, text in enumerate(unique)}
+    index = {text: row for row, text in enumerate(unique)}
     mask = encoder.tokenizer.filler_id(filler)
     rows: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(unique)
-    for places in exact_length_batches([len(text.ids) for text in unique], TOKEN_BUDGET):
+    for indices in exact_length_batches([len(text.ids) for text in unique], TOKEN_BUDGET):
         ticker.add(0)
-        chosen = [unique[row] for row in places]
+        chosen = [unique[row] for row in indices]
         ids = torch.tensor([text.ids for text in chosen], dtype=torch.long, device=encoder.device)
         visible = torch.zeros_like(ids, dtype=torch.bool)
         for row, text in enumerate(chosen):
@@ -63,6 +63,6 @@ def shown_vectors(
         pooling_mask = encoder.counted_tokens(ids, encoder.modules_config.prompt_for(None))
         with torch.no_grad():
             pooled = encoder.pool(encoder.layer_states(Batch(torch.where(visible, ids, mask))), pooling_mask)
-        for row, vector in zip(places, pooled.float().cpu().numpy(), strict=True):
+        for row, vector in zip(indices, pooled.float().cpu().numpy(), strict=True):
             rows[row] = vector
-    return np.stack([rows[place[text]] for text in texts])
+    return np.stack([rows[index[text]] for text in texts])

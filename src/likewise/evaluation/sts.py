@@ -102,14 +102,14 @@ def evaluate_sts(
     if len(pairs) < 2:
         raise DataError(f"{name}: a correlation needs at least 2 pairs, got {len(pairs)}")
     texts = list(dict.fromkeys(text for pair in pairs for text in (pair.left, pair.right)))
-    place = {text: row for row, text in enumerate(texts)}
+    index = {text: row for row, text in enumerate(texts)}
     encoded = encoder.encode_with_stats(texts, progress=progress)
-    left = encoded.vectors[[place[pair.left] for pair in pairs]]
-    right = encoded.vectors[[place[pair.right] for pair in pairs]]
+    left = encoded.vectors[[index[pair.left] for pair in pairs]]
+    right = encoded.vectors[[index[pair.right] for pair in pairs]]
     predicted = paired_similarity(left, right)
     truth = np.array([pair.score for pair in pairs])
     agreement = {key: bootstrap(metric, predicted, truth) for key, metric in METRICS.items()}
-    metadata = (name, encoder.name, encoder.reading.pooling)
+    metadata = (name, encoder.name, encoder.pooling_config.pooling)
     return StsResult(*metadata, predicted, truth, agreement, encoded.truncated)
 
 

@@ -87,7 +87,7 @@ class AttentionScore:
     def title(self) -> str:
         """A line for figures."""
         query, key = (
-            next(unit.text for unit in self.text.units if place in unit.tokens) for place in (self.query, self.key)
+            next(unit.text for unit in self.text.units if index in unit.tokens) for index in (self.query, self.key)
         )
         return f"{query} to {key}: {self.score:.3f}, layer {self.layer}, head {self.head}"
 
@@ -167,15 +167,15 @@ def explain_attention(
     )  # fmt: skip
 
 
-def _check(encoder: Encoder, layer: int, head: int, places: tuple[int, int], length: int) -> None:
+def _check(encoder: Encoder, layer: int, head: int, indices: tuple[int, int], length: int) -> None:
     views = encoder.model_view
     if not 1 <= layer <= views.layers:
         raise UsageError(f"no layer {layer}; {encoder.name} has layers 1 to {views.layers}")
     if not 1 <= head <= views.blocks[layer - 1].attention.heads:
         raise UsageError(f"no head {head}; {encoder.name} has heads 1 to {views.blocks[layer - 1].attention.heads}")
-    for place in places:
-        if not 0 <= place < length:
-            raise UsageError(f"no token {place}; the text has tokens 0 to {length - 1}")
+    for index in indices:
+        if not 0 <= index < length:
+            raise UsageError(f"no token {index}; the text has tokens 0 to {length - 1}")
 
 
 class _Scores:
@@ -235,8 +235,8 @@ def token_place(encoder: Encoder, text: str, name: str, prompt: str | None = Non
         return int(name)
     (tokens,) = encoder.tokenize([text], prompt)
     spans = word_spans(text)
-    for place, (token, (start, end)) in enumerate(zip(tokens.tokens, tokens.offsets, strict=True)):
+    for index, (token, (start, end)) in enumerate(zip(tokens.tokens, tokens.offsets, strict=True)):
         words = [text[start:end], *(text[slice(*span)] for span in spans if span[0] == start)] if end > start else []
         if name == token or name.lower() in (word.lower() for word in words):
-            return place
+            return index
     raise UsageError(f"no token {name!r}; the text has {', '.join(tokens.tokens)}")

@@ -47,7 +47,7 @@ class AttributedText:
         """The units of largest absolute share in a direction, strongest first."""
         shares = self.shares[direction]
         order = np.argsort(-np.abs(shares), kind="stable")[:count]
-        return [(self.text.units[place], float(shares[place])) for place in order]
+        return [(self.text.units[index], float(shares[index])) for index in order]
 
     def to_dict(self) -> dict[str, Any]:
         """The text with its units, and scores, shares, biases and gaps by direction."""
@@ -92,7 +92,7 @@ class Attribution:
 
     def _repr_html_(self) -> str:
         title = f"{self.metadata.model}, {self.metadata.similarity}"
-        return "".join(hits_fragment(name, title, self.drawn(place)) for place, name in enumerate(self.directions))
+        return "".join(hits_fragment(name, title, self.drawn(index)) for index, name in enumerate(self.directions))
 
     def to_html(self) -> str:
         """A self-contained page."""
@@ -131,13 +131,13 @@ def attribute(
     stream = attribute_stream(encoder, rows, found, granularity, similarity, prompt=prompt, **settings)
     ticker = Ticker(progress, len(rows), "texts")
     done: dict[int, AttributedText] = {}
-    for place, one in stream:
-        done[place] = one
+    for index, one in stream:
+        done[index] = one
         ticker.add()
     ticker.close()
     report_truncation(sum(one.text.truncated for one in done.values()), len(rows), encoder.tokenizer.limit)
     metadata = attribution_facts(encoder, granularity, similarity, Settings(**settings))
-    return Attribution(tuple(done[place] for place in range(len(rows))), tuple(one.name for one in found), metadata)
+    return Attribution(tuple(done[index] for index in range(len(rows))), tuple(one.name for one in found), metadata)
 
 
 def attribution_facts(encoder: Encoder, granularity: Granularity, similarity: str, settings: Settings) -> Metadata:
@@ -178,8 +178,8 @@ def _attributed_texts(
 ) -> Iterator[tuple[int, AttributedText]]:
     vectors = np.stack([one.vector for one in directions])
     text_inputs = [TextInput(text, prompt, granularity) for text in texts]
-    for place, one in share_stream(encoder, text_inputs, vectors, chosen):
-        yield place, _attributed(one, vectors, similarity)
+    for index, one in share_stream(encoder, text_inputs, vectors, chosen):
+        yield index, _attributed(one, vectors, similarity)
 
 
 def _attributed(one: Shares, vectors: Array, similarity: str) -> AttributedText:

@@ -58,9 +58,9 @@ class KeptContributions:
         found = {text: one for text in unique if (one := self._read(text)) is not None}
         new = [text for text in unique if text not in found]
         ticker = Ticker(progress, len(new), "explained texts")
-        for place, one in contribution_stream(self.encoder, new, "bilrp", self.settings):
-            found[new[place]] = one
-            self._keep(new[place], one)
+        for index, one in contribution_stream(self.encoder, new, "bilrp", self.settings):
+            found[new[index]] = one
+            self._keep(new[index], one)
             ticker.add()
         ticker.close()
         if new:
@@ -129,7 +129,7 @@ def _contributions(path: Path) -> Contributions:
     with np.load(path, allow_pickle=False) as stored:
         values, bias, vector = (stored[name] for name in ("values", "bias", "vector"))
         metadata = json.loads(stored["metadata"].tobytes())
-    units = tuple(Unit(name, start, end, tuple(places), kind) for name, start, end, places, kind in metadata["units"])
+    units = tuple(Unit(name, start, end, tuple(indices), kind) for name, start, end, indices, kind in metadata["units"])
     if values.shape != (len(units), *vector.shape) or bias.shape != vector.shape or vector.ndim != 1:
         raise DataError("shapes that do not fit")
     return Contributions(

@@ -153,8 +153,8 @@ class Comparison:
     def _repr_html_(self) -> str:
         rows, columns = self.labels
         order = np.argsort(-np.abs(self.difference), axis=None)[:10]
-        places = zip(*np.unravel_index(order, self.difference.shape), strict=True)
-        cells = [(rows[row], columns[column], float(self.difference[row, column])) for row, column in places]
+        indices = zip(*np.unravel_index(order, self.difference.shape), strict=True)
+        cells = [(rows[row], columns[column], float(self.difference[row, column])) for row, column in indices]
         return paragraph(f"similarity {self.change:+.4f}") + table(("left", "right", "difference"), cells)
 
 
@@ -200,8 +200,8 @@ def _common(first: tuple[Unit, ...], second: tuple[Unit, ...]) -> tuple[Unit, ..
 
 def _on_common(explanation: Explanation, rows: tuple[Unit, ...], columns: tuple[Unit, ...]) -> Array:
     """A ledger spread on common units; what one side does not know is 0."""
-    down = {_key(unit): place for place, unit in enumerate(rows)}
-    across = {_key(unit): place for place, unit in enumerate(columns)}
+    down = {_key(unit): index for index, unit in enumerate(rows)}
+    across = {_key(unit): index for index, unit in enumerate(columns)}
     left = [down[_key(unit)] for unit in explanation.left.units]
     right = [across[_key(unit)] for unit in explanation.right.units]
     cells = np.zeros((len(rows) + 1, len(columns) + 1))

@@ -64,12 +64,12 @@ def attribute_file(
         ticker, cut = Ticker(progress, len(texts) - done, "texts"), 0
         for window in windows(texts[done:], WINDOW):
             made = {}
-            for place, one in attribute_stream(encoder, [text for _, text in window], chosen, **options):
-                made[place] = one
+            for index, one in attribute_stream(encoder, [text for _, text in window], chosen, **options):
+                made[index] = one
                 ticker.add()
             cut += sum(one.text.truncated for one in made.values())
-            for place, (name, _) in enumerate(window):
-                yield {"id": name, "directions": [one.name for one in chosen], **made[place].to_dict()}
+            for index, (name, _) in enumerate(window):
+                yield {"id": name, "directions": [one.name for one in chosen], **made[index].to_dict()}
         ticker.close()
         report_truncation(cut, len(texts) - done, encoder.tokenizer.limit)
 
@@ -107,7 +107,7 @@ def _settings(
     post = None if encoder.postprocessing is None else encoder.postprocessing.name
     metadata = {"source": source, kind: len(rows), "content": content.hexdigest()}
     model = {"model": encoder.name, "model_hash": encoder.hash, "heads_hash": encoder.heads_hash, "post": post}
-    how = {"dtype": str(encoder.model_view.dtype), "reading": vars(encoder.reading), "options": dict(options)}
+    how = {"dtype": str(encoder.model_view.dtype), "reading": vars(encoder.pooling_config), "options": dict(options)}
     return metadata | model | how
 
 

@@ -20,7 +20,7 @@ def jacobian_products(vector_of: Callable[[Inputs], Function], inputs: Inputs, p
     """
     if inputs.rows <= width:
         return forward_products(vector_of(inputs), inputs, points)
-    texts = [(inputs.text(place), points[place : place + 1]) for place in range(len(points))]
+    texts = [(inputs.text(index), points[index : index + 1]) for index in range(len(points))]
     return torch.cat([_live_backwards(vector_of(one), one, point) for one, point in texts])
 
 

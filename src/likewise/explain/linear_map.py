@@ -22,7 +22,7 @@ from likewise.encoder.modes import (
     ReplayWithTracedBias,
     Transposed,
 )
-from likewise.encoder.readout import bias_weights
+from likewise.encoder.pooling_head import bias_weights
 from likewise.errors import UsageError
 from likewise.explain.settings import GIGABYTE, Settings
 
@@ -56,9 +56,9 @@ class Inputs:
         """Replayed rows per text, without the bias."""
         return self.masks.shape[1] * self.sources.shape[0]
 
-    def text(self, place: int) -> Inputs:
+    def text(self, index: int) -> Inputs:
         """One of the texts, as a batch of its own."""
-        own = slice(place, place + 1)
+        own = slice(index, index + 1)
         reference = None if self.reference is None else self.reference[own]
         return Inputs(self.batch, self.x[own], self.pooling_mask[own], self.masks[own], self.sources[:, own], reference)
 
@@ -148,7 +148,7 @@ class LinearMap:
 
     @property
     def _bias_weights(self) -> Tensor:
-        return bias_weights(self.encoder.reading.pooling, self.inputs.pooling_mask).to(self.inputs.x)
+        return bias_weights(self.encoder.pooling_config.pooling, self.inputs.pooling_mask).to(self.inputs.x)
 
     def _rows_in_chunks(self) -> tuple[Tensor, Tensor]:
         """The rows chunk by chunk, what is left with the last one: (B, R, d) and (B, d)."""

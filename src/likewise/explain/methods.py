@@ -83,7 +83,7 @@ def integrated_jacobians(encoder: Encoder, inputs: Inputs, settings: Settings) -
 
 def start_layer(encoder: Encoder, settings: Settings) -> int:
     """The layer at which the path begins, checked."""
-    lowest = min(encoder.reading.layers_of(encoder.model_view.layers))
+    lowest = min(encoder.pooling_config.layers_of(encoder.model_view.layers))
     if not 0 <= settings.start_layer <= lowest:
         raise UsageError(f"integrated Jacobians can start at layers 0 to {lowest} here, not {settings.start_layer}")
     return settings.start_layer
@@ -91,7 +91,7 @@ def start_layer(encoder: Encoder, settings: Settings) -> int:
 
 def _states_at(encoder: Encoder, x: Tensor, start: int) -> Tensor:
     steps = layers(encoder.model_view, x)
-    return x if start == 0 else next(step.states for place, step in enumerate(steps) if place == start)
+    return x if start == 0 else next(step.states for index, step in enumerate(steps) if index == start)
 
 
 def embedding(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Replayed:

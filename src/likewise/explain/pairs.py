@@ -183,29 +183,29 @@ def _explanations(
     progress: Progress | None,
 ) -> Iterator[Explanation]:
     """Window by window; contributions are kept until the last pair that needs them."""
-    last_use = {text: place for place, pair in enumerate(sides) for text in pair}
+    last_use = {text: index for index, pair in enumerate(sides) for text in pair}
     uses = Counter(text for pair in sides for text in set(pair))
     columns = has_columns(metadata.method, chosen)
     ticker = Ticker(progress, len(sides), "pairs")
     known: dict[TextInput, Contributions] = {}
     cut: set[TextInput] = set()
     for window in _windows(sides):
-        groups = {text: token_groups(encoder, text, chosen) for place in window for text in sides[place]}
+        groups = {text: token_groups(encoder, text, chosen) for index in window for text in sides[index]}
         cut |= {text for text, group in groups.items() if group.tokens.truncated}
-        pulled = {place for place in window if columns and _pulled(sides[place], groups, uses)}
-        needed = (text for place in window for text in _row_sides(sides[place], groups, place in pulled))
+        pulled = {index for index in window if columns and _pulled(sides[index], groups, uses)}
+        needed = (text for index in window for text in _row_sides(sides[index], groups, index in pulled))
         new = list(dict.fromkeys(text for text in needed if text not in known))
-        for place, found in _ticked(contribution_stream(encoder, new, metadata.method, chosen), ticker):
-            known[new[place]] = found
-        for place in window:
-            pair = sides[place]
-            if place in pulled:
+        for index, found in _ticked(contribution_stream(encoder, new, metadata.method, chosen), ticker):
+            known[new[index]] = found
+        for index in window:
+            pair = sides[index]
+            if index in pulled:
                 yield _pulled_back(encoder, pair, groups, known, metadata, chosen)
             else:
                 yield explanation(known[pair[0]], known[pair[1]], metadata, chosen.seed)
             ticker.add()
             for text in set(pair):
-                if last_use[text] == place:
+                if last_use[text] == index:
                     known.pop(text, None)
     ticker.close()
     report_truncation(len(cut), len(last_use), encoder.tokenizer.limit)
@@ -275,8 +275,8 @@ def _windows(sides: Sequence[tuple[TextInput, TextInput]]) -> Iterator[list[int]
     """Places of consecutive pairs, cut where their texts reach the window's letters."""
     window: list[int] = []
     characters = 0
-    for place, pair in enumerate(sides):
-        window.append(place)
+    for index, pair in enumerate(sides):
+        window.append(index)
         characters += sum(len(text.text) for text in pair)
         if characters >= WINDOW_LETTERS:
             yield window
@@ -308,9 +308,18 @@ def metadata_of(encoder: Encoder, method: str, granularity: str, similarity: str
     bias, reference = (settings.bias, settings.reference) if complete else ("separate", NO_REFERENCE)
     if method_named(method).reference:
         reference = FILLER
-    layer = str(encoder.reading.layer)
+    layer = str(encoder.pooling_config.layer)
     return Metadata(
-        method, encoder.name, encoder.reading.pooling, granularity, similarity, bias, complete, layer, rules, reference
+        method,
+        encoder.name,
+        encoder.pooling_config.pooling,
+        granularity,
+        similarity,
+        bias,
+        complete,
+        layer,
+        rules,
+        reference,
     )
 
 
@@ -401,7 +410,7 @@ def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
     chosen = sorted(np.argsort(-np.abs(shares), kind="stable")[:count])
     others = sorted({token for unit in units for token in unit.tokens} - {t for i in chosen for t in units[i].tokens})
     rest = Unit("(rest)", 0, 0, tuple(others), "rest")
-    return one.regrouped((*(units[place] for place in chosen), rest))
+    return one.regrouped((*(units[index] for index in chosen), rest))
 
 
 def _score(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:

@@ -26,9 +26,9 @@ def reference_parts(encoder: Encoder, batch: Batch, reference: str = FILLER) -> 
         (tokens,) = encoder.tokenize([reference], "")
         own = [token for token, is_special in zip(tokens.ids, tokens.special, strict=True) if not is_special]
         # The number of each free position, counted from 0, is its place in the given text.
-        place = (~special).long().cumsum(1) - 1
+        index = (~special).long().cumsum(1) - 1
         table = torch.tensor([*own, -1], device=batch.ids.device)
-        given = table[place.clip(0, len(own))]
+        given = table[index.clip(0, len(own))]
     ids = torch.where(special, batch.ids, torch.where(given >= 0, given, 0 if filler is None else filler))
     changed = replace(batch, ids=ids)
     if filler is not None:

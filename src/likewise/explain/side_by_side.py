@@ -49,7 +49,7 @@ def row_of_axes(count: int, size: tuple[float, float]) -> Sequence[Any]:
     """``count`` Axes of ``size`` inches beside each other in one figure."""
     figure = axes_or_new(None, (size[0] * count, size[1])).figure
     figure.clear()
-    return [figure.add_subplot(1, count, place + 1) for place in range(count)]
+    return [figure.add_subplot(1, count, index + 1) for index in range(count)]
 
 
 def side_by_side(

@@ -66,10 +66,10 @@ def contributions(
     chosen = Settings(**settings)
     ticker = Ticker(progress, len(unique), "texts")
     found: dict[str, Contributions] = {}
-    for place, one in contribution_stream(
+    for index, one in contribution_stream(
         encoder, [TextInput(text, prompt, granularity) for text in unique], method, chosen
     ):
-        found[unique[place]] = one
+        found[unique[index]] = one
         ticker.add()
     ticker.close()
     report_truncation(sum(one.truncated for one in found.values()), len(unique), encoder.tokenizer.limit)
@@ -85,12 +85,12 @@ def contribution_stream(
     if not is_complete(method, settings):
         settings = replace(settings, reference=NO_REFERENCE)
     groups = [token_groups(encoder, text, settings) for text in texts]
-    for places in _batches(groups, settings):
-        batch = [groups[place] for place in places]
+    for indices in _batches(groups, settings):
+        batch = [groups[index] for index in indices]
         with torch.no_grad():
             replayed = chosen.values(encoder, _inputs(encoder, batch, settings), settings)
-        for row, place in enumerate(places):
-            yield place, _one(batch[row], replayed, row, chosen.own_length, _part_names(encoder, settings))
+        for row, index in enumerate(indices):
+            yield index, _one(batch[row], replayed, row, chosen.own_length, _part_names(encoder, settings))
 
 
 def check(encoder: Encoder, method: str, settings: Settings) -> None:
@@ -106,7 +106,7 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
     if method == "jacobian":
         start_layer(encoder, settings)
     # Baselines look at the embeddings alone.
-    if "bilstm" in pooling_parts(encoder.reading.pooling) and not method_named(method).own_length:
+    if "bilstm" in pooling_parts(encoder.pooling_config.pooling) and not method_named(method).own_length:
         raise UsageError(
             "bilstm pooling cannot be explained, since an LSTM is no sum over tokens; explain with --pooling mean"
         )
@@ -169,11 +169,11 @@ def share_stream(
 ) -> Iterator[tuple[int, Shares]]:
     """The shares of each text's units in directions (K, d), longest texts first, each with its place."""
     groups = [token_groups(encoder, text, settings) for text in texts]
-    for places in _batches(groups, settings, len(directions)):
-        batch = [groups[place] for place in places]
+    for indices in _batches(groups, settings, len(directions)):
+        batch = [groups[index] for index in indices]
         with torch.no_grad():
             linear = LinearMap.of(encoder, _inputs(encoder, batch, settings), settings)
-        yield from zip(places, _shares(batch, linear, directions), strict=True)
+        yield from zip(indices, _shares(batch, linear, directions), strict=True)
 
 
 def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: NDArray[np.floating]) -> Iterator[Shares]:
@@ -185,7 +185,7 @@ def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: NDArray
     names = _part_names(linear.encoder, linear.settings)
     for row, text in enumerate(texts):
         values = _array(pulled.shares[row]).astype(np.float64).reshape(len(directions), len(text.units), -1)
-        parts = {name: values[..., place] for place, name in enumerate(names)}
+        parts = {name: values[..., index] for index, name in enumerate(names)}
         bias = _array(pulled.bias[row]).astype(np.float64)
         yield Shares(
             str(text.tokens.text), text.units, values.sum(-1), bias, _array(like[row]), text.tokens.truncated, parts,
@@ -199,12 +199,12 @@ def _batches(texts: Sequence[TokenGroups], settings: Settings, passes: int | Non
     ``passes`` over each text; None for a row for each of its units.
     """
     by_shape: dict[tuple[int, int, str], list[int]] = {}
-    for place, text in enumerate(texts):
-        by_shape.setdefault((len(text.tokens), len(text.units), text.prompt), []).append(place)
+    for index, text in enumerate(texts):
+        by_shape.setdefault((len(text.tokens), len(text.units), text.prompt), []).append(index)
     # Longest first, so that a text too large for the memory fails at once and not in the end.
-    for (length, units, _), places in sorted(by_shape.items(), reverse=True):
+    for (length, units, _), indices in sorted(by_shape.items(), reverse=True):
         rows = passes or (length if settings.bias == "shared" else units + 1)
-        yield from windows(places, max(1, ROW_TOKENS // (length * rows)))
+        yield from windows(indices, max(1, ROW_TOKENS // (length * rows)))
 
 
 def _inputs(encoder: Encoder, texts: Sequence[TokenGroups], settings: Settings) -> Inputs:
@@ -233,8 +233,8 @@ def unit_masks(texts: Sequence[TokenGroups], x: Tensor) -> Tensor:
     """Which tokens belong to which unit: (B, R, T)."""
     masks = torch.zeros(len(texts), len(texts[0].units), x.shape[1], dtype=x.dtype)
     for row, text in enumerate(texts):
-        for place, unit in enumerate(text.units):
-            masks[row, place, list(unit.tokens)] = 1
+        for index, unit in enumerate(text.units):
+            masks[row, index, list(unit.tokens)] = 1
     return masks.to(x.device)
 
 
@@ -250,7 +250,7 @@ def _one(text: TokenGroups, replayed: Replayed, row: int, own_length: bool, part
     split: dict[str, NDArray[np.floating]] = {}
     if parts:
         by_part = values.reshape(len(text.units), len(parts), -1)
-        split = {name: by_part[:, place] for place, name in enumerate(parts)}
+        split = {name: by_part[:, index] for index, name in enumerate(parts)}
         values = by_part.sum(1)
     length = float(np.linalg.norm(values.sum(0, dtype=np.float64))) if own_length else None
     vector, bias = _array(replayed.vectors[row]), _array(replayed.bias[row])

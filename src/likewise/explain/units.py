@@ -41,14 +41,14 @@ def units_of(tokens: TokenizedText, granularity: Granularity, fold_special: bool
     check_granularity(granularity)
     groups: dict[object, list[int]] = {}
     spans = [] if granularity == "token" else _spans(tokens.text, granularity)
-    for place, inside in enumerate(tokens.spans_of(spans)):
-        key: object = ("token", place)
-        if tokens.special[place]:
+    for position, inside in enumerate(tokens.spans_of(spans)):
+        key: object = ("token", position)
+        if tokens.special[position]:
             key = "special" if fold_special else key
         elif granularity != "token":
-            key = "prompt" if tokens.prompt[place] else key if inside is None else inside
-        groups.setdefault(key, []).append(place)
-    return tuple(_unit(tokens, places) for places in groups.values())
+            key = "prompt" if tokens.prompt[position] else key if inside is None else inside
+        groups.setdefault(key, []).append(position)
+    return tuple(_unit(tokens, indices) for indices in groups.values())
 
 
 def check_granularity(granularity: Granularity) -> None:
@@ -57,15 +57,15 @@ def check_granularity(granularity: Granularity) -> None:
         raise UsageError(f"cannot explain by {granularity!r}; choose from token, {', '.join(SPANS)}, or give spans")
 
 
-def _unit(tokens: TokenizedText, places: list[int]) -> Unit:
-    first = places[0]
-    start = min(tokens.offsets[place][0] for place in places)
-    end = max(tokens.offsets[place][1] for place in places)
+def _unit(tokens: TokenizedText, indices: list[int]) -> Unit:
+    first = indices[0]
+    start = min(tokens.offsets[position][0] for position in indices)
+    end = max(tokens.offsets[position][1] for position in indices)
     kind: Kind = "special" if tokens.special[first] else "prompt" if tokens.prompt[first] else "text"
     # The text as the reader wrote it, where there is any: a tokenizer's own marks say little.
     text = str(tokens.text)[start:end] if kind == "text" else ""
-    names = list(dict.fromkeys(tokens.tokens[place] for place in places))
-    return Unit(text if text.strip() else " ".join(names), start, end, tuple(places), kind)
+    names = list(dict.fromkeys(tokens.tokens[position] for position in indices))
+    return Unit(text if text.strip() else " ".join(names), start, end, tuple(indices), kind)
 
 
 def _spans(text: str, granularity: Granularity) -> list[Span]:

@@ -110,7 +110,7 @@ def plan(found: Census, settings: GeometrySettings) -> Plan:
     chosen = _chosen(found, settings)
     often = sorted(word for word, count in found.contexts.items() if count >= settings.min_contexts)
     often = [word for word in often if word not in chosen]
-    rest = [often[place] for place in for_words.permutation(len(often))]
+    rest = [often[index] for index in for_words.permutation(len(often))]
     if not chosen and not rest:
         most = max(found.contexts.values(), default=0)
         raise DataError(
@@ -130,8 +130,8 @@ def plan(found: Census, settings: GeometrySettings) -> Plan:
     }
     points = _some(for_points, found.occurrences, settings.sample_points)
     number = {word: which for which, word in enumerate(words)}
-    places = {int(one): row for row, one in enumerate(points)}
-    return Plan(words, len(chosen), number, count, rows, starts, places)
+    indices = {int(one): row for row, one in enumerate(points)}
+    return Plan(words, len(chosen), number, count, rows, starts, indices)
 
 
 def _chosen(found: Census, settings: GeometrySettings) -> list[str]:

@@ -17,7 +17,7 @@ from likewise.errors import DataError
 
 Array = NDArray[np.float64]
 
-READINGS = ("formula", "pca", "svd")
+VARIANTS = ("formula", "pca", "svd")
 
 DIRECT = 128
 """Up to this size LAPACK finds one eigenpair sooner than Lanczos iterations do."""

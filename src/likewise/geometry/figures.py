@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.geometry.confidence import ConfidenceBand
-from likewise.geometry.explained_variance import READINGS
+from likewise.geometry.explained_variance import VARIANTS
 from likewise.geometry.geometry import MEASURES, Geometry
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import Series, curves
@@ -30,10 +30,10 @@ def measures_figure(results: Sequence[Geometry]) -> Any:
         title: {name: found.bands[measure] for name, found in _named(results).items()}
         for measure, title in MEASURES.items()
     }
-    for reading in READINGS:
-        own = {name: found.variances.own[reading] for name, found in _named(results).items()}
-        chance = {f"{name}, random": found.variances.random[reading] for name, found in _named(results).items()}
-        panels[READING_NAMES[reading]] = own | chance
+    for pooling_config in VARIANTS:
+        own = {name: found.variances.own[pooling_config] for name, found in _named(results).items()}
+        chance = {f"{name}, random": found.variances.random[pooling_config] for name, found in _named(results).items()}
+        panels[READING_NAMES[pooling_config]] = own | chance
     for count, title in ROGUE.items():
         panels[title] = {name: _share_of_top(found, count) for name, found in _named(results).items()}
     for measure, title in WITHIN_CLUSTERS.items():
@@ -62,10 +62,10 @@ def words_figure(results: Sequence[Geometry]) -> Any:
         own = found.words
         before = "" if len(results) == 1 else f"{name}: "
         tables = {"self-similarity": own.self_similarity}
-        tables |= {READING_NAMES[reading]: own.variance[place] for place, reading in enumerate(READINGS)}
+        tables |= {READING_NAMES[pooling_config]: own.variance[index] for index, pooling_config in enumerate(VARIANTS)}
         for title, values in tables.items():
             panels[before + title] = {
-                f"{own.words[place]} ({own.contexts[place]})": _plain(values[:, place]) for place in found.chosen
+                f"{own.words[index]} ({own.contexts[index]})": _plain(values[:, index]) for index in found.chosen
             }
     return _grid(panels, columns=2)
 

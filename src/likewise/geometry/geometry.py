@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from likewise.geometry.cluster_isotropy import ClusterIsotropy
 from likewise.geometry.confidence import ConfidenceBand
-from likewise.geometry.explained_variance import READINGS
+from likewise.geometry.explained_variance import VARIANTS
 from likewise.geometry.settings import GeometrySettings
 from likewise.plotting.curves import Series, curves
 from likewise.plotting.html import table
@@ -100,13 +100,13 @@ class WordMeasures:
     def extremes(self, values: Array) -> dict[str, list[dict[str, Any]]]:
         """The averaged words with the highest and the lowest mean over the layers of values (L, some first words)."""
         means = np.where(self.averaged[: values.shape[1]], mean_over_layers(values), np.nan)
-        order = [int(place) for place in np.argsort(means, kind="stable") if np.isfinite(means[place])]
+        order = [int(index) for index in np.argsort(means, kind="stable") if np.isfinite(means[index])]
         ends = {"highest": order[::-1][:LISTED], "lowest": order[:LISTED]}
-        return {name: [self.one(place, values) for place in places] for name, places in ends.items()}
+        return {name: [self.one(index, values) for index in indices] for name, indices in ends.items()}
 
-    def one(self, place: int, values: Array) -> dict[str, Any]:
+    def one(self, index: int, values: Array) -> dict[str, Any]:
         """A word, its number of contexts and its values in all layers."""
-        return {"word": self.words[place], "n": int(self.contexts[place]), "values": values[:, place].tolist()}
+        return {"word": self.words[index], "n": int(self.contexts[index]), "values": values[:, index].tolist()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ class Geometry:
     def rogue(self, layer: int) -> list[tuple[int, float]]:
         """The dimensions with the largest shares of a layer's baseline, and these."""
         order = np.argsort(-self.shares[layer], kind="stable")[:TOP]
-        return [(int(place), float(self.shares[layer, place])) for place in order]
+        return [(int(index), float(self.shares[layer, index])) for index in order]
 
     @property
     def bands(self) -> dict[str, ConfidenceBand]:
@@ -196,7 +196,7 @@ class Geometry:
         plain = {name: float(band.values[layer]) for name, band in self.bands.items()}
         mev = self.variances.by_name
         top = [share for _, share in rogue]
-        named = [{"dimension": place, "share": share} for place, share in rogue]
+        named = [{"dimension": index, "share": share} for index, share in rogue]
         return {
             "layer": layer, **plain,
             **{name: {each: float(band.values[layer]) for each, band in bands.items()} for name, bands in mev.items()},
@@ -210,18 +210,20 @@ class Geometry:
     def _words(self) -> dict[str, Any]:
         measures = self.words
         found: dict[str, Any] = {"self_similarity": measures.extremes(measures.self_similarity)}
-        found["mev"] = {reading: measures.extremes(measures.variance[place]) for place, reading in enumerate(READINGS)}
-        found["chosen"] = [self._chosen_word(place) for place in self.chosen]
+        found["mev"] = {
+            pooling_config: measures.extremes(measures.variance[index]) for index, pooling_config in enumerate(VARIANTS)
+        }
+        found["chosen"] = [self._chosen_word(index) for index in self.chosen]
         return found
 
-    def _chosen_word(self, place: int) -> dict[str, Any]:
+    def _chosen_word(self, index: int) -> dict[str, Any]:
         own = self.words
         tables = {"mev": own.variance, "mev_adjusted": own.variance_adjusted}
         mev = {
-            name: {reading: values[row][:, place].tolist() for row, reading in enumerate(READINGS)}
+            name: {pooling_config: values[row][:, index].tolist() for row, pooling_config in enumerate(VARIANTS)}
             for name, values in tables.items()
         }
-        return own.one(place, own.self_similarity) | mev
+        return own.one(index, own.self_similarity) | mev
 
 
 def _layer_of(space: Similarities, layer: int) -> dict[str, Any]:

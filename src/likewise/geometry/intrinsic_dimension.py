@@ -62,8 +62,8 @@ def distinct_rows(points: ArrayLike) -> NDArray[np.generic]:
     # Adding 0 turns -0.0 into 0.0, so that equal rows have equal bytes.
     rows = np.ascontiguousarray(points) + 0
     first: dict[bytes, int] = {}
-    for place, row in enumerate(rows):
-        first.setdefault(row.tobytes(), place)
+    for index, row in enumerate(rows):
+        first.setdefault(row.tobytes(), index)
     return np.asarray(rows[list(first.values())])
 
 

@@ -176,7 +176,7 @@ class IsotropyStudy(Comparable):
     """One model before and after each correction."""
 
     data: str
-    reading: Setting
+    pooling_config: Setting
     """the model and its pooling"""
     fit: str | None
     settings: tuple[CorrectedVectors, ...]
@@ -186,7 +186,7 @@ class IsotropyStudy(Comparable):
     @property
     def model(self) -> str:
         """The model's name."""
-        return str(self.reading.model)
+        return str(self.pooling_config.model)
 
     @property
     def title(self) -> str:
@@ -224,7 +224,7 @@ class IsotropyStudy(Comparable):
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting, with what it rests on."""
-        read = {name: value for name, value in self.reading.to_dict().items() if name != "ranker"}
+        read = {name: value for name, value in self.pooling_config.to_dict().items() if name != "ranker"}
         about = {"data": self.data, **read, "fit": self.fit or self.data, "transductive": self.fit is None}
         return {**about, **self.metadata, "settings": [one.to_dict() for one in self.settings]}
 
@@ -285,11 +285,11 @@ def study_isotropy(
     options = options or IsotropyOptions()
     kinds = options.corrections(encoder.dimension)
     texts = task.texts
-    place = {text: row for row, text in enumerate(dict.fromkeys([*texts, *(task.fit_texts or ())]))}
-    encoded = encoder.encode_with_stats(list(place), progress=progress)
-    fitted_on = encoded.vectors[[place[text] for text in (texts if task.fit_texts is None else task.fit_texts)]]
+    index = {text: row for row, text in enumerate(dict.fromkeys([*texts, *(task.fit_texts or ())]))}
+    encoded = encoder.encode_with_stats(list(index), progress=progress)
+    fitted_on = encoded.vectors[[index[text] for text in (texts if task.fit_texts is None else task.fit_texts)]]
     own = encoded.vectors[: len(texts)]
-    measured = _Measured(task, place, options.ks, dense_setting(encoder), _Agreement.of(task, place, unit(own)))
+    measured = _Measured(task, index, options.ks, dense_setting(encoder), _Agreement.of(task, index, unit(own)))
     settings = [measured.result(NONE, own)]
     for kind, dim in kinds:
         fitted = fit_postprocessing(kind, fitted_on, dim)
@@ -298,7 +298,7 @@ def study_isotropy(
         "n": len(task.pairs), "texts": len(texts), "fit_texts": len(fitted_on), "queries": len(task.retrieval.queries),
         "min_score": task.min_score, "truncated": encoded.truncated, "skipped": task.skipped,
     }  # fmt: skip
-    return IsotropyStudy(task.name, measured.reading, task.fit, tuple(settings), metadata)
+    return IsotropyStudy(task.name, measured.pooling_config, task.fit, tuple(settings), metadata)
 
 
 def _removed(fitted: PostProcessing) -> int:
@@ -316,9 +316,9 @@ class _Agreement:
     draws: Array
 
     @classmethod
-    def of(cls, task: IsotropyTask, place: Mapping[str, int], vectors: Vectors) -> _Agreement:
+    def of(cls, task: IsotropyTask, index: Mapping[str, int], vectors: Vectors) -> _Agreement:
         """That of the vectors (n, d) of a task's texts."""
-        left, right = (vectors[[place[getattr(pair, side)] for pair in task.pairs]] for side in ("left", "right"))
+        left, right = (vectors[[index[getattr(pair, side)] for pair in task.pairs]] for side in ("left", "right"))
         cosines = paired_similarity(left, right)
         scores = [pair.score for pair in task.pairs]
         return cls(spearman(cosines, scores), bootstrap_draws("spearman", cosines, scores))
@@ -336,21 +336,21 @@ class _Measured:
     """What every correction is measured by."""
 
     task: IsotropyTask
-    place: dict[str, int]
+    index: dict[str, int]
     """the row of each text"""
     ks: tuple[int, ...]
-    reading: Setting
+    pooling_config: Setting
     plain: _Agreement
     """that of the vectors as they are"""
 
     def result(self, setting: str, vectors: Vectors, removed: int = 0) -> CorrectedVectors:
         """The measures of the vectors (n, d) of the task's texts."""
         units = unit(vectors)
-        agreement = _Agreement.of(self.task, self.place, units)
+        agreement = _Agreement.of(self.task, self.index, units)
         ranker = EncodedRanker(
-            units[[self.place[text] for text in self.task.retrieval.corpus.texts]], units, self.place
+            units[[self.index[text] for text in self.task.retrieval.corpus.texts]], units, self.index
         )
-        ranked = evaluate_ranker(ranker, self.task.retrieval, self.reading, self.ks)
+        ranked = evaluate_ranker(ranker, self.task.retrieval, self.pooling_config, self.ks)
         return CorrectedVectors(
             setting,
             vectors.shape[1],

@@ -18,7 +18,7 @@ def write_layers(found: TrajectoryTable, path: Path, look_for: str = "") -> Path
     figure = inline_svg(found.plot(sentences=False), f"cosine by layer: {first.title}")
     parts = [paragraph(look_for)] if look_for else []
     parts += [table(("", "sentence"), zip(first.names, first.texts, strict=True))]
-    parts += [f"<p>{figure}</p>\n", paragraph(f"{LAYERS} {WORDS}" if first.places else LAYERS, note=True)]
+    parts += [f"<p>{figure}</p>\n", paragraph(f"{LAYERS} {WORDS}" if first.indices else LAYERS, note=True)]
     parts += [section(one.model, [one._repr_html_()]) for one in found.results]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(f"Layers: {first.title}", parts), encoding="utf-8")

@@ -17,7 +17,7 @@ from likewise.errors import DataError, UsageError
 from likewise.geometry.cluster_isotropy import cluster_isotropy
 from likewise.geometry.confidence import ConfidenceBand, drawn_means
 from likewise.geometry.corpus_stats import Plan, census, plan
-from likewise.geometry.explained_variance import READINGS, explained_variances, random_explained_variances
+from likewise.geometry.explained_variance import VARIANTS, explained_variances, random_explained_variances
 from likewise.geometry.geometry import Geometry, Similarities, Variances, WordMeasures
 from likewise.geometry.intrinsic_dimension import two_nn
 from likewise.geometry.layer_alignment import debiased_cka
@@ -222,7 +222,7 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
     for which in range(first.plan.sampled):
         vectors = first.samples.contexts(which)
         n = vectors.shape[1]
-        own.append(explained_variances(vectors) if n > 1 else np.full((len(READINGS), len(vectors)), np.nan))
+        own.append(explained_variances(vectors) if n > 1 else np.full((len(VARIANTS), len(vectors)), np.nan))
         # Drawn for each word anew: five random words are so different from the next five that all must count.
         count = min(max(n, 1), points.shape[1])
         chance.append(random_explained_variances(points, count, (settings.seed, which)))
@@ -236,7 +236,9 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
 
     def averaged(values: Array) -> dict[str, ConfidenceBand]:
         means = [drawn_means(each[:, part], settings.draws, settings.seed) for each in values]
-        return {reading: ConfidenceBand.of_draws(each) for reading, each in zip(READINGS, means, strict=True)}
+        return {
+            pooling_config: ConfidenceBand.of_draws(each) for pooling_config, each in zip(VARIANTS, means, strict=True)
+        }
 
     variances = Variances(averaged(measured), averaged(by_chance), averaged(measured - by_chance), int(part.sum()))
     return words, variances

@@ -92,17 +92,17 @@ class OccurrenceStream:
         numbers = _Numbers(self.plan, self.encoder.tokenizer.folds_case, self.settings.punctuation)
         windows = text_windows(("", text) for text in distinct(self.texts()))
         with steady_memory():
-            for place, window in enumerate(windows):
+            for index, window in enumerate(windows):
                 texts = [text for _, text in window]
                 words = [numbers.of(text) for text in texts]
-                if place >= kept:
+                if index >= kept:
                     found = self._encoded_window(texts, words)
                     yield from self._kept.passing(found) if first else found
 
     def _encoded_window(self, texts: Sequence[str], words: Sequence[Sequence[_Word]]) -> Iterator[Occurrences]:
         for batch in self.encoder.state_batches(texts, prompt=self.settings.prompt, report=False):
             self._cut += sum(tokens.truncated for tokens in batch.tokens)
-            yield _occurrences(batch, [words[place] for place in batch.places])
+            yield _occurrences(batch, [words[index] for index in batch.indices])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,28 +147,28 @@ def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurre
     words: list[_Word] = []
     groups: list[tuple[int, Places]] = []
     for row, (tokens, planned) in enumerate(zip(batch.tokens, texts, strict=True)):
-        for word, places in zip(planned, tokens_of_spans(tokens, [word.span for word in planned]), strict=True):
-            if places:
+        for word, indices in zip(planned, tokens_of_spans(tokens, [word.span for word in planned]), strict=True):
+            if indices:
                 words.append(word)
-                groups.append((row, places))
+                groups.append((row, indices))
     contexts = _contexts(words, [row for row, _ in groups])
     return Occurrences(
         averaged_tokens(batch.hidden, groups).cpu(),
         torch.tensor([row for row, _ in groups], dtype=torch.long),
         len(batch.tokens),
         torch.tensor(contexts, dtype=torch.long),
-        torch.tensor([words[place].number for place in contexts], dtype=torch.long),
-        [(place, kept) for place in contexts if (kept := words[place].row) is not None],
-        [(place, word.point) for place, word in enumerate(words) if word.point is not None],
+        torch.tensor([words[index].number for index in contexts], dtype=torch.long),
+        [(index, kept) for index in contexts if (kept := words[index].row) is not None],
+        [(index, word.point) for index, word in enumerate(words) if word.point is not None],
     )
 
 
 def _contexts(words: Sequence[_Word], sentences: Sequence[int]) -> list[int]:
     """The places of the first measured occurrence of each word in each sentence, of those that were not cut off."""
     first: dict[tuple[int, int], int] = {}
-    for place, (word, sentence) in enumerate(zip(words, sentences, strict=True)):
+    for index, (word, sentence) in enumerate(zip(words, sentences, strict=True)):
         if word.number is not None:
-            first.setdefault((sentence, word.number), place)
+            first.setdefault((sentence, word.number), index)
     return list(first.values())
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from likewise.geometry.comparison import GeometryTable
 from likewise.geometry.confidence import ConfidenceBand
-from likewise.geometry.explained_variance import READINGS
+from likewise.geometry.explained_variance import VARIANTS
 from likewise.geometry.geometry import Geometry, mean_over_layers
 from likewise.plotting.html import page, paragraph, section, table
 from likewise.plotting.inline_svg import inline_svg
@@ -70,7 +70,7 @@ def _facts(one: Geometry) -> str:
 def _word_tables(one: Geometry) -> Iterator[str]:
     listed = one.to_dict()["words"]
     tables = {"self-similarity": listed["self_similarity"]} | {
-        f"MEV, {reading}": ends for reading, ends in listed["mev"].items()
+        f"MEV, {pooling_config}": ends for pooling_config, ends in listed["mev"].items()
     }
     for name, ends in tables.items():
         header = (f"{name}: highest", "contexts", "mean over layers", "lowest", "contexts", "mean over layers")
@@ -96,9 +96,9 @@ def _layers(found: GeometryTable) -> Table:
     rows: list[tuple[object, ...]] = []
     for one in found.results:
         mev = {
-            f"{name}_{reading}": band
+            f"{name}_{pooling_config}": band
             for name, bands in one.variances.by_name.items()
-            for reading, band in bands.items()
+            for pooling_config, band in bands.items()
         }
         spaces: dict[str, Mapping[str, ConfidenceBand]] = {"raw": one.bands | mev}
         spaces |= {kind: vars(space) for kind, space in one.corrected.items()}
@@ -121,13 +121,13 @@ def _words(found: GeometryTable) -> Table:
     rows: list[tuple[object, ...]] = []
     for one in found.results:
         own = one.words
-        for place, word in enumerate(own.words):
+        for index, word in enumerate(own.words):
             for layer in range(one.layers):
-                sampled = place < own.variance.shape[2]
-                variances = own.variance[:, layer, place].tolist() if sampled else [""] * len(READINGS)
-                value = float(own.self_similarity[layer, place])
-                rows.append((one.model, word, int(own.contexts[place]), layer, value, *variances))
-    return ("model", "word", "contexts", "layer", "self_similarity", *(f"mev_{name}" for name in READINGS)), rows
+                sampled = index < own.variance.shape[2]
+                variances = own.variance[:, layer, index].tolist() if sampled else [""] * len(VARIANTS)
+                value = float(own.self_similarity[layer, index])
+                rows.append((one.model, word, int(own.contexts[index]), layer, value, *variances))
+    return ("model", "word", "contexts", "layer", "self_similarity", *(f"mev_{name}" for name in VARIANTS)), rows
 
 
 def _rogue(found: GeometryTable) -> Table:

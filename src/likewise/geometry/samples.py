@@ -25,11 +25,11 @@ class Samples:
         """Keep what the plan wants of a batch."""
         for store, rows in ((self._contexts, batch.kept), (self._points, batch.points)):
             if rows:
-                places, targets = zip(*rows, strict=True)
-                store[:, list(targets)] = batch.vectors[:, list(places)]
+                indices, targets = zip(*rows, strict=True)
+                store[:, list(targets)] = batch.vectors[:, list(indices)]
         self._found[[row for _, row in batch.kept]] = True
-        for place, row in batch.points:
-            self._sentence_of[row] = self._sentences + int(batch.sentences[place])
+        for index, row in batch.points:
+            self._sentence_of[row] = self._sentences + int(batch.sentences[index])
         self._sentences += batch.texts
 
     def contexts(self, which: int) -> NDArray[np.floating]:

@@ -111,10 +111,10 @@ def occurrence_vectors(
     ticker, start = Ticker(progress, len(examples), "texts"), 0
     with steady_memory():
         for window in windows(examples, WINDOW):
-            for places, found in _word_batches(encoder, window):
-                rows = np.array(places, np.int64) + start
+            for indices, found in _word_batches(encoder, window):
+                rows = np.array(indices, np.int64) + start
                 vectors[:, rows], whole[rows] = found, True
-                ticker.add(len(places))
+                ticker.add(len(indices))
             start += len(window)
     ticker.close()
     return vectors, whole
@@ -125,14 +125,14 @@ def _word_batches(
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
     """Places of examples whose word has a token, and the words' vectors (L + 1, m, D)."""
     for batch in encoder.state_batches([example.text for example in examples], report=False):
-        places, groups = [], []
-        for row, (place, tokens) in enumerate(zip(batch.places, batch.tokens, strict=True)):
-            [own] = tokens_of_spans(tokens, [(examples[place].start, examples[place].end)])
+        indices, groups = [], []
+        for row, (index, tokens) in enumerate(zip(batch.indices, batch.tokens, strict=True)):
+            [own] = tokens_of_spans(tokens, [(examples[index].start, examples[index].end)])
             if own:
-                places.append(place)
+                indices.append(index)
                 groups.append((row, own))
-        if places:
-            yield places, averaged_tokens(batch.hidden, groups).float().cpu().numpy()
+        if indices:
+            yield indices, averaged_tokens(batch.hidden, groups).float().cpu().numpy()
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class SenseVectors:
         """The sense of each of a word's occurrences by number, and the senses, the first one seen first."""
         given = [self.senses[row] for row in self.rows_of[word]]
         names = list(dict.fromkeys(given))
-        number = {name: place for place, name in enumerate(names)}
+        number = {name: index for index, name in enumerate(names)}
         return np.array([number[name] for name in given], np.int64), names
 
 
@@ -84,10 +84,10 @@ def sense_cosines(known: SenseVectors) -> tuple[Array, Array]:
     """
     layers = len(known.vectors)
     within, between = (np.empty((layers, len(known.names))) for _ in range(2))
-    for place, (word, rows) in enumerate(known.rows_of.items()):
+    for index, (word, rows) in enumerate(known.rows_of.items()):
         senses, _ = known.senses_of(word)
         for layer in range(layers):
-            within[layer, place], between[layer, place] = _cosines(unit_rows(known.vectors[layer, rows]), senses)
+            within[layer, index], between[layer, index] = _cosines(unit_rows(known.vectors[layer, rows]), senses)
     return within, between
 
 
@@ -328,9 +328,9 @@ def _words(
     asked: SenseVectors, answered: NDArray[np.bool_], within: Array, between: Array, by_word: Array
 ) -> tuple[WordSenses, ...]:
     found = []
-    for place, (word, rows) in enumerate(asked.rows_of.items()):
-        *accuracy, baseline = by_word[:, place].tolist()
+    for index, (word, rows) in enumerate(asked.rows_of.items()):
+        *accuracy, baseline = by_word[:, index].tolist()
         counts = int(answered[rows].sum()), len(asked.senses_of(word)[1])
-        cosines = tuple(within[:, place].tolist()), tuple(between[:, place].tolist())
+        cosines = tuple(within[:, index].tolist()), tuple(between[:, index].tolist())
         found.append(WordSenses(word, *counts, baseline, *cosines, tuple(accuracy)))
     return tuple(found)

@@ -192,10 +192,10 @@ class Moments:
         shifted, start = vectors - self._origin, 0
         # A batch holds sentences of one length, so each block gets a part of it, until there are batches for all.
         parts = BLOCKS if self._next < SPLIT_BATCHES else 1
-        for place, part in enumerate(torch.tensor_split(sizes, parts)):
+        for index, part in enumerate(torch.tensor_split(sizes, parts)):
             end = start + int(part.sum())
             if end > start:
-                self._add_block((self._next + place) % BLOCKS, shifted[:, start:end])
+                self._add_block((self._next + index) % BLOCKS, shifted[:, start:end])
             start = end
         self._next += 1
 

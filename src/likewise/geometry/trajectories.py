@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
-from likewise.encoder.reading import ReadingOptions
-from likewise.encoder.readings import encode_readings
+from likewise.encoder.pooling_config import ReadingOptions
 from likewise.encoder.tokens import TokenizedText
+from likewise.encoder.variants import encode_readings
 from likewise.errors import DataError, UsageError
 from likewise.geometry.anisotropy import unit_rows
 from likewise.geometry.words import Places, averaged_tokens, require_layers, spans_of_words, tokens_of_spans
@@ -76,7 +76,7 @@ class Trajectories:
     layers: tuple[int, ...]
     pairs: tuple[PairTrajectory, ...]
     texts: tuple[str, ...]
-    places: tuple[WordPlace, ...] = ()
+    indices: tuple[WordPlace, ...] = ()
     """the word that is followed in each sentence; none for pooled vectors"""
     tokens: tuple[Places, ...] = ()
     """where each word's tokens stand in what the model reads; the same places make the same embedding"""
@@ -86,7 +86,7 @@ class Trajectories:
     @property
     def names(self) -> tuple[str, ...]:
         """A short name of each sentence: its word where these tell the sentences apart, else its number too."""
-        words = [place.word for place in self.places]
+        words = [index.word for index in self.indices]
         if words and len(set(words)) == len(words):
             return tuple(words)
         summary = [f"{word} " for word in words] if len(set(words)) > 1 else [""] * len(self.texts)
@@ -95,7 +95,7 @@ class Trajectories:
     @property
     def title(self) -> str:
         """What is followed."""
-        words = dict.fromkeys(place.word for place in self.places)
+        words = dict.fromkeys(index.word for index in self.indices)
         return ", ".join(words) if words else f"sentence vectors, {self.pooling}"
 
     @property
@@ -122,9 +122,9 @@ class Trajectories:
 
     def to_dict(self) -> dict[str, Any]:
         """The model, its layers, and each pair's cosines."""
-        followed = {"places": [asdict(one) for one in self.places], "tokens": list(map(list, self.tokens))}
+        followed = {"places": [asdict(one) for one in self.indices], "tokens": list(map(list, self.tokens))}
         metadata = {"model": self.model, "layers": list(self.layers), "pairs": [asdict(pair) for pair in self.pairs]}
-        return metadata | {"texts": list(self.texts)} | (followed if self.places else {"pooling": self.pooling})
+        return metadata | {"texts": list(self.texts)} | (followed if self.indices else {"pooling": self.pooling})
 
     def _repr_html_(self) -> str:
         return table(self.header, [(name, *cosine) for name, cosine in self.rows])
@@ -174,10 +174,10 @@ def word_trajectories(
     tokens = tuple(_tokens_of(*one, encoder.tokenizer.limit) for one in read)
     vectors: dict[int, States] = {}
     for batch in encoder.state_batches(list(texts), prompt=prompt):
-        groups = [(row, tokens[which]) for row, which in enumerate(batch.places)]
+        groups = [(row, tokens[which]) for row, which in enumerate(batch.indices)]
         followed = averaged_tokens(batch.hidden.cpu().double(), groups).numpy()
-        vectors |= {which: followed[:, row] for row, which in enumerate(batch.places)}
-    pairs = _pairs(np.stack([vectors[which] for which in range(len(texts))], 1), [place.word for place in found])
+        vectors |= {which: followed[:, row] for row, which in enumerate(batch.indices)}
+    pairs = _pairs(np.stack([vectors[which] for which in range(len(texts))], 1), [index.word for index in found])
     return Trajectories(encoder.name, layers, pairs, tuple(texts), found, tokens)
 
 
@@ -193,11 +193,11 @@ def sentence_trajectories(
     """
     require_sentences(texts)
     layers = _layers(encoder)
-    readings: list[ReadingOptions] = [{"layer": layer} for layer in layers]
-    read = encode_readings(encoder, list(texts), readings, prompt=prompt, progress=progress)
+    variants: list[ReadingOptions] = [{"layer": layer} for layer in layers]
+    read = encode_readings(encoder, list(texts), variants, prompt=prompt, progress=progress)
     report_truncation(read[0].truncated, len(texts), encoder.tokenizer.limit)
     pairs = _pairs(np.stack([one.vectors for one in read]).astype(np.float64))
-    return Trajectories(encoder.name, layers, pairs, tuple(texts), pooling=encoder.reading.pooling)
+    return Trajectories(encoder.name, layers, pairs, tuple(texts), pooling=encoder.pooling_config.pooling)
 
 
 def _pairs(vectors: States, words: Sequence[str] = ()) -> tuple[PairTrajectory, ...]:
@@ -260,9 +260,9 @@ def _word_place(text: str, asked: str, number: int) -> WordPlace:
         raise DataError(f"sentence {number} has no {word!r}; choose from its words: {_listed(text)}")
     if chosen > len(found) or (not chosen and len(found) > 1):
         times = f"{len(found)} times, as words" if len(found) > 1 else "once, as word"
-        places = ", ".join(str(one.first) for one in found)
-        choice = " or ".join(f"{word}:{place}" for place in sorted({1, 2, len(found)}) if place <= len(found))
-        raise DataError(f"sentence {number} has {word!r} {times} {places}; choose one: {choice}")
+        indices = ", ".join(str(one.first) for one in found)
+        choice = " or ".join(f"{word}:{index}" for index in sorted({1, 2, len(found)}) if index <= len(found))
+        raise DataError(f"sentence {number} has {word!r} {times} {indices}; choose one: {choice}")
     return found[max(chosen, 1) - 1]
 
 
@@ -294,22 +294,22 @@ def _without_case(word: str) -> str:
 def _listed(text: str) -> str:
     words = _words(text)
     more = f" and {len(words) - LISTED} more" if len(words) > LISTED else ""
-    return " ".join(f"{place} {word}" for place, word in enumerate(words[:LISTED], start=1)) + more
+    return " ".join(f"{index} {word}" for index, word in enumerate(words[:LISTED], start=1)) + more
 
 
-def _tokens_of(place: WordPlace, tokens: TokenizedText, number: int, limit: int) -> Places:
+def _tokens_of(index: WordPlace, tokens: TokenizedText, number: int, limit: int) -> Places:
     """The places of the tokens of a word that the model sees whole."""
     spans = spans_of_words(str(tokens.text), punctuation=True)
-    chosen = slice(place.first - 1, place.last)
+    chosen = slice(index.first - 1, index.last)
     start, end = spans[chosen][0][0], spans[chosen][-1][1]
     if tokens.truncated and not _is_kept(tokens, start, end):
         raise DataError(
-            f"{place.word!r} of sentence {number} lies beyond the model's limit of {limit} tokens; shorten the sentence"
+            f"{index.word!r} of sentence {number} lies beyond the model's limit of {limit} tokens; shorten the sentence"
         )
     found = tuple(token for group in tokens_of_spans(tokens, spans)[chosen] for token in group)
     if not found:
         raise DataError(
-            f"the model has no token of its own for {place.word!r} of sentence {number}; add the word beside"
+            f"the model has no token of its own for {index.word!r} of sentence {number}; add the word beside"
         )
     return found
 

@@ -25,10 +25,10 @@ def align(spans: Sequence[tuple[int, int]], words: Sequence[Word]) -> list[int |
 def _best(start: int, end: int, words: Sequence[Word], first: int) -> int | None:
     """The word with the largest overlap, from the first one that ends behind the span's start."""
     best, most = None, 0
-    for place in range(first, len(words)):
-        if words[place].start >= end:
+    for index in range(first, len(words)):
+        if words[index].start >= end:
             break
-        overlap = min(end, words[place].end) - max(start, words[place].start)
+        overlap = min(end, words[index].end) - max(start, words[index].start)
         if overlap > most:
-            best, most = place, overlap
+            best, most = index, overlap
     return best

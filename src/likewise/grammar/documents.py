@@ -24,20 +24,20 @@ def readable(text: str) -> tuple[str, list[int]]:
     >>> readable("  a   dog")
     ('a dog', [2, 3, 6, 7, 8])
     """
-    places = [
-        place
-        for place, letter in enumerate(text)
-        if not letter.isspace() or (place > 0 and not text[place - 1].isspace())
+    indices = [
+        index
+        for index, letter in enumerate(text)
+        if not letter.isspace() or (index > 0 and not text[index - 1].isspace())
     ]
-    plain = "".join(" " if text[place].isspace() else text[place] for place in places)
-    return _LONE_SURROGATES.sub("\ufffd", plain), places
+    plain = "".join(" " if text[index].isspace() else text[index] for index in indices)
+    return _LONE_SURROGATES.sub("\ufffd", plain), indices
 
 
-def parsed_text(text: str, doc: Doc, places: list[int]) -> ParsedText:
+def parsed_text(text: str, doc: Doc, indices: list[int]) -> ParsedText:
     """A text's words out of the document that was made of its readable form."""
     kept = [token for token in doc if not token.is_space]
-    number = {token.i: place for place, token in enumerate(kept)}
-    words = (_word(text, token, number[_visible_head(token).i], places) for token in kept)
+    number = {token.i: index for index, token in enumerate(kept)}
+    words = (_word(text, token, number[_visible_head(token).i], indices) for token in kept)
     return ParsedText(text, with_compounds(tuple(words)))
 
 
@@ -49,8 +49,8 @@ def _visible_head(token: Token) -> Token:
     return token if head.is_space else head
 
 
-def _word(text: str, token: Token, head: int, places: list[int]) -> Word:
-    start, end = places[token.idx], places[token.idx + len(token) - 1] + 1
+def _word(text: str, token: Token, head: int, indices: list[int]) -> Word:
+    start, end = indices[token.idx], indices[token.idx + len(token) - 1] + 1
     lemma, dep, language = token.lemma_ or token.lower_, token.dep_.lower(), token.vocab.lang
     denies = is_negation(token.text, language, lemma) or "Polarity=Neg" in str(token.morph)
     return Word(

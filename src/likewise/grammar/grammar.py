@@ -75,17 +75,17 @@ or give a folder with --grammar or $LIKEWISE_GRAMMAR
         for batch in _batches(counts):
             forms = [readable(text) for text in batch]
             docs = self.nlp.pipe([plain for plain, _ in forms], batch_size=len(batch))
-            for text, (_, places), doc in zip(batch, forms, docs, strict=True):
-                parsed[text] = parsed_text(text, doc, places)
+            for text, (_, indices), doc in zip(batch, forms, docs, strict=True):
+                parsed[text] = parsed_text(text, doc, indices)
                 ticker.add(counts[text])
         ticker.close()
         return [parsed[text] for text in texts]
 
     def _check_lengths(self, texts: Sequence[str]) -> None:
-        for place, text in enumerate(texts, start=1):
+        for index, text in enumerate(texts, start=1):
             if len(text) > self.nlp.max_length:
                 raise DataError(
-                    f"text {place} has {len(text):,} characters and the grammar {self.name} takes "
+                    f"text {index} has {len(text):,} characters and the grammar {self.name} takes "
                     f"{self.nlp.max_length:,}; split it into shorter texts"
                 )
 

@@ -74,11 +74,11 @@ def with_compounds(words: Sequence[Word]) -> tuple[Word, ...]:
     ['38', '38']
     """
     joined = list(words)
-    for place, ten in enumerate(words):
-        other = place + (2 if place + 1 < len(words) and words[place + 1].text in "-‐‑" else 1)
+    for index, ten in enumerate(words):
+        other = index + (2 if index + 1 < len(words) and words[index + 1].text in "-‐‑" else 1)
         if other < len(words) and _is_ten(ten) and _is_unit(words[other]):
             whole = str(int(ten.number or 0) + int(words[other].number or 0))
-            joined[place], joined[other] = replace(ten, number=whole), replace(words[other], number=whole)
+            joined[index], joined[other] = replace(ten, number=whole), replace(words[other], number=whole)
     return tuple(joined)
 
 

@@ -53,10 +53,10 @@ def _children(words: tuple[Word, ...]) -> list[list[int]]:
     A parser may hang a subject on the auxiliary; Universal Dependencies lets nothing depend on one.
     """
     children: list[list[int]] = [[] for _ in words]
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         head = words[word.head].head if words[word.head].dep in AUXILIARIES else word.head
-        if head != place:
-            children[head].append(place)
+        if head != index:
+            children[head].append(index)
     return children
 
 
@@ -75,9 +75,9 @@ class _Tree:
         acting, acted_on = (agents, subjects + objects) if is_passive else (subjects, objects)
         return self.nouns(acting), self.nouns(acted_on)
 
-    def labelled(self, place: int, labels: Collection[str]) -> list[int]:
+    def labelled(self, index: int, labels: Collection[str]) -> list[int]:
         """The dependents with one of the labels."""
-        return [child for child in self.children[place] if self.words[child].dep in labels]
+        return [child for child in self.children[index] if self.words[child].dep in labels]
 
     def subjects(self, verb: int) -> list[int]:
         """The verb's own subjects, else those of the verb it shares them with."""
@@ -96,30 +96,30 @@ class _Tree:
         """Who acts in a passive; parsers often leave the agent a plain oblique, told by its "by"."""
         found = self.labelled(verb, AGENTS)
         auxiliaries = self.labelled(verb, PASSIVE_AUXILIARIES)
-        if found or not (auxiliaries or any(self.words[place].dep in PASSIVE_SUBJECTS for place in subjects)):
+        if found or not (auxiliaries or any(self.words[index].dep in PASSIVE_SUBJECTS for index in subjects)):
             return found
-        return [place for place in self.labelled(verb, {"obl"}) if self.has_marker(place)][:1]
+        return [index for index in self.labelled(verb, {"obl"}) if self.has_marker(index)][:1]
 
-    def has_marker(self, place: int) -> bool:
+    def has_marker(self, index: int) -> bool:
         """Whether a "by" or "von" stands before it."""
-        return any(self.words[child].text.lower() in AGENT_MARKERS for child in self.labelled(place, {"case"}))
+        return any(self.words[child].text.lower() in AGENT_MARKERS for child in self.labelled(index, {"case"}))
 
-    def nouns(self, places: list[int]) -> list[int]:
+    def nouns(self, indices: list[int]) -> list[int]:
         """The nouns at the places, or in the phrases that begin there, and those joined to them by "and"."""
         found: list[int] = []
-        waiting = [noun for place in places for noun in self.in_phrase(place)]
+        waiting = [noun for index in indices for noun in self.in_phrase(index)]
         while waiting:
             found.append(waiting.pop(0))
             waiting = self.labelled(found[-1], {"conj"}) + waiting
         return found
 
-    def in_phrase(self, place: int) -> list[int]:
+    def in_phrase(self, index: int) -> list[int]:
         """What follows an adposition that is the phrase's head, as in ClearNLP and TIGER; any other word itself."""
-        return self.labelled(place, IN_A_PHRASE) if self.words[place].pos == "ADP" else [place]
+        return self.labelled(index, IN_A_PHRASE) if self.words[index].pos == "ADP" else [index]
 
-    def lemma(self, place: int, verb: int) -> str:
+    def lemma(self, index: int, verb: int) -> str:
         """The lemma of one of the verb's nouns, that of the noun meant where it is a relative pronoun."""
-        word, clause = self.words[place], self.words[verb]
+        word, clause = self.words[index], self.words[verb]
         if clause.dep in RELATIVE_CLAUSES and word.text.lower() in RELATIVE_PRONOUNS:
             word = self.words[clause.head]
         return word.lemma.lower()

@@ -34,48 +34,48 @@ def word_spans(text: str) -> list[Span]:
 def _joined_spans(text: str) -> list[Span]:
     """The words of a text in any script, letter by letter."""
     spans: list[Span] = []
-    for place, letter in enumerate(text):
+    for index, letter in enumerate(text):
         if letter.isspace():
             continue
         last = spans[-1] if spans else (0, 0)
-        if last[1] == place and last != (0, 0) and _joins(text, place, last[0]):
-            spans[-1] = (last[0], place + 1)
+        if last[1] == index and last != (0, 0) and _joins(text, index, last[0]):
+            spans[-1] = (last[0], index + 1)
         else:
-            spans.append((place, place + 1))
+            spans.append((index, index + 1))
     return spans
 
 
-def _joins(text: str, place: int, start: int) -> bool:
+def _joins(text: str, index: int, start: int) -> bool:
     """Whether a letter goes on with the word of the letter before it, which began at ``start``."""
-    before, here = text[place - 1], text[place]
-    after = text[place + 1] if place + 1 < len(text) else " "
+    before, here = text[index - 1], text[index]
+    after = text[index + 1] if index + 1 < len(text) else " "
     if unicodedata.category(here).startswith("M") or here == JOINER or before == JOINER or SKIN_TONE.match(here):
         return True
     if FLAG_LETTER.match(here) and FLAG_LETTER.match(before):
         # Flags are pairs of letters: the second one joins, the third opens the next flag.
-        return (place - _first_of_run(text, place, start)) % 2 == 1
+        return (index - _first_of_run(text, index, start)) % 2 == 1
     if NO_SPACES.match(here) or NO_SPACES.match(before):
         return False
     if here in "'’":
         return _is_letter(before) and _is_letter(after)
     if here in ".,":
         return before.isdigit() and after.isdigit()
-    return _is_letter(here) and (_is_letter(before) or before in "'’.,") and not _opens(text, place, start)
+    return _is_letter(here) and (_is_letter(before) or before in "'’.,") and not _opens(text, index, start)
 
 
-def _first_of_run(text: str, place: int, start: int) -> int:
+def _first_of_run(text: str, index: int, start: int) -> int:
     """Where the run of flag letters before a place begins within the word, which has two of them at most."""
-    while place > start and FLAG_LETTER.match(text[place - 1]):
-        place -= 1
-    return place
+    while index > start and FLAG_LETTER.match(text[index - 1]):
+        index -= 1
+    return index
 
 
-def _opens(text: str, place: int, start: int) -> bool:
+def _opens(text: str, index: int, start: int) -> bool:
     """Whether a mark before this letter stands alone, as a quotation mark that opens."""
-    before = text[place - 1]
+    before = text[index - 1]
     if _is_letter(before):
         return False
-    return not (place >= 2 and _joins(text, place - 1, start))
+    return not (index >= 2 and _joins(text, index - 1, start))
 
 
 def _is_letter(letter: str) -> bool:

@@ -23,7 +23,7 @@ class Case:
     metadata: PairEvidence
     rank: float
     """of its similarity in the file, 0 to 1"""
-    place: float | None
+    index: float | None
     """of its human score between the file's lowest and highest, 0 to 1"""
     is_high: bool
 
@@ -40,14 +40,14 @@ def judged(metadata: Sequence[PairEvidence], rules: LintRules, high: float) -> l
     """
     ranks = similarity_ranks(np.array([one.similarity for one in metadata]))
     truth = scores_of([one.pair for one in metadata])
-    places = [None] * len(metadata) if truth is None else human_places(truth).tolist()
+    indices = [None] * len(metadata) if truth is None else human_places(truth).tolist()
     found = []
-    for one, rank, place in zip(metadata, ranks.tolist(), places, strict=True):
-        case = Case(one, rank, place, one.similarity >= high)
+    for one, rank, index in zip(metadata, ranks.tolist(), indices, strict=True):
+        case = Case(one, rank, index, one.similarity >= high)
         for rule, judge in JUDGES.items():
             verdict = judge(case, rules)
             if verdict is not None:
-                severity = verdict[0] * rank * (1.0 if place is None else 1.0 - place)
+                severity = verdict[0] * rank * (1.0 if index is None else 1.0 - index)
                 pair = one.pair
                 where = (one.similarity, one.human, pair.left, pair.right)
                 found.append(Finding(rule, pair.id, severity, verdict[1], *where))
@@ -71,8 +71,8 @@ def similarity_ranks(similarity: Array) -> Array:
 def human_places(truth: Array) -> Array:
     """Where scores (n,) stand between the lowest, 0, and the highest, 1; all in the middle where they are equal."""
     span = float(np.ptp(truth))
-    places: Array = (truth - truth.min()) / span if span > 0 else np.full(len(truth), 0.5)
-    return places
+    indices: Array = (truth - truth.min()) / span if span > 0 else np.full(len(truth), 0.5)
+    return indices
 
 
 def _beyond(share: float, threshold: float) -> float:
@@ -133,7 +133,7 @@ def _roles(case: Case, rules: LintRules) -> Verdict:  # noqa: ARG001
 
 def _matching(case: Case, rules: LintRules) -> Verdict:
     metadata = case.metadata
-    is_low = case.place is not None and case.place <= rules.low_human
+    is_low = case.index is not None and case.index <= rules.low_human
     if not is_low or not case.is_high or metadata.matches <= rules.match_share:
         return None
     words = f"{metadata.matches:.0%} of the words' positive relevance is between equal words"

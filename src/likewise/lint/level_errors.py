@@ -109,19 +109,19 @@ def level_edges(truth: Array) -> list[float]:
     count = round(high - low)
     if not 1 < count <= MOST_LEVELS:
         span = max(1.0, high - low)
-        return [low + span * place / PARTS_OF_UNIT_SCALE for place in range(PARTS_OF_UNIT_SCALE + 1)]
-    return [low + place for place in range(count + 1)]
+        return [low + span * index / PARTS_OF_UNIT_SCALE for index in range(PARTS_OF_UNIT_SCALE + 1)]
+    return [low + index for index in range(count + 1)]
 
 
 def level_errors(predicted: Array, truth: Array, seed: int = 0) -> LevelErrors:
     """Mean squared errors of predicted similarities (n,), mapped onto the human scores (n,), by level of these."""
     line, edges = score_line(predicted, truth), level_edges(truth)
     mapped = line.mapped(predicted)
-    places = np.clip(np.searchsorted(edges, truth, side="right") - 1, 0, len(edges) - 2)
+    indices = np.clip(np.searchsorted(edges, truth, side="right") - 1, 0, len(edges) - 2)
     rng = np.random.default_rng(seed)
     levels = []
-    for place, (low, high) in enumerate(pairwise(edges)):
-        inside = places == place
+    for index, (low, high) in enumerate(pairwise(edges)):
+        inside = indices == index
         if inside.any():
             error = _mean((mapped[inside] - truth[inside]) ** 2, rng)
             means = float(truth[inside].mean()), float(mapped[inside].mean())

@@ -76,13 +76,13 @@ class LintReport:
     def plot(self, ax: Any = None) -> Any:
         """The share of pairs that each rule finds, with its interval."""
         ax = axes_or_new(ax, (6.4, 0.55 * len(self.counts) + 1.5))
-        for place, one in enumerate(self.counts):
+        for index, one in enumerate(self.counts):
             share = one.share
             ends = [[share.value - share.low], [share.high - share.value]]
-            ax.barh(place, share.value, height=0.6, color=PALETTE[0])
-            ax.errorbar(share.value, place, xerr=ends, color="#222222", capsize=3, linewidth=1.2)
+            ax.barh(index, share.value, height=0.6, color=PALETTE[0])
+            ax.errorbar(share.value, index, xerr=ends, color="#222222", capsize=3, linewidth=1.2)
             label = f"{one.count}"
-            ax.annotate(label, (share.high, place), (6, 0), textcoords="offset points", va="center", fontsize=9)
+            ax.annotate(label, (share.high, index), (6, 0), textcoords="offset points", va="center", fontsize=9)
         ax.set_yticks(range(len(self.counts)), [one.rule for one in self.counts])
         ax.invert_yaxis()
         ax.set_xlim(0, min(1.15, 1.15 * max((one.share.high for one in self.counts), default=1.0)))
@@ -126,7 +126,7 @@ def lint(
         evidence(pair, found, parsed.left[pair.left], parsed.right[pair.right])
         for pair, found in zip(pairs, stream, strict=True)
     ]
-    return report(metadata, rules or LintRules(), (data, encoder.name, encoder.reading.pooling))
+    return report(metadata, rules or LintRules(), (data, encoder.name, encoder.pooling_config.pooling))
 
 
 def report(metadata: Sequence[PairEvidence], rules: LintRules, names: tuple[str, str, str]) -> LintReport:

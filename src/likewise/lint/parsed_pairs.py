@@ -44,10 +44,10 @@ def _by_text(grammar: Grammar, texts: Iterable[str], progress: Progress | None) 
 
 def unit_words(side: ExplainedText, parsed: ParsedText) -> list[Word | None]:
     """The word of each of a side's n units; None for special tokens, the prompt and what belongs to no word."""
-    places = align([(unit.start, unit.end) for unit in side.units], parsed.words)
+    indices = align([(unit.start, unit.end) for unit in side.units], parsed.words)
     return [
-        parsed.words[place] if unit.kind == "text" and place is not None else None
-        for unit, place in zip(side.units, places, strict=True)
+        parsed.words[index] if unit.kind == "text" and index is not None else None
+        for unit, index in zip(side.units, indices, strict=True)
     ]
 
 

@@ -110,7 +110,7 @@ def patterns(
     truth = scores_of(pairs)
     scored = truth is not None and len(pairs) > 1
     return Patterns(
-        data, encoder.name, encoder.reading.pooling, bias, sums.result(),
+        data, encoder.name, encoder.pooling_config.pooling, bias, sums.result(),
         strongest_by_quarter(words, predicted, top), predicted, truth,
         level_errors(predicted, truth) if scored and truth is not None else None,
         disagreements(pairs, predicted, truth, top) if scored and truth is not None else (),

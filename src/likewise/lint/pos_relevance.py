@@ -71,8 +71,8 @@ class PosRelevance:
 
     def on(self, classes: Sequence[str]) -> PosRelevance:
         """The same on other classes, in their order; those that are not known here are 0."""
-        known = [place for place, name in enumerate(self.classes) if name in classes]
-        target = [list(classes).index(self.classes[place]) for place in known]
+        known = [position for position, name in enumerate(self.classes) if name in classes]
+        target = [list(classes).index(self.classes[position]) for position in known]
         wide, rows = np.zeros((3, len(classes), len(classes))), np.zeros((2, len(classes)))
         stack = np.stack([self.positive, self.negative, self.counts])
         wide[np.ix_(range(3), target, target)] = stack[np.ix_(range(3), known, known)]
@@ -138,31 +138,31 @@ class ClassSums:
         signed = (np.maximum(found.relevance, 0), np.minimum(found.relevance, 0), np.ones_like(found.relevance))
         for sums, values in zip(self._cells, signed, strict=True):
             np.add.at(sums, where, values)
-        for places, values in ((down, found.bias_left), (across, found.bias_right)):
-            np.add.at(self._bias[0], places, np.maximum(values, 0))
-            np.add.at(self._bias[1], places, np.minimum(values, 0))
+        for indices, values in ((down, found.bias_left), (across, found.bias_right)):
+            np.add.at(self._bias[0], indices, np.maximum(values, 0))
+            np.add.at(self._bias[1], indices, np.minimum(values, 0))
         self._both += found.bias_both
 
     def _indices(self, classes: Sequence[str]) -> list[int]:
-        places = [self._places.setdefault(name, len(self._places)) for name in classes]
+        indices = [self._places.setdefault(name, len(self._places)) for name in classes]
         lacking = len(self._places) - self._cells.shape[1]
         if lacking > 0:
             more = max(lacking, self._cells.shape[1])
             self._cells = np.pad(self._cells, ((0, 0), (0, more), (0, more)))
             self._bias = np.pad(self._bias, ((0, 0), (0, more)))
-        return places
+        return indices
 
     def result(self) -> PosRelevance:
         """The symmetric tables, their classes in reading order."""
         if not self._places:
             raise DataError("no pair to add up; give a file with at least one")
         order = sorted(self._places, key=class_order)
-        places = [self._places[name] for name in order]
-        cells = self._cells[np.ix_(range(3), places, places)]
+        indices = [self._places[name] for name in order]
+        cells = self._cells[np.ix_(range(3), indices, indices)]
         both_ways = cells + cells.transpose(0, 2, 1)
         both_ways[:, range(len(order)), range(len(order))] /= 2  # the diagonal was counted twice
         positive, negative, counts = both_ways
-        up, down = self._bias[:, places]
+        up, down = self._bias[:, indices]
         return PosRelevance(tuple(order), positive, negative, counts, up, down, self._both)
 
 

@@ -78,8 +78,8 @@ def _changes(study: PatternStudy) -> Table:
 
 def _figures(study: PatternStudy) -> dict[str, Any]:
     figures: dict[str, Any] = {}
-    for place, one in enumerate(study.settings):
-        ending = "" if len(study.settings) == 1 else f"_{place + 1}"
+    for index, one in enumerate(study.settings):
+        ending = "" if len(study.settings) == 1 else f"_{index + 1}"
         figures |= {f"classes_{kind}{ending}": one.plot(kind=kind) for kind in KINDS}
         if one.errors is not None:
             figures[f"errors_by_level{ending}"] = one.errors.plot(title=f"{one.name}, n = {one.n}")

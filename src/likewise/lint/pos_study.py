@@ -134,10 +134,10 @@ def study_patterns(
 ) -> PatternStudy:
     """The patterns of a file with one model and pooling, with two of either, or in one language and mixed."""
     options = PatternOptions() if options is None else options
-    readings = _readings(models, poolings, source.mix is not None)
+    variants = _readings(models, poolings, source.mix is not None)
     data, skipped = source.read()
     _check_row(options.row, data[source.file.file], source.file.file)
-    encoders = _encoders(readings, load)
+    encoders = _encoders(variants, load)
     parsed = _parsed(source, data, progress)
     settings = [
         patterns(encoder, data[name], sides, data=name, bias=options.bias, top=options.top, progress=progress)
@@ -159,7 +159,7 @@ def _readings(models: Sequence[str], poolings: Sequence[str | None], mixed: bool
     for pooling in poolings:
         if pooling is not None:
             pooling_parts(pooling)  # a wrong name is told before the work
-    return [(models[place % len(models)], poolings[place % len(poolings)]) for place in range(count)]
+    return [(models[index % len(models)], poolings[index % len(poolings)]) for index in range(count)]
 
 
 def _parsed(source: PatternSource, data: dict[str, Pairs], progress: Progress | None) -> dict[str, ParsedSides]:
@@ -173,10 +173,10 @@ def _parsed(source: PatternSource, data: dict[str, Pairs], progress: Progress | 
     return {source.file.file: first, name: ParsedSides(first.left, right)}
 
 
-def _encoders(readings: Sequence[tuple[str, str | None]], load: Callable[[str], Encoder]) -> list[Encoder]:
-    loaded = {model: load(model) for model in dict.fromkeys(model for model, _ in readings)}
+def _encoders(variants: Sequence[tuple[str, str | None]], load: Callable[[str], Encoder]) -> list[Encoder]:
+    loaded = {model: load(model) for model in dict.fromkeys(model for model, _ in variants)}
     return [
-        loaded[model] if pooling is None else loaded[model].with_pooling(pooling=pooling) for model, pooling in readings
+        loaded[model] if pooling is None else loaded[model].with_pooling(pooling=pooling) for model, pooling in variants
     ]
 
 
@@ -184,8 +184,8 @@ def setting_names(first: Patterns, second: Patterns) -> tuple[str, str]:
     """Two settings by what tells them apart; a model's folder only where its own name does not."""
     is_short = first.model == second.model or first.short_model != second.short_model
     metadata = [(one.data, one.short_model if is_short else one.model, one.pooling) for one in (first, second)]
-    apart = [place for place in range(3) if metadata[0][place] != metadata[1][place]] or [0, 1, 2]
-    one, other = (", ".join(fact[place] for place in apart) for fact in metadata)
+    apart = [index for index in range(3) if metadata[0][index] != metadata[1][index]] or [0, 1, 2]
+    one, other = (", ".join(fact[index] for index in apart) for fact in metadata)
     return one, other
 
 

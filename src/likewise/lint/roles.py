@@ -61,16 +61,16 @@ def frames(parsed: ParsedText) -> dict[str, Frame]:
         frame = found.setdefault(verb, {})
         frame.setdefault(agent, "agent")
         frame.setdefault(patient, "patient")
-    for place, word in enumerate(parsed.words):
-        head, role = _role(parsed.words, place)
+    for index, word in enumerate(parsed.words):
+        head, role = _role(parsed.words, index)
         if role is not None and parsed.words[head].pos in ("VERB", "AUX"):
             found.setdefault(parsed.words[head].lemma.lower(), {}).setdefault(word.lemma.lower(), role)
     return found
 
 
-def _role(words: tuple[Word, ...], place: int) -> tuple[int, str | None]:
+def _role(words: tuple[Word, ...], index: int) -> tuple[int, str | None]:
     """The verb's place and the role of a word that ``roles`` may have left out: a lone subject, an oblique."""
-    word = words[place]
+    word = words[index]
     if word.dep in SUBJECTS:
         return word.head, "agent"
     if word.dep in PASSIVE_SUBJECTS:

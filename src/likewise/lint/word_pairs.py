@@ -48,12 +48,12 @@ def _grouping(side: ExplainedText) -> tuple[list[str], Array]:
     starts = [start for start, _ in spans]
     belongs = np.zeros((len(side.units), len(spans)))
     for row, unit in enumerate(side.units):
-        place = bisect_right(starts, max(unit.start, starts[0]) if starts else 0) - 1
+        index = bisect_right(starts, max(unit.start, starts[0]) if starts else 0) - 1
         # A token may begin with the blank before its word.
-        if spans and place + 1 < len(spans) and unit.start >= spans[place][1]:
-            place += 1
+        if spans and index + 1 < len(spans) and unit.start >= spans[index][1]:
+            index += 1
         if unit.kind == "text" and spans:
-            belongs[row, place] = 1
+            belongs[row, index] = 1
     return [side.text[start:end] for start, end in spans], belongs
 
 
@@ -61,10 +61,10 @@ def strongest_words(found: Explanation, name: str, count: int) -> list[WordPair]
     """The word pairs of largest positive relevance of one explanation by token, strongest first."""
     left, right, cells = word_relevance(found)
     order = np.argsort(-cells, axis=None, kind="stable")[:count]
-    places = zip(*np.unravel_index(order, cells.shape), strict=True)
+    indices = zip(*np.unravel_index(order, cells.shape), strict=True)
     return [
         WordPair(name, left[row], right[column], float(cells[row, column]), found.similarity)
-        for row, column in places
+        for row, column in indices
         if cells[row, column] > 0
     ]
 

@@ -43,34 +43,34 @@ class Number:
 
     value: str
     in_letters: bool
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
 
 
 def numbers_of(parsed: ParsedText) -> list[Number]:
     """A text's numbers in order; thirty-eight and 2 million are one number each."""
     found: list[Number] = []
-    for place, word in enumerate(parsed.words):
+    for index, word in enumerate(parsed.words):
         if word.number is None:
             continue
         in_letters = word.text.isalpha()
-        if found and in_letters and _goes_on(parsed.words, found[-1].places[-1], place):
+        if found and in_letters and _goes_on(parsed.words, found[-1].indices[-1], index):
             last = found[-1]
             value = word.number if last.value == word.number else _times(last.value, word.number)
             if value is not None:
-                found[-1] = Number(value, last.in_letters, (*last.places, place))
+                found[-1] = Number(value, last.in_letters, (*last.indices, index))
                 continue
-        found.append(Number(word.number, in_letters, (place,)))
+        found.append(Number(word.number, in_letters, (index,)))
     return found
 
 
 def words_of_numbers(parsed: ParsedText, values: Collection[str]) -> list[Word]:
     """The words that write one of these values."""
-    return [parsed.words[place] for number in numbers_of(parsed) if number.value in values for place in number.places]
+    return [parsed.words[index] for number in numbers_of(parsed) if number.value in values for index in number.indices]
 
 
-def _goes_on(words: tuple[Word, ...], last: int, place: int) -> bool:
+def _goes_on(words: tuple[Word, ...], last: int, index: int) -> bool:
     """Whether only hyphens stand between two places."""
-    return all(word.text in HYPHENS for word in words[last + 1 : place])
+    return all(word.text in HYPHENS for word in words[last + 1 : index])
 
 
 def _times(value: str, magnitude: str) -> str | None:

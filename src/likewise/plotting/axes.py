@@ -34,7 +34,7 @@ def grid_of_axes(count: int, size: tuple[float, float] = SIZE, columns: int | No
     rows = math.ceil(count / columns)
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
+    grid = [figure.add_subplot(rows, columns, index + 1) for index in range(count)]
     return grid
 
 

@@ -60,25 +60,25 @@ def _pairs(cells: NDArray[np.float64], count: int) -> list[tuple[int, int]]:
     """The strongest places of a matrix, weakest first, so that strong lines are drawn above weak ones."""
     sizes = np.nan_to_num(np.abs(cells)).ravel()
     order = np.argsort(-sizes, kind="stable")[:count]
-    return [divmod(int(place), cells.shape[1]) for place in order[::-1] if sizes[place] > 0]
+    return [divmod(int(index), cells.shape[1]) for index in order[::-1] if sizes[index] > 0]
 
 
 def _column(labels: Sequence[str], taking_part: set[int]) -> list[Slot]:
     """What a column shows: each label with its place, or a count of hidden ones without a place."""
     if len(labels) <= MOST_UNITS:
-        return [(drawable(label), place) for place, label in enumerate(labels)]
+        return [(drawable(label), index) for index, label in enumerate(labels)]
     slots: list[Slot] = []
-    for hidden, group in groupby(range(len(labels)), lambda place: place not in taking_part):
-        places = list(group)
-        units: list[Slot] = [(drawable(labels[place]), place) for place in places]
-        slots += [(f"⋮ {len(places)} more", None)] if hidden and len(places) > 1 else units
+    for hidden, group in groupby(range(len(labels)), lambda index: index not in taking_part):
+        indices = list(group)
+        units: list[Slot] = [(drawable(labels[index]), index) for index in indices]
+        slots += [(f"⋮ {len(indices)} more", None)] if hidden and len(indices) > 1 else units
     return slots
 
 
 def _heights(column: Sequence[Slot], rows: int) -> dict[int, float]:
     """The height of each unit by its place; the shorter column stands in the middle."""
     first = (rows - len(column)) / 2
-    return {place: first + row for row, (_, place) in enumerate(column) if place is not None}
+    return {index: first + row for row, (_, index) in enumerate(column) if index is not None}
 
 
 def _lines(ax: Any, ends: Sequence[tuple[float, float]], values: Sequence[float], edge: float) -> None:
@@ -100,7 +100,7 @@ def _names(ax: Any, column: Sequence[Slot], side: int, room: tuple[float, int]) 
     edge, rows = room
     size = min(10.0, 0.62 * 72 * TALLEST / rows)
     first = (rows - len(column)) / 2
-    for row, (name, place) in enumerate(column):
-        ink, small = ("#222222", size) if place is not None else ("#888888", 0.8 * size)
+    for row, (name, index) in enumerate(column):
+        ink, small = ("#222222", size) if index is not None else ("#888888", 0.8 * size)
         x, align = ((edge - 0.02, "right"), (1 - edge + 0.02, "left"))[side]
         ax.text(x, first + row, name, ha=align, va="center", fontsize=small, color=ink, **literal())

@@ -59,8 +59,8 @@ def _boxes(ax: Any, values: Sequence[Any], colours: Sequence[str]) -> None:
         values, positions=range(len(values)), widths=0.65, patch_artist=True, showcaps=False,
         boxprops={"linewidth": 0.8}, whiskerprops=LINE, medianprops=LINE | {"linewidth": 1.8}, flierprops=dots,
     )  # fmt: skip
-    for place, (box, outliers) in enumerate(zip(drawn["boxes"], drawn["fliers"], strict=True)):
-        colour = colours[place % len(colours)]
+    for index, (box, outliers) in enumerate(zip(drawn["boxes"], drawn["fliers"], strict=True)):
+        colour = colours[index % len(colours)]
         box.set(facecolor=(colour, 0.6), edgecolor=colour)
         outliers.set(markerfacecolor=colour)
 

@@ -134,9 +134,9 @@ def loss_curves(
     return ax
 
 
-def best_line(ax: Any, place: float) -> Any:
+def best_line(ax: Any, position: float) -> Any:
     """A dotted line up the Axes, behind all others, that marks the best place along them."""
-    return ax.axvline(place, color="#999999", linewidth=1.2, linestyle=":", zorder=0)
+    return ax.axvline(position, color="#999999", linewidth=1.2, linestyle=":", zorder=0)
 
 
 def share_curves(
@@ -166,7 +166,7 @@ def share_curves(
     ax.set_xticks(across, [f"{tick:g}" for tick in across])
     ax.set_xticks([], minor=True)
     _odds_axis(ax, [end for ends in inside.values() for end in ends if end is not None], edge)
-    starts, ends = (_slots(ax, [_finite(line)[place] for line in ax.lines[-len(series) :]]) for place in (0, -1))
+    starts, ends = (_slots(ax, [_finite(line)[position] for line in ax.lines[-len(series) :]]) for position in (0, -1))
     if starts > ends:
         ax.yaxis.tick_right()
         ax.yaxis.set_label_position("right")
@@ -184,14 +184,14 @@ def _size(count: int) -> tuple[float, float]:
 
 
 def _lines(ax: Any, across: NDArray[np.float64], series: Mapping[str, Sequence[ArrayLike | None]]) -> None:
-    for place, (values, low, high) in enumerate(series.values()):
-        style = STYLES[place // len(PALETTE) % len(STYLES)]
+    for position, (values, low, high) in enumerate(series.values()):
+        style = STYLES[position // len(PALETTE) % len(STYLES)]
         heights = np.asarray(values, dtype=float)
         if low is not None and high is not None:
             bounds = (np.asarray(low, dtype=float), np.asarray(high, dtype=float))
-            ax.fill_between(across, *bounds, color=_colour(place), alpha=0.15, linewidth=0)
-        marker = MARKERS[place // len(PALETTE) % len(MARKERS)] if len(across) <= 30 else None
-        ax.plot(across, heights, style, color=_colour(place), linewidth=1.8, marker=marker, markersize=3)
+            ax.fill_between(across, *bounds, color=_colour(position), alpha=0.15, linewidth=0)
+        marker = MARKERS[position // len(PALETTE) % len(MARKERS)] if len(across) <= 30 else None
+        ax.plot(across, heights, style, color=_colour(position), linewidth=1.8, marker=marker, markersize=3)
 
 
 def _odds_axis(ax: Any, drawn: Sequence[ArrayLike], edge: float) -> None:
@@ -216,8 +216,8 @@ def _odds(share: Any) -> Any:
     return np.log(share / (1 - share))
 
 
-def _colour(place: int) -> str:
-    return PALETTE[place % len(PALETTE)]
+def _colour(position: int) -> str:
+    return PALETTE[position % len(PALETTE)]
 
 
 def _names(ax: Any, names: Sequence[str], labels: tuple[str, str], title: str, at_start: bool = False) -> None:
@@ -246,9 +246,9 @@ def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
     placed = _within(_spread(heights, gap), gap)
     aside = any(abs(one - other) > gap / 2 for one, other in zip(placed, heights, strict=True))
     end = (min if at_start else max)((point[0] for point in points), default=0.0)
-    for place, name in enumerate(names):
-        how = (lines[place].get_color(), aside, at_start)
-        _name(ax, drawable(name, 40), (end, points[place][1]), placed[place], how)
+    for position, name in enumerate(names):
+        how = (lines[position].get_color(), aside, at_start)
+        _name(ax, drawable(name, 40), (end, points[position][1]), placed[position], how)
 
 
 def _name(ax: Any, name: str, point: tuple[float, float], height: float, how: tuple[str, bool, bool]) -> None:

@@ -32,11 +32,11 @@ def dot_panels(names: Sequence[str], panels: Mapping[str, Mapping[str, Dots]], t
     figure = axes_or_new(None, size).figure
     figure.clear()
     axes: list[Any] = []
-    for place, (label, drawn) in enumerate(panels.items()):
-        axes.append(figure.add_subplot(1, len(panels), place + 1, sharey=axes[0] if axes else None))
+    for index, (label, drawn) in enumerate(panels.items()):
+        axes.append(figure.add_subplot(1, len(panels), index + 1, sharey=axes[0] if axes else None))
         _dots(axes[-1], len(names), drawn)
         axes[-1].set_xlabel(drawable(label, 40), **literal())
-        axes[-1].tick_params(axis="y", length=0, labelleft=place == 0)
+        axes[-1].tick_params(axis="y", length=0, labelleft=index == 0)
     axes[0].set_yticks(range(len(names)), [drawable(name, 40) for name in names], **literal())
     axes[0].set_ylim(len(names) - 0.5, -0.5)
     figure.suptitle(drawable(title, 40 * len(panels)), fontsize=10, **literal())
@@ -52,9 +52,9 @@ def _spread(series: Sequence[str]) -> float:
 
 
 def _dots(ax: Any, rows: int, drawn: Mapping[str, Dots]) -> None:
-    for place, (values, low, high) in enumerate(drawn.values()):
-        at = np.arange(rows) + STEP * (place - (len(drawn) - 1) / 2)
-        colour = PALETTE[place % len(PALETTE)]
+    for index, (values, low, high) in enumerate(drawn.values()):
+        at = np.arange(rows) + STEP * (index - (len(drawn) - 1) / 2)
+        colour = PALETTE[index % len(PALETTE)]
         ax.plot(np.asarray(values, dtype=float), at, "o", color=colour, markersize=5)
         if low is not None and high is not None:
             ax.hlines(at, np.asarray(low, dtype=float), np.asarray(high, dtype=float), color=colour, linewidth=1.4)

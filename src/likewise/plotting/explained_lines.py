@@ -31,7 +31,7 @@ def explained_lines(pair: ExplainedPair) -> str:
 
 
 def _heights(count: int, high: int) -> list[float]:
-    return [(high - count * ROW) / 2 + (place + 0.5) * ROW for place in range(count)]
+    return [(high - count * ROW) / 2 + (index + 0.5) * ROW for index in range(count)]
 
 
 def _lines(pair: ExplainedPair, left: Sequence[float], right: Sequence[float]) -> Iterator[str]:
@@ -57,5 +57,5 @@ def _cells(pair: ExplainedPair) -> Iterator[tuple[tuple[int, int], float]]:
 
 def _names(labels: Sequence[str], heights: Sequence[float], across: int, anchor: str) -> Iterator[str]:
     for label, height in zip(labels, heights, strict=True):
-        place = f'transform="translate({across} {height:g})" text-anchor="{anchor}" dominant-baseline="central"'
-        yield f"<text {place}>{escape(shortened(label, LETTERS))}</text>"
+        index = f'transform="translate({across} {height:g})" text-anchor="{anchor}" dominant-baseline="central"'
+        yield f"<text {index}>{escape(shortened(label, LETTERS))}</text>"

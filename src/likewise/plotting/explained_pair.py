@@ -84,8 +84,8 @@ class ExplainedPair:
         """The pairs of units (row, column, relevance) of the largest magnitude, strongest first."""
         sizes = np.nan_to_num(np.abs(self.cells)).ravel()
         order = np.argsort(-sizes, kind="stable")[:count]
-        places = (divmod(int(place), len(self.right)) for place in order)
-        return [(row, column, float(self.cells[row, column])) for row, column in places]
+        indices = (divmod(int(index), len(self.right)) for index in order)
+        return [(row, column, float(self.cells[row, column])) for row, column in indices]
 
     def merged(self, left: int, right: int) -> ExplainedPair:
         """Each ``left`` and each ``right`` neighbouring units taken as one; relevances are summed, so all adds up.

@@ -44,10 +44,10 @@ def grouped_scatter(
     ['0: 2', 'noise: 1']
     """
     ax = axes_or_new(ax)
-    places, marks = np.asarray(points, dtype=float).reshape(-1, 2), np.asarray(labels, dtype=int)
+    indices, marks = np.asarray(points, dtype=float).reshape(-1, 2), np.asarray(labels, dtype=int)
     shown = []
     for label in sorted(set(marks.tolist()), key=lambda label: (label == NOISE, label)):
-        own = places[marks == label]
+        own = indices[marks == label]
         name = "noise" if label == NOISE else (names or {}).get(label, str(label))
         shown.append((f"{drawable(name, 20)}: {len(own)}", _group(ax, own, label)))
     _frame(ax, title)
@@ -68,24 +68,24 @@ def highlighted_scatter(
     ['length 9-15, n = 2']
     """
     ax = axes_or_new(ax)
-    places = np.asarray(points, dtype=float).reshape(-1, 2)
-    ax.scatter(*places.T, s=7, color=PALE, alpha=0.35, linewidths=0, rasterized=True)
+    indices = np.asarray(points, dtype=float).reshape(-1, 2)
+    ax.scatter(*indices.T, s=7, color=PALE, alpha=0.35, linewidths=0, rasterized=True)
     shown = []
-    for place, (name, mark) in enumerate(zip(names, marks, strict=True)):
-        own = places[np.asarray(mark, dtype=bool)]
-        shown.append((f"{drawable(name, 30)}, n = {len(own)}", _group(ax, own, place)))
+    for index, (name, mark) in enumerate(zip(names, marks, strict=True)):
+        own = indices[np.asarray(mark, dtype=bool)]
+        shown.append((f"{drawable(name, 30)}, n = {len(own)}", _group(ax, own, index)))
     _frame(ax, title)
     _legend(ax, shown, {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1)})
     return ax
 
 
-def _group(ax: Any, places: Any, label: int) -> Any:
+def _group(ax: Any, indices: Any, label: int) -> Any:
     # Rasterised: thousands of vector points make an SVG too heavy for a browser.
     if label == NOISE:
-        return ax.scatter(*places.T, s=6, color=PALE, marker="x", linewidths=0.6, rasterized=True)
+        return ax.scatter(*indices.T, s=6, color=PALE, marker="x", linewidths=0.6, rasterized=True)
     marker = MARKERS[label // len(PALETTE) % len(MARKERS)]
     look = {"color": group_colour(label), "marker": marker, "linewidths": 0}
-    return ax.scatter(*places.T, s=SIZES[marker], alpha=0.7, rasterized=True, **look)
+    return ax.scatter(*indices.T, s=SIZES[marker], alpha=0.7, rasterized=True, **look)
 
 
 def _frame(ax: Any, title: str) -> None:

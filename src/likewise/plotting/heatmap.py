@@ -109,10 +109,10 @@ def split_heatmap(
     outlines = [_square(row, column) for row, column in cells]
     found = [(above if row < column else below)[row, column] for row, column in cells]
     middles: list[tuple[float, float]] = [(column, row) for row, column in cells]
-    for place in range(count):
-        outlines += _triangles(place)
-        found += [above[place, place], below[place, place]]
-        middles += [(place + 0.2, place - 0.22), (place - 0.2, place + 0.24)]
+    for index in range(count):
+        outlines += _triangles(index)
+        found += [above[index, index], below[index, index]]
+        middles += [(index + 0.2, index - 0.22), (index - 0.2, index + 0.24)]
     _bar(ax, _polygons(ax, outlines, np.array(found), scale))
     _frame(ax, labels, labels, "")
     _sides(ax, titles)
@@ -134,16 +134,16 @@ def _size(rows: Sequence[str], columns: Sequence[str], cell: float = CELL) -> tu
 def _frame(ax: Any, rows: Sequence[str], columns: Sequence[str], title: str) -> None:
     for axis, labels, which in ((ax.yaxis, rows, "y"), (ax.xaxis, columns, "x")):
         every = math.ceil(len(labels) / MOST_LABELS)
-        places = range(0, len(labels), every)
+        indices = range(0, len(labels), every)
         size = 9 if len(labels) <= 30 else 6.5
-        axis.set_ticks(places, [drawable(labels[place]) for place in places], fontsize=size, **literal())
+        axis.set_ticks(indices, [drawable(labels[index]) for index in indices], fontsize=size, **literal())
         ax.tick_params(which, length=0 if every == 1 else 2, color="#888888")
     ax.xaxis.tick_top()
     flat = len(columns) > 30
     for label in ax.get_xticklabels():
         # Anchored at its beginning, so that a slanted label starts above its own column.
-        place = {"ha": "center", "va": "bottom"} if flat else {"ha": "left", "va": "center", "rotation_mode": "anchor"}
-        label.set(rotation=90 if flat else 55, **place)
+        index = {"ha": "center", "va": "bottom"} if flat else {"ha": "left", "va": "center", "rotation_mode": "anchor"}
+        label.set(rotation=90 if flat else 55, **index)
     ax.set_xlim(-0.5, len(columns) - 0.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.spines[:].set_visible(False)
@@ -163,17 +163,17 @@ def _bar(ax: Any, coloured: Any) -> None:
     bar.ax.tick_params(labelsize=7, length=2, color="#888888")
 
 
-def _number(ax: Any, place: tuple[float, float], value: float, scale: float, size: float) -> None:
+def _number(ax: Any, index: tuple[float, float], value: float, scale: float, size: float) -> None:
     ink = "white" if strength(value, scale) > WHITE_INK_FROM else "#222222"
-    ax.text(*place, brief(value, scale), ha="center", va="center", color=ink, fontsize=size)
+    ax.text(*index, brief(value, scale), ha="center", va="center", color=ink, fontsize=size)
 
 
 def _square(row: int, column: int) -> list[tuple[float, float]]:
     return [(column + across, row + down) for across, down in ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))]
 
 
-def _triangles(place: int) -> list[list[tuple[float, float]]]:
-    start, right, end, left = _square(place, place)
+def _triangles(index: int) -> list[list[tuple[float, float]]]:
+    start, right, end, left = _square(index, index)
     return [[start, right, end], [start, end, left]]
 
 

@@ -52,7 +52,7 @@ def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
     True
     """
     scale = strongest([share for hit in hits for *_, share in hit.words])
-    items = "".join(_item(place, hit, scale) for place, hit in enumerate(hits, start=1))
+    items = "".join(_item(index, hit, scale) for index, hit in enumerate(hits, start=1))
     colours = (
         " Red words raise the score, blue ones lower it; hover for the share." if any(hit.words for hit in hits) else ""
     )
@@ -93,7 +93,7 @@ def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> 
     return "".join(parts) + _safe(text[done:])
 
 
-def _item(place: int, hit: DrawnHit, scale: float) -> str:
+def _item(index: int, hit: DrawnHit, scale: float) -> str:
     pairs = ", ".join(f"{_safe(left)} × {_safe(right)} <i>{_signed(value)}</i>" for left, right, value in hit.pairs)
     above = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.margin_terms)
     sums = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.sums)
@@ -103,7 +103,7 @@ def _item(place: int, hit: DrawnHit, scale: float) -> str:
     )
     strongest_pairs = f"<p class=why>{pairs}</p>" if pairs else ""
     return (
-        f"<li><div><span class=score>{place}. {hit.score:.4f}</span><br><span class=id>{_safe(hit.id)}</span></div>"
+        f"<li><div><span class=score>{index}. {hit.score:.4f}</span><br><span class=id>{_safe(hit.id)}</span></div>"
         f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{score}{strongest_pairs}{margin_terms}</div></li>\n"
     )
 
@@ -116,8 +116,8 @@ def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
     """
     scale = strongest([share for hit in hits for *_, share in hit.words])
     lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
-    for place, hit in enumerate(hits, start=1):
-        head = Text(f"{place:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
+    for index, hit in enumerate(hits, start=1):
+        head = Text(f"{index:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
         lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
         pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {_signed(value)}" for left, right, value in hit.pairs)
         above = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.margin_terms)

@@ -26,9 +26,9 @@ def matrix_svg(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -
     width, height = left + CELL * len(columns) + 8, top + CELL * len(rows) + 8
     parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' role='img'"]
     parts.append(" font-family='system-ui, sans-serif' font-size='13' fill='currentColor'>\n")
-    for place, name in enumerate(columns):
-        middle = left + CELL * (place + 0.5)
-        parts.append(f"<text x='{middle}' y='20' text-anchor='middle'>{place + 1}<title>{_safe(name)}</title></text>")
+    for index, name in enumerate(columns):
+        middle = left + CELL * (index + 0.5)
+        parts.append(f"<text x='{middle}' y='20' text-anchor='middle'>{index + 1}<title>{_safe(name)}</title></text>")
     for row, name in enumerate(rows):
         line = top + CELL * (row + 0.5) + 5
         label = _safe(f"{row + 1}  {shortened(name, LABEL_LETTERS)}")

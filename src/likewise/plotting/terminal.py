@@ -54,12 +54,12 @@ def matrix_lines(values: ArrayLike, rows: Sequence[str], columns: Sequence[str],
     cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
     names = [one_line(name) for name in columns]
     plan = _plan(cells, [one_line(name) for name in rows], names, max(6, width))
-    shown = [names[place] for place in plan.columns]
+    shown = [names[index] for index in plan.columns]
     numbered = any(cell_len(name) > plan.cell - 1 for name in shown)
-    heads = [str(place + 1) for place in range(len(shown))] if numbered else shown
+    heads = [str(index + 1) for index in range(len(shown))] if numbered else shown
     lines = [Text(" " * plan.name + "".join(_right(head, plan.cell) for head in heads))]
     lines += [_row(plan, one_line(rows[row]), cells[row]) for row in plan.rows]
-    notes = [f"{place + 1} {_isolated(name)}" for place, name in enumerate(shown)] if numbered else []
+    notes = [f"{index + 1} {_isolated(name)}" for index, name in enumerate(shown)] if numbered else []
     lines += _wrapped(notes, width)
     lines += [line for note in _notes(plan, cells.shape) for line in _wrapped(note.split(" "), width, " ")]
     for line in lines:
@@ -76,8 +76,8 @@ def unit_line(labels: Sequence[str], shares: ArrayLike, numbers: bool = True) ->
     amounts = [float(share) for share in np.asarray(shares, dtype=float)]
     scale = strongest(amounts)
     line = Text()
-    for place, (label, share) in enumerate(zip(labels, amounts, strict=True)):
-        line.append("  " if place and numbers else " " if place else "")
+    for index, (label, share) in enumerate(zip(labels, amounts, strict=True)):
+        line.append("  " if index and numbers else " " if index else "")
         line.append(_isolated(one_line(label)), _style(share, scale))
         if numbers:
             line.append(f" {brief(share, scale, '+')}", Style(dim=True))
@@ -126,13 +126,13 @@ def _step(scale: float) -> float:
 
 def _strongest_places(sizes: NDArray[np.float64], count: int) -> list[int]:
     """The places of the largest sizes, in the order of the text."""
-    return sorted(int(place) for place in np.argsort(-sizes, kind="stable")[:count])
+    return sorted(int(index) for index in np.argsort(-sizes, kind="stable")[:count])
 
 
 def _row(plan: _Plan, name: str, values: NDArray[np.float64]) -> Text:
     line = Text(_isolated(_left(name, plan.name)))
-    for place in plan.columns:
-        value = float(values[place])
+    for index in plan.columns:
+        value = float(values[index])
         line.append(" ")
         line.append(_right(plan.number(value), plan.cell - 1), _style(value, plan.scale))
     return line

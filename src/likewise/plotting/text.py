@@ -65,9 +65,9 @@ def unique_labels(paths: Sequence[str]) -> list[str]:
     short = ([_ending(path, depth) for path in paths] for depth in range(1, deepest))
     names = next((found for found in short if len(set(found)) == len(set(paths))), list(paths))
     seen: Counter[str] = Counter()
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         seen[name] += 1
-        names[place] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        names[index] = name if seen[name] == 1 else f"{name} ({seen[name]})"
     return names
 
 

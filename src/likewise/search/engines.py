@@ -110,8 +110,8 @@ class Engine:
         if k == 0 or len(queries) == 0:
             return Ranked(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
         wanted = k if self.plan.bits == 32 else min(len(self.vectors), CANDIDATES * k)
-        scores, places = self.index.search(queries, wanted, params=self._parameters(wanted))
-        rows = places if self.rows is None else np.where(places >= 0, self.rows[places], -1)
+        scores, indices = self.index.search(queries, wanted, params=self._parameters(wanted))
+        rows = indices if self.rows is None else np.where(indices >= 0, self.rows[indices], -1)
         if self.plan.bits != 32:
             scores = self._scored_again(queries, rows)
         found = _in_order(scores, rows, k)
@@ -142,9 +142,9 @@ class Engine:
     def _scored_again(self, queries: Vectors, rows: Rows) -> Scores:
         """Inner products with the full vectors in place of the 8-bit ones."""
         scores = np.full(rows.shape, -np.inf, np.float32)
-        for place, (query, found) in enumerate(zip(queries, rows, strict=True)):
+        for position, (query, found) in enumerate(zip(queries, rows, strict=True)):
             there = found >= 0
-            scores[place, there] = self.vectors.take(found[there]) @ query
+            scores[position, there] = self.vectors.take(found[there]) @ query
         return scores
 
     def extended(self, vectors: StackedVectors, kept: Rows, progress: Progress | None = None) -> Engine:

@@ -33,17 +33,17 @@ from likewise.data import (
     read_scored_pairs,
     read_texts,
 )
-from likewise.data.places import shown
+from likewise.data.location import shown
 from likewise.data.rows import Report
 from likewise.encoder import Encoder
-from likewise.encoder.reading import PoolingConfig
-from likewise.encoder.readings import encode_readings
+from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.similarity import unit
+from likewise.encoder.variants import encode_readings
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress
 from likewise.search.corpus import Corpus
 from likewise.search.ranker import Blocks, Ranker, block_rows
-from likewise.search.ranks import Relevant, places, ranks
+from likewise.search.ranks import Relevant, indices, ranks
 from likewise.search.recall import KS, RetrievalResult, Setting, checked_ks, retrieval_result
 
 Vectors = NDArray[np.float32]
@@ -206,7 +206,7 @@ class RetrievalSource:
             raise DataError(
                 f"{files.queries}: no query names its relevant texts; add a column relevant, or give --qrels"
             )
-        return (Judgement(query.id, text, 1.0, query.place) for query in queries for text in query.relevant)
+        return (Judgement(query.id, text, 1.0, query.location) for query in queries for text in query.relevant)
 
 
 def _check_ids(corpus: Corpus, file: str) -> None:
@@ -227,7 +227,7 @@ def _gains(
     found: dict[str, dict[int, float]] = {}
     for query in queries:
         if query.id in found:
-            raise DataError(f"{query.place}: the id {shown(query.id)} names two queries; give each an id of its own")
+            raise DataError(f"{query.location}: the id {shown(query.id)} names two queries; give each an id of its own")
         found[query.id] = {}
     seen: set[tuple[str, str]] = set()
     for one in judgements:
@@ -243,9 +243,9 @@ def _gains(
             if one.gain > 0:
                 found[one.query][corpus.row_of[one.text]] = one.gain
         elif on_bad is None:
-            raise one.place.error(flaw)
+            raise one.location.error(flaw)
         else:
-            on_bad(one.place.error(flaw))
+            on_bad(one.location.error(flaw))
     return list(found.values())
 
 
@@ -276,7 +276,7 @@ class EncodedRanker:
 
 
 def encoded_rankers(
-    encoder: Encoder, readings: Sequence[PoolingConfig], task: RetrievalTask, progress: Progress | None = None
+    encoder: Encoder, variants: Sequence[PoolingConfig], task: RetrievalTask, progress: Progress | None = None
 ) -> tuple[list[EncodedRanker], int]:
     """A ranker for each reading, from one forward pass over each distinct text; and how many texts were cut.
 
@@ -287,13 +287,13 @@ def encoded_rankers(
     if prompts[0] == prompts[1]:
         prompts, sides = prompts[:1], [list(dict.fromkeys(sides[0] + sides[1]))]
     encoded = [
-        encode_readings(encoder, texts, readings, prompt=prompt, progress=progress)
+        encode_readings(encoder, texts, variants, prompt=prompt, progress=progress)
         for prompt, texts in zip(prompts, sides, strict=True)
     ]
     row_of = [{text: row for row, text in enumerate(texts)} for texts in sides]
     rows = [row_of[0][text] for text in task.corpus.texts]
     rankers = []
-    for which in range(len(readings)):
+    for which in range(len(variants)):
         units = [unit(side[which].vectors) for side in encoded]
         rankers.append(EncodedRanker(units[0][rows], units[-1], row_of[-1]))
     return rankers, sum(side[0].truncated for side in encoded)
@@ -311,7 +311,7 @@ def evaluate_ranker(
     ks = checked_ks(ks)
     found = ranks(ranker.score_blocks(task.queries), task.judged, progress)
     metadata = task.metadata | {"truncated": truncated}
-    return retrieval_result(task.name, setting, places(found, task.judged), task.judged, ks, metadata)
+    return retrieval_result(task.name, setting, indices(found, task.judged), task.judged, ks, metadata)
 
 
 def evaluate_retrieval(
@@ -324,11 +324,11 @@ def evaluate_retrieval(
     >>> result.n, result.recall[10].value > 0.9
     (60, True)
     """
-    [ranker], truncated = encoded_rankers(encoder, [encoder.reading], task, progress)
+    [ranker], truncated = encoded_rankers(encoder, [encoder.pooling_config], task, progress)
     return evaluate_ranker(ranker, task, dense_setting(encoder), ks, truncated, progress)
 
 
 def dense_setting(encoder: Encoder, ranker: str = "dense") -> Setting:
     """How an encoder reads its vectors, as results name it."""
-    layers = tuple(sorted(set(encoder.reading.layers_of(encoder.model_view.layers))))
-    return Setting(ranker, encoder.name, encoder.reading.pooling, layers)
+    layers = tuple(sorted(set(encoder.pooling_config.layers_of(encoder.model_view.layers))))
+    return Setting(ranker, encoder.name, encoder.pooling_config.pooling, layers)

@@ -215,20 +215,20 @@ class _HitExplainer:
         groups = [token_groups(self.encoder, text, self.settings) for text in asked]
         is_short = self._is_short(self.query)
         pairs = (FIRST_HITS if is_short else 0) if with_pairs is None else with_pairs
-        by_rows = {place for place, one in enumerate(groups) if is_short and self._is_short(one)}
+        by_rows = {position for position, one in enumerate(groups) if is_short and self._is_short(one)}
         if not has_columns("bilrp", self.settings):
             by_rows = set(range(len(groups)))
         ticker = Ticker(progress, len(texts), "explained texts")
-        needed = [self.asked, *(asked[place] for place in sorted(by_rows))] if by_rows else []
+        needed = [self.asked, *(asked[position] for position in sorted(by_rows))] if by_rows else []
         rows = self.cache.of(needed, ticker.part())
         kept = dict(zip(sorted(by_rows), rows[1:], strict=True))
         found: list[Explanation | PairShares] = []
-        for place, group in enumerate(groups):
-            if place in kept:
-                found.append(explanation(rows[0], kept[place], self.metadata))
+        for position, group in enumerate(groups):
+            if position in kept:
+                found.append(explanation(rows[0], kept[position], self.metadata))
                 continue
             other = TextMap.of(self.encoder, group, self.settings)
-            explain = explained_maps if place < pairs else pair_shares
+            explain = explained_maps if position < pairs else pair_shares
             found.append(explain(self._recorded_query, other, self.metadata))
             ticker.add()
         ticker.close()

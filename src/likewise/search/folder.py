@@ -109,8 +109,8 @@ class FolderStore:
         ]
 
     def _hit(self, row: int, score: float) -> Hit:
-        part, place = self.vectors.part_of(row)
-        return Hit(*self.segments[part].row(place), score)
+        part, index = self.vectors.part_of(row)
+        return Hit(*self.segments[part].row(index), score)
 
     def windows(self) -> Iterator[StoredRows]:
         """All rows in order."""

@@ -56,14 +56,14 @@ class FolderWriter:
         """The places of the rows that are not stored yet; an id stored with another text is refused."""
         wanted: list[int] = []
         here: dict[int, int] = {}
-        for place, (name, text) in enumerate(zip(ids, texts, strict=True)):
+        for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
             key, content = key_of(name), key_of(text)
             if here.get(key, content) != content:
                 raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
             stored = self.known.get(key)
             if stored is None and key not in here:
                 here[key] = content
-                wanted.append(place)
+                wanted.append(index)
             elif stored is not None and stored != content:
                 raise DataError(
                     f"the id {name!r} is already in the index with another text; delete it first, or put a prefix"

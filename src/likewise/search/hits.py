@@ -31,14 +31,14 @@ class Hits:
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
-    def __getitem__(self, place: int) -> Hit:
-        return self.hits[place]
+    def __getitem__(self, index: int) -> Hit:
+        return self.hits[index]
 
     def to_dict(self) -> dict[str, Any]:
         """The query and its hits with their ranks from 1."""
         rows = [
-            {"rank": place, "id": hit.id, "score": hit.score, "text": hit.text}
-            for place, hit in enumerate(self.hits, start=1)
+            {"rank": index, "id": hit.id, "score": hit.score, "text": hit.text}
+            for index, hit in enumerate(self.hits, start=1)
         ]
         return {"query": self.query, "ranker": self.ranker, "hits": rows}
 

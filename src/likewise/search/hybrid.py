@@ -57,8 +57,8 @@ class Hybrid:
                 raise UsageError(f"the rankers of {self.name} do not score the same texts; build them from one corpus")
             fused = np.zeros(first.shape, np.float32)
             for ranker, (_, scores) in zip(self.rankers, blocks, strict=True):
-                for place, row in enumerate(scores):
-                    fused[place] += self._credits(row, ranker.floor)
+                for index, row in enumerate(scores):
+                    fused[index] += self._credits(row, ranker.floor)
             yield start, fused
 
     def _credits(self, scores: Scores, floor: float) -> Scores:

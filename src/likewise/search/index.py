@@ -15,8 +15,8 @@ from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import report_truncation
 from likewise.encoder.identity import identity
+from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.reading import PoolingConfig
 from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
 from likewise.encoder.stream import text_windows
 from likewise.errors import DataError, ModelError, UsageError
@@ -303,7 +303,7 @@ def _write(
     truncated = total = 0
     with steady_memory():
         for window in text_windows(_strings(items)):
-            wanted = [window[place] for place in writer.missing(*map(list, zip(*window, strict=True)))]
+            wanted = [window[index] for index in writer.missing(*map(list, zip(*window, strict=True)))]
             ticker.add(len(window) - len(wanted))
             texts = [text for _, text in wanted]
             encoded = encoder.encode_with_stats(texts, prompt=stored["document_prompt"], progress=ticker.part())
@@ -319,10 +319,10 @@ def _write(
 def _own_encoder(store: Store, load: Callable[..., Encoder], changes: Mapping[str, Any]) -> Encoder:
     """The encoder that made the index, with the changes that are asked for."""
     wanted = {**store.settings, **changes}
-    reading = {name: wanted[name] for name in READING_FIELDS}
-    if isinstance(reading["layer"], list):
-        reading["layer"] = tuple(reading["layer"])  # JSON knows no tuples
-    encoder = load(wanted["model"], **reading)
+    pooling_config = {name: wanted[name] for name in READING_FIELDS}
+    if isinstance(pooling_config["layer"], list):
+        pooling_config["layer"] = tuple(pooling_config["layer"])  # JSON knows no tuples
+    encoder = load(wanted["model"], **pooling_config)
     if wanted.get("post") is not None:
         return encoder.with_postprocessing(PostProcessing.load(wanted["post"]))
     if wanted["postprocessing"] is None:

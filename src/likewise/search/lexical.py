@@ -61,8 +61,8 @@ class WordCosine:
             scores = np.zeros((len(some), self._size), np.float32)
             if self._vectorizer is not None:
                 vectors = normalize(self._vectorizer.transform(some))
-                for place, (first, last) in enumerate(pairwise(vectors.indptr)):
-                    scores[place] = self._scores(vectors.indices[first:last].tolist(), vectors.data[first:last])
+                for index, (first, last) in enumerate(pairwise(vectors.indptr)):
+                    scores[index] = self._scores(vectors.indices[first:last].tolist(), vectors.data[first:last])
             yield start, scores
 
     def _scores(self, columns: list[int], weights: Scores) -> Scores:

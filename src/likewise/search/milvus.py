@@ -320,8 +320,8 @@ class MilvusStore:
         rows, known = len(self), json.loads(self._properties().get(RECALL, "{}"))
         if known and abs(rows - known["rows"]) * 10 <= known["rows"]:
             return
-        places = np.unique(np.linspace(0, max(0, self._end() - 1), SAMPLE).astype(int)).tolist()
-        if rows > 1 and (sample := self._line.query(f"place in {places}", ["id", "vector"])):
+        indices = np.unique(np.linspace(0, max(0, self._end() - 1), SAMPLE).astype(int)).tolist()
+        if rows > 1 and (sample := self._line.query(f"place in {indices}", ["id", "vector"])):
             measured = json.dumps({"recall": self._recall(sample), "rows": rows})
             self._line.ask("alter_collection_properties", properties={RECALL: measured})
             self._searched = self._told()
@@ -348,20 +348,20 @@ class MilvusWriter:
 
     def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
         """The places of the rows that are not stored yet; a row that is given twice counts once."""
-        places: dict[str, int] = {}
-        for place, (name, text) in enumerate(zip(ids, texts, strict=True)):
-            first = places.setdefault(_checked_key(name, text), place)
+        indices: dict[str, int] = {}
+        for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
+            first = indices.setdefault(_checked_key(name, text), index)
             if texts[first] != text:
                 raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
-        for rows in self._store._line.rows(list(places), ["text"]):
+        for rows in self._store._line.rows(list(indices), ["text"]):
             for row in rows:
-                place = places.pop(row["id"])
-                if row["text"] != texts[place]:
+                index = indices.pop(row["id"])
+                if row["text"] != texts[index]:
                     raise DataError(
-                        f"the id {ids[place]!r} is already in the index with another text;"
+                        f"the id {ids[index]!r} is already in the index with another text;"
                         " give the text another id or delete the old one"
                     )
-        return list(places.values())
+        return list(indices.values())
 
     def append(self, rows: StoredRows) -> None:
         """Put rows behind the others; a row whose id is stored already takes its place."""
@@ -372,7 +372,7 @@ class MilvusWriter:
             for key, text, vector in zip(keys, rows.texts, vectors, strict=True)
         }
         start = self._store._end() if self._end is None else self._end
-        data = [{**entry, "place": start + place} for place, entry in enumerate(entries.values())]
+        data = [{**entry, "place": start + index} for index, entry in enumerate(entries.values())]
         for batch in batches([len(row["id"]) + len(row["text"].encode()) + vectors[0].nbytes for row in data]):
             self._store._line.ask("upsert", data=data[batch])
         self._end = start + len(data)

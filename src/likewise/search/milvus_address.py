@@ -176,10 +176,10 @@ def batches(sizes: Sequence[int]) -> Iterator[slice]:
     [slice(0, 1, None), slice(1, 3, None)]
     """
     start = total = 0
-    for place, size in enumerate(sizes):
-        if place > start and (place - start == BATCH_ROWS or total + size > BATCH_BYTES):
-            yield slice(start, place)
-            start, total = place, 0
+    for index, size in enumerate(sizes):
+        if index > start and (index - start == BATCH_ROWS or total + size > BATCH_BYTES):
+            yield slice(start, index)
+            start, total = index, 0
         total += size
     if start < len(sizes):
         yield slice(start, len(sizes))

@@ -60,10 +60,10 @@ def best(scores: Scores, k: int) -> Ranked:
     # The k-th highest value decides who may come in; among those that equal it, the earliest do.
     bar = -np.partition(-scores, k - 1, axis=1)[:, k - 1]
     rows = np.empty((len(scores), k), np.int64)
-    for place, (row, least) in enumerate(zip(scores, bar, strict=True)):
+    for index, (row, least) in enumerate(zip(scores, bar, strict=True)):
         above, equal = np.flatnonzero(row > least), np.flatnonzero(row == least)
         chosen = np.concatenate([above, equal[: k - len(above)]])
-        rows[place] = chosen[np.lexsort((chosen, -row[chosen]))]
+        rows[index] = chosen[np.lexsort((chosen, -row[chosen]))]
     return Ranked(np.take_along_axis(scores, rows, axis=1), rows)
 
 

@@ -94,14 +94,14 @@ def ranks(blocks: Iterable[tuple[int, Scores]], judged: Relevant, progress: Prog
     return found
 
 
-def places(found: Rows, judged: Relevant) -> Rows:
+def indices(found: Rows, judged: Relevant) -> Rows:
     """Ranks (m,) -> places (m,) from 0 on that no two relevant texts of a query share.
 
     Two relevant texts that tie have one rank but cannot both be first: sorted by rank, and by gain where ranks are
     equal, each takes its rank or, if that is not below the last one's place, the next place. A query's only relevant
     text keeps its rank.
 
-    >>> places(np.array([3, 0, 0]), Relevant.of([{5: 1.0}, {0: 1.0, 1: 2.0}])).tolist()
+    >>> indices(np.array([3, 0, 0]), Relevant.of([{5: 1.0}, {0: 1.0, 1: 2.0}])).tolist()
     [3, 1, 0]
     """
     order = np.lexsort((-judged.gains, found, judged.query_of))

@@ -36,7 +36,7 @@ def checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(set(ks)))
 
 
-def measures(places: Rows, judged: Relevant, ks: Sequence[int]) -> NDArray[np.float64]:
+def measures(indices: Rows, judged: Relevant, ks: Sequence[int]) -> NDArray[np.float64]:
     """Places (m,) of the relevant texts -> each query's recall at each k, MRR@10 and nDCG@10: (len(ks) + 2, q).
 
     Recall@k is the share of a query's relevant texts among the first k. nDCG takes gains as they are (linear, as
@@ -48,16 +48,16 @@ def measures(places: Rows, judged: Relevant, ks: Sequence[int]) -> NDArray[np.fl
     relevant = np.diff(judged.starts)
     if not len(judged) or relevant.min() < 1:
         raise DataError("each query needs a relevant text; leave out the others")
-    recalls = [per_query(places < k, judged) / relevant for k in ks]
-    first = np.minimum.reduceat(places, judged.starts[:-1])
+    recalls = [per_query(indices < k, judged) / relevant for k in ks]
+    first = np.minimum.reduceat(indices, judged.starts[:-1])
     reciprocal = np.where(first < DEPTH, 1 / (first + 1), 0.0)
     strongest_first = np.lexsort((-judged.gains, judged.query_of))
     ideal = per_query(_discounted(judged.gains[strongest_first], judged.turn), judged)
-    return np.array([*recalls, reciprocal, per_query(_discounted(judged.gains, places), judged) / ideal])
+    return np.array([*recalls, reciprocal, per_query(_discounted(judged.gains, indices), judged) / ideal])
 
 
-def _discounted(gains: NDArray[np.float64], places: Rows) -> NDArray[np.float64]:
-    return np.where(places < DEPTH, gains / np.log2(places + 2), 0.0)
+def _discounted(gains: NDArray[np.float64], indices: Rows) -> NDArray[np.float64]:
+    return np.where(indices < DEPTH, gains / np.log2(indices + 2), 0.0)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class RetrievalResult:
 
     data: str
     setting: Setting
-    places: Rows = field(repr=False)
+    indices: Rows = field(repr=False)
     """the place of each relevant text (m,), from 0 on"""
     judged: Relevant = field(repr=False)
     recall: dict[int, Interval]
@@ -121,7 +121,7 @@ class RetrievalResult:
     @cached_property
     def values(self) -> NDArray[np.float64]:
         """Each query's own recall at each k, MRR@10 and nDCG@10: (len(recall) + 2, n)."""
-        return measures(self.places, self.judged, list(self.recall))
+        return measures(self.indices, self.judged, list(self.recall))
 
     def to_dict(self) -> dict[str, Any]:
         """Means under ``recall``, ``mrr`` and ``ndcg``, their 95 % intervals under ``intervals``."""
@@ -148,7 +148,7 @@ class RetrievalResult:
 def retrieval_result(
     data: str,
     setting: Setting,
-    places: Rows,
+    indices: Rows,
     judged: Relevant,
     ks: Sequence[int] = KS,
     metadata: dict[str, Any] | None = None,
@@ -158,8 +158,10 @@ def retrieval_result(
     >>> retrieval_result("mine", Setting("random"), np.array([9]), Relevant.single([0])).mrr.value
     0.1
     """
-    *recall, mrr, ndcg = bootstrap_means(measures(places, judged, ks))
-    return RetrievalResult(data, setting, places, judged, dict(zip(ks, recall, strict=True)), mrr, ndcg, metadata or {})
+    *recall, mrr, ndcg = bootstrap_means(measures(indices, judged, ks))
+    return RetrievalResult(
+        data, setting, indices, judged, dict(zip(ks, recall, strict=True)), mrr, ndcg, metadata or {}
+    )
 
 
 @dataclass(frozen=True)
@@ -219,4 +221,4 @@ class RetrievalTable:
             parts += [one.pooling] if one.pooling else []
             parts += [f"layer {one.layer_name}"] if one.layers and len(layers) > 1 else []
             names.append(", ".join(parts) or one.ranker)
-        return [f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)]
+        return [f"{name} ({index})" if names.count(name) > 1 else name for index, name in enumerate(names, start=1)]

@@ -24,7 +24,7 @@ import numpy as np
 from likewise.encoder import Encoder
 from likewise.encoder.identity import identity
 from likewise.encoder.pooling import pooling_parts
-from likewise.encoder.reading import Layer, PoolingConfig
+from likewise.encoder.pooling_config import Layer, PoolingConfig
 from likewise.errors import UsageError
 from likewise.metrics import Interval
 from likewise.paths import user_cache
@@ -102,7 +102,7 @@ class Cell:
     key: str
     model: str | None = None
     """what to load"""
-    reading: PoolingConfig | None = None
+    pooling_config: PoolingConfig | None = None
 
 
 def compare_retrieval(
@@ -159,8 +159,8 @@ class _Run:
                 yield Cell(Setting(ranker, encoder.name), self._key(ranker, metadata), model)
             elif ranker in NEED_A_MODEL:
                 for reader in self._readers(encoder, ranker):
-                    key = self._key(ranker, metadata | vars(reader.reading))
-                    yield Cell(dense_setting(reader, ranker), key, model, reader.reading)
+                    key = self._key(ranker, metadata | vars(reader.pooling_config))
+                    yield Cell(dense_setting(reader, ranker), key, model, reader.pooling_config)
 
     def _readers(self, encoder: Encoder, ranker: str) -> Iterator[Encoder]:
         depth = encoder.model_view.layers
@@ -169,7 +169,7 @@ class _Run:
             layers += range(depth + 1) if layer == ALL_LAYERS else [layer]
         one = ranker == HYBRID
         for name in self.grid.poolings[:1] if one else self.grid.poolings:
-            pooling = name or encoder.reading.pooling
+            pooling = name or encoder.pooling_config.pooling
             for layer in layers[-1:] if one else layers:
                 # As numbers: -1 and 6 are one cell of a model of six layers.
                 numbers = tuple(sorted(set(PoolingConfig(pooling, layer).layers_of(depth))))
@@ -187,25 +187,25 @@ class _Run:
         for model in dict.fromkeys(cell.model for cell in cells):
             own = [cell for cell in cells if cell.model == model]
             for cell in own:
-                if cell.reading is None:
+                if cell.pooling_config is None:
                     yield cell, self._evaluated(self._baseline(cell), cell, 0, progress)
-            read = [cell for cell in own if cell.reading is not None]
+            read = [cell for cell in own if cell.pooling_config is not None]
             if read and model is not None:
                 yield from self._dense(self.load(model), read, progress)
 
     def _dense(
         self, encoder: Encoder, cells: Sequence[Cell], progress: Progress | None
     ) -> Iterator[tuple[Cell, RetrievalResult]]:
-        readings = list(dict.fromkeys(cell.reading for cell in cells if cell.reading is not None))
+        variants = list(dict.fromkeys(cell.pooling_config for cell in cells if cell.pooling_config is not None))
         texts = len(self.task.corpus) + len(self.task.queries)
-        widest = max(encoder.with_pooling(**vars(reading)).dimension for reading in readings)
+        widest = max(encoder.with_pooling(**vars(pooling_config)).dimension for pooling_config in variants)
         size = max(1, VECTOR_BYTES // (4 * widest * texts))
-        for start in range(0, len(readings), size):
-            some = readings[start : start + size]
+        for start in range(0, len(variants), size):
+            some = variants[start : start + size]
             rankers, truncated = encoded_rankers(encoder, some, self.task, progress)
-            for reading, ranker in zip(some, rankers, strict=True):
+            for pooling_config, ranker in zip(some, rankers, strict=True):
                 for cell in cells:
-                    if cell.reading == reading:
+                    if cell.pooling_config == pooling_config:
                         used = Hybrid([self._words, ranker]) if cell.setting.ranker == HYBRID else ranker
                         yield cell, self._evaluated(used, cell, truncated, progress)
 
@@ -229,13 +229,13 @@ class _Run:
         """The result of an earlier run, where there is one that can be read."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(_file_of(cell).read_text(encoding="utf-8"))
-            places = np.array(found["places"], np.int64)
+            indices = np.array(found["places"], np.int64)
             recall = {int(k): Interval(*ends) for k, ends in found["recall"].items()}
             ends = Interval(*found["mrr"]), Interval(*found["ndcg"])
-            if places.shape == self.task.judged.rows.shape:
+            if indices.shape == self.task.judged.rows.shape:
                 metadata = self.task.metadata | {"truncated": found["truncated"]}
                 return RetrievalResult(
-                    self.task.name, cell.setting, places, self.task.judged, recall, *ends, metadata, True
+                    self.task.name, cell.setting, indices, self.task.judged, recall, *ends, metadata, True
                 )
         return None
 
@@ -245,7 +245,7 @@ class _Run:
         document: dict[str, Any] = {name: list(vars(interval).values()) for name, interval in ends.items()}
         document["recall"] = {k: list(vars(interval).values()) for k, interval in result.recall.items()}
         document |= {"data": self.task.name, "setting": cell.setting.to_dict()}
-        document |= {"truncated": result.metadata["truncated"], "places": result.places.tolist()}
+        document |= {"truncated": result.metadata["truncated"], "places": result.indices.tolist()}
         path = _file_of(cell)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -73,8 +73,8 @@ def rows_of_labels(labels: Labels, present: Labels) -> Rows:
     if not len(present):
         return np.full(len(labels), -1, np.int64)
     order = np.argsort(present)
-    places = np.minimum(np.searchsorted(present, labels, sorter=order), len(present) - 1)
-    rows = order[places]
+    indices = np.minimum(np.searchsorted(present, labels, sorter=order), len(present) - 1)
+    rows = order[indices]
     return np.where(present[rows] == labels, rows, -1).astype(np.int64)
 
 

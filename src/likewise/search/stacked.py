@@ -45,9 +45,9 @@ class StackedVectors:
         """Some rows (m, d), in the order asked for."""
         wanted = np.asarray(rows, dtype=np.int64)
         result = np.empty((len(wanted), self.dimension), np.float32)
-        places = np.searchsorted(self.ends, wanted, side="right")
-        for part in np.unique(places):
-            here = places == part
+        indices = np.searchsorted(self.ends, wanted, side="right")
+        for part in np.unique(indices):
+            here = indices == part
             start = int(self.ends[part - 1]) if part else 0
             result[here] = self.parts[part][wanted[here] - start]
         return result
@@ -56,8 +56,8 @@ class StackedVectors:
         """All rows from ``start`` on, at most ``size`` at a time."""
         for part, end in zip(self.parts, self.ends, strict=True):
             first = max(0, start - int(end) + len(part))
-            for place in range(first, len(part), size):
-                yield np.ascontiguousarray(part[place : place + size])
+            for index in range(first, len(part), size):
+                yield np.ascontiguousarray(part[index : index + size])
 
     def sample(self, most: int) -> Vectors:
         """At most so many rows, evenly spread."""

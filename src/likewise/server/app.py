@@ -20,7 +20,7 @@ from likewise.server.disconnect import Presence
 from likewise.server.guards import HEADERS, Guards
 from likewise.server.jobs import QueueFull
 from likewise.server.model_registry import NotAllowed
-from likewise.server.places import without_places
+from likewise.server.redaction import without_paths
 from likewise.server.routes import attention, corpora, corpus, jobs, layers, pair, search, start, training
 from likewise.server.settings import StudioSettings
 from likewise.server.studio import Studio, TooLong
@@ -84,8 +84,8 @@ def _status(error: Exception) -> int:
 
 
 async def _told(request: Request, error: Exception) -> Response:
-    places = request.app.state.studio.settings.places
-    return JSONResponse({"error": without_places(first_line(error), places)}, status_code=_status(error))
+    paths = request.app.state.studio.settings.paths
+    return JSONResponse({"error": without_paths(first_line(error), paths)}, status_code=_status(error))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

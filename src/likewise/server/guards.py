@@ -62,7 +62,7 @@ class Guards:
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
         if not self._own_host(host):
-            return 421, f"this studio does not answer for the host {host[:80]!r}; open {self.settings.place}"
+            return 421, f"this studio does not answer for the host {host[:80]!r}; open {self.settings.path}"
         origin = headers.get("origin")
         if origin is not None and _netloc(origin) != host:
             return 403, "requests from other pages are refused; open the studio itself"

@@ -23,7 +23,7 @@ from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.locks import only_writer
 from likewise.progress import Progress
 from likewise.results.folder import finite, versions
-from likewise.server.places import without_places
+from likewise.server.redaction import without_paths
 
 log = logging.getLogger("likewise")
 
@@ -83,9 +83,9 @@ def job_id(room: str, asked: Mapping[str, Any], given: Given = ()) -> str:
 class Jobs:
     """A queue that one thread works through, and a folder of what came of it."""
 
-    def __init__(self, folder: Path, waiting: int, places: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path, waiting: int, paths: Sequence[Path] = ()) -> None:
         """``places`` are folders that no error tells."""
-        self._folder, self._waiting, self._places = folder, waiting, places
+        self._folder, self._waiting, self._places = folder, waiting, paths
         self._jobs: dict[str, Job] = {}
         self._queue: list[tuple[str, Work]] = []
         self._stopped: set[str] = set()
@@ -184,9 +184,9 @@ class Jobs:
 
     def _put_aside(self, name: str) -> Path:
         """Where a job's folder is now, so that the same question may be asked again at once."""
-        place, gone = self._folder / name, self._folder / f"{GONE}{uuid.uuid4().hex}"
+        path, gone = self._folder / name, self._folder / f"{GONE}{uuid.uuid4().hex}"
         with suppress(FileNotFoundError):
-            place.rename(gone)
+            path.rename(gone)
         return gone
 
     def close(self) -> None:
@@ -221,7 +221,7 @@ class Jobs:
         except Cancelled:
             state = "cancelled"
         except LikewiseError as failure:
-            state, error = "failed", without_places(first_line(failure), self._places)
+            state, error = "failed", without_paths(first_line(failure), self._places)
         except Exception:  # whatever it is, the next job must run
             log.exception("job %s failed", name)
             state, error = "failed", "something went wrong inside; the studio's log says what"

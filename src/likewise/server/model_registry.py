@@ -26,13 +26,13 @@ class Offer:
 
     name: str
     """what requests call it"""
-    place: str
+    path: str
     """a name or a folder that ``Encoder.load`` takes"""
 
 
-def require_different(option: str, places: Sequence[str]) -> None:
+def require_different(option: str, paths: Sequence[str]) -> None:
     """Refuse two files or folders that would go by the same name."""
-    names = [short_name(place) for place in places]
+    names = [short_name(path) for path in paths]
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"two {option} are called {min(twice)}; rename one, or give it alone")
 
@@ -49,7 +49,7 @@ class ModelRegistry:
         """The models that were named at the start, then the training runs that hold one."""
         named = {short_name(model): model for model in self._settings.models}
         runs = {run_name(folder, self._settings.runs): str(folder) for folder in run_folders(self._settings.runs)}
-        return [Offer(name, place) for name, place in {**named, **runs}.items()]
+        return [Offer(name, path) for name, path in {**named, **runs}.items()]
 
     def stamp(self, name: str) -> str:
         """What tells a model's weights from those that were there under the same name before."""
@@ -58,7 +58,7 @@ class ModelRegistry:
 
     def require(self, name: str) -> str:
         """Where a model lies; one that is not offered is refused."""
-        offers = {offer.name: offer.place for offer in self.offers()}
+        offers = {offer.name: offer.path for offer in self.offers()}
         if name not in offers:
             raise NotAllowed(f"this studio does not offer the model {name[:80]!r}; choose from {', '.join(offers)}")
         return offers[name]
@@ -72,9 +72,9 @@ class ModelRegistry:
         return replace(Encoder.load(self.require(name), threads=self._settings.threads), name=name)
 
 
-def short_name(place: str) -> str:
+def short_name(path: str) -> str:
     """A file's or folder's own name, so that no path of this machine is shown; any other name as it is."""
-    return Path(place).name if Path(place).exists() else place
+    return Path(path).name if Path(path).exists() else path
 
 
 def run_name(folder: Path, runs: Path) -> str:

@@ -18,11 +18,11 @@ SECONDS_TO_END = 2
 def listening(settings: StudioSettings) -> tuple[socket.socket, StudioSettings]:
     """A socket at the studio's address, and the settings with its port; port 0 takes any that is free."""
     try:
-        family, _, _, _, place = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, path = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
         here = socket.socket(family, socket.SOCK_STREAM)
         # Else a studio that has just ended keeps its port for a minute.
         here.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        here.bind(place)
+        here.bind(path)
         here.listen()  # who comes before the server is ready waits, and is not turned away
     except OSError as error:
         raise UsageError(

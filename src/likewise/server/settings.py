@@ -103,14 +103,14 @@ class StudioSettings:
             return False
 
     @property
-    def places(self) -> tuple[Path, ...]:
+    def paths(self) -> tuple[Path, ...]:
         """Folders of this machine that no answer tells; of what was named at the start, the folder that it lies in."""
         named = (*self.models, *self.corpora, *([self.grammar] if self.grammar else []))
         data = [self.data_dir] if self.data_dir else []
         return (self.folder, self.runs, *data, *(Path(os.path.expanduser(name)).parent for name in named))
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         """Where the studio is, for everybody to know."""
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
@@ -118,4 +118,4 @@ class StudioSettings:
     @property
     def address(self) -> str:
         """What a browser opens, the token with it; for who started the studio alone."""
-        return self.place + (f"?token={self.token}" if self.token else "")
+        return self.path + (f"?token={self.token}" if self.token else "")

@@ -56,7 +56,7 @@ class Studio:
         uploads = Uploads(settings.folder / "corpora", limits)
         model_registry, corpora = ModelRegistry(settings), Corpora(settings, uploads)
         # Last, when nothing can go wrong any more: it holds the folder's lock and starts a thread.
-        jobs = Jobs(settings.folder / "jobs", limits.waiting, settings.places)
+        jobs = Jobs(settings.folder / "jobs", limits.waiting, settings.paths)
         return cls(
             settings,
             model_registry,
@@ -69,14 +69,14 @@ class Studio:
             Kept(limits.rankers),
         )
 
-    def answer(self, work: Callable[[Encoder], Found], model: str, **reading: Any) -> Found:
+    def answer(self, work: Callable[[Encoder], Found], model: str, **pooling_config: Any) -> Found:
         """What comes of some work with a model, read as asked, once it is its turn."""
-        return self.turns.answer(lambda: work(self.read(model, **reading)))
+        return self.turns.answer(lambda: work(self.read(model, **pooling_config)))
 
-    def read(self, model: str, **reading: Any) -> Encoder:
+    def read(self, model: str, **pooling_config: Any) -> Encoder:
         """A model, read as asked; what is None is the model's own."""
         encoder = self.model_registry.encoder(model)
-        chosen = {name: value for name, value in reading.items() if value is not None}
+        chosen = {name: value for name, value in pooling_config.items() if value is not None}
         return encoder.with_pooling(**chosen) if chosen else encoder
 
     def corpus(self, name: str) -> str:

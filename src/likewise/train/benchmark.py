@@ -179,8 +179,8 @@ def checkup(
     examined = []
     # One run under two spellings of its folder is one run.
     subjects = {(one.row, one.seed): one for one in map(Subject.of, models)}.values()
-    for place, subject in enumerate(subjects, start=1):
-        summary = named(progress, f"model {place}/{len(subjects)}, {Path(subject.model).name}")
+    for index, subject in enumerate(subjects, start=1):
+        summary = named(progress, f"model {index}/{len(subjects)}, {Path(subject.model).name}")
         kept = _Kept(folder, ModelUnderTest(load(subject.model), source))
         examined.append(Examined(subject, {part: kept.part(part, summary) for part in dict.fromkeys(parts)}))
     return Checkup(source.file, len(source.pairs), tuple(examined))

@@ -124,8 +124,8 @@ def _sts(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
 
 def _values(pairs: Sequence[ScoredPair], column: str) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for place, pair in enumerate(pairs):
-        found.setdefault(str(pair.meta.get(column, "")), []).append(place)
+    for index, pair in enumerate(pairs):
+        found.setdefault(str(pair.meta.get(column, "")), []).append(index)
     return dict(sorted(found.items()))
 
 
@@ -187,7 +187,7 @@ def _lint(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     """The share of pairs that each rule finds."""
     encoder = examinee.encoder
     _, metadata = examinee.attributions(progress)
-    found = report(metadata, LintRules(), (examinee.source.file, encoder.name, encoder.reading.pooling))
+    found = report(metadata, LintRules(), (examinee.source.file, encoder.name, encoder.pooling_config.pooling))
     return {one.rule: one.share.value for one in found.counts}
 
 

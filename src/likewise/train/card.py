@@ -11,7 +11,7 @@ from likewise.train.report import MEASURE_COLUMNS, TrainReport
 
 def model_card(report: TrainReport, encoder: Encoder) -> str:
     """The README.md of a saved run."""
-    pooling = encoder.reading.pooling
+    pooling = encoder.pooling_config.pooling
     parts = [
         "---\nlibrary_name: sentence-transformers\ntags: [sentence-similarity, likewise]\n---\n",
         f"# {report.model}, fine-tuned\n",

@@ -35,10 +35,10 @@ class PairChange:
         found = self.comparison
         left, right = found.labels
         order = np.argsort(-np.abs(found.difference), axis=None, kind="stable")[:count]
-        places = [divmod(int(place), len(right)) for place in order]
+        indices = [divmod(int(index), len(right)) for index in order]
         return [
             (left[row], right[column], float(found.before[row, column]), float(found.after[row, column]))
-            for row, column in places
+            for row, column in indices
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def pair_changes(
     cosines = [paired_similarity(encoder.encode(left), encoder.encode(right)) for encoder in (before, after)]
     moves = cosines[1] - cosines[0]
     chosen = np.argsort(-np.abs(moves), kind="stable")[:count]
-    return [PairChange(pairs[place], compare(before, after, left[place], right[place])) for place in chosen]
+    return [PairChange(pairs[index], compare(before, after, left[index], right[index])) for index in chosen]
 
 
 def training_changes(
@@ -68,7 +68,7 @@ def training_changes(
     """What a run that has left its model in ``config.out`` changed; nothing where vectors cannot be explained."""
     pairs = _pairs(report)
     before, after = run_context.load(report.config.model), run_context.load(report.config.out)
-    if not pairs or any("bilstm" in pooling_parts(each.reading.pooling) for each in (before, after)):
+    if not pairs or any("bilstm" in pooling_parts(each.pooling_config.pooling) for each in (before, after)):
         return []
     if progress is not None:
         progress(0, 1, "comparing before and after")

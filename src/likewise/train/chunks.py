@@ -14,10 +14,10 @@ def chunks(lengths: Sequence[int], cost: int = CHUNK_COST) -> list[list[int]]:
     >>> chunks([5, 100, 6, 90], cost=10)
     [[0, 2], [3, 1]]
     """
-    order = sorted(range(len(lengths)), key=lambda place: (lengths[place], place))
+    order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
     # Cuts are made only between different lengths: one within a length costs a group and saves nothing.
-    sizes = [lengths[place] for place in order]
-    cuts = [place for place in range(len(order)) if place == 0 or sizes[place] > sizes[place - 1]] + [len(order)]
+    sizes = [lengths[index] for index in order]
+    cuts = [index for index in range(len(order)) if index == 0 or sizes[index] > sizes[index - 1]] + [len(order)]
     best, begins = [0], [0]  # up to each cut: the least cost, and the cut at which its last group begins
     for number, end in enumerate(cuts[1:], start=1):
         tries = ((best[early] + cost + (end - cuts[early]) * sizes[end - 1], early) for early in range(number))

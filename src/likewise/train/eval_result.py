@@ -121,7 +121,7 @@ class EvalResult:
     def extremes(self, count: int = SHOWN) -> tuple[list[int], list[int]]:
         """The places of the best and of the worst predictions."""
         order = np.argsort(self.errors, kind="stable")
-        return [int(place) for place in order[:count]], [int(place) for place in order[::-1][:count]]
+        return [int(index) for index in order[:count]], [int(index) for index in order[::-1][:count]]
 
     def to_dict(self) -> dict[str, Any]:
         """Measures, confusions, and the best and the worst examples."""
@@ -130,12 +130,12 @@ class EvalResult:
         return {
             "n": len(self.examples), "loss": self.loss, **self.metrics,
             "confusion": None if counts is None else counts.tolist(),
-            "best": [self._shown(place) for place in best], "worst": [self._shown(place) for place in worst],
+            "best": [self._shown(index) for index in best], "worst": [self._shown(index) for index in worst],
         }  # fmt: skip
 
-    def _shown(self, place: int) -> dict[str, Any]:
-        example = self.examples[place]
+    def _shown(self, index: int) -> dict[str, Any]:
+        example = self.examples[index]
         return {
-            "texts": list(example.texts), "truth": float(self.truth[place]), "predicted": float(self.predicted[place]),
-            "error": float(self.errors[place]), "id": example.id, "file": example.file,
+            "texts": list(example.texts), "truth": float(self.truth[index]), "predicted": float(self.predicted[index]),
+            "error": float(self.errors[index]), "id": example.id, "file": example.file,
         }  # fmt: skip

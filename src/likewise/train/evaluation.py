@@ -36,7 +36,7 @@ def _by_vectors(
 ) -> EvalResult:
     """From the vectors of all texts, each read once."""
     texts = [task.texts(example) for example in examples]
-    known = {text: place for place, text in enumerate(dict.fromkeys(text for each in texts for text in each))}
+    known = {text: index for index, text in enumerate(dict.fromkeys(text for each in texts for text in each))}
     vectors = multitask.readers[task.name].vectors(list(known), progress)
     said = []
     with torch.no_grad():
@@ -59,12 +59,12 @@ def _by_tokens(
     for start in range(0, len(examples), TEXTS):
         part = examples[start : start + TEXTS]
         with torch.no_grad():
-            embedded = multitask.embedded(task, part, [(start + place,) for place in range(len(part))], dropout=False)
+            embedded = multitask.embedded(task, part, [(start + index,) for index in range(len(part))], dropout=False)
             said = multitask.output(task, part, embedded)
         wanted, owners = multitask.readers[task.name].hidden_tokens(embedded)
-        places = start + owners.cpu().numpy()
-        np.add.at(found, places, (said.argmax(1) == wanted).cpu().numpy())
-        np.add.at(hidden, places, 1)
+        indices = start + owners.cpu().numpy()
+        np.add.at(found, indices, (said.argmax(1) == wanted).cpu().numpy())
+        np.add.at(hidden, indices, 1)
         loss += float(F.cross_entropy(said, wanted, reduction="sum"))
         ticker.add(len(part))
     ticker.close()

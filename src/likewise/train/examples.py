@@ -16,7 +16,7 @@ from likewise.data import (
     read_scored_pairs,
     read_texts,
 )
-from likewise.data.places import Place, shown
+from likewise.data.location import Location, shown
 from likewise.errors import DataError
 from likewise.grammar import Grammar
 from likewise.grammar.nouns import shared_nouns
@@ -98,14 +98,14 @@ def read_examples(source: Source, form: Form, data_dir: Path | None = None) -> l
         return _kept(_targeted(source, form, data_dir), source)
     if form not in SCALES and (source.scale or (source.scores and form not in SCORED)):
         name = "scale" if source.scale else "scores"
-        raise DataError(f"{Place(source.file)}: this task reads no scores; leave out {name}")
+        raise DataError(f"{Location(source.file)}: this task reads no scores; leave out {name}")
     examples = []
     for texts, said, row in READERS[form](source, data_dir):
         try:
             target = 0.0 if said is None else SCALES[form].mapped(_number(said), source.scale)
         except ValueError as error:
             value = shown(said) if isinstance(said, str) else f"{said:g}"
-            raise DataError(f"{Place(source.file)}, row {_row(row)}: {value} {error}") from None
+            raise DataError(f"{Location(source.file)}, row {_row(row)}: {value} {error}") from None
         examples.append(Example(texts, target, row, source.file))
     return _kept(examples, source) if form in SCALES else examples
 
@@ -117,7 +117,7 @@ def _kept(examples: list[Example], source: Source) -> list[Example]:
     low, high = source.scores
     found = [example for example in examples if low <= example.target <= high]
     if not found:
-        raise DataError(f"{Place(source.file)}: no row has a target from {low:g} to {high:g}; widen scores")
+        raise DataError(f"{Location(source.file)}: no row has a target from {low:g} to {high:g}; widen scores")
     return found
 
 
@@ -132,10 +132,10 @@ def _targeted(source: Source, form: Form, data_dir: Path | None) -> list[Example
     if form not in TARGETED[source.target]:
         fits = " or ".join(TARGETED[source.target])
         raise DataError(
-            f"{Place(source.file)}: target = {shown(source.target)} is for tasks of kind {fits}; leave it out"
+            f"{Location(source.file)}: target = {shown(source.target)} is for tasks of kind {fits}; leave it out"
         )
     if source.scale is not None:
-        raise DataError(f"{Place(source.file)}: a target that is made has no scale; leave out scale")
+        raise DataError(f"{Location(source.file)}: a target that is made has no scale; leave out scale")
     rows = [(texts, row) for texts, _, row in _plain_pairs(replace(source, scores=None), data_dir)]
     targets = MADE[source.target]([(texts[0], texts[1]) for texts, _ in rows], source)
     return [Example(texts, target, row, source.file) for (texts, row), target in zip(rows, targets, strict=True)]
@@ -174,13 +174,13 @@ def _wanted(rows: Iterator[Any], source: Source) -> Iterator[Any]:
             yield row
     if not found:
         asked = ", ".join(f"{column} = {shown(value)}" for column, value in source.where)
-        raise DataError(f"{Place(source.file)}: no row has {asked}; correct where")
+        raise DataError(f"{Location(source.file)}: no row has {asked}; correct where")
 
 
 def _cell(meta: Mapping[str, str], column: str, source: Source) -> str:
     if column not in meta:
         known = ", ".join(meta) or "none"
-        raise DataError(f"{Place(source.file)}: no other column {shown(column)} for where; there are: {known}")
+        raise DataError(f"{Location(source.file)}: no other column {shown(column)} for where; there are: {known}")
     return str(meta[column])
 
 
@@ -239,12 +239,12 @@ def _entailments(source: Source, data_dir: Path | None) -> Read:
     both = [text for text in entailed if text in denied]
     if not both:
         raise DataError(
-            f"{Place(source.file)}: no text has both an {ENTAILMENT} and a {CONTRADICTION};"
+            f"{Location(source.file)}: no text has both an {ENTAILMENT} and a {CONTRADICTION};"
             ' use views = "pairs" or views = "dropout"'
         )
     for text in both:
-        for place, (other, row) in enumerate(entailed[text]):
-            yield (text, other, denied[text][place % len(denied[text])]), None, row
+        for index, (other, row) in enumerate(entailed[text]):
+            yield (text, other, denied[text][index % len(denied[text])]), None, row
 
 
 def _apart(source: Source, data_dir: Path | None) -> Read:

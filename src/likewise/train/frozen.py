@@ -71,20 +71,20 @@ class FrozenStates:
             width = _states_at(encoder, tokens.batch([0], encoder.device), layer).shape[-1]
         kept = cls(width, dtype, lengths)
         ticker = Ticker(progress, len(lengths), "texts through the frozen layers")
-        for places in exact_length_batches(lengths):
+        for indices in exact_length_batches(lengths):
             with torch.inference_mode():
-                kept._keep(places, _states_at(encoder, tokens.batch(places, encoder.device), layer))
-            ticker.add(len(places))
+                kept._keep(indices, _states_at(encoder, tokens.batch(indices, encoder.device), layer))
+            ticker.add(len(indices))
         ticker.close()
         return kept
 
-    def _keep(self, places: Sequence[int], states: Tensor) -> None:
-        for place, rows in zip(places, states.cpu().numpy(), strict=True):
-            self._states[self._starts[place] : self._starts[place + 1]] = rows
+    def _keep(self, indices: Sequence[int], states: Tensor) -> None:
+        for index, rows in zip(indices, states.cpu().numpy(), strict=True):
+            self._states[self._starts[index] : self._starts[index + 1]] = rows
 
-    def packed(self, places: Sequence[int], device: torch.device) -> Tensor:
+    def packed(self, indices: Sequence[int], device: torch.device) -> Tensor:
         """States (N, D) of texts, laid end to end."""
-        parts = [self._states[self._starts[place] : self._starts[place + 1]] for place in places]
+        parts = [self._states[self._starts[index] : self._starts[index + 1]] for index in indices]
         return torch.from_numpy(np.concatenate(parts)).to(device)
 
 

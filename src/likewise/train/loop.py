@@ -161,7 +161,7 @@ class Run:
         examples = self._examples(number, task, part)
         key = (config.seed, step, part, number)
 
-        keys = [(*key, place) for place in range(len(examples))]
+        keys = [(*key, index) for index in range(len(examples))]
         if config.chunk is not None and len(examples) > config.chunk:
             return self._backward_in_chunks(task, examples, keys)
 
@@ -216,7 +216,7 @@ class Run:
 
     def _examples(self, number: int, task: Task, part: int) -> list[Example]:
         epoch, step = divmod(self.train_state.step, self.in_epoch)
-        return [task.train[place] for place in self.schedule.batch_of(number, epoch, step, part)]
+        return [task.train[index] for index in self.schedule.batch_of(number, epoch, step, part)]
 
     def _broken(self, what: str, tasks: Sequence[Task], value: float) -> str:
         """One line that names the rows of the step."""

@@ -51,13 +51,13 @@ class Hiding:
         """
         rng = np.random.default_rng([*key])
         count = min(len(own), max(1, round(self.share * len(own))))
-        places = sorted(int(place) for place in rng.choice(np.array(own, dtype=int), count, replace=False))
+        indices = sorted(int(index) for index in rng.choice(np.array(own, dtype=int), count, replace=False))
         shown: dict[int, int] = {}
-        for place, draw, other in zip(
-            places, rng.random(count), rng.integers(len(self.others), size=count), strict=True
+        for index, draw, other in zip(
+            indices, rng.random(count), rng.integers(len(self.others), size=count), strict=True
         ):
-            kept = ids[place] if draw >= SHOWN_AS_MASK + SHOWN_AS_ANY else self.others[other]
-            shown[place] = self.mask if draw < SHOWN_AS_MASK else kept
+            kept = ids[index] if draw >= SHOWN_AS_MASK + SHOWN_AS_ANY else self.others[other]
+            shown[index] = self.mask if draw < SHOWN_AS_MASK else kept
         return shown
 
 
@@ -66,7 +66,7 @@ def hide(batch: Batch, hidden: Sequence[Hidden]) -> tuple[Batch, Tensor]:
     ids = batch.ids.clone()
     wanted = torch.full_like(ids, NOTHING)
     for row, own in enumerate(hidden):
-        for place, shown in own.items():
-            wanted[row, place], ids[row, place] = ids[row, place].clone(), shown
+        for index, shown in own.items():
+            wanted[row, index], ids[row, index] = ids[row, index].clone(), shown
     flat = wanted.flatten() if batch.mask is None else wanted[batch.mask.bool()]
     return replace(batch, ids=ids), flat

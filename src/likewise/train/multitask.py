@@ -65,9 +65,9 @@ class MultiTaskModel:
         if hiding is None:
             return reader.embedded(texts, spread)
         assert spread is not None
-        tokens, places = reader.tokens, reader.tokens.places(texts)
+        tokens, indices = reader.tokens, reader.tokens.indices(texts)
         hidden = [
-            hiding.hidden(tokens.own[place], tokens.ids[place], key) for place, key in zip(places, spread, strict=True)
+            hiding.hidden(tokens.own[index], tokens.ids[index], key) for index, key in zip(indices, spread, strict=True)
         ]
         return reader.embedded(texts, spread if dropout else None, hidden)
 
@@ -102,7 +102,7 @@ class MultiTaskModel:
         if "jaccard" not in features_of(task.config):
             return like.new_zeros(len(examples), 1)
         tokens = self.readers[task.name].tokens
-        sides = [tokens.places([example.texts[side] for example in examples]) for side in (0, 1)]
+        sides = [tokens.indices([example.texts[side] for example in examples]) for side in (0, 1)]
         shares = [jaccard(tokens.words(left), tokens.words(right)) for left, right in zip(*sides, strict=True)]
         return torch.tensor(shares, dtype=like.dtype, device=like.device)[:, None]
 
@@ -142,7 +142,7 @@ def new_multitask_model(
     frozen = frozen_layers(config.freeze, depth)
     torch.manual_seed(config.seed)
     poolings = poolings_of(encoder, config)
-    made = readings(encoder, poolings, new_poolings(encoder, poolings.values(), config))
+    made = variants(encoder, poolings, new_poolings(encoder, poolings.values(), config))
     made = {task.name: _with_dropout(made[task.name], task.dropout) for task in config.tasks}
     heads = nn.ModuleDict()
     for task in tasks:
@@ -153,16 +153,18 @@ def new_multitask_model(
     tokens = TokenTable(encoder.tokenizer, encoder.modules_config.prompt_for(None))
     plan = schedule(config, tasks)
     for number, task in enumerate(tasks):
-        seen = [task.train[place] for place in plan.drawn(number, config.epochs)]
+        seen = [task.train[index] for index in plan.drawn(number, config.epochs)]
         tokens.add(text for each in seen for text in task.texts(each))
         tokens.add(text for part in (task.dev, task.test) for each in part for text in task.judged.texts(each))
     start = frozen_depth(frozen, depth)
     if start is not None:
-        start = min(start, *encoder.reading.layers_of(depth))  # a layer that is read must be run
+        start = min(start, *encoder.pooling_config.layers_of(depth))  # a layer that is read must be run
     if start is not None and any(task.config.kind == "mlm" for task in tasks):
         raise UsageError("a task of kind mlm hides other tokens in each step, so the embeddings cannot be frozen")
     states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
-    readers = {name: Reader(reading, tokens, processes, states, start or 0) for name, reading in made.items()}
+    readers = {
+        name: Reader(pooling_config, tokens, processes, states, start or 0) for name, pooling_config in made.items()
+    }
     return MultiTaskModel(config, readers, heads, frozen, hidings(encoder, config))
 
 
@@ -201,7 +203,7 @@ def require_torch(encoder: Encoder) -> None:
 
 def poolings_of(encoder: Encoder, config: TrainConfig) -> dict[str, str]:
     """How each task reads the encoder: its aggregation, or the encoder's own pooling."""
-    return {task.name: task.aggregation or encoder.reading.pooling for task in config.tasks}
+    return {task.name: task.aggregation or encoder.pooling_config.pooling for task in config.tasks}
 
 
 def new_poolings(encoder: Encoder, kinds: Iterable[str], config: TrainConfig) -> dict[str, LearnedPooling]:
@@ -214,7 +216,7 @@ def new_poolings(encoder: Encoder, kinds: Iterable[str], config: TrainConfig) ->
     return made
 
 
-def readings(
+def variants(
     encoder: Encoder, poolings: Mapping[str, str], learned: Mapping[str, LearnedPooling]
 ) -> dict[str, Encoder]:
     """The encoder as each task reads it. Unit vectors are left to the cosine: heads want the lengths too."""

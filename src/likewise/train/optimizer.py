@@ -57,14 +57,18 @@ def named_weights(multitask: MultiTaskModel) -> dict[str, nn.Parameter]:
     named |= {f"heads.{name}": weight for name, weight in multitask.heads.named_parameters()}
     for reader in multitask.readers.values():
         learned = reader.encoder.modules_config.learned
-        if learned is not None and learned.kind == reader.encoder.reading.pooling:
+        if learned is not None and learned.kind == reader.encoder.pooling_config.pooling:
             named |= {f"{learned.kind}.{name}": weight for name, weight in learned.named_parameters()}
     return named
 
 
 def _prefixes(multitask: MultiTaskModel, task: TaskConfig) -> tuple[str, ...]:
     """How the names of the weights begin that a task uses."""
-    return "encoder.", f"heads.{head_name(multitask.config, task)}.", f"{multitask.encoder(task).reading.pooling}."
+    return (
+        "encoder.",
+        f"heads.{head_name(multitask.config, task)}.",
+        f"{multitask.encoder(task).pooling_config.pooling}.",
+    )
 
 
 def learns(multitask: MultiTaskModel, task: TaskConfig, weights: dict[str, nn.Parameter]) -> bool:

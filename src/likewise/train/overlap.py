@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from likewise.data.places import Place
+from likewise.data.location import Location
 from likewise.errors import DataError
 from likewise.plotting.text import one_line, shortened
 from likewise.train.examples import Example
@@ -140,10 +140,10 @@ def _overlaps(train: Mapping[str, list[Keys]], held_out: Mapping[str, list[Keys]
     found = []
     for file, keys in train.items():
         for other, other_keys in held_out.items():
-            common = [place for place, own in enumerate(other_keys) if trained[file].intersection(own)]
+            common = [index for index, own in enumerate(other_keys) if trained[file].intersection(own)]
             if common:
                 dropped = sum(bool(held[other].intersection(own)) for own in keys)
-                examples = _examples(rows[other][place] for place in common)
+                examples = _examples(rows[other][index] for index in common)
                 found.append(Overlap(file, other, len(common), len(other_keys), dropped, examples))
     return found
 
@@ -177,18 +177,18 @@ def _examples(rows: Iterable[Example]) -> tuple[str, ...]:
 def _refusal(refused: Sequence[Overlap]) -> str:
     """One line on the worst of them."""
     worst = max(refused, key=lambda one: one.share)
-    count = f"{worst.rows} of the {worst.of} rows of {Place(worst.held_out)}"
+    count = f"{worst.rows} of the {worst.of} rows of {Location(worst.held_out)}"
     same = worst.train == worst.held_out
     what = f"trains on what is held out, {count}" if same else f"holds {count}"
     more = f" ({len(refused) - 1} more such overlaps)" if len(refused) > 1 else ""
     return (
-        f"{Place(worst.train)} {what} ({worst.share:.1%}, and no more than {MAX_SHARE:.0%} can be dropped), "
+        f"{Location(worst.train)} {what} ({worst.share:.1%}, and no more than {MAX_SHARE:.0%} can be dropped), "
         f"such as: {worst.examples[0]}{more}; leave the file out, or add --allow-overlap"
     )
 
 
 def _nothing_left(overlap: Overlap, rows: int) -> str:
-    train, held_out = Place(overlap.train), Place(overlap.held_out)
+    train, held_out = Location(overlap.train), Location(overlap.held_out)
     return (
         f"{train}: none of its {rows} rows is left to train on, since all are in dev or test files such as {held_out}; "
         "leave the file out, or add --allow-overlap"

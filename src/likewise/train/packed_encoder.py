@@ -103,21 +103,21 @@ class Reader:
 
         Each has a key for its dropout (None: none) and tokens that are hidden (None: none).
         """
-        numbers = self.tokens.places(texts)
+        numbers = self.tokens.indices(texts)
         # A process without a text of its own reads one for nothing, since all must go the same way back.
         mine = self.processes.share(len(texts)) or [0]
-        sizes = [len(self.tokens.ids[numbers[place]]) for place in mine]
+        sizes = [len(self.tokens.ids[numbers[position]]) for position in mine]
         groups = chunks(sizes)
         lengths = tuple(tuple(sizes[index] for index in group) for group in groups)
         order = [mine[index] for index in flat(groups)]
-        own = None if keys is None else tuple(keys[place] for place in order)
-        chosen = [numbers[place] for place in order]
+        own = None if keys is None else tuple(keys[position] for position in order)
+        chosen = [numbers[position] for position in order]
         batch = self.tokens.batch(chosen, self.encoder.device)
         if hidden is None:
             return Packed.of(order, lengths, own, batch, self._first_states(chosen, batch, own))
         # What is read for nothing hides nothing, so that no token is asked for twice.
         spare = not self.processes.share(len(texts))
-        batch, wanted = hide(batch, [{} if spare else hidden[place] for place in order])
+        batch, wanted = hide(batch, [{} if spare else hidden[position] for position in order])
         return replace(Packed.of(order, lengths, own, batch, self._first_states(chosen, batch, own)), wanted=wanted)
 
     def _first_states(self, chosen: Sequence[int], batch: Batch, keys: Sequence[Key] | None) -> Tensor:
@@ -146,9 +146,9 @@ class Reader:
     def hidden_tokens(self, embedded: Packed) -> tuple[Tensor, Tensor]:
         """Which tokens these are, and the number of the text of each: (M,) and (M,)."""
         assert embedded.wanted is not None
-        places = _hidden_places(embedded)
+        indices = _hidden_places(embedded)
         owners = torch.tensor(embedded.order).repeat_interleave(torch.tensor(flat(embedded.lengths)))
-        both = embedded.wanted[places], owners.to(places.device)[places]
+        both = embedded.wanted[indices], owners.to(indices.device)[indices]
         return self.processes.collected(both[0]), self.processes.collected(both[1])
 
     def pooled(self, embedded: Packed, count: int) -> Tensor:
@@ -157,9 +157,9 @@ class Reader:
         rows: list[Tensor] = []
         begin = 0
         for group in embedded.packing.groups:
-            count_of_texts, longest = group.places.shape
+            count_of_texts, longest = group.indices.shape
             ids = embedded.batch.ids[begin : begin + count_of_texts, :longest]
-            rows.append(self._vectors(states[group.places], ids, group.mask))
+            rows.append(self._vectors(states[group.indices], ids, group.mask))
             begin += count_of_texts
         back = torch.tensor(sorted(range(len(embedded.order)), key=embedded.order.__getitem__), device=states.device)
         return self.processes.gathered(torch.cat(rows)[back], count)
@@ -171,14 +171,14 @@ class Reader:
 
     def vectors(self, texts: Sequence[TextOrPair], progress: Progress | None = None) -> Tensor:
         """Vectors (n, P) of any number of texts, without gradients and without dropout."""
-        places = self.tokens.places(texts)
-        mine = [places[place] for place in self.processes.share(len(texts))]
+        indices = self.tokens.indices(texts)
+        mine = [indices[position] for position in self.processes.share(len(texts))]
         rows = torch.zeros(len(mine), self.encoder.dimension, dtype=self.encoder.model_view.dtype)
         rows = rows.to(self.encoder.device)
         ticker = Ticker(progress, len(mine), "texts")
         with torch.no_grad():
             for batch in exact_length_batches([len(self.tokens.ids[number]) for number in mine]):
-                rows[batch] = self._of_one_length([mine[place] for place in batch])
+                rows[batch] = self._of_one_length([mine[position] for position in batch])
                 ticker.add(len(batch))
             ticker.close()
             return self.processes.gathered(rows, len(texts))

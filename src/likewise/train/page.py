@@ -161,9 +161,9 @@ def _task(report: TrainReport, task: str, drawn: Mapping[str, str]) -> Iterator[
     file = file_names(report.examples)[task]
     names = [figure_name(eval_result, part, file) for part, eval_result in found.items()]
     yield _side_by_side(drawn[name] for name in names if name in drawn)
-    for what, places in zip(("Best", "Worst"), found[first].extremes(), strict=True):
+    for what, indices in zip(("Best", "Worst"), found[first].extremes(), strict=True):
         yield paragraph(f"{what} predictions on {first}, by {ERRORS[found[first].kind]}:")
-        yield _small(_examples(found[first], places))
+        yield _small(_examples(found[first], indices))
 
 
 def _config(report: TrainReport, task: str) -> TaskConfig:
@@ -189,19 +189,19 @@ def _side_by_side(figures: Iterable[str]) -> str:
     return f"<div style='display: flex; flex-wrap: wrap; gap: 1.5rem'>{cells}</div>\n"
 
 
-def _examples(eval_result: EvalResult, places: Sequence[int]) -> Table:
+def _examples(eval_result: EvalResult, indices: Sequence[int]) -> Table:
     """Chosen examples, their texts shortened."""
     truth, predicted, errors = eval_result.truth, eval_result.predicted, eval_result.errors
     rows = []
-    for place in places:
-        one = eval_result.examples[place]
+    for index in indices:
+        one = eval_result.examples[index]
         numbers = [
             shown(each) if eval_result.numeric else f"{each:g}"
-            for each in (float(truth[place]), float(predicted[place]))
+            for each in (float(truth[index]), float(predicted[index]))
         ]
         texts = [shortened(text, LETTERS) for text in one.texts]
         where = shortened(f"{one.file} {one.id}", 60)
-        rows.append((*texts, *map(Number, numbers), Number(shown(float(errors[place]))), where))
+        rows.append((*texts, *map(Number, numbers), Number(shown(float(errors[index]))), where))
     return (*_text_columns(eval_result), "true", "predicted", "error", "row"), rows
 
 

@@ -16,9 +16,9 @@ def surgery(gradients: Sequence[Tensor], rng: random.Random) -> Tensor:
     tensor([0.5000, 1.5000])
     """
     total = torch.zeros_like(gradients[0])
-    for place, gradient in enumerate(gradients):
+    for position, gradient in enumerate(gradients):
         projected = gradient.clone()
-        others = [other for index, other in enumerate(gradients) if index != place]
+        others = [other for index, other in enumerate(gradients) if index != position]
         rng.shuffle(others)
         for other in others:
             along = torch.dot(projected, other)

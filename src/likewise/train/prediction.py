@@ -59,6 +59,6 @@ def predict(
     wanted = 1 if config.kind in SINGLE else 2
     if any(len(each) != wanted for each in texts):
         raise UsageError(f"task {config.name} judges {'single texts' if wanted == 1 else 'pairs'}; give a file of them")
-    examples = [Example(tuple(each), 0.0, str(place), "") for place, each in enumerate(texts)]
+    examples = [Example(tuple(each), 0.0, str(index), "") for index, each in enumerate(texts)]
     eval_result = evaluate(run.multitask, Task(config, tuple(examples)), examples, progress)
     return Prediction(config.name, eval_result.kind, eval_result.predicted, eval_result.scores)

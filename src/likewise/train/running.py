@@ -72,12 +72,12 @@ def train_table(
     """Every row's run, one after the other; rows that are finished are read back, an interrupted one goes on."""
     done, files = [], _Files(run_context)
     processes = Processes.joined(cpu=True)
-    for place, row in enumerate(rows, start=1):
+    for index, row in enumerate(rows, start=1):
         record = folder / row.slug / RECORD
         metadata = {"config": _settings(row.config), **files.metadata(row.config)}
         if not record.exists():
             config = replace(row.config, out=str(record.parent))
-            noted = named(progress, f"row {place}/{len(rows)}, {row.name}")
+            noted = named(progress, f"row {index}/{len(rows)}, {row.name}")
             report = replace(run_context, resume=True).train(config, noted)
             if processes.first:
                 _write(record, {"facts": metadata, "report": report.to_dict()})

@@ -75,7 +75,7 @@ class Schedule:
         """All examples of a task that so many epochs will see."""
         if self.wanted(task) >= self.counts[task]:
             return list(range(self.counts[task]))
-        return sorted({place for epoch in range(epochs) for place in self.order(task, epoch)})
+        return sorted({index for epoch in range(epochs) for index in self.order(task, epoch)})
 
 
 @lru_cache(maxsize=8)
@@ -88,4 +88,4 @@ def fixed_sample(items: Sequence[Item], wanted: int | None, seed: int) -> list[I
     if wanted is None or wanted >= len(items):
         return list(items)
     chosen = np.random.default_rng([seed]).choice(len(items), wanted, replace=False)
-    return [items[place] for place in sorted(chosen)]
+    return [items[index] for index in sorted(chosen)]

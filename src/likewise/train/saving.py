@@ -18,7 +18,7 @@ from likewise.errors import ModelError
 from likewise.train.card import model_card
 from likewise.train.config import TrainConfig, config_from
 from likewise.train.heads import new_head
-from likewise.train.multitask import MultiTaskModel, head_name, hidings, main_task, readings, require_torch
+from likewise.train.multitask import MultiTaskModel, head_name, hidings, main_task, require_torch, variants
 from likewise.train.packed_encoder import Reader
 from likewise.train.processes import Processes
 from likewise.train.report import TrainReport
@@ -37,13 +37,13 @@ def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> No
         learned.kind: learned
         for reader in multitask.readers.values()
         if (learned := reader.encoder.modules_config.learned) is not None
-        and encoder.reading.pooling != learned.kind == reader.encoder.reading.pooling
+        and encoder.pooling_config.pooling != learned.kind == reader.encoder.pooling_config.pooling
     }
     for kind, learned in others.items():
         weights |= {f"{OTHERS_PREFIX}{kind}.{name}": tensor for name, tensor in learned.state_dict().items()}
     settings = {
         "train": multitask.config.to_dict(),
-        "poolings": {name: reader.encoder.reading.pooling for name, reader in multitask.readers.items()},
+        "poolings": {name: reader.encoder.pooling_config.pooling for name, reader in multitask.readers.items()},
         "other_poolings": {kind: learned_settings(learned) for kind, learned in others.items()},
     }
     save_encoder(encoder, folder, model_card(report, encoder), Beside(settings, weights))
@@ -71,7 +71,7 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
     }
     if encoder.modules_config.learned is not None:
         learned[encoder.modules_config.learned.kind] = encoder.modules_config.learned
-    made = readings(encoder, settings["poolings"], learned)
+    made = variants(encoder, settings["poolings"], learned)
     heads = nn.ModuleDict()
     for task in config.tasks:
         heads[head_name(config, task)] = new_head(task, config, made[task.name])
@@ -81,7 +81,7 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
     except RuntimeError as error:
         raise ModelError(f"{folder / OWN_WEIGHTS} does not hold this run's heads; train again") from error
     tokens = TokenTable(encoder.tokenizer, encoder.modules_config.prompt_for(None))
-    readers = {name: Reader(reading, tokens, Processes()) for name, reading in made.items()}
+    readers = {name: Reader(pooling_config, tokens, Processes()) for name, pooling_config in made.items()}
     return SavedRun(MultiTaskModel(config, readers, heads, frozenset(), hidings(encoder, config)), config)
 
 

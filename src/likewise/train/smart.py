@@ -34,7 +34,7 @@ def _noise(embedded: Packed, key: Key) -> Tensor:
     """Noise (N, D) that is a text's own, wherever it stands."""
     width = embedded.states.shape[1]
     texts = zip(embedded.order, flat(embedded.lengths), strict=True)
-    noise = [np.random.default_rng([*key, place]).standard_normal((length, width)) for place, length in texts]
+    noise = [np.random.default_rng([*key, index]).standard_normal((length, width)) for index, length in texts]
     return torch.from_numpy(np.concatenate(noise) * FIRST_NOISE).to(embedded.states.device, embedded.states.dtype)
 
 

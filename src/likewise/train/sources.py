@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from likewise.data import GUESSED, Columns
-from likewise.data.places import Place, shown
+from likewise.data.location import Location, shown
 from likewise.errors import UsageError
 
 COLUMN_KEYS = ("text", "left", "right", "score", "label")
@@ -49,7 +49,7 @@ class Source:
             ends = getattr(self, key)
             if ends is not None and not -math.inf < ends[0] < ends[1] < math.inf:
                 raise UsageError(
-                    f"{Place(self.file)}: {key} = {written(ends)} is no range; give {key} = [lowest, highest]"
+                    f"{Location(self.file)}: {key} = {written(ends)} is no range; give {key} = [lowest, highest]"
                 )
         if self.target and self.target not in TARGETS:
             raise UsageError(f"unknown target {shown(self.target)}; choose from {', '.join(TARGETS)}")
@@ -96,7 +96,7 @@ MEANT = {"source": "a name or a path", "target": f"one of {', '.join(TARGETS)}",
 
 def _where(file: str, value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, Mapping) or not all(isinstance(each, str | int) for each in value.values()):
-        raise UsageError(f'{Place(file)}: where is a table {{column = "value"}}, not {shown(value)}')
+        raise UsageError(f'{Location(file)}: where is a table {{column = "value"}}, not {shown(value)}')
     return tuple((str(column), str(each)) for column, each in value.items())
 
 
@@ -104,11 +104,11 @@ def _range(file: str, key: str, value: object) -> tuple[float, float]:
     numbers = value if isinstance(value, list | tuple) else ()
     # Python's true is a number; a settings file's is not.
     if len(numbers) != 2 or any(isinstance(one, bool) or not isinstance(one, int | float) for one in numbers):
-        raise UsageError(f"{Place(file)}: {key} is two numbers, {key} = [lowest, highest], not {shown(value)}")
+        raise UsageError(f"{Location(file)}: {key} is two numbers, {key} = [lowest, highest], not {shown(value)}")
     try:
         return float(numbers[0]), float(numbers[1])
     except OverflowError:
-        raise UsageError(f"{Place(file)}: {key} holds a number too large; give {key} = [lowest, highest]") from None
+        raise UsageError(f"{Location(file)}: {key} holds a number too large; give {key} = [lowest, highest]") from None
 
 
 def written(ends: tuple[float, float]) -> str:

@@ -120,7 +120,7 @@ def true_interactions(found: Explanation, left: ParsedText, right: ParsedText) -
     )
     for row, column in noun_matches(left, right):
         here, there = (
-            [place for place, word in enumerate(words) if word == wanted]
+            [index for index, word in enumerate(words) if word == wanted]
             for words, wanted in ((down, row), (across, column))
         )
         truth[np.ix_(here, there)] = 1.0
@@ -182,7 +182,7 @@ def _examples(encoder: Encoder, pairs: Pairs, parsed: ParsedSides, methods: Sequ
         if not having:
             continue
         sizes = [max(len(pair.left.split()), len(pair.right.split())) for pair in having]
-        short = [place for place, size in enumerate(sizes) if size <= LONGEST // 2 + count]
+        short = [index for index, size in enumerate(sizes) if size <= LONGEST // 2 + count]
         pair = having[short[0] if short else int(np.argmin(sizes))]
         found = {method: next(iter(_explained(encoder, [pair], method, None))) for method in methods}
         truth = true_interactions(found[methods[0]], parsed.left[pair.left], parsed.right[pair.right])

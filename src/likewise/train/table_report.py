@@ -61,7 +61,7 @@ def _exact(found: TrainingTable) -> Table:
     """Every measure, its mean and its deviation in a column each."""
     tasks = max((len(line.published) for line in found.lines), default=0)
     names = [f"{column.name}{end}" for column in found.columns for end in ("", " sd")]
-    header = ("name", "seeds", *names, *(f"published {place + 1}" for place in range(tasks)), "difference")
+    header = ("name", "seeds", *names, *(f"published {index + 1}" for index in range(tasks)), "difference")
     rows = []
     for line in found.lines:
         cells = [line.cells.get(column) for column in found.columns]

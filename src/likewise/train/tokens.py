@@ -37,25 +37,25 @@ class TokenTable:
         self.ids.append(text.ids)
         self.types.append(text.types)
         marks = zip(text.special, text.prompt, strict=True)
-        self.own.append(tuple(place for place, (special, prompt) in enumerate(marks) if not special and not prompt))
+        self.own.append(tuple(index for index, (special, prompt) in enumerate(marks) if not special and not prompt))
         self.truncated += text.truncated
 
-    def words(self, place: int) -> frozenset[int]:
+    def words(self, index: int) -> frozenset[int]:
         """The set of a text's own tokens."""
-        ids = self.ids[place]
-        return frozenset(ids[own] for own in self.own[place])
+        ids = self.ids[index]
+        return frozenset(ids[own] for own in self.own[index])
 
-    def places(self, texts: Sequence[TextOrPair]) -> list[int]:
+    def indices(self, texts: Sequence[TextOrPair]) -> list[int]:
         """The numbers of texts; those that are new are added."""
         self.add(texts)
         return [self._places[text] for text in texts]
 
-    def batch(self, places: Sequence[int], device: torch.device) -> Batch:
+    def batch(self, indices: Sequence[int], device: torch.device) -> Batch:
         """Texts by number as a padded batch; without a mask where all are of one length."""
-        lengths = [len(self.ids[place]) for place in places]
+        lengths = [len(self.ids[index]) for index in indices]
         longest = max(lengths)
-        rows = [_padded(self.ids[place], longest) for place in places]
-        types = [_padded(self.types[place], longest) for place in places]
+        rows = [_padded(self.ids[index], longest) for index in indices]
+        types = [_padded(self.types[index], longest) for index in indices]
         mask = None
         if min(lengths) < longest:
             mask = torch.tensor([[1] * length + [0] * (longest - length) for length in lengths], device=device)

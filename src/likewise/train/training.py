@@ -28,8 +28,8 @@ from likewise.train.multitask import (
     new_multitask_model,
     new_poolings,
     poolings_of,
-    readings,
     require_torch,
+    variants,
 )
 from likewise.train.overlap import Overlap
 from likewise.train.processes import Processes
@@ -118,7 +118,7 @@ def _check(encoder: Encoder, config: TrainConfig) -> None:
     if encoder.model_view.dtype not in (torch.float32, torch.float64):
         raise UsageError("training in half precision loses small steps; load the model with dtype float32")
     poolings = poolings_of(encoder, config)
-    made = readings(encoder, poolings, new_poolings(encoder, poolings.values(), config))
+    made = variants(encoder, poolings, new_poolings(encoder, poolings.values(), config))
     if config.out:
         require_savable(made[main_task(config).name])
 

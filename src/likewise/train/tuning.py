@@ -102,14 +102,14 @@ class _Search:
         found: dict[str, Any] = json.loads(json.dumps(metadata))
         return found
 
-    def run_trial(self, study: Study, place: int, progress: Progress | None) -> None:
+    def run_trial(self, study: Study, index: int, progress: Progress | None) -> None:
         """One training from the model as it was, told to the study."""
         from optuna import TrialPruned
         from optuna.samplers import TPESampler
         from optuna.trial import TrialState
 
         # Seeded anew for each trial: one that goes on after a kill draws what it would have drawn.
-        seed = int(np.random.SeedSequence([self.settings.seed, place]).generate_state(1)[0])
+        seed = int(np.random.SeedSequence([self.settings.seed, index]).generate_state(1)[0])
         study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
         trial = study.ask(self.space)
         try:
@@ -167,7 +167,7 @@ def _prepared(run_context: RunContext, config: TrainConfig, settings: TuneSettin
 def _searched(config: TrainConfig, encoder: Encoder) -> list[str]:
     """Names of the settings that matter to what a config trains."""
     known = encoder.modules_config.learned
-    poolings = {task.aggregation or encoder.reading.pooling for task in config.tasks}
+    poolings = {task.aggregation or encoder.pooling_config.pooling for task in config.tasks}
     encoder_learns = config.freeze != "all"
     matters = {
         "learning_rate": encoder_learns,
@@ -291,18 +291,18 @@ def _report(study: Study, search: _Search, overlaps: Sequence[Any]) -> TuneRepor
         examples={task.name: {"train": len(task.train), "dev": len(task.dev)} for task in search.tasks},
         overlaps=tuple(overlaps), moved=search.moved,
         interrupted=len(study.get_trials(deepcopy=False, states=(TrialState.FAIL,))),
-        trials=tuple(_trial(place, trial, search) for place, trial in enumerate(finished)),
+        trials=tuple(_trial(index, trial, search) for index, trial in enumerate(finished)),
         importances=_importances(own), study=own,
     )  # fmt: skip
 
 
-def _trial(place: int, trial: FrozenTrial, search: _Search) -> TuneTrial:
+def _trial(index: int, trial: FrozenTrial, search: _Search) -> TuneTrial:
     error = trial.user_attrs.get(ERROR, "")
     seconds = 0.0 if trial.duration is None else trial.duration.total_seconds()
     scores = tuple(score for _, score in sorted(trial.intermediate_values.items()))
     parameters = {name: trial.params[name] for name in search.start}
     value = None if error else trial.value
-    return TuneTrial(place, parameters, value, "failed" if error else trial.state.name.lower(), scores, seconds, error)
+    return TuneTrial(index, parameters, value, "failed" if error else trial.state.name.lower(), scores, seconds, error)
 
 
 def _importances(study: Study) -> dict[str, float]:

@@ -30,8 +30,8 @@ def parts_of_speech(asked: PosRelevanceRequest, studio: StudioDep) -> JobAnswer:
     """Relevance between parts of speech and the strongest word pairs, by one setting or two, as a job."""
     studio.require_grammar()
     file = _file(studio, asked.corpus, asked.limit)
-    readings = [each for each in (asked.first, asked.second) if each is not None]
-    given = studio.given(asked.corpus, *(reading.model for reading in readings), grammar=True)
+    variants = [each for each in (asked.first, asked.second) if each is not None]
+    given = studio.given(asked.corpus, *(pooling_config.model for pooling_config in variants), grammar=True)
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
@@ -39,7 +39,7 @@ def parts_of_speech(asked: PosRelevanceRequest, studio: StudioDep) -> JobAnswer:
         parsed = parsed_sides(pairs, studio.grammar(), progress=progress)
         found = [
             patterns(studio.read(each.model, **each.options()), pairs, parsed, data=asked.corpus, progress=progress)
-            for each in readings
+            for each in variants
         ]
         change = None
         if len(found) == 2:

@@ -56,11 +56,11 @@ def search(asked: SearchRequest, studio: StudioDep) -> dict[str, Any]:
     if job is None or job.room != "search" or job.state != "done":
         raise DataError("there is no such index yet; build it first")
     how = IndexRequest(**job.asked)
-    place = studio.jobs.folder(job.id) / FOLDER
+    path = studio.jobs.folder(job.id) / FOLDER
     made = (job.id, job.began, studio.model_registry.stamp(how.model))
 
     def work(encoder: Encoder) -> dict[str, Any]:
-        index = studio.indexes.get(made, lambda: Index.open(place, encoder))
+        index = studio.indexes.get(made, lambda: Index.open(path, encoder))
         if not asked.explain:
             return index.search(query, asked.k).to_dict()
         return explained_search(index, query, asked.k).to_dict()

@@ -158,8 +158,8 @@ def _without_places(value: Any) -> Any:
         return [_without_places(each) for each in value]
     if not isinstance(value, dict):
         return value
-    places = {name: Path(each).name for name, each in value.items() if name in PLACES and Path(str(each)).is_absolute()}
-    return {name: _without_places(each) for name, each in value.items()} | places
+    paths = {name: Path(each).name for name, each in value.items() if name in PLACES and Path(str(each)).is_absolute()}
+    return {name: _without_places(each) for name, each in value.items()} | paths
 
 
 def _predictions(folder: Path) -> dict[str, dict[str, Any]]:

@@ -13,14 +13,14 @@ from likewise.encoder import forward
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.encoder import SORTED_TEXTS, Encoded, Encoder, Vectors
 from likewise.encoder.forward import Batch
-from likewise.encoder.reading import PoolingConfig, ReadingOptions
+from likewise.encoder.pooling_config import PoolingConfig, ReadingOptions
 from likewise.progress import Progress, Ticker
 
 
 def encode_readings(
     encoder: Encoder,
     texts: Sequence[str],
-    readings: Sequence[PoolingConfig | ReadingOptions],
+    variants: Sequence[PoolingConfig | ReadingOptions],
     *,
     prompt: str | None = None,
     progress: Progress | None = None,
@@ -34,7 +34,7 @@ def encode_readings(
     >>> [each.vectors.shape for each in both]
     [(1, 384), (1, 384)]
     """
-    readers = [encoder.with_pooling(**_options(reading)) for reading in readings]
+    readers = [encoder.with_pooling(**_options(pooling_config)) for pooling_config in variants]
     prompt = encoder.modules_config.prompt_for(None) if prompt is None else prompt
     if encoder.backend is not None:
         return _pass_each(readers, texts, prompt, progress)
@@ -44,19 +44,19 @@ def encode_readings(
         ids, cut = encoder.tokenizer.ids([encoder.tokenizer.text_inputs(text, prompt) for text in window])
         truncated += cut
         # Texts without a single token (possible where a tokenizer adds no special ones) stay zero.
-        for places in exact_length_batches([len(row) for row in ids], TOKEN_BUDGET):
-            if ids[places[0]]:
-                rows = torch.tensor([ids[place] for place in places], dtype=torch.long, device=encoder.device)
-                targets = np.array(places) + start * SORTED_TEXTS
+        for indices in exact_length_batches([len(row) for row in ids], TOKEN_BUDGET):
+            if ids[indices[0]]:
+                rows = torch.tensor([ids[index] for index in indices], dtype=torch.long, device=encoder.device)
+                targets = np.array(indices) + start * SORTED_TEXTS
                 for which, values in _read(encoder, readers, rows, prompt):
                     vectors[which][targets] = values
-            ticker.add(len(places))
+            ticker.add(len(indices))
     ticker.close()
     return [Encoded(each, truncated) for each in vectors]
 
 
-def _options(reading: PoolingConfig | ReadingOptions) -> ReadingOptions:
-    return cast(ReadingOptions, vars(reading)) if isinstance(reading, PoolingConfig) else reading
+def _options(pooling_config: PoolingConfig | ReadingOptions) -> ReadingOptions:
+    return cast(ReadingOptions, vars(pooling_config)) if isinstance(pooling_config, PoolingConfig) else pooling_config
 
 
 def _pass_each(
@@ -73,7 +73,7 @@ def _read(encoder: Encoder, readers: Sequence[Encoder], ids: Tensor, prompt: str
     """One batch of ids (B, T): each reader's number and its vectors (B, d), as soon as its layers are there."""
     waiting: dict[frozenset[int], list[int]] = {}
     for which, reader in enumerate(readers):
-        waiting.setdefault(frozenset(reader.reading.layers_of(encoder.model_view.layers)), []).append(which)
+        waiting.setdefault(frozenset(reader.pooling_config.layers_of(encoder.model_view.layers)), []).append(which)
     totals: dict[frozenset[int], Tensor] = {}
     x = forward.embed(encoder.model_view, Batch(ids))
     for layer, step in enumerate(forward.layers(encoder.model_view, x)):

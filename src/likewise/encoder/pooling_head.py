@@ -11,9 +11,9 @@ from likewise.encoder.model_view import ModelView
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, POOLING_WEIGHTS, pooling_parts
+from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.primitives import activate, activate_transposed, linear, linear_transposed
-from likewise.encoder.reading import PoolingConfig
 from likewise.errors import UsageError
 
 SMALLEST_LENGTH = 1e-12
@@ -23,14 +23,15 @@ SMALLEST_LENGTH = 1e-12
 def pool(
     model_view: ModelView,
     modules_config: ModulesConfig,
-    reading: PoolingConfig,
+    pooling_config: PoolingConfig,
     states: Tensor,
     pooling_mask: Tensor,
     mode: Mode = LIVE,
 ) -> Tensor:
     """States (B, T, D), or rows (B, R, T, D), and counting tokens (B, T) -> (B, P) or (B, R, P)."""
     parts = [
-        _pooled(model_view, modules_config, part, states, pooling_mask, mode) for part in pooling_parts(reading.pooling)
+        _pooled(model_view, modules_config, part, states, pooling_mask, mode)
+        for part in pooling_parts(pooling_config.pooling)
     ]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
@@ -56,10 +57,10 @@ def _pooled(
 def _winners(states: Tensor, pooling_mask: Tensor, mode: Mode) -> Tensor:
     """Max pooling by the recorded winning position of each dimension."""
 
-    def places(_: Mode) -> Tensor:
+    def indices(_: Mode) -> Tensor:
         return states.masked_fill(pooling_mask[..., None] == 0, -torch.inf).argmax(-2, keepdim=True)
 
-    winning = mode.linearize("pooling", places)  # (B, 1, D), replayed (B, 1, 1, D)
+    winning = mode.linearize("pooling", indices)  # (B, 1, D), replayed (B, 1, 1, D)
     winners = states.gather(-2, winning.expand(*states.shape[:-2], 1, states.shape[-1])).squeeze(-2)
     any_counts = pooling_mask.any(1).to(states.dtype)
     return winners * any_counts.reshape(-1, *(1,) * (winners.ndim - 1))
@@ -68,13 +69,13 @@ def _winners(states: Tensor, pooling_mask: Tensor, mode: Mode) -> Tensor:
 def pool_transposed(
     model_view: ModelView,
     modules_config: ModulesConfig,
-    reading: PoolingConfig,
+    pooling_config: PoolingConfig,
     gradient: Tensor,
     pooling_mask: Tensor,
     mode: Transposed,
 ) -> Tensor:
     """Directions (B, K, P) of the pooled vector -> (B, K, T, D) of the states."""
-    parts = pooling_parts(reading.pooling)
+    parts = pooling_parts(pooling_config.pooling)
     # From the last part to the first, as the constants come.
     pieces = zip(reversed(parts), reversed(gradient.chunk(len(parts), dim=-1)), strict=True)
     found = [_pooled_transposed(model_view, modules_config, part, piece, pooling_mask, mode) for part, piece in pieces]
@@ -125,32 +126,36 @@ def _weights(part: str, pooling_mask: Tensor) -> Tensor:
     return POOLING_WEIGHTS[part](pooling_mask.cpu().double())
 
 
-def finish(modules_config: ModulesConfig, reading: PoolingConfig, pooled: Tensor, mode: Mode = LIVE) -> Tensor:
+def finish(modules_config: ModulesConfig, pooling_config: PoolingConfig, pooled: Tensor, mode: Mode = LIVE) -> Tensor:
     """Dense heads, the model's own Normalize and the dimension cut: (..., P) -> (..., d)."""
-    if reading.heads:
+    if pooling_config.heads:
         for head in modules_config.heads:
             if pooled.shape[-1] != head.weight.shape[1]:
                 raise UsageError(
                     f"the model's dense head takes {head.weight.shape[1]} dimensions, pooling"
-                    f" {reading.pooling!r} gives {pooled.shape[-1]}; read with heads=False (--no-heads)"
+                    f" {pooling_config.pooling!r} gives {pooled.shape[-1]}; read with heads=False (--no-heads)"
                 )
             pooled = head(pooled, mode)
-    if modules_config.normalizes and reading.normalize is not False:
+    if modules_config.normalizes and pooling_config.normalize is not False:
         pooled = unit(pooled, mode)
-    cut = reading.truncate_dim
+    cut = pooling_config.truncate_dim
     if cut is not None and cut > pooled.shape[-1]:
         raise UsageError(f"cannot cut vectors of {pooled.shape[-1]} dimensions to {cut}; lower truncate_dim")
     return pooled[..., :cut]
 
 
 def finish_transposed(
-    model_view: ModelView, modules_config: ModulesConfig, reading: PoolingConfig, gradient: Tensor, mode: Transposed
+    model_view: ModelView,
+    modules_config: ModulesConfig,
+    pooling_config: PoolingConfig,
+    gradient: Tensor,
+    mode: Transposed,
 ) -> Tensor:
     """(B, K, d) -> (B, K, P)."""
-    heads = modules_config.heads if reading.heads else ()
-    width = heads[-1].weight.shape[0] if heads else model_view.hidden_size * len(pooling_parts(reading.pooling))
+    heads = modules_config.heads if pooling_config.heads else ()
+    width = heads[-1].weight.shape[0] if heads else model_view.hidden_size * len(pooling_parts(pooling_config.pooling))
     gradient = torch.nn.functional.pad(gradient, (0, width - gradient.shape[-1]))
-    if modules_config.normalizes and reading.normalize is not False:
+    if modules_config.normalizes and pooling_config.normalize is not False:
         gradient = gradient * mode.held("unit")
     for head in reversed(heads):
         gradient = head.transposed(gradient, mode)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from likewise.data import locate
-from likewise.data.locations import SAMPLES, SUFFIXES
+from likewise.data.catalogue import SAMPLES, SUFFIXES
 from likewise.errors import DataError
 from likewise.paths import user_cache
 

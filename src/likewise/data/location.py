@@ -28,10 +28,10 @@ def shown(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A file, or a line in it, or a column of that line.
 
-    >>> str(Place("corpus.csv", 7, "score"))
+    >>> str(Location("corpus.csv", 7, "score"))
     "corpus.csv, line 7, column 'score'"
     """
 
@@ -48,10 +48,10 @@ class Place:
             parts.append(f"column {shown(self.column)}")
         return ", ".join(parts)
 
-    def at(self, column: str) -> Place:
+    def at(self, column: str) -> Location:
         """The same line at a column.
 
-        >>> str(Place("a.csv", 2).at("text"))
+        >>> str(Location("a.csv", 2).at("text"))
         "a.csv, line 2, column 'text'"
         """
         return replace(self, column=column)
@@ -59,7 +59,7 @@ class Place:
     def error(self, message: str) -> DataError:
         """The error to raise or report here: a bad row where there is a line, else the file's error.
 
-        >>> Place("a.csv", 2).error("the text is empty")
+        >>> Location("a.csv", 2).error("the text is empty")
         BadRow('a.csv, line 2: the text is empty')
         """
         kind = DataError if self.line is None else BadRow

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def without_places(words: str, places: Iterable[Path]) -> str:
+def without_paths(words: str, paths: Iterable[Path]) -> str:
     """Words that do not tell where things lie on this machine.
 
     A bare name such as ``runs`` is left, since it tells nothing and may be a word like others.
 
-    >>> without_places("/home/me/runs/one holds files; these runs stay", [Path("/home/me/runs"), Path("runs")])
+    >>> without_paths("/home/me/runs/one holds files; these runs stay", [Path("/home/me/runs"), Path("runs")])
     '…/one holds files; these runs stay'
     """
-    spelled = {path for place in places for path in (place, place.absolute(), place.resolve()) if len(path.parts) > 1}
-    for place in sorted(map(str, spelled), key=len, reverse=True):
-        words = words.replace(place, "…")
+    spelled = {path for path in paths for path in (path, path.absolute(), path.resolve()) if len(path.parts) > 1}
+    for path in sorted(map(str, spelled), key=len, reverse=True):
+        words = words.replace(path, "…")
     return words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from likewise.data.places import shown
+from likewise.data.location import shown
 from likewise.data.rows import FORMATS
 from likewise.errors import DataError
 from likewise.paths import user_cache
@@ -51,8 +51,8 @@ def _is_relative(name: Path) -> bool:
 
 def _not_found(name: str, folders: list[Path]) -> str:
     kind = "file" if name.lower().endswith(SUFFIXES) else "data set"
-    places = ", ".join(["the current folder", *map(str, folders)])
+    locations = ", ".join(["the current folder", *map(str, folders)])
     return (
-        f"no {kind} {shown(name)} in {places}; check the path, or download the data set and pass "
+        f"no {kind} {shown(name)} in {locations}; check the path, or download the data set and pass "
         f"--data-dir DIR or set LIKEWISE_DATA; built in: {', '.join(SAMPLES)}"
     )

@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.data.places import BadRow, Place, shown
+from likewise.data.location import BadRow, Location, shown
 from likewise.errors import DataError
 
 
 def test_a_place_with_a_line_gives_a_bad_row() -> None:
-    error = Place("corpus.csv", 7, "score").error("expected a number, got 'abc'")
+    error = Location("corpus.csv", 7, "score").error("expected a number, got 'abc'")
     assert isinstance(error, BadRow)
     assert str(error) == "corpus.csv, line 7, column 'score': expected a number, got 'abc'"
 
 
 def test_a_place_without_a_line_gives_the_files_error() -> None:
-    error = Place("corpus.csv").error("is empty")
+    error = Location("corpus.csv").error("is empty")
     assert type(error) is DataError
     assert str(error) == "corpus.csv: is empty"
 
@@ -35,4 +35,4 @@ def test_shown_is_short_and_on_one_line(value: object, text: str) -> None:
 
 
 def test_an_odd_file_name_stays_on_one_line() -> None:
-    assert str(Place("a\nb.csv", 2)) == r"'a\nb.csv', line 2"
+    assert str(Location("a\nb.csv", 2)) == r"'a\nb.csv', line 2"
