@@ -15,7 +15,7 @@ from likewise.cli.output import Output
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
-    from likewise.data import Columns
+    from likewise.data import Columns, Dataset
     from likewise.data.pair_files import PairFile
     from likewise.encoder import Encoder
     from likewise.encoder.files import TextSource
@@ -113,6 +113,12 @@ class FileSettings:
             score=self.score_column,
             id=self.id_column,
         )
+
+    def dataset(self, name: str, limit: int | None = None) -> Dataset:
+        """A file or a name, read with these options."""
+        from likewise.data import Dataset
+
+        return Dataset(name, self.columns(), self.data_dir, self.skip_bad, limit)
 
     def texts(self, file: str) -> TextSource:
         """A file of texts, to be read in this way."""

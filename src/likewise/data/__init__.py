@@ -1,6 +1,8 @@
 """Data: from a path or a data set's name to an iterator of typed examples."""
 
+from likewise.data.catalogue import locate
 from likewise.data.columns import GUESSED, Columns
+from likewise.data.dataset import Dataset, Datasets, Rows
 from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
 from likewise.data.judgements import (
     JudgedFiles,
@@ -11,7 +13,6 @@ from likewise.data.judgements import (
     read_qrels,
     read_queries,
 )
-from likewise.data.catalogue import locate
 from likewise.data.mixtures import mixed_pairs
 from likewise.data.readers import (
     holds_pairs,
@@ -28,12 +29,15 @@ from likewise.data.skipped import SkippedRows
 __all__ = [
     "GUESSED",
     "Columns",
+    "Dataset",
+    "Datasets",
     "JudgedFiles",
     "Judgement",
     "LabelledPair",
     "LabelledText",
     "Pair",
     "Query",
+    "Rows",
     "ScoredPair",
     "SenseExample",
     "SkippedRows",

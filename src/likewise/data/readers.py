@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
+from likewise.data.catalogue import locate
 from likewise.data.columns import GUESSED, MEANINGS, Columns, assigned
 from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
-from likewise.data.catalogue import locate
 from likewise.data.location import BadRow, Location
 from likewise.data.records import Record, RoleFinder
 from likewise.data.rows import Report, rows, suffix_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from likewise.data.columns import GUESSED, USUAL_NAMES, Columns
 from likewise.data.catalogue import locate
+from likewise.data.columns import GUESSED, USUAL_NAMES, Columns
 from likewise.data.location import Location, shown
 from likewise.data.records import Record
 from likewise.data.rows import Report, Row, rows, suffix_of
