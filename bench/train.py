@@ -42,7 +42,7 @@ def task_at_hand(count: int) -> Task:
     places = np.random.default_rng(0).permutation(len(found))[:count]
     chosen = [found[place] for place in places]
     examples = tuple(Example((each.left, each.right), each.score, each.id, "stsb/train") for each in chosen)
-    return Task(TaskConfig("similarity", (Source("stsb/train"),), aggregation="mean", loss="cosent"), examples)
+    return Task(TaskConfig("similarity", (Source("stsb/train"),), pooling="mean", loss="cosent"), examples)
 
 
 def ours(task: Task, given: argparse.Namespace, freeze: str = "none") -> tuple[int, float, float]:

@@ -21,8 +21,7 @@ from likewise.train import parse_config, read_tasks
 from likewise.train import running as studies_training
 from likewise.train import train as train_model
 from likewise.train.loop import Run
-from likewise.train.presets import presets
-from likewise.train.rows import parse_plan
+from likewise.train.plan import parse_plan, presets
 from training_files import numbered_file, task_text, three_kinds, write_rows
 
 pytest_plugins = ("command_line",)
@@ -57,7 +56,7 @@ def written(folder: Path, text: str) -> Path:
 @pytest.fixture
 def config(tmp_path: Path, files: Path) -> Path:
     """One similarity task, two towers."""
-    return written(tmp_path, QUICK + task_text(files, more="head = 'linear'\naggregation = 'mean'\nloss = 'mse'"))
+    return written(tmp_path, QUICK + task_text(files, more="head = 'linear'\npooling = 'mean'\nloss = 'scaled-mse'"))
 
 
 @pytest.fixture
@@ -180,13 +179,13 @@ def killed_after_an_epoch(arguments: list[str], checkpoint: Path) -> None:
 def taken_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps at which runs went on."""
     seen: list[int] = []
-    go_on = Run.go_on
+    resume = Run.resume
 
     def noted(loop: Run, key: str) -> None:
-        go_on(loop, key)
+        resume(loop, key)
         seen.append(loop.train_state.step)
 
-    monkeypatch.setattr(Run, "go_on", noted)
+    monkeypatch.setattr(Run, "resume", noted)
     return seen
 
 
@@ -260,7 +259,7 @@ def test_a_run_whose_report_failed_goes_on_to_it(
 
     out = interrupted.parent / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("likewise.train.page.write_training", full)
+        patch.setattr("likewise.train.results.write_training", full)
         assert "No space left on device; " in refusal(run("train", interrupted, "--resume", "--threads", 1))
     assert run("train", interrupted, "--resume", "--threads", 1).code == 0
     assert taken_up == [5, 10] and (out / "report.html").exists() and not (out / "checkpoint.safetensors").exists()
@@ -380,18 +379,18 @@ def test_overlap_of_public_files_is_found_before_a_model_is_loaded(run: Any, tmp
 TASK = "[[task]]\nkind = 'similarity'\ntrain = 'similarity-train.csv'\n"
 MISTAKES = {
     "unknown setting": ("learning_rat = 1\n" + TASK, "learning_rat of a config; did you mean learning_rate?"),
-    "unknown setting of a task": (TASK + "agregation = 'cls'\n", "agregation of a task; did you mean aggregation?"),
+    "unknown setting of a task": (TASK + "agregation = 'cls'\n", "agregation of a task; did you mean pooling?"),
     "wrong type": ("epochs = 'four'\n" + TASK, "epochs takes int, got 'four'"),
     "true is no number": ("epochs = true\n" + TASK, "epochs takes int, got True"),
     "number out of range": ("warmup = 2\n" + TASK, "warmup lies between 0 and 1, got 2"),
     "nan": ("learning_rate = nan\n" + TASK, "learning_rate lies between 0 and 1, got nan"),
-    "unknown choice": (TASK + "aggregation = 'median'\n", "unknown aggregation 'median'; choose from cls, mean"),
+    "unknown choice": (TASK + "pooling = 'median'\n", "unknown pooling 'median'; choose from cls, mean"),
     "no task": ("epochs = 2\n", "no task; give at least one [[task]]"),
     "one bracket": (TASK.replace("[[task]]", "[task]"), "write tasks as [[task]] tables, with two brackets"),
     "no train file": ("[[task]]\nkind = 'similarity'\n", "a [[task]] needs train"),
     "no train files": ("[[task]]\nkind = 'similarity'\ntrain = []\n", "no train file; give train ="),
     "two tasks of a name": (TASK * 2, "two tasks are called similarity; give each its own name"),
-    "joint cosine": (TASK + "pairs = 'joint'\nhead = 'cosine'\n", "a joint pair is one vector and has no cosine"),
+    "joint cosine": (TASK + "pairs = 'cross-encoder'\nhead = 'cosine'\n", "a joint pair is one vector and has no cosine"),
     "shared head alone": ("shared_head = true\n" + TASK, "shared_head needs a paraphrase and a similarity task"),
     "no TOML": ("epochs = = 2\n", "is no TOML: "),
     "row without a name": (TASK + "[[row]]\nepochs = 2\n", "a [[row]] needs a name"),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from likewise.train.benchmark_report import write_checkup
 
 from conftest import save_classic
 from likewise.data import read_scored_pairs
@@ -23,10 +24,8 @@ from likewise.lint.patterns import patterns
 from likewise.lint.pos_relevance import PosRelevance
 from likewise.lint.rules import LintRules
 from likewise.metrics import spearman
-from likewise.train.benchmark import Checkup, Examined, Subject, checkup
-from likewise.train.benchmark_parts import PARTS, CheckupSource, class_shares
-from likewise.train.benchmark_report import write_checkup
-from likewise.train.table import Spread
+from likewise.train.benchmark import PARTS, Checkup, CheckupSource, Examined, Subject, checkup, class_shares
+from likewise.train.runs_table import Spread
 from training_files import write_rows
 from twins import twin_model
 

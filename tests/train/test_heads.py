@@ -16,9 +16,8 @@ from torch import nn
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig
-from likewise.train.evaluation import evaluate
 from likewise.train.heads import FeedForward, feature_width, features, features_of, new_head
-from likewise.train.multitask import MultiTaskModel, new_multitask_model
+from likewise.train.multitask import MultiTaskModel, evaluate, new_multitask_model
 from likewise.train.processes import Processes
 from tiny_models import tiny_encoder
 from twins import twin_model, twin_tokenizer
@@ -246,7 +245,7 @@ def test_a_feed_forward_head_of_sentiment_sees_the_vector(encoder: Encoder) -> N
 
 @pytest.mark.parametrize("kind", ["paraphrase", "similarity"])
 def test_a_joint_pair_is_one_vector_and_one_linear_layer(encoder: Encoder, kind: str) -> None:
-    task = task_of(kind, pairs="joint", aggregation="cls")
+    task = task_of(kind, pairs="cross-encoder", pooling="cls")
     multitask = trainee_of(encoder, task)
     head = multitask.heads[f"{kind}_head"]
     assert type(head) is nn.Linear and head.weight.shape == (1, 32)
@@ -257,7 +256,7 @@ def test_a_joint_pair_is_one_vector_and_one_linear_layer(encoder: Encoder, kind:
 
 @pytest.mark.parametrize("kind", ["paraphrase", "similarity"])
 def test_a_joint_feed_forward_head_sees_the_vector_and_the_overlap(encoder: Encoder, kind: str) -> None:
-    task = task_of(kind, pairs="joint", head="feed-forward")
+    task = task_of(kind, pairs="cross-encoder", head="feed-forward")
     multitask = trainee_of(encoder, task)
     assert features_of(task.config) == ("vector", "jaccard")
     seen = np.stack([[*states(encoder, *pair).mean(0), share] for pair, share in zip(PAIRS, OVERLAPS, strict=True)])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from likewise.train.synthetic_report import write_nouns
 
 from conftest import SHARED
 from likewise.data import Pair, read_pairs
@@ -17,7 +18,6 @@ from likewise.errors import DataError
 from likewise.explain import explain
 from likewise.grammar import Grammar, ParsedText, Word
 from likewise.train.synthetic import matrix_cosine, noun_study, true_interactions
-from likewise.train.synthetic_report import write_nouns
 
 
 def words(text: str, nouns: set[str]) -> ParsedText:
@@ -73,8 +73,7 @@ def test_pairs_without_a_shared_noun_are_refused(minilm: Encoder, english: Gramm
 
 @pytest.mark.data
 def test_the_target_of_a_source_is_the_number_of_shared_nouns(english: Grammar, tmp_path: Path) -> None:
-    from likewise.train.examples import read_examples
-    from likewise.train.sources import Source
+    from likewise.train.examples import Source, read_examples
 
     file = tmp_path / "pairs.csv"
     file.write_text("sentence1,sentence2\nThe dog chased a cat.,A cat saw the dog.\nThe dog ran.,A cat sat.\n")

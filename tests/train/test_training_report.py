@@ -13,8 +13,7 @@ import pytest
 
 from likewise.results.folder import finite
 from likewise.train import EvalResult
-from likewise.train.figures import file_names
-from likewise.train.page import table_markdown, write_table, write_training
+from likewise.train.results import file_names, table_markdown, write_table, write_training
 from training_reports import ATTACK, KINDS, made_outcome, made_report, made_rows
 
 ESCAPED = "&lt;img src=x onerror=alert(1)&gt;"

@@ -17,9 +17,8 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, MissingExtra, TrainingError, UsageError
 from likewise.train import TrainConfig, parse_config, tuning
-from likewise.train.presets import presets
-from likewise.train.rows import parse_plan
-from likewise.train.running import RunContext
+from likewise.train.plan import parse_plan, presets
+from likewise.train.runs import RunContext
 from likewise.train.tuning import TuneReport, TuneSettings, toml, tune
 from tuning_files import config_text, pairs
 
@@ -63,7 +62,7 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[TrainConfig]:
             on_epoch(epoch, score)
         return type("Report", (), {"score": score})
 
-    monkeypatch.setattr(tuning, "train", train)
+    monkeypatch.setattr(tuning, "train_tasks", train)
     return seen
 
 
@@ -182,8 +181,8 @@ def test_trial_without_a_loss_fails_and_the_study_goes_on(
 ) -> None:
     from likewise.train.losses import LOSSES
 
-    known = LOSSES["mse"]
-    monkeypatch.setitem(LOSSES, "mse", lambda said, wanted: known(said, wanted) * float("nan"))
+    known = LOSSES["scaled-mse"]
+    monkeypatch.setitem(LOSSES, "scaled-mse", lambda said, wanted: known(said, wanted) * float("nan"))
     broken = tune(run_context(), config, replace(QUICK, trials=1), tmp_path / "study")
     assert [(one.state, one.value, one.epochs) for one in broken.trials] == [("failed", None, 0)]
     assert "loss of similarity is nan" in broken.trials[0].error and broken.best is None
@@ -217,9 +216,9 @@ def test_only_what_matters_is_searched(tmp_path: Path, tiny_folder: Path, tiny: 
     changed = {
         "cosine": (config, {"learning_rate", "dropout"}),
         "head": (_with_task(config, head="linear"), {"learning_rate", "dropout", "head_learning_rate"}),
-        "qkv": (_with_task(config, aggregation="qkv"), {"learning_rate", "dropout", "head_learning_rate"}),
+        "qkv": (_with_task(config, pooling="qkv"), {"learning_rate", "dropout", "head_learning_rate"}),
         "bilstm": (
-            replace(_with_task(config, aggregation="bilstm"), freeze="all"), {"head_learning_rate", "lstm"}
+            replace(_with_task(config, pooling="bilstm"), freeze="all"), {"head_learning_rate", "lstm"}
         ),
     }  # fmt: skip
     for name, (one, also) in changed.items():

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from likewise.train.tuning_report import TITLES, write_tuning
 
 from likewise.train import TrainConfig, parse_config
 from likewise.train.trials import TuneReport, TuneTrial
-from likewise.train.tune_settings import TuneSettings
-from likewise.train.tuning_report import TITLES, write_tuning
+from likewise.train.tuning import TuneSettings
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: train)")
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: plots)")
