@@ -116,7 +116,7 @@ def test_a_folder_of_the_command_line_is_the_trained_model(
     assert summary.code == 0, summary.err
     found = one_document(run("predict", out, files / "similarity-dev.csv", "--threads", 1, "--json"))
     said = {row["id"]: row["predicted"] for row in found["predictions"]}
-    shown = json.loads((out / "results.json").read_text(encoding="utf-8"))["dev"]["similarity"]
+    shown = json.loads((out / "run.json").read_text(encoding="utf-8"))["results"]["dev"]["similarity"]
     for one in (*shown["best"], *shown["worst"]):
         assert said[one["id"]] == pytest.approx(one["predicted"], abs=CLOSE)
     with (out / "predictions-dev-similarity.csv").open(encoding="utf-8", newline="") as file:

@@ -82,4 +82,4 @@ def test_a_ready_made_config_runs(
     assert len(reports) == len(plan.rows)
     for report, row in zip(reports, plan.rows, strict=True):
         assert report["steps"] > 0 and set(report["dev"]) == {task.name for task in row.config.tasks if task.dev}
-    assert (out / ("table.html" if plan.table else "report.html")).exists()
+    assert (out / "index.html").exists()

@@ -132,7 +132,8 @@ def test_a_task_that_cannot_learn_is_refused_in_words(more: tuple[str, ...]) -> 
 def test_surgery_without_an_encoder_to_operate_on_is_a_plain_run() -> None:
     tasks = [task_of(head="linear"), task_of("sentiment")]
     plain, operated = (
-        train_tasks(tiny_encoder("bert"), tasks, config_of(*tasks, freeze="all", pcgrad=pcgrad)) for pcgrad in (False, True)
+        train_tasks(tiny_encoder("bert"), tasks, config_of(*tasks, freeze="all", pcgrad=pcgrad))
+        for pcgrad in (False, True)
     )
     assert plain.epochs == operated.epochs
 
@@ -169,7 +170,11 @@ def test_kept_states_give_the_same_losses(
     name: str, dtype: str, rounding: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not to the bit: kept states come from batches without padding, whose sums round differently."""
-    tasks = [task_of(head="linear"), task_of("paraphrase", pairs="cross-encoder"), task_of("sentiment", head="feed-forward")]
+    tasks = [
+        task_of(head="linear"),
+        task_of("paraphrase", pairs="cross-encoder"),
+        task_of("sentiment", head="feed-forward"),
+    ]
     config = config_of(*tasks, freeze=PREFIXES[name], head_dropout=0.0)
     encoder = tiny_encoder("bert")
     encoder.model.to(getattr(torch, dtype))

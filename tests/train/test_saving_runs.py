@@ -41,7 +41,10 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "mean": ("", in_all('pooling = "mean"')),
     "max": ("", in_all('pooling = "max"')),
     "own": ("max_tokens = 6\n", {"similarity": 'head = "linear"'}),
-    "cross-encoder": ("", in_all('pairs = "cross-encoder"') | {"paraphrase": 'pairs = "cross-encoder"\nhead = "feed-forward"'}),
+    "cross-encoder": (
+        "",
+        in_all('pairs = "cross-encoder"') | {"paraphrase": 'pairs = "cross-encoder"\nhead = "feed-forward"'},
+    ),
     "bilstm": ("", in_all('pooling = "bilstm"')),
     "qkv": ("", in_all('pooling = "qkv"')),
     "shared": ("shared_head = true\n", in_all('head = "feed-forward"')),

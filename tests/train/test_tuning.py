@@ -19,7 +19,7 @@ from likewise.errors import Cancelled, DataError, MissingExtra, TrainingError, U
 from likewise.train import TrainConfig, parse_config, tuning
 from likewise.train.plan import parse_plan, presets
 from likewise.train.runs import RunContext
-from likewise.train.tuning import TuneReport, TuneSettings, toml, tune
+from likewise.train.tuning import TuneReport, TuneSettings, tune
 from tuning_files import config_text, pairs
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: train)")
@@ -272,7 +272,7 @@ def test_dev_files_and_optuna_are_needed(config: TrainConfig, tmp_path: Path, mo
 @pytest.mark.parametrize("name", presets())
 def test_ready_made_configs_are_written_and_read_back(name: str) -> None:
     for row in parse_plan(presets()[name]).rows:
-        assert parse_config(toml(row.config, "a comment\nof two lines")) == row.config
+        assert parse_config(row.config.to_toml("a comment\nof two lines")) == row.config
 
 
 def test_strange_config_is_written_and_read_back() -> None:
@@ -295,5 +295,5 @@ def test_strange_config_is_written_and_read_back() -> None:
         dev = {source = "y", where = {"my column" = "a.b", "c.d" = "e"}, scores = [1, 2]}
         """
     )
-    assert parse_config(toml(config)) == config
-    assert tomllib.loads(toml(config))["task"][1]["dev"][0]["where"] == {"my column": "a.b", "c.d": "e"}
+    assert parse_config(config.to_toml()) == config
+    assert tomllib.loads(config.to_toml())["task"][1]["dev"][0]["where"] == {"my column": "a.b", "c.d": "e"}

@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -227,7 +226,7 @@ class BenchmarkedModel:
     row: str
     """a table's folder and the row's name, or the model itself"""
     seed: int | None = None
-    parts: Mapping[str, Measures] = MappingProxyType({})
+    parts: Mapping[str, Measures] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: str) -> BenchmarkedModel:
