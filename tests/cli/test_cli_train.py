@@ -53,7 +53,7 @@ def written(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path, files: Path) -> Path:
-    """One similarity task, two towers."""
+    """One similarity task, a bi-encoder."""
     return written(tmp_path, QUICK + task_text(files, more="head = 'linear'\npooling = 'mean'\nloss = 'scaled-mse'"))
 
 
@@ -390,7 +390,7 @@ MISTAKES = {
     "no train file": ("[[task]]\nkind = 'similarity'\n", "a [[task]] needs train"),
     "no train files": ("[[task]]\nkind = 'similarity'\ntrain = []\n", "no train file; give train ="),
     "two tasks of a name": (TASK * 2, "two tasks are called similarity; give each its own name"),
-    "cross-encoder with a cosine": (TASK + "pairs = 'cross-encoder'\nhead = 'cosine'\n", "a pair of a cross-encoder is one vector and has no cosine"),
+    "cross-encoder cosine": (TASK + "pairs = 'cross-encoder'\nhead = 'cosine'\n", "is one vector and has no cosine"),
     "shared head alone": ("shared_head = true\n" + TASK, "shared_head needs a paraphrase and a similarity task"),
     "no TOML": ("epochs = = 2\n", ": invalid TOML: "),
     "row without a name": (TASK + "[[row]]\nepochs = 2\n", "a [[row]] needs a name"),

@@ -196,7 +196,7 @@ def test_a_run_that_breaks_ends_the_same(
 def test_chunks_do_not_go_with_what_needs_tokens(folder: Path) -> None:
     for more in ("smart = 1.0\n", ""):
         lines = CONTRAST if more else MLM
-        with pytest.raises(UsageError, match="chunk goes with losses on whole vectors"):
+        with pytest.raises(UsageError, match="chunk needs losses on whole vectors"):
             prepared(folder, lines, SETTINGS + "chunk = 2\n" + more)
 
 
@@ -225,7 +225,7 @@ def test_masked_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
     embedded = multitask.embedded(tasks[0], examples, [(7, place) for place in range(5)])
     said = multitask.output(tasks[0], examples, embedded)
     wanted, owners = multitask.encoders["mlm"].masked_tokens(embedded)
-    assert embedded.wanted is not None and int((embedded.wanted != UNMASKED).sum()) == len(wanted) == len(said)
+    assert embedded.targets is not None and int((embedded.targets != UNMASKED).sum()) == len(wanted) == len(said)
     head: Any = multitask.head(tasks[0].config)
     tokens = multitask.encoders["mlm"].tokens
     loss, count = 0.0, 0

@@ -60,7 +60,7 @@ train = "{folder}/similar.csv"
 dev = "{folder}/similar-dev.csv"
 """
 FEW = "few"
-"""A step of two joint pairs, in three processes: one of them has nothing to read."""
+"""A step of two pairs of a cross-encoder, in three processes: one of them has nothing to read."""
 SETTINGS = """
 seed = 4
 epochs = 2

@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "similarity": {"kind": "similarity"},
     "similarity, feed-forward": {"kind": "similarity", "head": "feed-forward"},
     "paraphrase": {"kind": "paraphrase"},
-    "paraphrase, joint": {"kind": "paraphrase", "pairs": "cross-encoder", "pooling": "cls"},
+    "paraphrase, cross-encoder": {"kind": "paraphrase", "pairs": "cross-encoder", "pooling": "cls"},
     "sentiment": {"kind": "sentiment"},
     "sentiment, feed-forward": {"kind": "sentiment", "head": "feed-forward"},
 }
@@ -87,7 +87,7 @@ def output_twin(multitask: MultiTaskModel, task: Task, rows: Sequence[Tensor]) -
     head = multitask.head(config)
     if config.kind == "sentiment":
         return head(vectors)  # type: ignore[no-any-return]
-    if config.joint:
+    if config.cross_encoder:
         return head(vectors)[:, 0]  # type: ignore[no-any-return]
     left, right = vectors[0::2], vectors[1::2]
     if config.head == "feed-forward":

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -345,7 +345,7 @@ class Benchmark(Result):
     @staticmethod
     def _layer_table(part: str, measure: str, lines: Mapping[str, list[Spread | None]]) -> Table:
         depth, first = max(map(len, lines.values())), FIRST_LAYER.get(part, 0)
-        header = ["model", *(Column(str(layer), format=".3f") for layer in range(first, first + depth))]
+        header = [Column("model"), *(Column(str(layer), format=".3f") for layer in range(first, first + depth))]
         rows = [
             (name, *(None if each is None else each.mean for each in line), *[None] * (depth - len(line)))
             for name, line in lines.items()
@@ -356,9 +356,7 @@ class Benchmark(Result):
         """A figure for each measure that has a number for each layer."""
         return {
             f"{part}-{measure.replace(' ', '-')}": Figure(
-                lambda part=part, measure=measure, lines=lines: _layer_curves(part, measure, lines),
-                f"{part}: {measure}",
-                NOTES[part],
+                partial(_layer_curves, part, measure, lines), f"{part}: {measure}", NOTES[part]
             )
             for part in self.parts
             for measure, lines in self.curves(part).items()

@@ -319,5 +319,5 @@ def _loss(multitask: MultiTaskModel, task: Task, examples: Sequence[Example], ou
     """The loss in batches as in training: losses over pairs of examples depend on the size of the batch."""
     targets, size = multitask.targets(task, examples, output), multitask.config.batch_of(task.config)
     loss = loss_of(task.config)
-    parts = zip(output.split(size), targets.split(size), strict=True)
+    parts = zip(torch.split(output, size), torch.split(targets, size), strict=True)
     return sum(len(part) * float(loss(part, wanted)) for part, wanted in parts) / max(1, len(examples))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,9 +83,7 @@ def training_figures(report: TrainReport) -> dict[str, Figure]:
         for task, result in results.items():
             if result.kind != "mlm":  # all texts have the same truth
                 title = f"{task}, {part}"
-                found[figure_name(result, part, names[task])] = Figure(
-                    lambda result=result, title=title: _predictions(result, title), title
-                )
+                found[figure_name(result, part, names[task])] = Figure(partial(_predictions, result, title), title)
     return found
 
 

@@ -76,9 +76,9 @@ def train(
     left, overlaps = without_overlap({"pairs": files.get("pairs", ())}, {"dev": files.get("dev", ())})
     if len(left["pairs"]) < 2:
         raise DataError(f"training needs at least 2 pairs, got {len(left['pairs'])}")
-    sources = {"train": (Source("pairs"),), **({"dev": (Source("dev"),)} if dev else {})}
-    task = Task(TaskConfig("similarity", **sources, loss=loss), tuple(left["pairs"]), tuple(files.get("dev", ())))
-    config = TrainConfig((task.config,), encoder.name, **settings)
+    own = TaskConfig("similarity", (Source("pairs"),), (Source("dev"),) if dev else (), loss=loss)
+    task = Task(own, tuple(left["pairs"]), tuple(files.get("dev", ())))
+    config = TrainConfig((own,), encoder.name, **settings)
     return encoder, train_tasks(encoder, [task], config, overlaps=overlaps, progress=progress)
 
 
@@ -160,11 +160,10 @@ def open_run(
             epochs=tuple(state.epochs), curve=tuple(state.curve), best_epoch=state.best_epoch, steps=state.step,
             seconds=state.seconds, dev=dev, test=test,
         )  # fmt: skip
-        writes = folder is not None and processes.first
-        if writes:
+        if folder is not None and processes.first:
             save_run(multitask, report, folder)
         yield report
-        if writes:
+        if folder is not None and processes.first:
             remove_checkpoint(folder)
 
 

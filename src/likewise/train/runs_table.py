@@ -198,7 +198,9 @@ class TrainingTable(Result):
     def fragments(self) -> list[str]:
         """The page: the chosen measures, then all others, the best ones bold."""
         others = [measure for measure in self.measures if measure not in self.chosen]
-        turned = [(each.name, *(self._cell(line, each) for line in self.groups)) for each in others]
+        turned: list[Sequence[object]] = [
+            (each.name, *(self._cell(line, each) for line in self.groups)) for each in others
+        ]
         header = ("measure", *(line.name for line in self.groups))
         return [_wide(self._chosen_cells()), section("Every other measure", [_wide((header, turned))])]
 

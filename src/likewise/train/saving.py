@@ -253,5 +253,5 @@ def predict_file(run: SavedRun, dataset: Dataset, task: str = "", progress: Prog
     """The predictions of a saved run for a file's rows."""
     pairs, skipped = task_of(run, task).kind not in SINGLE, SkippedRows()
     rows: list[Any] = list(dataset.stream(read_pairs if pairs else read_texts, skipped))
-    texts = [(row.left, row.right) if pairs else (row.text,) for row in rows]
+    texts: list[tuple[str, ...]] = [(row.left, row.right) if pairs else (row.text,) for row in rows]
     return FilePrediction(dataset.name, [row.id for row in rows], texts, predict(run, texts, task, progress), skipped)

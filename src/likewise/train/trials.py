@@ -178,7 +178,7 @@ class TuneReport(Result):
             for trial in self.trials
         ]
         # A pruned trial has completed fewer epochs than its setting says.
-        header = ["trial", "state", "score", "epochs done", Column("seconds", format=".1f"), *columns]
+        header = [*map(Column, ("trial", "state", "score", "epochs done")), Column("seconds", format=".1f"), *columns]
         found = {"trials": Table.of(header, rows, f"{self.config.model}: {self.measure} on dev")}
         if self.best is not None:
             own, best = self.trials[0].parameters, self.best.parameters
