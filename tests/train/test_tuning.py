@@ -85,7 +85,8 @@ def test_trials_are_real_trainings(config: TrainConfig, tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "study").iterdir()} <= {"study.db", ".lock"}
     json.dumps(report.to_dict(), allow_nan=False)
     # The first trial is what the config's own training gives.
-    direct = run_context().train(replace(config, out=""))
+    with run_context().run(replace(config, out="")) as direct:
+        pass
     again = tune(run_context(), config, replace(QUICK, trials=1, train_rows=99), tmp_path / "whole")
     assert again.trials[0].value == direct.score
 

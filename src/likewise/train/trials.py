@@ -216,7 +216,7 @@ def _in_own_style(plot: Callable[[], Any]) -> Callable[[], Any]:
 
         with _own_style():
             axes = plot()
-            axes.figure.set_layout_engine("tight")
+            axes.figure.tight_layout()
             pyplot.close(axes.figure)
         return axes
 

@@ -10,9 +10,20 @@ from typing import Any
 import pytest
 import torch
 
+from likewise.data import ScoredPair
 from likewise.encoder import Encoder
-from likewise.errors import Cancelled, TrainingError, UsageError
-from likewise.train import Task, TrainConfig, parse_config, read_tasks, train_tasks
+from likewise.errors import Cancelled, DataError, TrainingError, UsageError
+from likewise.train import (
+    Example,
+    Source,
+    Task,
+    TaskConfig,
+    TrainConfig,
+    parse_config,
+    read_tasks,
+    train,
+    train_tasks,
+)
 from likewise.train import loop as loop_module
 from likewise.train import multitask as trainee_module
 from training_files import three_files, three_tasks
@@ -207,3 +218,45 @@ def test_a_saved_run_is_the_trained_model(tiny_folder: Path, folder: Path, tmp_p
     assert abs(theirs - vectors).max() < 1e-6
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert not {"checkpoint.safetensors", "best.safetensors"} & names and "README.md" in names
+
+
+# From a list of pairs
+
+PAIRS = [("a cat runs", "a cat sits", 4.0), ("a cat runs", "the sea", 0.5), ("a dog waits", "a dog sings", 3.5)]
+
+
+def test_a_list_of_pairs_trains_a_copy(tiny_folder: Path) -> None:
+    encoder = fresh(tiny_folder)
+    before = encoder.encode("a cat runs")
+    trained, report = train(encoder, PAIRS, epochs=2, batch=2, learning_rate=1e-2)
+    assert report.steps == 4 and report.config.tasks[0].loss == "cosent" and report.dev == {}
+    assert (encoder.encode("a cat runs") == before).all() and trained.hash != encoder.hash
+    assert abs(trained.encode("a cat runs") - before).max() > 1e-4
+
+
+def test_a_list_of_pairs_gives_what_the_task_gives(tiny_folder: Path) -> None:
+    scored = [ScoredPair(left, right, score / 5, str(number)) for number, (left, right, score) in enumerate(PAIRS)]
+    settings: dict[str, Any] = {"epochs": 2, "batch": 2, "learning_rate": 1e-2}
+    trained, _ = train(fresh(tiny_folder), scored, "scaled-mse", scale=(0, 1), **settings)
+    own = TaskConfig("similarity", (Source("pairs"),))
+    examples = tuple(Example((left, right), score, "", "") for left, right, score in PAIRS)
+    other = fresh(tiny_folder)
+    train_tasks(other, [Task(own, examples)], TrainConfig((own,), other.name, **settings))
+    assert abs(trained.encode("the sea") - other.encode("the sea")).max() < 1e-6
+
+
+def test_dev_pairs_choose_the_epoch_and_may_not_be_trained_on(tiny_folder: Path) -> None:
+    dev = [("the bank", "the river", 1.0), ("the house", "a house", 5.0)]
+    _, report = train(fresh(tiny_folder), PAIRS, dev=dev, epochs=1)
+    assert report.formula == "similarity spearman" and report.examples["similarity"]["dev"] == 2
+    with pytest.raises(DataError, match="pairs holds 1 of the 3 rows of dev"):
+        train(fresh(tiny_folder), PAIRS, dev=[*dev, PAIRS[0]], epochs=1)
+
+
+def test_pairs_that_cannot_be_learned_are_named(tiny_folder: Path) -> None:
+    with pytest.raises(DataError, match=r"pairs, pair 2: the score 7 is outside 0 to 5"):
+        train(fresh(tiny_folder), [PAIRS[0], ("a", "b", 7)])
+    with pytest.raises(DataError, match="at least 2 pairs, got 1"):
+        train(fresh(tiny_folder), PAIRS[:1])
+    with pytest.raises(UsageError, match="unknown loss of similarity 'mse'; choose from scaled-mse, cosent"):
+        train(fresh(tiny_folder), PAIRS, "mse")
