@@ -354,13 +354,13 @@ class Benchmark(Result):
 
     def figures(self) -> dict[str, Figure]:
         """A figure for each measure that has a number for each layer."""
-        return {
-            f"{part}-{measure.replace(' ', '-')}": Figure(
-                partial(_layer_curves, part, measure, lines), f"{part}: {measure}", NOTES[part]
-            )
-            for part in self.parts
-            for measure, lines in self.curves(part).items()
-        }
+        found = {}
+        for part in self.parts:
+            for index, (measure, lines) in enumerate(self.curves(part).items()):
+                draw = partial(_layer_curves, part, measure, lines)
+                note = "" if index else NOTES[part]
+                found[f"{part}-{measure.replace(' ', '-')}"] = Figure(draw, f"{part}: {measure}", note)
+        return found
 
 
 def _numbers(measures: Measures) -> dict[str, float]:

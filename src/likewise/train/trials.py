@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.errors import TrainingError
 from likewise.locks import only_writer
+from likewise.plotting.html import paragraph, section
+from likewise.plotting.inline_svg import inline_png
 from likewise.results import Column, Figure, Result, Table
 from likewise.train.config import TrainConfig
 from likewise.train.results import mean_of
@@ -195,6 +197,15 @@ class TuneReport(Result):
         plots = {name: plot for name, plot in _plots(self).items() if plot is not None}
         return {name: Figure(cache(_in_own_style(plot)), *FIGURES[name]) for name, plot in plots.items()}
 
+    def fragments(self) -> list[str]:
+        """The page: pictures, since Optuna's style does not suit dark pages, then the tables."""
+        with _tight():
+            drawn = [
+                section(figure.title, [paragraph(figure.note, note=True), inline_png(figure.draw(), figure.title)])
+                for figure in self.figures().values()
+            ]
+        return [*drawn, *self._table_fragments()]
+
     def save(self, folder: Path | str, run: Mapping[str, Any] | None = None) -> Path:
         """Write the report and best.toml; figures of an earlier report that this one lacks are deleted."""
         folder = Path(folder)
@@ -205,7 +216,8 @@ class TuneReport(Result):
                     (folder / f"{name}.{ending}").unlink(missing_ok=True)
             if self.best is not None:
                 (folder / "best.toml").write_text(self.best_toml(), encoding="utf-8", errors="replace")
-            return super().save(folder, run)
+            with _tight():
+                return super().save(folder, run)
 
 
 def _in_own_style(plot: Callable[[], Any]) -> Callable[[], Any]:
@@ -216,11 +228,17 @@ def _in_own_style(plot: Callable[[], Any]) -> Callable[[], Any]:
 
         with _own_style():
             axes = plot()
-            axes.figure.tight_layout()
             pyplot.close(axes.figure)
         return axes
 
     return draw
+
+
+def _tight() -> Any:
+    """Figures are saved with room for their labels."""
+    import matplotlib
+
+    return matplotlib.rc_context({"savefig.bbox": "tight"})
 
 
 @contextmanager
