@@ -18,31 +18,14 @@ from likewise.train.examples import Form, Source
 Kind = Literal["similarity", "sentiment", "paraphrase", "count", "contrastive", "mlm"]
 """What a task learns."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
-CHOICES: dict[str, dict[Kind, tuple[str, ...]]] = {
-    "head": {
-        "similarity": ("cosine", "linear", "feed-forward"),
-        "sentiment": ("linear", "feed-forward"),
-        "paraphrase": ("linear", "feed-forward"),
-        "count": ("dot",),
-        "contrastive": ("cosine",),
-        "mlm": ("tied",),
-    },
-    "loss": {
-        "similarity": ("scaled-mse", "cosent"),
-        "sentiment": ("cross-entropy",),
-        "paraphrase": ("bce",),
-        "count": ("mse",),
-        "contrastive": ("info-nce",),
-        "mlm": ("cross-entropy",),
-    },
-    "metric": {
-        "similarity": ("spearman", "pearson"),
-        "sentiment": ("accuracy",),
-        "paraphrase": ("accuracy",),
-        "count": ("spearman", "pearson"),
-        "contrastive": ("spearman", "pearson"),
-        "mlm": ("accuracy",),
-    },
+AGREEMENT = ("spearman", "pearson")
+CHOICES: dict[Kind, dict[str, tuple[str, ...]]] = {
+    "similarity": {"head": ("cosine", "linear", "feed-forward"), "loss": ("scaled-mse", "cosent"), "metric": AGREEMENT},
+    "sentiment": {"head": ("linear", "feed-forward"), "loss": ("cross-entropy",), "metric": ("accuracy",)},
+    "paraphrase": {"head": ("linear", "feed-forward"), "loss": ("bce",), "metric": ("accuracy",)},
+    "count": {"head": ("dot",), "loss": ("mse",), "metric": AGREEMENT},
+    "contrastive": {"head": ("cosine",), "loss": ("info-nce",), "metric": AGREEMENT},
+    "mlm": {"head": ("tied",), "loss": ("cross-entropy",), "metric": ("accuracy",)},
 }
 """Settings that depend on the kind of the task; the first choice is the default."""
 POOLINGS = ("cls", "mean", "max", "bilstm", "qkv")
@@ -120,10 +103,10 @@ class TaskConfig:
             raise UsageError(f'a {self.kind} task compares vectors of two texts; leave out pairs = "cross-encoder"')
         object.__setattr__(self, "name", self.name or self.kind)
         if not self.head and self.pairs == "cross-encoder":
-            object.__setattr__(self, "head", next(head for head in CHOICES["head"][self.kind] if head != "cosine"))
-        for setting, choices in CHOICES.items():
-            object.__setattr__(self, setting, getattr(self, setting) or choices[self.kind][0])
-            _choice(f"{setting} of {self.kind}", getattr(self, setting), choices[self.kind])
+            object.__setattr__(self, "head", next(head for head in CHOICES[self.kind]["head"] if head != "cosine"))
+        for setting, choices in CHOICES[self.kind].items():
+            object.__setattr__(self, setting, getattr(self, setting) or choices[0])
+            _choice(f"{setting} of {self.kind}", getattr(self, setting), choices)
         for feature in self.features:
             _choice("feature", feature, FEATURES)
         if self.pairs == "cross-encoder" and self.head == "cosine":
@@ -307,7 +290,7 @@ def _toml(value: Any) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float):
         return repr(value)
-    # JSON writes texts, whole numbers and booleans as TOML does, except for one character that TOML wants escaped.
+    # JSON writes texts, whole numbers and booleans as TOML does, except for one character that TOML escapes.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

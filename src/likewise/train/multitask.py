@@ -1,4 +1,4 @@
-"""The multi-task model: one encoder, pooled as each task wants, with a head per task; and its evaluation."""
+"""The multi-task model: one encoder, pooled for each task, with a head per task; and its evaluation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MultiTaskModel:
         return self.heads[head_name(self.config, task)]
 
     def encoder(self, task: TaskConfig) -> Encoder:
-        """The encoder, pooled as the task wants."""
+        """The encoder with the task's pooling."""
         return self.encoders[task.name].encoder
 
     def embedded(

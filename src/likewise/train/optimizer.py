@@ -63,9 +63,9 @@ def named_weights(multitask: MultiTaskModel) -> dict[str, nn.Parameter]:
         if id(weight) in in_layers and weight.requires_grad
     }
     named |= {f"heads.{name}": weight for name, weight in multitask.heads.named_parameters()}
-    for reader in multitask.encoders.values():
-        learned = reader.encoder.modules_config.learned
-        if learned is not None and learned.kind == reader.encoder.pooling_config.pooling:
+    for packed in multitask.encoders.values():
+        learned = packed.encoder.modules_config.learned
+        if learned is not None and learned.kind == packed.encoder.pooling_config.pooling:
             named |= {f"{learned.kind}.{name}": weight for name, weight in learned.named_parameters()}
     return named
 

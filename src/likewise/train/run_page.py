@@ -273,7 +273,7 @@ def _settings_table(config: TrainConfig) -> Cells:
     rows: list[Sequence[object]] = list(_changed(config, {}, ("tasks", "model", "out"), ""))
     for task in config.tasks:
         default = TaskConfig(kind=task.kind, train=task.train, pairs=task.pairs)
-        own = {name: getattr(default, name) for name in CHOICES}
+        own = {name: getattr(default, name) for name in CHOICES[task.kind]}
         rows += _changed(task, own, ("kind", *ROLES, "name"), f"{task.name}: ")
     return ("setting", "value", "default"), rows
 
