@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar, show_json, show_table
+from likewise.cli.screen import notice, progress_bar
 from likewise.cli.settings import RunSettings, with_settings
 from likewise.errors import UsageError
 
@@ -52,10 +52,10 @@ def train(
     The folder gets the model (which sentence-transformers opens), its heads, a card, run.json and index.html.
     Processes that accelerate launch or torchrun has started work together as with --processes.
     """
-    from likewise.train.plan import config_text, parse_plan
+    from likewise.train.plan import PresetList, config_text, parse_plan
 
     if list_:
-        return _list(output.as_json)
+        return output.show(PresetList())
     if not config:
         raise UsageError("give a TOML file, or a ready-made config by name; see: likewise train --list")
     text = config_text(config)
@@ -79,16 +79,6 @@ def train(
         _train_table(run_context, plan, keep_models, output)
     else:
         _train(run_context, plan, output)
-
-
-def _list(as_json: bool) -> None:
-    from likewise.train.plan import described, presets
-
-    found = [{"name": name, "about": described(text)} for name, text in presets().items()]
-    if as_json:
-        show_json({"configs": found})
-    else:
-        show_table(("config", "about"), [tuple(each.values()) for each in found])
 
 
 def _train(run_context: RunContext, plan: Plan, output: Output) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.errors import UsageError
+from likewise.results import Result, Table
 from likewise.train.config import TrainConfig, config_from, toml_table
 
 ROW_KEYS = ("name", "published", "every_task", "task")
@@ -37,6 +38,18 @@ def described(text: str) -> str:
     """
     first = text.partition("\n")[0]
     return first.lstrip("# ").strip() if first.startswith("#") else ""
+
+
+class PresetList(Result):
+    """The ready-made configs and their first comments."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name and the comment of each."""
+        return {"configs": [{"name": name, "about": described(text)} for name, text in presets().items()]}
+
+    def tables(self) -> dict[str, Table]:
+        """A row for each."""
+        return {"configs": Table.of(("config", "about"), [tuple(each.values()) for each in self.to_dict()["configs"]])}
 
 
 def config_text(name: str) -> str:
