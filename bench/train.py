@@ -39,10 +39,10 @@ def task_at_hand(count: int) -> Task:
         found = list(read_scored_pairs("stsb/train", data_dir=SHARED))
     except DataError:
         found = list(read_scored_pairs("sample/pairs"))
-    places = np.random.default_rng(0).permutation(len(found))[:count]
-    chosen = [found[place] for place in places]
+    indices = np.random.default_rng(0).permutation(len(found))[:count]
+    chosen = [found[index] for index in indices]
     examples = tuple(Example((each.left, each.right), each.score, each.id, "stsb/train") for each in chosen)
-    return Task(TaskConfig("similarity", (Source("stsb/train"),), aggregation="mean", loss="cosent"), examples)
+    return Task(TaskConfig("similarity", (Source("stsb/train"),), pooling="mean", loss="cosent"), examples)
 
 
 def ours(task: Task, given: argparse.Namespace, freeze: str = "none") -> tuple[int, float, float]:
@@ -93,9 +93,9 @@ def rates(ways: Sequence[Way]) -> list[tuple[float, float]]:
     """Steps per second of each way and its seconds before, taken in turns so that a busy machine is fair to all."""
     found: list[list[tuple[float, float]]] = [[] for _ in ways]
     for _ in range(ROUNDS):
-        for place, way in enumerate(ways):
+        for index, way in enumerate(ways):
             steps, seconds, before = way()
-            found[place].append((steps / seconds, before))
+            found[index].append((steps / seconds, before))
     return [max(each) for each in found]
 
 

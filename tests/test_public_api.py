@@ -65,9 +65,9 @@ PUBLIC = {
     ],
     "likewise.search": ["Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "baseline", "ranked"],
     "likewise.train": [
+        "EvalResult",
         "Example",
         "Limits",
-        "Outcome",
         "Source",
         "Task",
         "TaskConfig",
@@ -76,6 +76,7 @@ PUBLIC = {
         "parse_config",
         "read_tasks",
         "train",
+        "train_tasks",
     ],
     "likewise.grammar": ["Grammar", "ParsedText", "Word", "align", "roles"],
     "likewise.data": [

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from likewise.train import EvalResult, Example, Source, TaskConfig, TrainConfig, TrainReport
-from likewise.train.overlap import Overlap
-from likewise.train.running import TableRow
+from likewise.train.runs import TableRow
+from likewise.train.tasks import Overlap
 
 ATTACK = "<img src=x onerror=alert(1)>"
 KINDS = ("sentiment", "paraphrase", "similarity")

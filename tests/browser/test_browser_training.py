@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from likewise.sample import sample_path
-from likewise.train.page import write_training
 from training_reports import made_report
 
 pytest_plugins = ("live_studio",)
@@ -63,7 +62,7 @@ def three_tasks(studio: Any, tiny_folder: Path) -> str:
     if not folder.exists():
         shutil.copytree(tiny_folder, folder)
         (folder / "likewise.json").write_text("{}")
-        write_training(made_report(), {"command": "likewise train"}, folder)
+        made_report().save(folder, {"command": "likewise train"})
     return folder.name
 
 

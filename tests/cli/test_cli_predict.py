@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from answers import one_document, refusal
 from likewise.encoder import Encoder
-from likewise.train import TrainReport, parse_config, read_tasks, train
+from likewise.train import TrainReport, parse_config, read_tasks, train_tasks
 from training_files import task_text, three_kinds
 
 pytest_plugins = ("command_line",)
@@ -31,7 +31,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(out: Path, model: Path, text: str) -> TrainReport:
     """A run with a folder, and its report, which has the predictions of every dev row."""
     config = parse_config(f"model = '{model}'\nout = '{out}'\n{QUICK}{text}")
-    return train(Encoder.load(config.model, device="cpu"), read_tasks(config.tasks)[0], config)
+    return train_tasks(Encoder.load(config.model, device="cpu"), read_tasks(config.tasks)[0], config)
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +99,9 @@ def test_rows_need_no_truth_and_columns_can_be_named(
 
 VARIANTS = {
     "cosine": ("", "mean"),
-    "joint": ("pairs = 'joint'\naggregation = 'cls'", "cls"),
-    "bilstm": ("aggregation = 'bilstm'", "bilstm"),
-    "qkv": ("aggregation = 'qkv'", "qkv"),
+    "cross-encoder": ("pairs = 'cross-encoder'\npooling = 'cls'", "cls"),
+    "bilstm": ("pooling = 'bilstm'", "bilstm"),
+    "qkv": ("pooling = 'qkv'", "qkv"),
 }
 
 
@@ -116,7 +116,7 @@ def test_a_folder_of_the_command_line_is_the_trained_model(
     assert summary.code == 0, summary.err
     found = one_document(run("predict", out, files / "similarity-dev.csv", "--threads", 1, "--json"))
     said = {row["id"]: row["predicted"] for row in found["predictions"]}
-    shown = json.loads((out / "results.json").read_text(encoding="utf-8"))["dev"]["similarity"]
+    shown = json.loads((out / "run.json").read_text(encoding="utf-8"))["results"]["dev"]["similarity"]
     for one in (*shown["best"], *shown["worst"]):
         assert said[one["id"]] == pytest.approx(one["predicted"], abs=CLOSE)
     with (out / "predictions-dev-similarity.csv").open(encoding="utf-8", newline="") as file:
@@ -130,17 +130,17 @@ def test_a_folder_of_the_command_line_is_the_trained_model(
 
 
 @pytest.mark.parametrize(
-    "aggregations",
+    "poolings",
     [
         pytest.param(("cls", "", ""), id="the model's own beside another"),
         pytest.param(("mean", "qkv", "cls"), id="a learned one that is not the first"),
         pytest.param(("qkv", "bilstm", "mean"), id="two learned ones"),
     ],
 )
-def test_every_task_keeps_its_aggregation(
-    run: Any, files: Path, tiny_folder: Path, tmp_path: Path, aggregations: tuple[str, ...]
+def test_every_task_keeps_its_pooling(
+    run: Any, files: Path, tiny_folder: Path, tmp_path: Path, poolings: tuple[str, ...]
 ) -> None:
-    lines = [f"aggregation = '{name}'" if name else "" for name in aggregations]
+    lines = [f"pooling = '{name}'" if name else "" for name in poolings]
     tasks = "".join(task_text(files, kind, line) for kind, line in zip(KINDS, lines, strict=True))
     report = trained(tmp_path / "run", tiny_folder, tasks)
     for kind in KINDS:

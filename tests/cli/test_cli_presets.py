@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from answers import one_document
-from likewise.train.presets import presets
-from likewise.train.rows import parse_plan
+from likewise.train.plan import parse_plan, presets
 from training_files import sentence, write_rows
 
 pytest_plugins = ("command_line",)
@@ -83,4 +82,4 @@ def test_a_ready_made_config_runs(
     assert len(reports) == len(plan.rows)
     for report, row in zip(reports, plan.rows, strict=True):
         assert report["steps"] > 0 and set(report["dev"]) == {task.name for task in row.config.tasks if task.dev}
-    assert (out / ("table.html" if plan.table else "report.html")).exists()
+    assert (out / "index.html").exists()

@@ -17,12 +17,9 @@ import pytest
 from answers import one_document, refusal
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled
-from likewise.train import parse_config, read_tasks
-from likewise.train import running as studies_training
-from likewise.train import train as train_model
+from likewise.train import parse_config, read_tasks, runs, train_tasks
 from likewise.train.loop import Run
-from likewise.train.presets import presets
-from likewise.train.rows import parse_plan
+from likewise.train.plan import parse_plan, presets
 from training_files import numbered_file, task_text, three_kinds, write_rows
 
 pytest_plugins = ("command_line",)
@@ -35,7 +32,7 @@ TABLES = (
     "multitask-grid",
     "repair",
     "sts-heads",
-    "sts-joint",
+    "sts-cross-encoder",
 )
 QUICK = "epochs = 1\nbatch = 8\nlearning_rate = 1e-3\n"
 ROWS = "[[row]]\nname = 'slow'\npublished = [0.5, 0.5]\n[[row]]\nname = 'Fast, too'\nlearning_rate = 1e-2\n"
@@ -56,8 +53,8 @@ def written(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path, files: Path) -> Path:
-    """One similarity task, two towers."""
-    return written(tmp_path, QUICK + task_text(files, more="head = 'linear'\naggregation = 'mean'\nloss = 'mse'"))
+    """One similarity task, a bi-encoder."""
+    return written(tmp_path, QUICK + task_text(files, more="head = 'linear'\npooling = 'mean'\nloss = 'scaled-mse'"))
 
 
 @pytest.fixture
@@ -65,11 +62,13 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The folders of all runs that are trained, in order."""
     seen: list[str] = []
 
+    open_run = runs.open_run
+
     def noted(encoder: Any, tasks: Any, config: Any, **options: Any) -> Any:
         seen.append(Path(config.out).name)
-        return train_model(encoder, tasks, config, **options)
+        return open_run(encoder, tasks, config, **options)
 
-    monkeypatch.setattr(studies_training, "train", noted)
+    monkeypatch.setattr(runs, "open_run", noted)
     return seen
 
 
@@ -117,8 +116,8 @@ def test_a_run_leaves_a_model_that_sentence_transformers_opens(run_tiny: Any, co
         assert measured["n"] == 20 and -1 <= measured["spearman"] <= 1 and measured["mse"] >= 0
     assert found["examples"] == {"similarity": {"train": 20, "dev": 20, "test": 20}} and found["steps"] == 3
     names = {path.name for path in out.rglob("*")}
-    assert {"README.md", "likewise.json", "model.safetensors", "head.safetensors", "report.html"} <= names
-    assert {"results.json", "config.json", "tokenizer.json"} <= names
+    assert {"README.md", "likewise.json", "model.safetensors", "head.safetensors", "index.html"} <= names
+    assert {"run.json", "config.json", "tokenizer.json"} <= names
     assert not {"checkpoint.safetensors", "best.safetensors"} & names
     assert not [name for name in names if name.endswith((".bin", ".pt", ".pkl", ".draft"))]
     texts = ["the cat runs", "a dog and a man", "rivers"]
@@ -133,7 +132,7 @@ def test_a_run_is_shown_as_a_table(run_tiny: Any, tmp_path: Path, files: Path) -
     answer = run_tiny("train", config, "--threads", 1)
     assert answer.code == 0 and f"wrote {tmp_path / 'from config'}" in answer.err
     assert "spearman" in answer.out and "false_positive_rate" in answer.out
-    assert "dev score" in answer.out and "(similarity spearman + paraphrase accuracy) / 2" in answer.out
+    assert "Score on dev" in answer.out and "(similarity spearman + paraphrase accuracy) / 2" in answer.out
 
 
 def test_the_folder_must_be_named_and_free(run_tiny: Any, config: Path, tmp_path: Path, trained: list[str]) -> None:
@@ -180,13 +179,13 @@ def killed_after_an_epoch(arguments: list[str], checkpoint: Path) -> None:
 def taken_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps at which runs went on."""
     seen: list[int] = []
-    go_on = Run.go_on
+    resume = Run.resume
 
     def noted(loop: Run, key: str) -> None:
-        go_on(loop, key)
+        resume(loop, key)
         seen.append(loop.train_state.step)
 
-    monkeypatch.setattr(Run, "go_on", noted)
+    monkeypatch.setattr(Run, "resume", noted)
     return seen
 
 
@@ -227,7 +226,7 @@ def interrupted(tmp_path: Path, files: Path, tiny_folder: Path) -> Path:
 
     config = parse_config(path.read_text(encoding="utf-8"))
     with pytest.raises(Cancelled):
-        train_model(Encoder.load(config.model, device="cpu"), read_tasks(config.tasks)[0], config, on_epoch=stop)
+        train_tasks(Encoder.load(config.model, device="cpu"), read_tasks(config.tasks)[0], config, on_epoch=stop)
     return path
 
 
@@ -260,10 +259,10 @@ def test_a_run_whose_report_failed_goes_on_to_it(
 
     out = interrupted.parent / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("likewise.train.page.write_training", full)
+        patch.setattr("likewise.results.result.write_folder", full)
         assert "No space left on device; " in refusal(run("train", interrupted, "--resume", "--threads", 1))
     assert run("train", interrupted, "--resume", "--threads", 1).code == 0
-    assert taken_up == [5, 10] and (out / "report.html").exists() and not (out / "checkpoint.safetensors").exists()
+    assert taken_up == [5, 10] and (out / "index.html").exists() and not (out / "checkpoint.safetensors").exists()
 
 
 # Tables of runs
@@ -285,7 +284,7 @@ def test_a_table_trains_only_the_rows_that_are_missing(
         ("slow", 1), ("slow", 2), ("Fast, too", 1), ("Fast, too", 2)
     ]  # fmt: skip
     assert first[0]["published"] == [0.5, 0.5] and first[0]["dev"]["similarity"]["n"] == 16
-    assert {path.name for path in out.iterdir()} == {*slugs, "table.csv", "table.json", "table.html"}
+    assert {path.name for path in out.iterdir()} == {*slugs, "table.csv", "runs.csv", "run.json", "index.html"}
     # Only what is reported of a row stays, unless --keep-models is given.
     assert all([path.name for path in (out / slug).iterdir()] == ["row.json"] for slug in slugs)
 
@@ -380,20 +379,20 @@ def test_overlap_of_public_files_is_found_before_a_model_is_loaded(run: Any, tmp
 TASK = "[[task]]\nkind = 'similarity'\ntrain = 'similarity-train.csv'\n"
 MISTAKES = {
     "unknown setting": ("learning_rat = 1\n" + TASK, "learning_rat of a config; did you mean learning_rate?"),
-    "unknown setting of a task": (TASK + "agregation = 'cls'\n", "agregation of a task; did you mean aggregation?"),
+    "unknown setting of a task": (TASK + "poling = 'cls'\n", "poling of a task; did you mean pooling?"),
     "wrong type": ("epochs = 'four'\n" + TASK, "epochs takes int, got 'four'"),
     "true is no number": ("epochs = true\n" + TASK, "epochs takes int, got True"),
     "number out of range": ("warmup = 2\n" + TASK, "warmup lies between 0 and 1, got 2"),
     "nan": ("learning_rate = nan\n" + TASK, "learning_rate lies between 0 and 1, got nan"),
-    "unknown choice": (TASK + "aggregation = 'median'\n", "unknown aggregation 'median'; choose from cls, mean"),
+    "unknown choice": (TASK + "pooling = 'median'\n", "unknown pooling 'median'; choose from cls, mean"),
     "no task": ("epochs = 2\n", "no task; give at least one [[task]]"),
     "one bracket": (TASK.replace("[[task]]", "[task]"), "write tasks as [[task]] tables, with two brackets"),
     "no train file": ("[[task]]\nkind = 'similarity'\n", "a [[task]] needs train"),
     "no train files": ("[[task]]\nkind = 'similarity'\ntrain = []\n", "no train file; give train ="),
     "two tasks of a name": (TASK * 2, "two tasks are called similarity; give each its own name"),
-    "joint cosine": (TASK + "pairs = 'joint'\nhead = 'cosine'\n", "a joint pair is one vector and has no cosine"),
+    "cross-encoder cosine": (TASK + "pairs = 'cross-encoder'\nhead = 'cosine'\n", "is one vector and has no cosine"),
     "shared head alone": ("shared_head = true\n" + TASK, "shared_head needs a paraphrase and a similarity task"),
-    "no TOML": ("epochs = = 2\n", "is no TOML: "),
+    "no TOML": ("epochs = = 2\n", ": invalid TOML: "),
     "row without a name": (TASK + "[[row]]\nepochs = 2\n", "a [[row]] needs a name"),
     "rows of a name": (TASK + "[[row]]\nname = 'a'\n[[row]]\nname = 'A!'\n", "two rows are called a-1"),
     "row of no task": (TASK + "[[row]]\nname = 'a'\n[row.task.stars]\nweight = 2\n", "no task 'stars'; choose from"),

@@ -29,8 +29,9 @@ def test_folder_and_best_config(run: Any, run_tiny: Any, config: Path, tmp_path:
     answer = run_tiny("tune", config, "--out", out, *QUICK, "--dev-rows", 10)
     assert answer.code == 0 and f"wrote {out}" in answer.err
     assert "similarity spearman on dev" in answer.out and "best: trial" in answer.out
-    names = {"study.db", "best.toml", "trials.csv", "results.json", "run.json", "report.html", "figures"}
-    assert {path.name for path in out.iterdir()} - {".lock"} == names
+    names = {"study.db", "best.toml", "trials.csv", "best.csv", "run.json", "index.html"}
+    figures = {f"{name}.{ending}" for name in ("history", "slice", "parallel", "epochs") for ending in ("png", "svg")}
+    assert {path.name for path in out.iterdir()} - {".lock"} == names | figures
     best = parse_config((out / "best.toml").read_text(encoding="utf-8"))
     assert best.out == str(tmp_path / "run") and best.model.endswith("tiny")
     trained = one_document(run("train", out / "best.toml", "--threads", 1, "--json"))
@@ -41,7 +42,7 @@ def test_folder_and_best_config(run: Any, run_tiny: Any, config: Path, tmp_path:
 def test_json_goes_on_with_more_trials(
     run_tiny: Any, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likewise.train.tuning_report._plots", lambda report: {})  # They take longer than the trials.
+    monkeypatch.setattr("likewise.train.trials._plots", lambda report: {})  # They take longer than the trials.
     first = one_document(run_tiny("tune", config, "--out", tmp_path / "o", *QUICK, "--pruner", "none", "--json"))
     options = (*QUICK, "--pruner", "none", "--trials", 3, "--json")
     more = one_document(run_tiny("tune", config, "--out", tmp_path / "o", *options))

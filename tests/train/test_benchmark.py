@@ -1,4 +1,4 @@
-"""Checkups: the rooms' own numbers for each model, kept, and summed up over seeds."""
+"""Benchmarks: the packages' own numbers for each model, cached, and averaged over seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from conftest import save_classic
-from likewise.data import read_scored_pairs
+from likewise.data import Dataset, read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
@@ -23,10 +23,15 @@ from likewise.lint.patterns import patterns
 from likewise.lint.pos_relevance import PosRelevance
 from likewise.lint.rules import LintRules
 from likewise.metrics import spearman
-from likewise.train.benchmark import Checkup, Examined, Subject, checkup
-from likewise.train.benchmark_parts import PARTS, CheckupSource, class_shares
-from likewise.train.benchmark_report import write_checkup
-from likewise.train.table import Spread
+from likewise.train.benchmark import (
+    PARTS,
+    Benchmark,
+    BenchmarkData,
+    BenchmarkedModel,
+    benchmark,
+    class_shares,
+)
+from likewise.train.runs_table import Spread
 from training_files import write_rows
 from twins import twin_model
 
@@ -55,8 +60,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_numbers_are_the_rooms_own_and_rows_are_summed_up(pairs: str, models: list[str]) -> None:
-    found = checkup(CheckupSource(pairs, group_by="kind"), models, ["sts"])
-    assert found.names == ["lower-half", "other"] and found.seeds("lower-half") == 2
+    found = benchmark(BenchmarkData(Dataset(pairs), group_by="kind"), models, ["sts"])
+    assert list(found.rows) == ["lower-half", "other"] and len(found.rows["lower-half"]) == 2
     rows = list(read_scored_pairs(pairs))
     own = [evaluate_sts(Encoder.load(model, device="cpu"), rows) for model in models]
     values = [one.agreement["spearman"].value for one in own]
@@ -71,7 +76,7 @@ def test_numbers_are_the_rooms_own_and_rows_are_summed_up(pairs: str, models: li
 
 
 def test_a_layer_left_out_is_a_model_without_it(pairs: str, models: list[str]) -> None:
-    [found] = checkup(CheckupSource(pairs), models[2:], ["skipped"]).curves("skipped").values()
+    [found] = benchmark(BenchmarkData(Dataset(pairs)), models[2:], ["skipped"]).curves("skipped").values()
     encoder = Encoder.load(models[2], device="cpu")
     assert len(found["other"]) == encoder.model_view.layers == 2
     rows, text = list(read_scored_pairs(pairs)), "A cat sat on the mat."
@@ -91,54 +96,54 @@ def test_a_layer_left_out_is_a_model_without_it(pairs: str, models: list[str]) -
 def test_parts_are_kept_and_not_measured_again(
     pairs: str, models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = CheckupSource(pairs, limit=20)
-    first = checkup(source, models[:1], ["sts", "space"], tmp_path)
+    data = BenchmarkData(Dataset(pairs, limit=20))
+    first = benchmark(data, models[:1], ["sts", "space"], tmp_path)
 
     def fail(*_: Any) -> Any:
         raise AssertionError("measured again")
 
     monkeypatch.setitem(PARTS, "sts", fail)
     monkeypatch.setitem(PARTS, "space", fail)
-    assert checkup(source, models[:1], ["sts", "space"], tmp_path).to_dict() == first.to_dict()
-    for other in (CheckupSource(pairs, limit=21), CheckupSource(pairs, limit=20, group_by="kind")):
+    assert benchmark(data, models[:1], ["sts", "space"], tmp_path).to_dict() == first.to_dict()
+    for other in (BenchmarkData(Dataset(pairs, limit=21)), BenchmarkData(Dataset(pairs, limit=20), group_by="kind")):
         with pytest.raises(AssertionError, match="measured again"):
-            checkup(other, models[:1], ["sts"], tmp_path)
+            benchmark(other, models[:1], ["sts"], tmp_path)
     with pytest.raises(AssertionError, match="measured again"):
-        checkup(source, models[1:2], ["sts"], tmp_path)
+        benchmark(data, models[1:2], ["sts"], tmp_path)
 
 
 def test_a_damaged_part_is_measured_again(pairs: str, models: list[str], tmp_path: Path) -> None:
-    source = CheckupSource(pairs, limit=20)
-    first = checkup(source, models[:1], ["sts"], tmp_path)
+    data = BenchmarkData(Dataset(pairs, limit=20))
+    first = benchmark(data, models[:1], ["sts"], tmp_path)
     [kept] = (tmp_path / "parts").glob("*.json")
     kept.write_text("{")
-    assert checkup(source, models[:1], ["sts"], tmp_path).to_dict() == first.to_dict()
+    assert benchmark(data, models[:1], ["sts"], tmp_path).to_dict() == first.to_dict()
 
 
 def test_wrong_input_is_told_before_the_work(pairs: str, models: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="unknown part 'colour'; choose from sts"):
-        checkup(CheckupSource(pairs), models, ["colour"])
+        benchmark(BenchmarkData(Dataset(pairs)), models, ["colour"])
     with pytest.raises(UsageError, match="at least one model"):
-        checkup(CheckupSource(pairs), [], ["sts"])
+        benchmark(BenchmarkData(Dataset(pairs)), [], ["sts"])
     with pytest.raises(DataError, match="there are: kind"):
-        checkup(CheckupSource(pairs, group_by="genre"), models, ["sts"])
+        benchmark(BenchmarkData(Dataset(pairs), group_by="genre"), models, ["sts"])
     monkeypatch.setenv("LIKEWISE_GRAMMAR", "/nowhere/at/all")
     with pytest.raises(Exception, match="no folder"):
-        checkup(CheckupSource(pairs), models, ["lint"])
+        benchmark(BenchmarkData(Dataset(pairs)), models, ["lint"])
 
 
 def test_models_of_one_name_are_rows_of_their_own(pairs: str, models: list[str], tmp_path: Path) -> None:
     other = save_classic(tmp_path / "elsewhere" / "lower-half-1", seed=9)
     (other / "row.json").write_text(json.dumps({"facts": {"config": {"seed": 1}}, "report": {}}))
-    found = checkup(CheckupSource(pairs, limit=20), [*models[:2], str(other), f"{models[0]}/"], ["sts"])
-    assert [found.seeds(name) for name in found.names] == [2, 1] and len(set(found.names)) == 2
+    found = benchmark(BenchmarkData(Dataset(pairs, limit=20)), [*models[:2], str(other), f"{models[0]}/"], ["sts"])
+    assert [len(runs) for runs in found.rows.values()] == [2, 1]
 
 
 def test_measures_that_do_not_exist_are_left_out(models: list[str], tmp_path: Path) -> None:
     rows: list[list[object]] = [[f"a cat {n}", f"a dog {n}", 1 if n < 2 else n] for n in range(8)]
     file = str(write_rows(tmp_path / "a.csv", ["sentence1", "sentence2", "score"], rows))
-    found = checkup(CheckupSource(file), models[:2], ["sts"], tmp_path / "out")
-    write_checkup(found, {}, tmp_path / "out")
+    found = benchmark(BenchmarkData(Dataset(file)), models[:2], ["sts"], tmp_path / "out")
+    found.save(tmp_path / "out")
     short = found.measures("sts")["spearman, short"]
     assert all(np.isfinite(each.mean) for each in short.values())
 
@@ -154,27 +159,27 @@ def test_shares_of_classes_sum_to_one() -> None:
 
 def test_models_of_other_depths_are_drawn_and_written(tmp_path: Path) -> None:
     parts: list[Any] = [{"layers": {"baseline": [0.1, 0.2, 0.3]}}, {"layers": {"baseline": [0.1, 0.2, 0.3, 0.4, 0.5]}}]
-    examined = [Examined(Subject(name, name), part) for name, part in zip("ab", parts, strict=True)]
-    found = Checkup("pairs", 3, tuple(examined))
-    write_checkup(found, {"command": "likewise checkup <b>"}, tmp_path)
-    page = (tmp_path / "report.html").read_text()
-    assert "&lt;b&gt;" in page and "<b>" not in page and (tmp_path / "figures" / "layers-baseline.png").exists()
+    models = [BenchmarkedModel(name, name, parts=part) for name, part in zip("ab", parts, strict=True)]
+    found = Benchmark("pairs", 3, tuple(models))
+    found.save(tmp_path, {"command": "likewise benchmark <b>"})
+    page = (tmp_path / "index.html").read_text()
+    assert "&lt;b&gt;" in page and "<b>" not in page and (tmp_path / "layers-baseline.png").exists()
     assert (tmp_path / "layers-layers.csv").read_text().count("\n") == 9
 
 
 @pytest.mark.data
 def test_every_part_on_the_sample(models: list[str], english_folder: Path, tmp_path: Path) -> None:
-    source = CheckupSource("sample/pairs", grammar=str(english_folder), limit=24)
-    found = checkup(source, models, list(PARTS), tmp_path)
-    shares = [value for name, value in found.examined[0].parts["classes"].items() if isinstance(value, float) and name]
+    data = BenchmarkData(Dataset("sample/pairs", limit=24), grammar=str(english_folder))
+    found = benchmark(data, models, list(PARTS), tmp_path)
+    shares = [value for name, value in found.models[0].parts["classes"].items() if isinstance(value, float) and name]
     assert sum(shares) == pytest.approx(1.0)
     assert set(found.measures("lint")) >= {"special", "negation", "number", "roles"}
     assert all(len(each) == 3 for each in found.curves("layers")["baseline"].values())
     # The parts that share their explanations say what the rooms say, each by itself.
     encoder, language = Encoder.load(models[2], device="cpu"), Grammar.load(str(english_folder))
-    alone = lint_pairs(encoder, source.pairs, language, LintRules())
-    assert found.examined[2].parts["lint"] == {one.rule: one.share.value for one in alone.counts}
-    classes = patterns(encoder, source.pairs, parsed_sides(source.pairs, language)).classes
-    assert found.examined[2].parts["classes"] == pytest.approx(class_shares(classes))
+    alone = lint_pairs(encoder, data.pairs, language, LintRules())
+    assert found.models[2].parts["lint"] == {one.rule: one.share.value for one in alone.counts}
+    classes = patterns(encoder, data.pairs, parsed_sides(data.pairs, language)).classes
+    assert found.models[2].parts["classes"] == pytest.approx(class_shares(classes))
     document = json.loads(json.dumps(found.to_dict()))
     assert document["rows"]["lower-half"]["seeds"] == 2 and len(document["runs"]) == 3

@@ -16,9 +16,8 @@ from torch import nn
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig
-from likewise.train.evaluation import evaluate
 from likewise.train.heads import FeedForward, feature_width, features, features_of, new_head
-from likewise.train.multitask import MultiTaskModel, new_multitask_model
+from likewise.train.multitask import MultiTaskModel, evaluate, new_multitask_model
 from likewise.train.processes import Processes
 from tiny_models import tiny_encoder
 from twins import twin_model, twin_tokenizer
@@ -152,13 +151,13 @@ def said(multitask: MultiTaskModel, task: Task) -> Array:
 
 
 def states(encoder: Encoder, *texts: str) -> Array:
-    """The last layer of one text or joint pair, by Hugging Face's own tokenizer and model."""
+    """The last layer of one text or of a pair as one sequence, by Hugging Face's own tokenizer and model."""
     tokens = twin_tokenizer(encoder)(*texts, return_tensors="pt", return_token_type_ids=True)
     with torch.no_grad():
         return numbers(twin_model(encoder)(**tokens).last_hidden_state[0])
 
 
-def towers(encoder: Encoder) -> tuple[Array, Array]:
+def both_vectors(encoder: Encoder) -> tuple[Array, Array]:
     left, right = ([states(encoder, pair[side]).mean(0) for pair in PAIRS] for side in (0, 1))
     return np.stack(left), np.stack(right)
 
@@ -189,7 +188,7 @@ def test_the_baseline_of_sentiment_is_one_linear_layer_to_five_logits(encoder: E
     multitask = trainee_of(encoder, task)
     head = multitask.heads["sentiment_head"]
     assert type(head) is nn.Linear and head.weight.shape == (5, 32)
-    expected = softmax(linear(head, towers(encoder)[0]))
+    expected = softmax(linear(head, both_vectors(encoder)[0]))
     assert np.abs(said(multitask, task) - expected).max() < EXACT
 
 
@@ -198,7 +197,7 @@ def test_the_baseline_of_paraphrase_is_one_linear_layer_on_the_difference(encode
     multitask = trainee_of(encoder, task)
     head = multitask.heads["paraphrase_head"]
     assert type(head) is nn.Linear and head.weight.shape == (1, 32)
-    left, right = towers(encoder)
+    left, right = both_vectors(encoder)
     assert np.abs(said(multitask, task) - sigmoid(linear(head, left - right)[:, 0])).max() < EXACT
 
 
@@ -207,7 +206,7 @@ def test_the_baseline_of_similarity_is_a_linear_map_of_the_cosine(encoder: Encod
     multitask = trainee_of(encoder, task)
     line: Any = multitask.heads["similarity_head"].line
     assert [each.numel() for each in multitask.heads.parameters()] == [1, 1]
-    expected = 5 * (float(line.weight.detach()) * cosines(*towers(encoder)) + float(line.bias.detach()))
+    expected = 5 * (float(line.weight.detach()) * cosines(*both_vectors(encoder)) + float(line.bias.detach()))
     assert np.abs(said(multitask, task) - expected).max() < EXACT
 
 
@@ -216,7 +215,7 @@ def test_a_fresh_similarity_is_five_times_the_cosine(encoder: Encoder, head: str
     task = task_of("similarity", head=head)
     config = TrainConfig((task.config,))
     multitask = new_multitask_model(encoder, [task], config, Processes())
-    assert np.abs(said(multitask, task) - 5 * cosines(*towers(encoder))).max() < EXACT
+    assert np.abs(said(multitask, task) - 5 * cosines(*both_vectors(encoder))).max() < EXACT
 
 
 def test_the_models_own_unit_length_is_left_to_the_cosine(encoder: Encoder) -> None:
@@ -226,10 +225,10 @@ def test_the_models_own_unit_length_is_left_to_the_cosine(encoder: Encoder) -> N
 
 
 @pytest.mark.parametrize("kind", ["paraphrase", "similarity"])
-def test_a_feed_forward_head_sees_the_features_of_two_towers(encoder: Encoder, kind: str) -> None:
+def test_a_feed_forward_head_sees_the_features_of_two_vectors(encoder: Encoder, kind: str) -> None:
     task = task_of(kind, head="feed-forward", features=("product", "jaccard", "cosine", "absolute", "difference"))
     multitask = trainee_of(encoder, task)
-    left, right = towers(encoder)
+    left, right = both_vectors(encoder)
     columns = [left * right, np.array(OVERLAPS)[:, None], cosines(left, right)[:, None], abs(left - right)]
     head: Any = multitask.heads[f"{kind}_head"]
     logits = feed_forward_twin(head, np.concatenate([*columns, left - right], axis=1), False)[:, 0]
@@ -241,12 +240,14 @@ def test_a_feed_forward_head_of_sentiment_sees_the_vector(encoder: Encoder) -> N
     task = task_of("sentiment", head="feed-forward")
     multitask = trainee_of(encoder, task)
     head: Any = multitask.heads["sentiment_head"]
-    assert np.abs(said(multitask, task) - softmax(feed_forward_twin(head, towers(encoder)[0], False))).max() < EXACT
+    assert (
+        np.abs(said(multitask, task) - softmax(feed_forward_twin(head, both_vectors(encoder)[0], False))).max() < EXACT
+    )
 
 
 @pytest.mark.parametrize("kind", ["paraphrase", "similarity"])
-def test_a_joint_pair_is_one_vector_and_one_linear_layer(encoder: Encoder, kind: str) -> None:
-    task = task_of(kind, pairs="joint", aggregation="cls")
+def test_a_cross_encoders_pair_is_one_vector_and_one_linear_layer(encoder: Encoder, kind: str) -> None:
+    task = task_of(kind, pairs="cross-encoder", pooling="cls")
     multitask = trainee_of(encoder, task)
     head = multitask.heads[f"{kind}_head"]
     assert type(head) is nn.Linear and head.weight.shape == (1, 32)
@@ -256,8 +257,8 @@ def test_a_joint_pair_is_one_vector_and_one_linear_layer(encoder: Encoder, kind:
 
 
 @pytest.mark.parametrize("kind", ["paraphrase", "similarity"])
-def test_a_joint_feed_forward_head_sees_the_vector_and_the_overlap(encoder: Encoder, kind: str) -> None:
-    task = task_of(kind, pairs="joint", head="feed-forward")
+def test_a_cross_encoders_feed_forward_head_sees_the_vector_and_the_overlap(encoder: Encoder, kind: str) -> None:
+    task = task_of(kind, pairs="cross-encoder", head="feed-forward")
     multitask = trainee_of(encoder, task)
     assert features_of(task.config) == ("vector", "jaccard")
     seen = np.stack([[*states(encoder, *pair).mean(0), share] for pair, share in zip(PAIRS, OVERLAPS, strict=True)])
@@ -271,7 +272,7 @@ def test_a_shared_head_says_the_same_on_two_scales(encoder: Encoder) -> None:
     tasks = [task_of(kind, head="feed-forward") for kind in kinds]
     multitask = trainee_of(encoder, *tasks, shared_head=True)
     assert set(multitask.heads) == {"sentiment_head", "shared_head"}
-    left, right = towers(encoder)
+    left, right = both_vectors(encoder)
     head: Any = multitask.heads["shared_head"]
     seen = np.concatenate([left - right, np.array(OVERLAPS)[:, None]], axis=1)
     shares = sigmoid(feed_forward_twin(head, seen, False)[:, 0])

@@ -11,15 +11,13 @@ import torch
 from torch import nn
 
 from likewise.encoder import Encoder
-from likewise.train.chunks import chunks
 from likewise.train.config import TaskConfig, parse_config
+from likewise.train.examples import Source
 from likewise.train.heads import FeedForward, features
 from likewise.train.losses import LOSSES, cosent, divergence, loss_of
-from likewise.train.optimizer import layer_weights, lr_scale
-from likewise.train.pcgrad import surgery
-from likewise.train.sampling import Schedule, epoch_order, fixed_sample
-from likewise.train.sources import Source
-from likewise.train.tokens import jaccard
+from likewise.train.optimizer import layer_weights, lr_scale, pcgrad
+from likewise.train.tasks import Schedule, epoch_order, fixed_sample
+from likewise.train.tokens import jaccard, length_groups
 
 SEEDS = (0, 1, 2)
 
@@ -67,9 +65,9 @@ def test_the_divergence_of_a_logit_is_that_of_its_two_classes() -> None:
 
 
 def test_losses_of_perfect_answers_are_small() -> None:
-    assert float(LOSSES["mse"](torch.tensor([0.2, 1.0]), torch.tensor([0.2, 1.0]))) == 0
+    assert float(LOSSES["scaled-mse"](torch.tensor([0.2, 1.0]), torch.tensor([0.2, 1.0]))) == 0
     # People say 4 and 5, the model 1 and 4: (9 + 1) / 2.
-    assert float(LOSSES["mse"](torch.tensor([0.2, 0.8]), torch.tensor([0.8, 1.0]))) == pytest.approx(5.0)
+    assert float(LOSSES["scaled-mse"](torch.tensor([0.2, 0.8]), torch.tensor([0.8, 1.0]))) == pytest.approx(5.0)
     assert float(LOSSES["bce"](torch.tensor([20.0, -20.0]), torch.tensor([1.0, 0.0]))) < 1e-6
     assert float(LOSSES["cross-entropy"](torch.eye(3) * 30, torch.tensor([0.0, 1.0, 2.0]))) < 1e-6
 
@@ -78,7 +76,7 @@ def test_losses_of_perfect_answers_are_small() -> None:
 def test_chunks_are_the_cheapest(seed: int) -> None:
     rng = random.Random(seed)
     lengths, cost = [rng.randint(1, 40) for _ in range(9)], 25
-    found = chunks(lengths, cost)
+    found = length_groups(lengths, cost)
     assert sorted(place for chunk in found for place in chunk) == list(range(9))
     spent = sum(cost + len(chunk) * max(lengths[place] for place in chunk) for chunk in found)
     order = sorted(lengths)
@@ -90,8 +88,8 @@ def test_chunks_are_the_cheapest(seed: int) -> None:
     assert spent == cheapest
 
 
-def test_no_texts_make_no_chunks() -> None:
-    assert chunks([]) == []
+def test_no_texts_make_no_groups() -> None:
+    assert length_groups([]) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -109,12 +107,12 @@ def test_gradient_surgery_is_the_papers(seed: int) -> None:
             if dot < 0:
                 own = own - dot / sum(b * b for b in other.tolist()) * other
         expected += own
-    assert torch.allclose(surgery(gradients, random.Random(seed)), expected)
+    assert torch.allclose(pcgrad(gradients, random.Random(seed)), expected)
 
 
 def test_agreeing_gradients_are_only_summed() -> None:
     one, other = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 0.0])
-    assert torch.equal(surgery([one, other], random.Random(0)), one + other)
+    assert torch.equal(pcgrad([one, other], random.Random(0)), one + other)
 
 
 def test_features_of_a_pair() -> None:

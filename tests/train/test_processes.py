@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from likewise.encoder import Encoder
 from likewise.sample import sample_sentences
-from likewise.train import TrainReport, parse_config, read_tasks, train
+from likewise.train import TrainReport, parse_config, read_tasks, train_tasks
 from likewise.train import processes as processes_module
 from likewise.train.processes import Processes, launched, started_here
 from training_files import paraphrase_file, sentiment_file, similarity_file, three_tasks, write_rows
@@ -31,10 +31,10 @@ FEED_FORWARD = dict.fromkeys(("similarity", "paraphrase", "sentiment"), 'head = 
 VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "batch norm": ("shared_head = true\n", FEED_FORWARD),
     "pcgrad": ("pcgrad = true\naccumulate = 2\n", FEED_FORWARD),
-    "bilstm": ("lstm = 3\n", {"similarity": 'aggregation = "bilstm"', "paraphrase": 'pairs = "joint"'}),
-    "smart": ("smart = 10.0\n", {"sentiment": 'head = "feed-forward"\naggregation = "qkv"'}),
-    "frozen": ('freeze = "lower"\n', {"similarity": 'loss = "cosent"\naggregation = "cls"'}),
-    "few": ("smart = 10.0\npcgrad = true\n", dict.fromkeys(FEED_FORWARD, 'pairs = "joint"')),
+    "bilstm": ("lstm = 3\n", {"similarity": 'pooling = "bilstm"', "paraphrase": 'pairs = "cross-encoder"'}),
+    "smart": ("smart = 10.0\n", {"sentiment": 'head = "feed-forward"\npooling = "qkv"'}),
+    "frozen": ('freeze = "lower"\n', {"similarity": 'loss = "cosent"\npooling = "cls"'}),
+    "few": ("smart = 10.0\npcgrad = true\n", dict.fromkeys(FEED_FORWARD, 'pairs = "cross-encoder"')),
     "unlabelled": ("", {}),
 }
 UNLABELLED = "unlabelled"
@@ -55,12 +55,12 @@ train = "{folder}/texts.csv"
 dev = "{folder}/texts-dev.csv"
 [[task]]
 kind = "count"
-aggregation = "qkv"
+pooling = "qkv"
 train = "{folder}/similar.csv"
 dev = "{folder}/similar-dev.csv"
 """
 FEW = "few"
-"""A step of two joint pairs, in three processes: one of them has nothing to read."""
+"""A step of two pairs of a cross-encoder, in three processes: one of them has nothing to read."""
 SETTINGS = """
 seed = 4
 epochs = 2
@@ -89,7 +89,7 @@ def listen(event, given):
 sys.addaudithook(listen)
 import torch
 from likewise.encoder import Encoder
-from likewise.train import parse_config, read_tasks, train
+from likewise.train import parse_config, read_tasks, train_tasks
 from dataclasses import replace
 
 torch.set_num_threads(1)
@@ -97,7 +97,7 @@ torch.set_num_threads(1)
 def run(text, out, progress=None):
     config = replace(parse_config(text), out=out)
     encoder = Encoder.load(plan["model"], device="cpu", dtype="float64")
-    return train(encoder, read_tasks(config.tasks)[0], config, progress=progress)
+    return train_tasks(encoder, read_tasks(config.tasks)[0], config, progress=progress)
 
 def gone(done, total, note):
     if rank == "1" and note.startswith("steps"):
@@ -189,7 +189,7 @@ def alone(folder: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFact
         out = tmp_path_factory.mktemp("alone") / "run"
         config = replace(parse_config(config_text(folder, name)), out=str(out))
         encoder = Encoder.load(str(tiny_folder), device="cpu", dtype="float64")
-        return out, train(encoder, read_tasks(config.tasks)[0], config)
+        return out, train_tasks(encoder, read_tasks(config.tasks)[0], config)
 
     return run
 

@@ -16,8 +16,7 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.explain import explain
 from likewise.grammar import Grammar, ParsedText, Word
-from likewise.train.synthetic import matrix_cosine, noun_study, true_interactions
-from likewise.train.synthetic_report import write_nouns
+from likewise.train.synthetic import matrix_cosine, synthetic_benchmark, true_interactions
 
 
 def words(text: str, nouns: set[str]) -> ParsedText:
@@ -54,27 +53,27 @@ def test_the_cosine_of_matrices_is_that_of_flat_vectors(seed: int) -> None:
 @pytest.mark.data
 def test_a_study_counts_and_compares(minilm: Encoder, english: Grammar, tmp_path: Path) -> None:
     pairs = list(read_pairs("sample/pairs"))
-    found = noun_study(minilm, {"pairs": pairs, "again": pairs[:10]}, english)
+    found = synthetic_benchmark(minilm, {"pairs": pairs, "again": pairs[:10]}, english)
     assert found.counting["pairs"].n == 60 and found.counting["again"].n == 10
     assert 0 < found.compared <= 60 and found.agreement["bilrp"].value > found.agreement["random"].value + 0.2
     assert abs(found.agreement["random"].value) < 0.2
     # The prediction is the plain dot product, of vectors that are no unit vectors.
     example = found.examples[0].explanations["bilrp"]
     assert example.similarity > 1.5 and abs(example.gap) < 1e-3
-    write_nouns(found, {"command": "likewise nouns"}, tmp_path)
-    assert (tmp_path / "examples.png").exists() and json.loads((tmp_path / "results.json").read_text())["compared"]
+    found.save(tmp_path, {"command": "likewise synthetic"})
+    assert (tmp_path / "examples.png").exists()
+    assert json.loads((tmp_path / "run.json").read_text())["results"]["compared"]
 
 
 @pytest.mark.data
 def test_pairs_without_a_shared_noun_are_refused(minilm: Encoder, english: Grammar) -> None:
     with pytest.raises(DataError, match="no two texts share a noun"):
-        noun_study(minilm, {"pairs": [Pair("A cat sat.", "It rains.", "1")] * 2}, english)
+        synthetic_benchmark(minilm, {"pairs": [Pair("A cat sat.", "It rains.", "1")] * 2}, english)
 
 
 @pytest.mark.data
 def test_the_target_of_a_source_is_the_number_of_shared_nouns(english: Grammar, tmp_path: Path) -> None:
-    from likewise.train.examples import read_examples
-    from likewise.train.sources import Source
+    from likewise.train.examples import Source, read_examples
 
     file = tmp_path / "pairs.csv"
     file.write_text("sentence1,sentence2\nThe dog chased a cat.,A cat saw the dog.\nThe dog ran.,A cat sat.\n")

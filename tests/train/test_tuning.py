@@ -17,10 +17,9 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, MissingExtra, TrainingError, UsageError
 from likewise.train import TrainConfig, parse_config, tuning
-from likewise.train.presets import presets
-from likewise.train.rows import parse_plan
-from likewise.train.running import RunContext
-from likewise.train.tuning import TuneReport, TuneSettings, toml, tune
+from likewise.train.plan import parse_plan, presets
+from likewise.train.runs import RunContext
+from likewise.train.tuning import TuneReport, TuneSettings, tune
 from tuning_files import config_text, pairs
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: train)")
@@ -63,7 +62,7 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[TrainConfig]:
             on_epoch(epoch, score)
         return type("Report", (), {"score": score})
 
-    monkeypatch.setattr(tuning, "train", train)
+    monkeypatch.setattr(tuning, "train_tasks", train)
     return seen
 
 
@@ -86,7 +85,8 @@ def test_trials_are_real_trainings(config: TrainConfig, tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "study").iterdir()} <= {"study.db", ".lock"}
     json.dumps(report.to_dict(), allow_nan=False)
     # The first trial is what the config's own training gives.
-    direct = run_context().train(replace(config, out=""))
+    with run_context().run(replace(config, out="")) as direct:
+        pass
     again = tune(run_context(), config, replace(QUICK, trials=1, train_rows=99), tmp_path / "whole")
     assert again.trials[0].value == direct.score
 
@@ -182,8 +182,8 @@ def test_trial_without_a_loss_fails_and_the_study_goes_on(
 ) -> None:
     from likewise.train.losses import LOSSES
 
-    known = LOSSES["mse"]
-    monkeypatch.setitem(LOSSES, "mse", lambda said, wanted: known(said, wanted) * float("nan"))
+    known = LOSSES["scaled-mse"]
+    monkeypatch.setitem(LOSSES, "scaled-mse", lambda said, wanted: known(said, wanted) * float("nan"))
     broken = tune(run_context(), config, replace(QUICK, trials=1), tmp_path / "study")
     assert [(one.state, one.value, one.epochs) for one in broken.trials] == [("failed", None, 0)]
     assert "loss of similarity is nan" in broken.trials[0].error and broken.best is None
@@ -217,9 +217,9 @@ def test_only_what_matters_is_searched(tmp_path: Path, tiny_folder: Path, tiny: 
     changed = {
         "cosine": (config, {"learning_rate", "dropout"}),
         "head": (_with_task(config, head="linear"), {"learning_rate", "dropout", "head_learning_rate"}),
-        "qkv": (_with_task(config, aggregation="qkv"), {"learning_rate", "dropout", "head_learning_rate"}),
+        "qkv": (_with_task(config, pooling="qkv"), {"learning_rate", "dropout", "head_learning_rate"}),
         "bilstm": (
-            replace(_with_task(config, aggregation="bilstm"), freeze="all"), {"head_learning_rate", "lstm"}
+            replace(_with_task(config, pooling="bilstm"), freeze="all"), {"head_learning_rate", "lstm"}
         ),
     }  # fmt: skip
     for name, (one, also) in changed.items():
@@ -273,7 +273,7 @@ def test_dev_files_and_optuna_are_needed(config: TrainConfig, tmp_path: Path, mo
 @pytest.mark.parametrize("name", presets())
 def test_ready_made_configs_are_written_and_read_back(name: str) -> None:
     for row in parse_plan(presets()[name]).rows:
-        assert parse_config(toml(row.config, "a comment\nof two lines")) == row.config
+        assert parse_config(row.config.to_toml("a comment\nof two lines")) == row.config
 
 
 def test_strange_config_is_written_and_read_back() -> None:
@@ -296,5 +296,5 @@ def test_strange_config_is_written_and_read_back() -> None:
         dev = {source = "y", where = {"my column" = "a.b", "c.d" = "e"}, scores = [1, 2]}
         """
     )
-    assert parse_config(toml(config)) == config
-    assert tomllib.loads(toml(config))["task"][1]["dev"][0]["where"] == {"my column": "a.b", "c.d": "e"}
+    assert parse_config(config.to_toml()) == config
+    assert tomllib.loads(config.to_toml())["task"][1]["dev"][0]["where"] == {"my column": "a.b", "c.d": "e"}

@@ -204,7 +204,9 @@ def with_settings(command: Command) -> Command:
     The command is called with the assembled dataclasses; typer sees the options.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if kind in SETTINGS}
+    groups: dict[str, Any] = {
+        name: kind for name, kind in hints.items() if isinstance(kind, type) and issubclass(kind, SETTINGS)
+    }
     parameters = []
     for name, parameter in inspect.signature(command).parameters.items():
         own = parameter.replace(annotation=hints[name], kind=KEYWORD)
@@ -221,7 +223,7 @@ def with_settings(command: Command) -> Command:
     return spread  # type: ignore[return-value]
 
 
-SETTINGS: Sequence[Any] = (
+SETTINGS: tuple[Any, ...] = (
     Output,
     RunSettings,
     PoolingOptions,

@@ -12,7 +12,7 @@ from likewise.server.cache import Kept
 from likewise.server.settings import StudioSettings
 
 MODEL = "model.safetensors"
-PAGES = ("report.html", "table.html")
+PAGES = ("index.html", "report.html", "table.html")
 """Of a run or a measurement, and of a table of runs."""
 
 

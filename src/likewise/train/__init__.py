@@ -1,17 +1,15 @@
-"""The train room: encoder + tasks + config -> a better encoder and a report; one loop, tasks are data."""
+"""Training: encoder + pairs or tasks -> a better encoder and a report; one loop, tasks are data."""
 
 from likewise.train.config import TaskConfig, TrainConfig, parse_config
-from likewise.train.eval_result import EvalResult
-from likewise.train.examples import Example
-from likewise.train.report import TrainReport
-from likewise.train.sources import Source
+from likewise.train.examples import Example, Source
+from likewise.train.results import EvalResult, TrainReport
+from likewise.train.runs import train, train_tasks
 from likewise.train.tasks import Limits, Task, read_tasks
-from likewise.train.training import train
 
 __all__ = [
+    "EvalResult",
     "Example",
     "Limits",
-    "Outcome",
     "Source",
     "Task",
     "TaskConfig",
@@ -20,4 +18,5 @@ __all__ = [
     "parse_config",
     "read_tasks",
     "train",
+    "train_tasks",
 ]

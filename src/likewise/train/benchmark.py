@@ -1,7 +1,7 @@
-"""Checkups: several models measured in the same ways, so that what a training changed inside shows.
+"""Benchmarks: several models measured in the same ways, to show what a training changed inside.
 
-Each part of each model is kept on disk once it is measured, and models that are rows of one table of runs are
-summed up over their seeds.
+Each part of each model is cached on disk once it is measured. Models that are rows of one table of runs are averaged
+over their seeds.
 """
 
 from __future__ import annotations
@@ -9,39 +9,228 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from likewise.data import Dataset, ScoredPair, locate, read_scored_pairs
 from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
 from likewise.encoder.identity import model_key
-from likewise.errors import UsageError
-from likewise.plotting.html import table
+from likewise.errors import DataError, UsageError
+from likewise.evaluation.sts import evaluate_sts
+from likewise.explain.pairs import explain_many
+from likewise.explain.settings import PLAIN
+from likewise.geometry.isotropy import IsotropyOptions, IsotropySource, study_isotropy
+from likewise.geometry.measuring import geometry_of
+from likewise.geometry.settings import GeometrySettings
+from likewise.grammar import Grammar
+from likewise.lint.evidence import PairEvidence, evidence
+from likewise.lint.lint import report
+from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, unit_classes
+from likewise.lint.pos_relevance import ClassSums, PosRelevance
+from likewise.lint.rules import LintRules
+from likewise.metrics import spearman
+from likewise.plotting.curves import Series, curves
 from likewise.plotting.text import unique_labels
 from likewise.progress import Progress, named
-from likewise.train.benchmark_parts import GRAMMATICAL, PARTS, CheckupSource, Measures, ModelUnderTest
-from likewise.train.running import RECORD
-from likewise.train.table import Spread
+from likewise.results import Column, Figure, Result, Table
+from likewise.train.runs import RECORD
+from likewise.train.runs_table import Spread
 
+THIRDS = ("short", "medium", "long")
+LAYER_MEASURES = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted", "isoscore", "effective_rank")
 SHOWN_CLASSES = 12
-"""Pairs of classes whose share is told, the strongest of the first model's."""
-ALWAYS = ("sts", "space", "layers")
+"""Shown pairs of classes, the strongest of the first model."""
+DEFAULT_PARTS = ("sts", "space", "layers")
 """Parts that need no grammar and one pass over the texts each."""
+GRAMMATICAL = ("classes", "lint")
+"""Parts that need a grammar."""
+FIRST_LAYER = {"skipped": 1}
+"""The number of the first layer of a part's curves, unless that is the embeddings'."""
+NOTES = {
+    "sts": "How well cosines follow the scores that people gave: over all pairs, by column, and by thirds of length.",
+    "space": "The vectors of the texts: the expected cosine of two different ones (baseline), IsoScore, and the share"
+    " of highly scored pairs whose other text is found.",
+    "layers": "The words in every layer: cosine of two random words (baseline), of a word with itself and with its"
+    " sentence beyond that, IsoScore and effective rank.",
+    "skipped": "Spearman without one layer.",
+    "classes": "Shares of all absolute relevance by pairs of parts of speech; the largest of the first model.",
+    "lint": "The share of pairs that each rule finds suspicious.",
+}
+
+Measures = dict[str, float | list[float]]
+"""A number, or one for each layer, by name."""
+
+
+# Parts
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A model, and which run of which row of a table it is."""
+class BenchmarkData:
+    """The pairs with scores that all models are measured on.
+
+    >>> len(BenchmarkData(Dataset("sample/pairs", limit=5)).pairs)
+    5
+    """
+
+    dataset: Dataset
+    grammar: str | None = None
+    """the spaCy pipeline for the parts that need one"""
+    group_by: str | None = None
+    """a column; each of its values gets its own agreement"""
+
+    @cached_property
+    def pairs(self) -> list[ScoredPair]:
+        """The pairs."""
+        found = list(self.dataset.stream(read_scored_pairs))
+        if len(found) < 2:
+            raise DataError(f"{self.dataset.name}: a benchmark needs at least 2 pairs, got {len(found)}")
+        if self.group_by is not None and self.group_by not in found[0].meta:
+            known = ", ".join(found[0].meta) or "none"
+            raise DataError(f"{self.dataset.name} has no other column {self.group_by!r}; there are: {known}")
+        return found
+
+    @cached_property
+    def language(self) -> Grammar:
+        """The grammar of the texts."""
+        return Grammar.load(self.grammar)
+
+    @cached_property
+    def parsed(self) -> ParsedSides:
+        """Both texts of all pairs, parsed."""
+        return parsed_sides(self.pairs, self.language)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Everything that measures depend on besides the model."""
+        with locate(self.dataset.name, self.dataset.data_dir).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        columns = repr(self.dataset.columns)
+        return {"file": digest, "limit": self.dataset.limit, "by": self.group_by, "columns": columns}
+
+
+class ModelUnderTest:
+    """A model and the pairs that it is measured on; pairs are explained once for all parts."""
+
+    def __init__(self, encoder: Encoder, data: BenchmarkData) -> None:
+        self.encoder, self.data = encoder, data
+        self._attributions: tuple[PosRelevance, list[PairEvidence]] | None = None
+
+    def attributions(self, progress: Progress | None) -> tuple[PosRelevance, list[PairEvidence]]:
+        """Relevance by part of speech, and the evidence of each pair for lint."""
+        if self._attributions is None:
+            pairs, parsed = self.data.pairs, self.data.parsed
+            sums, found = ClassSums(), []
+            explanations = explain_many(self.encoder, pairs, progress=progress, **PLAIN)
+            for pair, explained in zip(pairs, explanations, strict=True):
+                left, right = parsed.left[pair.left], parsed.right[pair.right]
+                sums.add(explained, unit_classes(explained.left, left), unit_classes(explained.right, right))
+                found.append(evidence(pair, explained, left, right))
+            self._attributions = sums.result(), found
+        return self._attributions
+
+
+def _sts(model: ModelUnderTest, progress: Progress | None) -> Measures:
+    """Agreement of cosines with scores: over all, by the column, and by length."""
+    data = model.data
+    found = evaluate_sts(model.encoder, data.pairs, data.dataset.name, progress)
+    measures: Measures = {name: each.value for name, each in found.agreement.items()}
+    groups: dict[str, list[int]] = {}
+    if data.group_by is not None:
+        for index, pair in enumerate(data.pairs):
+            groups.setdefault(f"{data.group_by} {pair.meta.get(data.group_by, '')}", []).append(index)
+    for name, rows in (dict(sorted(groups.items())) | _lengths(data.pairs)).items():
+        if len(rows) > 1:
+            measures[f"spearman, {name}"] = spearman(found.predicted[rows], found.truth[rows])
+    return measures
+
+
+def _lengths(pairs: Sequence[ScoredPair]) -> dict[str, list[int]]:
+    """Thirds of the pairs by their number of words."""
+    words = np.array([len(f"{pair.left} {pair.right}".split()) for pair in pairs])
+    parts = np.array_split(np.argsort(words, kind="stable"), len(THIRDS))
+    return {name: sorted(map(int, part)) for name, part in zip(THIRDS, parts, strict=True)}
+
+
+def _space(model: ModelUnderTest, progress: Progress | None) -> Measures:
+    """The space of the vectors: expected cosine of two texts, IsoScore, recall."""
+    data = model.data.dataset
+    task = IsotropySource(data.name, columns=data.columns, data_dir=data.data_dir, limit=data.limit).read()
+    plain = study_isotropy(model.encoder, task, IsotropyOptions(dims=()), progress).settings[0]
+    recall = {f"recall@{k}": each.value for k, each in plain.recall.items()}
+    return {"baseline": plain.baseline, "isoscore": plain.isoscore, **recall}
+
+
+def _layers(model: ModelUnderTest, progress: Progress | None) -> Measures:
+    """The geometry of the words in every layer."""
+    data = model.data
+    texts = list(dict.fromkeys(text for pair in data.pairs for text in (pair.left, pair.right)))
+    found = geometry_of(model.encoder, texts, GeometrySettings(corrections=False), data.dataset.name, progress)
+    return {name.replace("_", " "): found.bands[name].values.tolist() for name in LAYER_MEASURES}
+
+
+def _skipped(model: ModelUnderTest, progress: Progress | None) -> Measures:
+    """Agreement of cosines with scores without each layer, the first to the last."""
+    encoder, data = model.encoder, model.data
+    layers = encoder.model_view.layers
+    if layers < 2:
+        raise UsageError(f"{encoder.name} has one layer; leave out the part skipped")
+    without = (encoder.without_layer(layer) for layer in range(1, layers + 1))
+    found = [
+        evaluate_sts(each, data.pairs, data.dataset.name, progress).agreement["spearman"].value for each in without
+    ]
+    return {"spearman without a layer": found}
+
+
+def _classes(model: ModelUnderTest, progress: Progress | None) -> Measures:
+    """Shares of all absolute relevance by parts of speech."""
+    return dict(class_shares(model.attributions(progress)[0]))
+
+
+def class_shares(found: PosRelevance) -> dict[str, float]:
+    """Each pair of classes' share of all absolute relevance, biases included; all sum to 1."""
+    sizes = np.triu(found.positive - found.negative)
+    biases = float((found.bias_positive - found.bias_negative).sum()) + abs(found.bias_both)
+    whole = float(sizes.sum()) + biases or 1.0
+    cells = {
+        f"{found.classes[a]}-{found.classes[b]}": float(sizes[a, b]) / whole
+        for a, b in zip(*np.nonzero(np.triu(found.counts)), strict=True)
+    }
+    return {**cells, "biases": biases / whole}
+
+
+def _lint(model: ModelUnderTest, progress: Progress | None) -> Measures:
+    """The share of pairs that each rule finds."""
+    encoder, evidence_of_pairs = model.encoder, model.attributions(progress)[1]
+    names = model.data.dataset.name, encoder.name, encoder.pooling_config.pooling
+    return {one.rule: one.share.value for one in report(evidence_of_pairs, LintRules(), names).counts}
+
+
+PARTS: dict[str, Callable[[ModelUnderTest, Progress | None], Measures]] = {
+    "sts": _sts, "space": _space, "layers": _layers, "skipped": _skipped, "classes": _classes, "lint": _lint,
+}  # fmt: skip
+
+
+# The result
+
+
+@dataclass(frozen=True)
+class BenchmarkedModel:
+    """A model, which run of which row of a table it is, and its measures by part."""
 
     model: str
     row: str
     """a table's folder and the row's name, or the model itself"""
     seed: int | None = None
+    parts: Mapping[str, Measures] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: str) -> Subject:
-        """The row and the seed where the model's folder is one of a table's, else the model itself."""
+    def of(cls, model: str) -> BenchmarkedModel:
+        """With the row and the seed if the model's folder is one of a table's."""
         folder = Path(model).expanduser()
         try:
             seed = int(json.loads((folder / RECORD).read_text(encoding="utf-8"))["facts"]["config"]["seed"])
@@ -50,42 +239,30 @@ class Subject:
         return cls(model, str(folder.resolve()).removesuffix(f"-{seed}"), seed)
 
 
-@dataclass(frozen=True)
-class Examined:
-    """What was found of one model, by part."""
-
-    subject: Subject
-    parts: Mapping[str, Measures]
-
-
-@dataclass(frozen=True)
-class Checkup:
+@dataclass(frozen=True, repr=False)
+class Benchmark(Result):
     """Several models, measured in the same ways."""
 
     data: str
     n: int
-    examined: tuple[Examined, ...]
+    models: tuple[BenchmarkedModel, ...]
 
-    @property
-    def rows(self) -> dict[str, list[Examined]]:
-        """The runs of each row, by short names that tell the rows apart."""
-        found: dict[str, list[Examined]] = {}
-        for one in self.examined:
-            found.setdefault(one.subject.row, []).append(one)
+    @cached_property
+    def rows(self) -> dict[str, list[BenchmarkedModel]]:
+        """The runs of each row, by short and different names."""
+        found: dict[str, list[BenchmarkedModel]] = {}
+        for one in self.models:
+            found.setdefault(one.row, []).append(one)
         return dict(zip(unique_labels(list(found)), found.values(), strict=True))
 
     @property
-    def names(self) -> list[str]:
-        """The rows, in order."""
-        return list(self.rows)
-
-    def seeds(self, name: str) -> int:
-        """How many runs a row has."""
-        return len(self.rows[name])
+    def parts(self) -> list[str]:
+        """The measured parts."""
+        return list(self.models[0].parts)
 
     def measures(self, part: str) -> dict[str, dict[str, Spread]]:
         """The single numbers of a part: by measure, then by row."""
-        names = dict.fromkeys(name for one in self.examined for name in _numbers(one.parts[part]))
+        names = dict.fromkeys(name for one in self.models for name in _numbers(one.parts[part]))
         return {
             name: {
                 row: spread
@@ -96,7 +273,7 @@ class Checkup:
         }
 
     def curves(self, part: str) -> dict[str, dict[str, list[Spread | None]]]:
-        """The numbers of a part that each layer has: by measure, then by row."""
+        """The numbers of a part for each layer: by measure, then by row."""
         found: dict[str, dict[str, list[Spread | None]]] = {}
         for row, runs in self.rows.items():
             for name in dict.fromkeys(name for run in runs for name in run.parts[part]):
@@ -105,25 +282,11 @@ class Checkup:
                     found.setdefault(name, {})[row] = [Spread.of(values) for values in zip(*lines, strict=True)]
         return found
 
-    @property
-    def parts(self) -> list[str]:
-        """Which parts were measured."""
-        return list(self.examined[0].parts)
-
-    def table(self, part: str) -> tuple[list[str], list[list[object]]]:
-        """A part's single numbers, a line for each measure and a column for each row of runs."""
-        found = self.measures(part)
-        if part == "classes":
-            found = _strongest(found, self.names[0])
-        return ["measure", *self.names], [
-            [name, *(each.get(row, "") for row in self.names)] for name, each in found.items()
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """Every model's own numbers, and means over seeds."""
         rows = {
             name: {
-                "seeds": self.seeds(name),
+                "seeds": len(runs),
                 **{
                     part: {
                         measure: asdict(values[name])
@@ -133,17 +296,71 @@ class Checkup:
                     for part in self.parts
                 },
             }
-            for name in self.names
+            for name, runs in self.rows.items()
         }
         runs = [
-            {"model": one.subject.model, "name": name, "seed": one.subject.seed, "parts": dict(one.parts)}
+            {"model": one.model, "name": name, "seed": one.seed, "parts": dict(one.parts)}
             for name, several in self.rows.items()
             for one in several
         ]
         return {"data": self.data, "n": self.n, "rows": rows, "runs": runs}
 
-    def _repr_html_(self) -> str:
-        return "".join(table(*self.table(part)) for part in self.parts if self.measures(part))
+    @property
+    def notes(self) -> list[str]:
+        """The data, and what the numbers are."""
+        over = " Means ± standard deviations (n - 1) over seeds." if len(self.models) > len(self.rows) else ""
+        return [f"{self.data}, {self.n} pairs; {len(self.models)} models.{over}"]
+
+    def tables(self) -> dict[str, Table]:
+        """For each part a table by model; in files also the exact numbers."""
+        found: dict[str, Table] = {}
+        for part in self.parts:
+            if measures := self.measures(part):
+                values = [
+                    (measure, name, len(self.rows[name]), value.mean, value.deviation)
+                    for measure, each in measures.items()
+                    for name, value in each.items()
+                ]
+                found[part] = Table.of(("measure", "model", "seeds", "mean", "sd"), values, detail=True)
+                shown = _strongest(measures, next(iter(self.rows))) if part == "classes" else measures
+                cells = [[name, *(str(each.get(row, "")) for row in self.rows)] for name, each in shown.items()]
+                found[f"{part}-by-model"] = Table.of(["measure", *self.rows], cells, part, NOTES[part])
+            if lines := self.curves(part):
+                found[f"{part}-layers"] = self._by_layer(part, lines)
+                for measure, each in lines.items():
+                    found[f"{part}-{measure.replace(' ', '-')}"] = self._layer_table(part, measure, each)
+        return found
+
+    @staticmethod
+    def _by_layer(part: str, lines: Mapping[str, Mapping[str, list[Spread | None]]]) -> Table:
+        values = [
+            (measure, name, layer, value.mean, value.deviation)
+            for measure, each in lines.items()
+            for name, line in each.items()
+            for layer, value in enumerate(line, start=FIRST_LAYER.get(part, 0))
+            if value is not None
+        ]
+        return Table.of(("measure", "model", "layer", "mean", "sd"), values, detail=True)
+
+    @staticmethod
+    def _layer_table(part: str, measure: str, lines: Mapping[str, list[Spread | None]]) -> Table:
+        depth, first = max(map(len, lines.values())), FIRST_LAYER.get(part, 0)
+        header = [Column("model"), *(Column(str(layer), format=".3f") for layer in range(first, first + depth))]
+        rows = [
+            (name, *(None if each is None else each.mean for each in line), *[None] * (depth - len(line)))
+            for name, line in lines.items()
+        ]
+        return Table.of(header, rows, f"{measure}, by layer")
+
+    def figures(self) -> dict[str, Figure]:
+        """A figure for each measure that has a number for each layer."""
+        found = {}
+        for part in self.parts:
+            for index, (measure, lines) in enumerate(self.curves(part).items()):
+                draw = partial(_layer_curves, part, measure, lines)
+                note = "" if index else NOTES[part]
+                found[f"{part}-{measure.replace(' ', '-')}"] = Figure(draw, f"{part}: {measure}", note)
+        return found
 
 
 def _numbers(measures: Measures) -> dict[str, float]:
@@ -151,64 +368,67 @@ def _numbers(measures: Measures) -> dict[str, float]:
 
 
 def _strongest(found: dict[str, dict[str, Spread]], row: str) -> dict[str, dict[str, Spread]]:
-    """The measures that are the largest in a row."""
+    """The largest measures of a row."""
     order = sorted(found, key=lambda name: -found[name][row].mean if row in found[name] else 0.0)
     return {name: found[name] for name in order[:SHOWN_CLASSES]}
 
 
-def checkup(
-    source: CheckupSource,
+def _layer_curves(part: str, measure: str, lines: Mapping[str, list[Spread | None]]) -> Any:
+    """A line for each model over its layers; models of other depths are stretched to the same length."""
+    longest, first = max(map(len, lines.values())), FIRST_LAYER.get(part, 0)
+    series: dict[str, Series] = {}
+    for name, line in lines.items():
+        means = np.array([np.nan if value is None else value.mean for value in line])
+        spread = np.array([0.0 if value is None else value.deviation or 0.0 for value in line])
+        depths, positions = np.linspace(0, longest - 1, len(line)), np.arange(longest)
+        bands = [np.interp(positions, depths, each) for each in (means, means - spread, means + spread)]
+        series[name] = (bands[0], bands[1], bands[2]) if spread.any() else (bands[0], None, None)
+    return curves(np.arange(first, first + longest), series, ("layer", measure), "", whole=True)
+
+
+def benchmark(
+    data: BenchmarkData,
     models: Sequence[str],
-    parts: Sequence[str] = ALWAYS,
+    parts: Sequence[str] = DEFAULT_PARTS,
     folder: Path | None = None,
     load: Callable[[str], Encoder] = Encoder.load,
     progress: Progress | None = None,
-) -> Checkup:
-    """Measure models part by part; with a folder, what is there is read and not measured again.
+) -> Benchmark:
+    """Measure models part by part; parts that are in the folder are not measured again.
 
-    >>> found = checkup(CheckupSource("sample/pairs"), ["minilm"], ["sts"])
+    >>> found = benchmark(BenchmarkData(Dataset("sample/pairs")), ["minilm"], ["sts"])
     >>> found.measures("sts")["spearman"]["minilm"].mean > 0.5
     True
     """
-    if strangers := [part for part in parts if part not in PARTS]:
-        raise UsageError(f"unknown part {strangers[0]!r}; choose from {', '.join(PARTS)}")
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise UsageError(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
     if not models or not parts:
         raise UsageError("give at least one model and one part to measure")
     if set(GRAMMATICAL) & set(parts):
-        source.language  # noqa: B018 -- a missing grammar is told before the work
-    examined = []
-    # One run under two spellings of its folder is one run.
-    subjects = {(one.row, one.seed): one for one in map(Subject.of, models)}.values()
+        data.language  # noqa: B018 -- a missing grammar is reported before the work
+    found = []
+    # Two spellings of a folder are one run.
+    subjects = {(one.row, one.seed): one for one in map(BenchmarkedModel.of, models)}.values()
     for index, subject in enumerate(subjects, start=1):
-        summary = named(progress, f"model {index}/{len(subjects)}, {Path(subject.model).name}")
-        kept = _Kept(folder, ModelUnderTest(load(subject.model), source))
-        examined.append(Examined(subject, {part: kept.part(part, summary) for part in dict.fromkeys(parts)}))
-    return Checkup(source.file, len(source.pairs), tuple(examined))
+        noted = named(progress, f"model {index}/{len(subjects)}, {Path(subject.model).name}")
+        model = ModelUnderTest(load(subject.model), data)
+        measured = {part: _cached(folder, model, part, noted) for part in dict.fromkeys(parts)}
+        found.append(replace(subject, parts=measured))
+    return Benchmark(data.dataset.name, len(data.pairs), tuple(found))
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What is known of a model already, in a file for each part."""
-
-    folder: Path | None
-    examinee: ModelUnderTest
-
-    def part(self, name: str, progress: Progress | None) -> Measures:
-        """The measures of a part, read back or made."""
-        if self.folder is None:
-            return PARTS[name](self.examinee, progress)
-        path = self.folder / "parts" / f"{self._key(name)}.json"
-        try:
-            found: Measures = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            found = PARTS[name](self.examinee, progress)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(found)
-            atomic_write(path, lambda draft: draft.write_text(text, encoding="utf-8"))
-        return found
-
-    def _key(self, name: str) -> str:
-        source = self.examinee.source
-        grammar = source.language.name if name in GRAMMATICAL else ""
-        metadata = [name, model_key(self.examinee.encoder), source.metadata, grammar]
-        return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
+def _cached(folder: Path | None, model: ModelUnderTest, part: str, progress: Progress | None) -> Measures:
+    """The measures of a part, from the folder if they are there."""
+    if folder is None:
+        return PARTS[part](model, progress)
+    grammar = model.data.language.name if part in GRAMMATICAL else ""
+    identity = json.dumps([part, model_key(model.encoder), model.data.identity, grammar], sort_keys=True)
+    path = folder / "parts" / f"{hashlib.sha256(identity.encode()).hexdigest()}.json"
+    try:
+        found: Measures = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = PARTS[part](model, progress)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(found)
+        atomic_write(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+    return found

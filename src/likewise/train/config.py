@@ -3,64 +3,54 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from likewise.errors import UsageError
-from likewise.train.examples import Form
-from likewise.train.sources import Source
+from likewise.train.examples import Form, Source
 
 Kind = Literal["similarity", "sentiment", "paraphrase", "count", "contrastive", "mlm"]
 """What a task learns."""
-KINDS = ("similarity", "sentiment", "paraphrase", "count", "contrastive", "mlm")
-AGGREGATIONS = ("cls", "mean", "max", "bilstm", "qkv")
-PAIRS = ("towers", "joint")
-LOSS_NAMES = {
-    "similarity": ("mse", "cosent"),
-    "sentiment": ("cross-entropy",),
-    "paraphrase": ("bce",),
-    "count": ("squares",),
-    "contrastive": ("info-nce",),
-    "mlm": ("cross-entropy",),
+KINDS: tuple[Kind, ...] = get_args(Kind)
+AGREEMENT = ("spearman", "pearson")
+CHOICES: dict[Kind, dict[str, tuple[str, ...]]] = {
+    "similarity": {"head": ("cosine", "linear", "feed-forward"), "loss": ("scaled-mse", "cosent"), "metric": AGREEMENT},
+    "sentiment": {"head": ("linear", "feed-forward"), "loss": ("cross-entropy",), "metric": ("accuracy",)},
+    "paraphrase": {"head": ("linear", "feed-forward"), "loss": ("bce",), "metric": ("accuracy",)},
+    "count": {"head": ("dot",), "loss": ("mse",), "metric": AGREEMENT},
+    "contrastive": {"head": ("cosine",), "loss": ("info-nce",), "metric": AGREEMENT},
+    "mlm": {"head": ("tied",), "loss": ("cross-entropy",), "metric": ("accuracy",)},
 }
-HEADS = {
-    "similarity": ("cosine", "linear", "feed-forward"),
-    "sentiment": ("linear", "feed-forward"),
-    "paraphrase": ("linear", "feed-forward"),
-    "count": ("dot",),
-    "contrastive": ("cosine",),
-    "mlm": ("tied",),
-}
-METRICS = {
-    "similarity": ("spearman", "pearson"),
-    "sentiment": ("accuracy",),
-    "paraphrase": ("accuracy",),
-    "count": ("spearman", "pearson"),
-    "contrastive": ("spearman", "pearson"),
-    "mlm": ("accuracy",),
-}
+"""Settings that depend on the kind of the task; the first choice is the default."""
+POOLINGS = ("cls", "mean", "max", "bilstm", "qkv")
+PAIRS = ("bi-encoder", "cross-encoder")
 SHARING = ("paraphrase", "similarity")
-"""Kinds that one head may serve."""
+"""Kinds that may share one head."""
 SINGLE = ("sentiment", "mlm")
 """Kinds that are about one text at a time."""
 VIEWS: dict[str, Form] = {"dropout": "texts", "pairs": "pairs", "entailment": "entailment", "negatives": "negatives"}
-"""What a contrastive task takes for two views of one thing, and how rows are read for it."""
+"""The two views that a contrastive task compares, and how its rows are read."""
 FEATURES = ("difference", "absolute", "product", "cosine", "jaccard")
 SCHEDULES = ("linear", "cosine", "constant")
 FROZEN = ("none", "lower", "upper", "last", "all")
 LARGEST_SEED = 2**32 - 1
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
-TAKEN = ("shared", "step", "score")
-"""Names that stand for something else where tasks are named."""
+RESERVED = ("shared", "step", "score")
+"""Names that mean something else in reports."""
+ROLES = ("train", "dev", "test")
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+"""Keys that TOML takes without quotes."""
 
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """One task: its data, how a text becomes a vector, and what is made of the vectors.
+    """One task: its data, how a text becomes a vector, and the head on the vectors.
 
     >>> TaskConfig(kind="similarity", train=(Source("stsb/train"),)).head
     'cosine'
@@ -69,98 +59,101 @@ class TaskConfig:
     kind: Kind
     """similarity, sentiment, paraphrase, count, contrastive or mlm"""
     train: tuple[Source, ...]
-    """files to learn from; several are joined"""
+    """files to train on; several are joined"""
     dev: tuple[Source, ...] = ()
-    """files on which the best epoch is chosen"""
+    """files that choose the best epoch"""
     test: tuple[Source, ...] = ()
-    """files on which the best epoch is measured once, in the end"""
+    """files that measure the best epoch once, at the end"""
     name: str = ""
-    """what reports call it; the kind by default"""
-    aggregation: str = ""
+    """its name in reports; the kind by default"""
+    pooling: str = ""
     """how the last layer becomes a vector: cls, mean, max, bilstm or qkv; the model's own by default"""
-    pairs: str = "towers"
-    """two texts as two vectors (towers), or as one sequence (joint)"""
+    pairs: str = "bi-encoder"
+    """two texts as two vectors (bi-encoder), or as one sequence (cross-encoder)"""
     head: str = ""
     """cosine, linear or feed-forward; the simplest that the task allows by default"""
     loss: str = ""
-    """similarity: mse or cosent; sentiment: cross-entropy; paraphrase: bce"""
+    """similarity: scaled-mse or cosent; sentiment: cross-entropy; paraphrase: bce"""
     metric: str = ""
-    """what the best epoch is chosen by: similarity: spearman or pearson; else accuracy"""
+    """what chooses the best epoch: similarity: spearman or pearson; else accuracy"""
     weight: float = 1.0
     """of its loss in the sum"""
     batch: int | None = None
-    """examples of it in a step, where one task is to see more than another; the run's by default"""
+    """examples of it in a step, if one task should see more than another; the run's by default"""
     dropout: float | None = None
-    """of the encoder while it learns this task; the run's by default"""
+    """of the encoder in steps of this task; the run's by default"""
     features: tuple[str, ...] = ("difference", "jaccard")
-    """what a feed-forward head sees of a pair: difference, absolute, product, cosine, jaccard"""
+    """the features of a pair in a feed-forward head: difference, absolute, product, cosine, jaccard"""
     views: str = "dropout"
     """contrastive: a text twice with other dropout (dropout), the same with a pair's other text as its hard negative
-    (negatives), the two of a pair (pairs), or a text, what it entails and, as a hard negative, what it contradicts
-    (entailment)"""
+    (negatives), the two of a pair (pairs), or a text, one that it entails and, as a hard negative, one that it
+    contradicts (entailment)"""
     temperature: float = 0.05
-    """contrastive and cosent: what cosines are divided by"""
+    """contrastive and cosent: the divisor of cosines"""
     masked: float = 0.15
-    """mlm: the share of a text's tokens that are hidden"""
+    """mlm: the share of a text's tokens that are masked"""
 
     def __post_init__(self) -> None:
         _choice("kind", self.kind, KINDS)
         _choice("pairs", self.pairs, PAIRS)
-        if self.aggregation:
-            _choice("aggregation", self.aggregation, AGGREGATIONS)
+        if self.pooling:
+            _choice("pooling", self.pooling, POOLINGS)
         _choice("views", self.views, tuple(VIEWS))
-        if self.pairs == "joint" and self.kind in ("count", "contrastive"):
-            raise UsageError(f'a {self.kind} task compares vectors of two texts; leave out pairs = "joint"')
-        joint = self.pairs == "joint"
-        usual = {
-            "name": self.kind,
-            "head": next(head for head in HEADS[self.kind] if not (joint and head == "cosine")),
-            "loss": LOSS_NAMES[self.kind][0],
-            "metric": METRICS[self.kind][0],
-        }
-        for name, value in usual.items():
-            object.__setattr__(self, name, getattr(self, name) or value)
-        _choice(f"head of {self.kind}", self.head, HEADS[self.kind])
-        _choice(f"loss of {self.kind}", self.loss, LOSS_NAMES[self.kind])
-        _choice(f"metric of {self.kind}", self.metric, METRICS[self.kind])
+        if self.pairs == "cross-encoder" and self.kind in ("count", "contrastive"):
+            raise UsageError(f'a {self.kind} task compares vectors of two texts; leave out pairs = "cross-encoder"')
+        object.__setattr__(self, "name", self.name or self.kind)
+        if not self.head and self.pairs == "cross-encoder":
+            object.__setattr__(self, "head", next(head for head in CHOICES[self.kind]["head"] if head != "cosine"))
+        for setting, choices in CHOICES[self.kind].items():
+            object.__setattr__(self, setting, getattr(self, setting) or choices[0])
+            _choice(f"{setting} of {self.kind}", getattr(self, setting), choices)
         for feature in self.features:
             _choice("feature", feature, FEATURES)
-        if joint and self.head == "cosine":
-            raise UsageError('a joint pair is one vector and has no cosine; use head = "linear" or pairs = "towers"')
+        if self.pairs == "cross-encoder" and self.head == "cosine":
+            raise UsageError(
+                'a pair of a cross-encoder is one vector and has no cosine; use head = "linear" or pairs = "bi-encoder"'
+            )
         if not self.features or len(set(self.features)) < len(self.features):
             raise UsageError(f"features takes different names of {', '.join(FEATURES)}, got {list(self.features)}")
         if not 0 < self.weight < float("inf"):
             raise UsageError(f"weight is a number above 0, got {self.weight}")
         _at_least(self, {"batch": 2})
         _within(self, {"temperature": (1e-4, 1e4), "masked": (0.01, 0.9), "dropout": (0, 0.9)})
-        if not re.fullmatch(NAME, self.name) or self.name in TAKEN:
+        if not re.fullmatch(NAME, self.name) or self.name in RESERVED:
             raise UsageError(
-                f"a task's name is made of letters, digits, - and _, and none of {', '.join(TAKEN)}; got {self.name!r}"
+                f"a task's name is made of letters, digits, - and _, and none of {', '.join(RESERVED)};"
+                f" got {self.name!r}"
             )
         if not self.train:
             raise UsageError(f'task {self.name}: no train file; give train = "..."')
 
     @property
-    def joint(self) -> bool:
+    def cross_encoder(self) -> bool:
         """Whether a pair is read as one sequence."""
-        return self.kind not in SINGLE and self.pairs == "joint"
+        return self.kind not in SINGLE and self.pairs == "cross-encoder"
 
     @property
-    def trained_form(self) -> Form:
+    def train_form(self) -> Form:
         """How rows of its train files are read."""
         return VIEWS[self.views] if self.kind == "contrastive" else "texts" if self.kind == "mlm" else self.kind
 
     @property
-    def judged(self) -> TaskConfig:
-        """The task as dev and test files judge it: a contrastive one by the scores that people gave to pairs."""
+    def eval_view(self) -> TaskConfig:
+        """The task as dev and test files measure it: a contrastive one by the scores that people gave to pairs."""
         if self.kind != "contrastive":
             return self
-        return TaskConfig("similarity", self.train, name=self.name, aggregation=self.aggregation, metric=self.metric)
+        return TaskConfig("similarity", self.train, name=self.name, pooling=self.pooling, metric=self.metric)
 
     @property
-    def judged_form(self) -> Form:
+    def eval_form(self) -> Form:
         """How rows of its dev and test files are read."""
-        return "similarity" if self.kind == "contrastive" else self.trained_form
+        return "similarity" if self.kind == "contrastive" else self.train_form
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain JSON, in the shape of a TOML file."""
+        sources = {role: [source.to_dict() for source in getattr(self, role)] for role in ROLES}
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return given | sources | {"features": list(self.features)}
 
 
 @dataclass(frozen=True)
@@ -176,20 +169,19 @@ class TrainConfig:
     model: str = "minilm"
     """a folder, minilm (bundled), a short name or a hub id"""
     out: str = ""
-    """the folder of the run: in the end the model, its heads and the report"""
+    """the folder of the run: the model, its heads and the report"""
     seed: int = 1
-    """of all that is drawn at random"""
+    """of everything random"""
     epochs: int = 4
     """times through the data, or through the samples"""
     batch: int = 32
     """examples of each task in a step"""
     samples: int | None = None
-    """examples of each task in an epoch, drawn at random; all by default; of a task with a batch of its own
-    proportionately more or less"""
+    """random examples of each task in an epoch; all by default; in proportion for a task with its own batch"""
     learning_rate: float = 2e-5
     """of the encoder"""
     head_learning_rate: float = 1e-3
-    """of heads and learned aggregations"""
+    """of heads and learned poolings"""
     layer_decay: float = 1.0
     """the learning rate of each layer is this times the one above it"""
     weight_decay: float = 0.01
@@ -203,13 +195,13 @@ class TrainConfig:
     accumulate: int = 1
     """batches whose gradients are averaged before a step"""
     dropout: float | None = None
-    """of the encoder in training, but for tasks with one of their own; the model's by default"""
+    """of the encoder in training, except for tasks with their own; the model's by default"""
     freeze: str | tuple[int, ...] = "none"
     """none, lower, upper, last, all, or layers by number; 0 is the embeddings"""
     patience: int | None = None
     """epochs without a better dev score before it stops; never by default"""
     selection: int | None = None
-    """dev examples, fixed at random, on which an epoch is judged; all by default"""
+    """random but fixed dev examples that measure an epoch; all by default"""
     shared_head: bool = False
     """one feed-forward head for paraphrase and similarity"""
     hidden: int = 256
@@ -219,9 +211,9 @@ class TrainConfig:
     head_dropout: float = 0.3
     """of feed-forward heads"""
     lstm: int = 128
-    """width of the BiLSTM aggregation, in each direction"""
+    """width of the BiLSTM pooling, in each direction"""
     smart: float = 0.0
-    """weight of SMART's adversarial regularisation; 0 is none"""
+    """weight of SMART's adversarial regularization; 0 is none"""
     pcgrad: bool = False
     """project conflicting gradients of tasks"""
     max_tokens: int | None = None
@@ -247,18 +239,17 @@ class TrainConfig:
         if isinstance(self.freeze, str):
             _choice("freeze", self.freeze, FROZEN)
         if self.chunk is not None and (self.smart or any(task.kind == "mlm" for task in self.tasks)):
-            raise UsageError("chunk goes with losses on whole vectors; leave it out beside smart and mlm tasks")
-        self._check_sharing()
+            raise UsageError("chunk needs losses on whole vectors; leave it out with smart and mlm tasks")
+        self._check_shared_head()
 
-    def _check_sharing(self) -> None:
+    def _check_shared_head(self) -> None:
         shared = [task for task in self.tasks if task.kind in SHARING]
         if not self.shared_head:
             return
         if {task.kind for task in shared} != set(SHARING):
             raise UsageError("shared_head needs a paraphrase and a similarity task; add the missing one")
-        if len({(task.head, task.pairs, task.features, task.aggregation) for task in shared}) > 1 or (
-            shared[0].head != "feed-forward"
-        ):
+        alike = len({(task.head, task.pairs, task.features, task.pooling) for task in shared}) == 1
+        if not alike or shared[0].head != "feed-forward":
             raise UsageError('shared_head needs head = "feed-forward" and the same features in both tasks')
 
     def batch_of(self, task: TaskConfig) -> int:
@@ -268,13 +259,39 @@ class TrainConfig:
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain JSON, in the shape of a TOML file."""
         plain = {name: value for name, value in asdict(self).items() if name != "tasks" and value is not None}
-        return plain | {"task": [_plain_task(task) for task in self.tasks]}
+        return plain | {"task": [task.to_dict() for task in self.tasks]}
+
+    def to_toml(self, comment: str = "") -> str:
+        """The config as TOML, which ``parse_config`` reads back as the same config.
+
+        >>> config = parse_config('epochs = 2\\n[[task]]\\nkind = "similarity"\\ntrain = "stsb/train"')
+        >>> parse_config(config.to_toml("Two epochs.")) == config
+        True
+        """
+        settings = self.to_dict()
+        tasks = settings.pop("task")
+        lines = [f"# {line}" for line in comment.splitlines()] + _toml_lines(settings)
+        for task in tasks:
+            # A source without options is a name alone.
+            short = {role: [each["source"] if len(each) == 1 else each for each in task[role]] for role in ROLES}
+            lines += ["", "[[task]]", *_toml_lines(task | short)]
+        return "\n".join(lines) + "\n"
 
 
-def _plain_task(task: TaskConfig) -> dict[str, Any]:
-    sources = {role: [source.to_dict() for source in getattr(task, role)] for role in ("train", "dev", "test")}
-    given = {name: value for name, value in asdict(task).items() if value is not None}
-    return given | sources | {"features": list(task.features)}
+def _toml_lines(table: Mapping[str, Any]) -> list[str]:
+    return [f"{name if BARE_KEY.fullmatch(name) else _toml(name)} = {_toml(each)}" for name, each in table.items()]
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML; a table in one line."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(_toml_lines(value))}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float):
+        return repr(value)
+    # JSON writes texts, whole numbers and booleans as TOML does, except for one character that TOML escapes.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def parse_config(text: str, where: str = "config") -> TrainConfig:
@@ -295,7 +312,7 @@ def toml_table(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where} is no TOML: {error}; mend that line") from error
+        raise UsageError(f"{where}: invalid TOML: {error}; correct that line") from error
 
 
 def config_from(table: Mapping[str, Any], where: str = "config") -> TrainConfig:
@@ -319,38 +336,39 @@ def _task(table: Mapping[str, Any]) -> TaskConfig:
         raise UsageError(f"a [[task]] needs {' and '.join(missing)}")
     sources = {
         role: tuple(Source.parse(each) for each in (table[role] if isinstance(table[role], list) else [table[role]]))
-        for role in ("train", "dev", "test")
+        for role in ROLES
         if role in table
     }
     return TaskConfig(**_checked(TaskConfig, dict(table) | sources, "task"))
 
 
 def _checked(kind: Any, table: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """The values of a table, each of its field's type; unknown names are refused with the nearest known one."""
-    known = {each.name: each for each in fields(kind) if each.name != "tasks"}
+    """The values of a table, each of its field's type; an unknown name is rejected with the nearest known one."""
+    hints = get_type_hints(kind)
+    known = {each.name: hints[each.name] for each in fields(kind) if each.name != "tasks"}
     given: dict[str, Any] = {}
     for name, value in table.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             cure = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
             raise UsageError(f"unknown setting {name} of a {what}; {cure}")
-        given[name] = _typed(name, value, str(known[name].type))
+        given[name] = _typed(name, value, known[name])
     return given
 
 
-def _typed(name: str, value: Any, wanted: str) -> Any:
-    """A TOML value as its field wants it."""
-    kinds = {part.strip() for part in wanted.split("|")}
-    if "float" in kinds and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if any(part.startswith("tuple") for part in kinds) and isinstance(value, (list, tuple)):
-        inner = int if "tuple[int, ...]" in kinds else object
-        if all(isinstance(each, inner) and not isinstance(each, bool) for each in value):
+def _typed(name: str, value: Any, hint: Any) -> Any:
+    """A TOML value as its field's type."""
+    kinds = [each for each in (get_args(hint) if isinstance(hint, UnionType) else (hint,)) if each is not type(None)]
+    kinds = [str if get_origin(each) is Literal else each for each in kinds]
+    for kind in kinds:
+        if type(value) is kind:
+            return value
+        if kind is float and type(value) is int:
+            return float(value)
+        is_list = get_origin(kind) is tuple and isinstance(value, (list, tuple))
+        if is_list and (get_args(kind)[0] is not int or all(type(each) is int for each in value)):
             return tuple(value)
-    plain = {"int": int, "float": float, "str": str, "bool": bool, "Kind": str}
-    if any(type(value) is plain.get(part) for part in kinds):
-        return value
-    words = wanted.replace(" | None", "").replace("Kind", "str")
+    words = " | ".join(str(each) if get_origin(each) else each.__name__ for each in kinds)
     raise UsageError(f"{name} takes {words}, got {value!r}")
 
 

@@ -1,14 +1,17 @@
-"""Examples: what a source's rows ask of a model, on the scale of the task."""
+"""Examples: the rows of a source as a task learns them, with targets on the task's scale."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from likewise.data import (
+    GUESSED,
+    Columns,
+    Dataset,
     holds_pairs,
     read_labelled_pairs,
     read_labelled_texts,
@@ -17,38 +20,141 @@ from likewise.data import (
     read_texts,
 )
 from likewise.data.location import Location, shown
-from likewise.errors import DataError
+from likewise.errors import DataError, UsageError
 from likewise.grammar import Grammar
 from likewise.grammar.nouns import shared_nouns
-from likewise.train.sources import Source, written
+
+COLUMN_KEYS = ("text", "left", "right", "score", "label")
+RANGES = ("scale", "scores")
+KEYS = ("source", "where", "target", "grammar", *RANGES, *COLUMN_KEYS)
+TARGETS = ("shared-nouns", "length")
+"""Targets that are computed instead of read."""
+EXPECTED = {"source": "a name or a path", "target": f"one of {', '.join(TARGETS)}", "grammar": "a name or a folder"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of examples, and how its numbers are read.
+
+    >>> Source.parse({"source": "sick/train", "scale": [1, 5]}).scale
+    (1.0, 5.0)
+    """
+
+    file: str
+    """The name of a data set, such as stsb/train, or a path."""
+    scale: tuple[float, float] | None = None
+    """Lowest and highest of the file's scores or labels, mapped onto the task's own; None if they are the same."""
+    columns: Columns = GUESSED
+    """The columns to read; those without a name are guessed."""
+    where: tuple[tuple[str, str], ...] = ()
+    """Only rows that have these values in these other columns."""
+    scores: tuple[float, float] | None = None
+    """Only rows whose target, on the task's scale, lies between these."""
+    target: str = ""
+    """A target computed for each pair: shared-nouns, the number of nouns that both texts have, or length, the shorter
+    text's share of the longer one's words, on the task's scale."""
+    grammar: str = ""
+    """The spaCy pipeline that finds the nouns; the first installed one by default."""
+
+    def __post_init__(self) -> None:
+        if not self.file.strip():
+            raise UsageError('a source has an empty name; give a path or a name such as "stsb/train"')
+        for key in RANGES:
+            ends = getattr(self, key)
+            if ends is not None and not -math.inf < ends[0] < ends[1] < math.inf:
+                raise UsageError(
+                    f"{Location(self.file)}: {key} = {_range_text(ends)} is no range; give {key} = [lowest, highest]"
+                )
+        if self.target and self.target not in TARGETS:
+            raise UsageError(f"unknown target {shown(self.target)}; choose from {', '.join(TARGETS)}")
+
+    @classmethod
+    def parse(cls, value: object) -> Source:
+        """From a config's value: a name, or a table with ``source`` and other keys.
+
+        >>> Source.parse("stsb/train") == Source("stsb/train")
+        True
+        """
+        table = {"source": value} if isinstance(value, str) else value
+        if not isinstance(table, Mapping):
+            raise UsageError(f'a source is a name or a table {{source = "stsb/train", ...}}, not {shown(value)}')
+        unknown = [key for key in table if key not in KEYS]
+        if unknown:
+            raise UsageError(f"a source has no key {shown(unknown[0])}; choose from {', '.join(KEYS)}")
+        if "source" not in table:
+            raise UsageError('a source has no file; add source = "stsb/train" or a path')
+        names = {key: _name(key, table[key]) for key in ("source", *COLUMN_KEYS) if key in table}
+        file = names.pop("source")
+        own: dict[str, Any] = {key: _name(key, table[key]) for key in ("target", "grammar") if key in table}
+        own |= {key: _range(file, key, table[key]) for key in RANGES if key in table}
+        where = _where(file, table.get("where", {}))
+        return cls(file, columns=Columns(**names) if names else GUESSED, where=where, **own)
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the shape of a TOML file."""
+        named = {name: value for name, value in asdict(self.columns).items() if value is not None}
+        ranges = {key: list(ends) for key in RANGES if (ends := getattr(self, key)) is not None}
+        own = {key: value for key in ("target", "grammar") if (value := getattr(self, key))}
+        return {"source": self.file} | ranges | own | ({"where": dict(self.where)} if self.where else {}) | named
+
+
+def _name(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        what = EXPECTED.get(key, "the name of a column")
+        raise UsageError(f"{key} of a source is {what} in quotes, not {shown(value)}")
+    return value
+
+
+def _where(file: str, value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, Mapping) or not all(isinstance(each, str | int) for each in value.values()):
+        raise UsageError(f'{Location(file)}: where is a table {{column = "value"}}, not {shown(value)}')
+    return tuple((str(column), str(each)) for column, each in value.items())
+
+
+def _range(file: str, key: str, value: object) -> tuple[float, float]:
+    numbers = value if isinstance(value, list | tuple) else ()
+    # In Python, true is a number; in a config it is not.
+    if len(numbers) != 2 or any(isinstance(one, bool) or not isinstance(one, int | float) for one in numbers):
+        raise UsageError(f"{Location(file)}: {key} is two numbers, {key} = [lowest, highest], not {shown(value)}")
+    try:
+        return float(numbers[0]), float(numbers[1])
+    except OverflowError:
+        raise UsageError(f"{Location(file)}: {key} holds a number too large; give {key} = [lowest, highest]") from None
+
+
+def _range_text(ends: tuple[float, float]) -> str:
+    return f"[{ends[0]:g}, {ends[1]:g}]"
+
+
+# Examples
 
 Form = Literal["sentiment", "paraphrase", "similarity", "count", "texts", "pairs", "entailment", "negatives"]
-"""What is read of a row: a text or a pair with a target of one of four kinds; or, without a target, single texts,
-pairs that belong together, a text with one that it entails and one that it contradicts, or a text with itself and one
-that it must be held apart from."""
+"""How a row is read: a text or a pair with a target of one of four kinds; or, without a target, single texts, pairs
+that belong together, a text with one that it entails and one that it contradicts, or a text with itself and a hard
+negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A few texts, and what a model should say of them.
+    """A few texts and their target.
 
     >>> Example(("A plane.", "A jet."), 4.2, id="1", file="stsb/train").target
     4.2
     """
 
     texts: tuple[str, ...]
-    """One text, the two of a pair, or a pair and what contradicts its first."""
+    """One text, the two of a pair, or a pair and a text that contradicts its first."""
     target: float
-    """The class or the score, on the task's own scale; 0 where there is none."""
+    """The class or the score, on the task's own scale; 0 if there is none."""
     id: str
-    """The row's id in its file, else its number."""
+    """The row's id in its file, or its number."""
     file: str
     """The file it comes from, as the source names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The numbers of a task: from ``lowest`` to ``highest``, whole classes or anything between.
+    """The numbers of a task: from ``lowest`` to ``highest``, whole classes or any score.
 
     >>> Scale(0.0, 4.0, "classes").mapped(3.0, (1.0, 5.0))
     2.0
@@ -59,10 +165,10 @@ class Scale:
     highest: float
     """The highest target."""
     between: Literal["classes", "nothing", "scores"]
-    """What lies between: classes (what a scale maps there is rounded), nothing (the ends only), or any score."""
+    """What lies between: classes (mapped numbers are rounded), nothing (only the ends), or any score."""
 
     def mapped(self, number: float, scale: tuple[float, float] | None) -> float:
-        """A file's number on this scale; a ValueError says what is wrong with it and names the cure."""
+        """A file's number on this scale; a ValueError names the problem and its cure."""
         low, high = scale or (self.lowest, self.highest)
         if not low <= number <= high:
             cure = "correct the range" if scale else "give the file's own range"
@@ -73,9 +179,9 @@ class Scale:
         if self.between == "nothing" and target not in (self.lowest, self.highest):
             raise ValueError(f"is neither {low:g} nor {high:g}; leave such rows out, or give scale = [lowest, highest]")
         if self.between == "classes" and scale is None and target != int(target):
-            cure = f"give scale = {written((low, high))} to round it"
+            cure = f"give scale = {_range_text((low, high))} to round it"
             raise ValueError(f"is no class; write whole numbers from {low:g} to {high:g}, or {cure}")
-        # Not round(): it would send the halves to the even classes.
+        # Not round(): it sends the halves to the even classes.
         return float(math.floor(target + 0.5)) if self.between == "classes" else target
 
 
@@ -89,28 +195,28 @@ SCALES: dict[Form, Scale] = {
 
 
 def read_examples(source: Source, form: Form, data_dir: Path | None = None) -> list[Example]:
-    """All examples of a file that a source asks for, with their targets on the task's scale.
+    """All examples of a source, with their targets on the task's scale.
 
     >>> read_examples(Source("sample/pairs"), "similarity")[0].texts[0]
     'The recipe calls for two cups of flour.'
     """
     if source.target:
-        return _kept(_targeted(source, form, data_dir), source)
+        return _in_range(_computed(source, form, data_dir), source)
     if form not in SCALES and (source.scale or (source.scores and form not in SCORED)):
         name = "scale" if source.scale else "scores"
         raise DataError(f"{Location(source.file)}: this task reads no scores; leave out {name}")
     examples = []
-    for texts, said, row in READERS[form](source, data_dir):
+    for texts, value, row in READERS[form](source, data_dir):
         try:
-            target = 0.0 if said is None else SCALES[form].mapped(_number(said), source.scale)
+            target = 0.0 if value is None else SCALES[form].mapped(_number(value), source.scale)
         except ValueError as error:
-            value = shown(said) if isinstance(said, str) else f"{said:g}"
-            raise DataError(f"{Location(source.file)}, row {_row(row)}: {value} {error}") from None
+            written = shown(value) if isinstance(value, str) else f"{value:g}"
+            raise DataError(f"{Location(source.file)}, row {_row(row)}: {written} {error}") from None
         examples.append(Example(texts, target, row, source.file))
-    return _kept(examples, source) if form in SCALES else examples
+    return _in_range(examples, source) if form in SCALES else examples
 
 
-def _kept(examples: list[Example], source: Source) -> list[Example]:
+def _in_range(examples: list[Example], source: Source) -> list[Example]:
     """Those whose target lies in the source's range."""
     if source.scores is None:
         return examples
@@ -121,27 +227,38 @@ def _kept(examples: list[Example], source: Source) -> list[Example]:
     return found
 
 
-# Targets that are made
+def _number(value: str | float) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or "_" in str(value):
+        raise ValueError("is no number; write the classes as whole numbers from 0")
+    return number
 
-Made = Callable[[list[tuple[str, str]], Source], list[float]]
-"""The target of each pair of texts."""
+
+def _row(row: str) -> str:
+    return row if row.isprintable() and len(row) <= 40 else shown(row)
 
 
-def _targeted(source: Source, form: Form, data_dir: Path | None) -> list[Example]:
-    """The pairs of a file with a target that does not stand in it."""
-    if form not in TARGETED[source.target]:
-        fits = " or ".join(TARGETED[source.target])
+# Computed targets
+
+
+def _computed(source: Source, form: Form, data_dir: Path | None) -> list[Example]:
+    """The pairs of a file with a target that is computed from their texts."""
+    fits, compute = COMPUTED[source.target]
+    if form != fits:
         raise DataError(
             f"{Location(source.file)}: target = {shown(source.target)} is for tasks of kind {fits}; leave it out"
         )
     if source.scale is not None:
         raise DataError(f"{Location(source.file)}: a target that is made has no scale; leave out scale")
-    rows = [(texts, row) for texts, _, row in _plain_pairs(replace(source, scores=None), data_dir)]
-    targets = MADE[source.target]([(texts[0], texts[1]) for texts, _ in rows], source)
+    rows = [(texts, row) for texts, _, row in _pairs(replace(source, scores=None), data_dir)]
+    targets = compute([(texts[0], texts[1]) for texts, _ in rows], source)
     return [Example(texts, target, row, source.file) for (texts, row), target in zip(rows, targets, strict=True)]
 
 
-def _nouns_in_common(pairs: list[tuple[str, str]], source: Source) -> list[float]:
+def _shared_noun_counts(pairs: list[tuple[str, str]], source: Source) -> list[float]:
     grammar = Grammar.load(source.grammar or None)
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     parsed = dict(zip(texts, grammar.parse(texts), strict=True))
@@ -154,27 +271,32 @@ def _length_shares(pairs: list[tuple[str, str]], source: Source) -> list[float]:
     return [SCALES["similarity"].highest * (low / high if high else 1.0) for low, high in counts]
 
 
-MADE: dict[str, Made] = {"shared-nouns": _nouns_in_common, "length": _length_shares}
-TARGETED: dict[str, tuple[Form, ...]] = {"shared-nouns": ("count",), "length": ("similarity",)}
-"""What is made for which tasks."""
+COMPUTED: dict[str, tuple[Form, Callable[[list[tuple[str, str]], Source], list[float]]]] = {
+    "shared-nouns": ("count", _shared_noun_counts),
+    "length": ("similarity", _length_shares),
+}
+"""Each computed target: the form it fits, and the target of each pair of texts."""
 
 
 # Rows
 
 Read = Iterator[tuple[tuple[str, ...], str | float | None, str]]
-"""The texts, what is written for the target, and the id of each row."""
+"""The texts, the value of the target, and the id of each row."""
+SCORED: tuple[Form, ...] = ("pairs", "negatives")
+"""Forms without a target whose rows may be chosen by their scores."""
+ENTAILMENT, CONTRADICTION = "entailment", "contradiction"
 
 
-def _wanted(rows: Iterator[Any], source: Source) -> Iterator[Any]:
-    """The rows that have the values that a source asks for."""
-    found = False
-    for row in rows:
+def _rows(read: Callable[..., Iterator[Any]], source: Source, data_dir: Path | None, **columns: Any) -> Iterator[Any]:
+    """The rows of a file that have the values in ``where``."""
+    dataset, found = Dataset(source.file, replace(source.columns, **columns), data_dir), False
+    for row in dataset.stream(read):
         if all(_cell(row.meta, column, source) == value for column, value in source.where):
             found = True
             yield row
     if not found:
-        asked = ", ".join(f"{column} = {shown(value)}" for column, value in source.where)
-        raise DataError(f"{Location(source.file)}: no row has {asked}; correct where")
+        wanted = ", ".join(f"{column} = {shown(value)}" for column, value in source.where)
+        raise DataError(f"{Location(source.file)}: no row has {wanted}; correct where")
 
 
 def _cell(meta: Mapping[str, str], column: str, source: Source) -> str:
@@ -184,54 +306,46 @@ def _cell(meta: Mapping[str, str], column: str, source: Source) -> str:
     return str(meta[column])
 
 
-def _texts(source: Source, data_dir: Path | None) -> Read:
-    # A task has one target: whichever of the two keys names its column, it is meant.
-    columns = replace(source.columns, label=source.columns.label or source.columns.score)
-    for one in _wanted(read_labelled_texts(source.file, columns=columns, data_dir=data_dir), source):
+def _labelled_texts(source: Source, data_dir: Path | None) -> Read:
+    # A task has one target: either key may name its column.
+    label = source.columns.label or source.columns.score
+    for one in _rows(read_labelled_texts, source, data_dir, label=label):
         yield (one.text,), one.label, one.id
 
 
-def _pairs(source: Source, data_dir: Path | None) -> Read:
-    columns = replace(source.columns, score=source.columns.score or source.columns.label)
-    for one in _wanted(read_scored_pairs(source.file, columns=columns, data_dir=data_dir), source):
+def _scored_pairs(source: Source, data_dir: Path | None) -> Read:
+    score = source.columns.score or source.columns.label
+    for one in _rows(read_scored_pairs, source, data_dir, score=score):
         yield (one.left, one.right), one.score, one.id
 
 
-def _plain_texts(source: Source, data_dir: Path | None) -> Read:
-    """Every text of a file once, both of a pair's too."""
+def _texts(source: Source, data_dir: Path | None) -> Read:
+    """Every text of a file once; a file of pairs gives both texts of each pair."""
     seen: set[str] = set()
     if source.columns.text is None and holds_pairs(source.file, columns=source.columns, data_dir=data_dir):
-        rows = ((text, row) for texts, _, row in _plain_pairs(source, data_dir) for text in texts)
+        rows = ((text, row) for texts, _, row in _pairs(source, data_dir) for text in texts)
     else:
-        found = _wanted(read_texts(source.file, columns=source.columns, data_dir=data_dir), source)
-        rows = ((one.text, one.id) for one in found)
+        rows = ((one.text, one.id) for one in _rows(read_texts, source, data_dir))
     for text, row in rows:
         if text not in seen:
             seen.add(text)
             yield (text,), None, row
 
 
-SCORED: tuple[Form, ...] = ("pairs", "negatives")
-"""Forms without a target whose rows may be chosen by their scores."""
-
-
-def _plain_pairs(source: Source, data_dir: Path | None) -> Read:
+def _pairs(source: Source, data_dir: Path | None) -> Read:
     if source.scores is not None:
         chosen = read_examples(source, "similarity", data_dir)
         yield from ((example.texts, None, example.id) for example in chosen)
         return
-    for one in _wanted(read_pairs(source.file, columns=source.columns, data_dir=data_dir), source):
+    for one in _rows(read_pairs, source, data_dir):
         yield (one.left, one.right), None, one.id
 
 
-ENTAILMENT, CONTRADICTION = "entailment", "contradiction"
-
-
 def _entailments(source: Source, data_dir: Path | None) -> Read:
-    """Each text with one that it entails and one that it contradicts; texts that lack either are passed over."""
+    """Each text with one that it entails and one that it contradicts; texts that lack either are skipped."""
     entailed: dict[str, list[tuple[str, str]]] = {}
     denied: dict[str, list[str]] = {}
-    for one in _wanted(read_labelled_pairs(source.file, columns=source.columns, data_dir=data_dir), source):
+    for one in _rows(read_labelled_pairs, source, data_dir):
         if one.label.lower() == ENTAILMENT:
             entailed.setdefault(one.left, []).append((one.right, one.id))
         elif one.label.lower() == CONTRADICTION:
@@ -247,32 +361,18 @@ def _entailments(source: Source, data_dir: Path | None) -> Read:
             yield (text, other, denied[text][index % len(denied[text])]), None, row
 
 
-def _apart(source: Source, data_dir: Path | None) -> Read:
-    for (left, right), _, row in _plain_pairs(source, data_dir):
+def _negatives(source: Source, data_dir: Path | None) -> Read:
+    for (left, right), _, row in _pairs(source, data_dir):
         yield (left, left, right), None, row
 
 
 READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
-    "sentiment": _texts,
-    "paraphrase": _pairs,
-    "similarity": _pairs,
-    "count": _pairs,
-    "texts": _plain_texts,
-    "pairs": _plain_pairs,
+    "sentiment": _labelled_texts,
+    "paraphrase": _scored_pairs,
+    "similarity": _scored_pairs,
+    "count": _scored_pairs,
+    "texts": _texts,
+    "pairs": _pairs,
     "entailment": _entailments,
-    "negatives": _apart,
+    "negatives": _negatives,
 }
-
-
-def _number(said: str | float) -> float:
-    try:
-        number = float(said)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number) or "_" in str(said):
-        raise ValueError("is no number; write the classes as whole numbers from 0")
-    return number
-
-
-def _row(row: str) -> str:
-    return row if row.isprintable() and len(row) <= 40 else shown(row)

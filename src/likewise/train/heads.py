@@ -1,7 +1,7 @@
-"""Heads: what a task makes of the vectors of its texts.
+"""Heads: the vectors of a task's texts -> predictions.
 
-A pair head sees features of two vectors (towers) or one vector (joint). What comes out is one logit per class, or one
-number per pair: a logit for paraphrase, a similarity from 0 to 1 for similarity.
+A pair head sees features of two vectors (bi-encoder) or one vector (cross-encoder). The output is one logit per class,
+or one number per pair: a logit for paraphrase, a similarity from 0 to 1 for similarity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from likewise.encoder import Encoder
 from likewise.train.config import SINGLE, TaskConfig, TrainConfig
 
 CLASSES = 5
-"""Of sentiment."""
+"""Classes of sentiment."""
 
 
 def difference(left: Tensor, right: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class FeedForward(nn.Module):
         widths = [width] + [hidden] * depth
         self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(widths))
         self.norms = nn.ModuleList(nn.BatchNorm1d(hidden) for _ in range(depth))
-        # A skip over the first layer has another width on its other side.
+        # The skip over the first layer changes the width.
         self.skip = nn.Linear(width, hidden, bias=False)
         self.out = nn.Linear(hidden, outputs)
         self.rate = dropout
@@ -91,7 +91,7 @@ class FeedForward(nn.Module):
 
 @contextmanager
 def frozen_batchnorm(heads: nn.Module) -> Iterator[None]:
-    """While this lasts, batch norms do not take what they see into their running averages."""
+    """Batch norms do not update their running averages inside this block."""
     norms = [module for module in heads.modules() if isinstance(module, nn.BatchNorm1d)]
     for norm in norms:
         norm.track_running_stats = False
@@ -103,7 +103,7 @@ def frozen_batchnorm(heads: nn.Module) -> Iterator[None]:
 
 
 class CosineMap(nn.Module):
-    """A linear map of the cosine, at first the cosine itself: (B, 1) -> (B, 1)."""
+    """A linear map of the cosine that starts as the identity: (B, 1) -> (B, 1)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class CosineMap(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """States of hidden tokens -> logits of all tokens, the last step through the model's own input embeddings."""
+    """States of masked tokens -> logits of all tokens, the last step through the model's own input embeddings."""
 
     def __init__(self, width: int, embedded: int, vocabulary: int) -> None:
         super().__init__()
@@ -140,12 +140,12 @@ class Plain(nn.Module):
 
 
 def features_of(task: TaskConfig) -> tuple[str, ...]:
-    """What the task's head sees: names of features, or ``vector`` for one vector as it is."""
+    """The input of the task's head: names of features, or ``vector`` for one vector as it is."""
     if task.kind in SINGLE:
         return ("vector",)
     if task.kind == "count":
         return ("dot",)
-    if task.joint:
+    if task.cross_encoder:
         return ("vector", "jaccard") if task.head == "feed-forward" and "jaccard" in task.features else ("vector",)
     if task.head == "feed-forward":
         return task.features
@@ -153,12 +153,12 @@ def features_of(task: TaskConfig) -> tuple[str, ...]:
 
 
 def feature_width(names: Sequence[str], width: int) -> int:
-    """How wide features are that are made of vectors of this width."""
+    """The width of features of vectors of this width."""
     return sum(1 if name in ("cosine", "dot", "jaccard") else width for name in names)
 
 
 def new_head(task: TaskConfig, config: TrainConfig, encoder: Encoder) -> nn.Module:
-    """A fresh head for a task over an encoder as the task reads it, drawn from torch's generator."""
+    """A fresh head for a task over its encoder, drawn from torch's generator."""
     if task.head == "tied":
         vocabulary, embedded = encoder.model_view.embeddings.word.weight.shape
         return TokenHead(encoder.model_view.hidden_size, embedded, vocabulary)
@@ -168,7 +168,7 @@ def new_head(task: TaskConfig, config: TrainConfig, encoder: Encoder) -> nn.Modu
         return FeedForward(seen, config.hidden, config.depth, config.head_dropout, outputs)
     if task.head in ("cosine", "dot"):
         return Plain()
-    if task.kind == "similarity" and not task.joint:
+    if task.kind == "similarity" and not task.cross_encoder:
         return CosineMap()
     return nn.Linear(seen, outputs)
 
@@ -183,5 +183,5 @@ def features(names: Sequence[str], vectors: Sequence[Tensor], jaccard: Tensor) -
 
 
 def bounded(task: TaskConfig) -> bool:
-    """Whether a similarity head gives a logit that is squeezed into 0 to 1."""
+    """Whether a similarity head gives a logit that a sigmoid maps to 0 to 1."""
     return task.kind == "similarity" and task.head == "feed-forward"

@@ -1,32 +1,36 @@
-"""The trainee: one encoder, read as each task wants it, with a head per task."""
+"""The multi-task model: one encoder, pooled for each task, with a head per task; and its evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from likewise.encoder import Encoder
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, new_learned_pooling
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import UsageError
-from likewise.progress import Progress
+from likewise.progress import Progress, Ticker
 from likewise.train.config import SHARING, SINGLE, TaskConfig, TrainConfig
 from likewise.train.examples import Example
-from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
 from likewise.train.heads import bounded, features, features_of, new_head, pairwise_scores
-from likewise.train.losses import TOP
-from likewise.train.masking import Hiding
-from likewise.train.packed_encoder import Key, Packed, Reader
+from likewise.train.losses import TOP, loss_of
+from likewise.train.packed_encoder import FrozenStates, Key, Packed, PackedEncoder, frozen_depth, frozen_layers
 from likewise.train.processes import Processes
-from likewise.train.sampling import Schedule
-from likewise.train.tasks import Task
-from likewise.train.tokens import TokenTable, jaccard
+from likewise.train.results import EvalResult
+from likewise.train.tasks import Schedule, Task
+from likewise.train.tokens import Masking, TokenTable, jaccard
 
 SHARED = "shared"
 """The name of the head that paraphrase and similarity share."""
+HEAD_ROWS = 1024
+"""Examples whose heads run together in an evaluation."""
+MASKED_TEXTS = 64
+"""Texts whose masked tokens are predicted together: each has logits for the whole vocabulary."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,143 +38,163 @@ class MultiTaskModel:
     """All that learns, and all that is needed to run it."""
 
     config: TrainConfig
-    readers: dict[str, Reader]
+    encoders: dict[str, PackedEncoder]
     """by task"""
     heads: nn.ModuleDict
     """by task, or shared"""
     frozen: frozenset[int]
-    hiding: dict[str, Hiding]
-    """by task, of those that have to find hidden tokens"""
+    masking: dict[str, Masking]
+    """by task, of masked language models"""
+
+    @property
+    def base(self) -> Encoder:
+        """The encoder whose weights all tasks share."""
+        return next(iter(self.encoders.values())).encoder
 
     def head(self, task: TaskConfig) -> nn.Module:
         """The head of a task."""
         return self.heads[head_name(self.config, task)]
 
     def encoder(self, task: TaskConfig) -> Encoder:
-        """The encoder, read as the task reads it."""
-        return self.readers[task.name].encoder
+        """The encoder with the task's pooling."""
+        return self.encoders[task.name].encoder
 
     def embedded(
         self, task: Task, examples: Sequence[Example], keys: Sequence[Key] | None, dropout: bool = True
     ) -> Packed:
         """The texts of examples at the layer they start from.
 
-        ``keys`` has one key per example, from which dropout and hidden tokens are drawn; None for no dropout.
+        ``keys`` has one key per example, which seeds dropout and masking; None for no dropout.
         """
-        reader = self.readers[task.name]
+        encoder = self.encoders[task.name]
         texts = [text for example in examples for text in task.texts(example)]
         per = len(task.texts(examples[0]))
         spread = None if keys is None else [(*key, side) for key in keys for side in range(per)]
-        hiding = self.hiding.get(task.name)
-        if hiding is None:
-            return reader.embedded(texts, spread)
+        masking = self.masking.get(task.name)
+        if masking is None:
+            return encoder.embedded(texts, spread)
         assert spread is not None
-        tokens, indices = reader.tokens, reader.tokens.indices(texts)
-        hidden = [
-            hiding.hidden(tokens.own[index], tokens.ids[index], key) for index, key in zip(indices, spread, strict=True)
+        tokens, indices = encoder.tokens, encoder.tokens.indices(texts)
+        masked = [
+            masking.masked(tokens.own[index], tokens.ids[index], key)
+            for index, key in zip(indices, spread, strict=True)
         ]
-        return reader.embedded(texts, spread if dropout else None, hidden)
+        return encoder.embedded(texts, spread if dropout else None, masked)
 
     def output(self, task: Task, examples: Sequence[Example], embedded: Packed) -> Tensor:
-        """What the head says of examples.
+        """The head's output for examples.
 
         Logits (B, C) of classes, a logit (B,), a similarity (B,) from 0 to 1, a number (B,), cosines (B, M) over the
-        temperature, or logits (M, V) of hidden tokens.
+        temperature, or logits (M, V) of masked tokens.
         """
-        if task.name in self.hiding:
-            states = self.readers[task.name].hidden_states(embedded)
-            said: Tensor = self.head(task.config)(states, self.encoder(task.config).model_view.embeddings.word.weight)
-            return said
+        if task.name in self.masking:
+            states = self.encoders[task.name].masked_states(embedded)
+            output: Tensor = self.head(task.config)(states, self.encoder(task.config).model_view.embeddings.word.weight)
+            return output
         return self.output_of(task, examples, self.vectors(task, examples, embedded))
 
     def vectors(self, task: Task, examples: Sequence[Example], embedded: Packed) -> list[Tensor]:
         """The vectors (B, P) of the examples' first texts, of their second ones, and so on."""
         per = len(task.texts(examples[0]))
-        vectors = self.readers[task.name].pooled(embedded, len(examples) * per)
+        vectors = self.encoders[task.name].pooled(embedded, len(examples) * per)
         return [vectors[side::per] for side in range(per)]
 
     def output_of(self, task: Task, examples: Sequence[Example], vectors: Sequence[Tensor]) -> Tensor:
         """``output`` from the vectors of the examples' texts."""
         if task.config.kind == "contrastive":
             return pairwise_scores(vectors) / task.config.temperature
-        seen = features(features_of(task.config), vectors, self._overlap(task, examples, vectors[0]))
-        said: Tensor = self.head(task.config)(seen)
-        said = said if task.config.kind == "sentiment" else said[:, 0]
-        return torch.sigmoid(said) if bounded(task.config) else said
+        seen = features(features_of(task.config), vectors, self._jaccard(task, examples, vectors[0]))
+        output: Tensor = self.head(task.config)(seen)
+        output = output if task.config.kind == "sentiment" else output[:, 0]
+        return torch.sigmoid(output) if bounded(task.config) else output
 
-    def _overlap(self, task: Task, examples: Sequence[Example], like: Tensor) -> Tensor:
+    def _jaccard(self, task: Task, examples: Sequence[Example], like: Tensor) -> Tensor:
         if "jaccard" not in features_of(task.config):
             return like.new_zeros(len(examples), 1)
-        tokens = self.readers[task.name].tokens
+        tokens = self.encoders[task.name].tokens
         sides = [tokens.indices([example.texts[side] for example in examples]) for side in (0, 1)]
         shares = [jaccard(tokens.words(left), tokens.words(right)) for left, right in zip(*sides, strict=True)]
         return torch.tensor(shares, dtype=like.dtype, device=like.device)[:, None]
 
     def targets(self, task: Task, examples: Sequence[Example], like: Tensor, embedded: Packed | None = None) -> Tensor:
-        """What the loss wants: classes, numbers (from 0 to 1 where they are similarities), or hidden tokens (M,)."""
-        if task.name in self.hiding and embedded is not None:
-            return self.readers[task.name].hidden_tokens(embedded)[0]
+        """The targets of the loss: classes, numbers (from 0 to 1 for similarities), or masked tokens (M,)."""
+        if task.name in self.masking and embedded is not None:
+            return self.encoders[task.name].masked_tokens(embedded)[0]
         top = TOP if task.config.kind == "similarity" else 1.0
         values = [example.target / top for example in examples]
         return torch.tensor(values, dtype=like.dtype, device=like.device)
 
-    def learning(self, on: bool) -> None:
-        """Turn the heads' dropout and batch norm to training, or to use."""
-        self.heads.train(on)
-
 
 def head_name(config: TrainConfig, task: TaskConfig) -> str:
-    """Under which name a task's head is kept."""
-    # By the name: a contrastive task is judged as one of similarity and has its own head all the same.
+    """The name of a task's head."""
+    # By the name: the eval view of a contrastive task is one of similarity, yet has its own head.
     sharing = {each.name for each in config.tasks if config.shared_head and each.kind in SHARING}
-    # Not the bare name: a dictionary of modules has no room for one called "keys".
+    # Not the bare name: a ModuleDict takes no module called "keys".
     return f"{SHARED if task.name in sharing else task.name}_head"
 
 
 def main_task(config: TrainConfig) -> TaskConfig:
-    """The task whose reading of the encoder is saved: the first about pairs that are two vectors, else the first."""
-    towers = [task for task in config.tasks if task.kind not in SINGLE and not task.joint]
-    return (towers or list(config.tasks))[0]
+    """The task whose pooling is saved with the encoder: the first bi-encoder task about pairs, or else the first."""
+    bi_encoders = [task for task in config.tasks if task.kind not in SINGLE and not task.cross_encoder]
+    return (bi_encoders or list(config.tasks))[0]
+
+
+# New models
 
 
 def new_multitask_model(
     encoder: Encoder, tasks: Sequence[Task], config: TrainConfig, processes: Processes, progress: Progress | None = None
 ) -> MultiTaskModel:
-    """Fresh heads over an encoder; what frozen layers give is computed here, once."""
+    """Fresh heads over an encoder; the output of frozen layers is computed here, once."""
     encoder = _limited(encoder, config)
-    depth = encoder.model_view.layers
-    frozen = frozen_layers(config.freeze, depth)
     torch.manual_seed(config.seed)
     poolings = poolings_of(encoder, config)
     made = variants(encoder, poolings, new_poolings(encoder, poolings.values(), config))
     made = {task.name: _with_dropout(made[task.name], task.dropout) for task in config.tasks}
-    heads = nn.ModuleDict()
-    for task in tasks:
-        name = head_name(config, task.config)
-        if name not in heads:
-            heads[name] = new_head(task.config, config, made[task.name])
-    heads.to(encoder.device, encoder.model_view.dtype)
-    tokens = TokenTable(encoder.tokenizer, encoder.modules_config.prompt_for(None))
-    plan = schedule(config, tasks)
-    for number, task in enumerate(tasks):
-        seen = [task.train[index] for index in plan.drawn(number, config.epochs)]
-        tokens.add(text for each in seen for text in task.texts(each))
-        tokens.add(text for part in (task.dev, task.test) for each in part for text in task.judged.texts(each))
-    start = frozen_depth(frozen, depth)
-    if start is not None:
-        start = min(start, *encoder.pooling_config.layers_of(depth))  # a layer that is read must be run
-    if start is not None and any(task.config.kind == "mlm" for task in tasks):
-        raise UsageError("a task of kind mlm hides other tokens in each step, so the embeddings cannot be frozen")
+    heads = new_heads(config, made)
+    tokens = _tokens(encoder, tasks, config)
+    frozen = frozen_layers(config.freeze, encoder.model_view.layers)
+    start = _start_layer(encoder, config, frozen)
     states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
-    readers = {
-        name: Reader(pooling_config, tokens, processes, states, start or 0) for name, pooling_config in made.items()
-    }
-    return MultiTaskModel(config, readers, heads, frozen, hidings(encoder, config))
+    encoders = {name: PackedEncoder(each, tokens, processes, states, start or 0) for name, each in made.items()}
+    return MultiTaskModel(config, encoders, heads, frozen, maskings(encoder, config))
 
 
-def hidings(encoder: Encoder, config: TrainConfig) -> dict[str, Hiding]:
-    """How the tasks that have to find hidden tokens hide them."""
-    return {task.name: Hiding.of(encoder.tokenizer, task.masked) for task in config.tasks if task.kind == "mlm"}
+def new_heads(config: TrainConfig, encoders: Mapping[str, Encoder]) -> nn.ModuleDict:
+    """A fresh head per task, over the encoder as that task pools it."""
+    heads = nn.ModuleDict()
+    for task in config.tasks:
+        name = head_name(config, task)
+        if name not in heads:
+            heads[name] = new_head(task, config, encoders[task.name])
+    encoder = encoders[config.tasks[0].name]
+    return heads.to(encoder.device, encoder.model_view.dtype)
+
+
+def _tokens(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> TokenTable:
+    """The tokens of all texts that the run will see."""
+    tokens = TokenTable(encoder.tokenizer, encoder.modules_config.prompt_for(None))
+    drawn = schedule(config, tasks)
+    for number, task in enumerate(tasks):
+        tokens.add(text for index in drawn.drawn(number, config.epochs) for text in task.texts(task.train[index]))
+        tokens.add(text for part in (task.dev, task.test) for each in part for text in task.eval_view.texts(each))
+    return tokens
+
+
+def _start_layer(encoder: Encoder, config: TrainConfig, frozen: frozenset[int]) -> int | None:
+    """The layer whose output is computed once; None if nothing can be."""
+    depth = encoder.model_view.layers
+    start = frozen_depth(frozen, depth)
+    if start is None:
+        return None
+    if any(task.kind == "mlm" for task in config.tasks):
+        raise UsageError("a task of kind mlm masks other tokens in each step, so the embeddings cannot be frozen")
+    return min(start, *encoder.pooling_config.layers_of(depth))  # a layer that is pooled must be run
+
+
+def maskings(encoder: Encoder, config: TrainConfig) -> dict[str, Masking]:
+    """How each masked language model masks tokens."""
+    return {task.name: Masking.of(encoder.tokenizer, task.masked) for task in config.tasks if task.kind == "mlm"}
 
 
 def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
@@ -191,23 +215,23 @@ def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
 
 
 def _with_dropout(encoder: Encoder, rate: float | None) -> Encoder:
-    """The same weights under another dropout; None keeps the one there is."""
+    """The same weights with another dropout; None keeps the present one."""
     return encoder if rate is None else replace(encoder, model_view=encoder.model_view.with_dropout(rate))
 
 
 def require_torch(encoder: Encoder) -> None:
-    """Refuse an encoder that runs elsewhere: heads and gradients want its layers."""
+    """Reject an encoder of another backend: heads and gradients need its layers."""
     if encoder.backend is not None:
         raise UsageError("training and its heads need the backend torch; load the model with that")
 
 
 def poolings_of(encoder: Encoder, config: TrainConfig) -> dict[str, str]:
-    """How each task reads the encoder: its aggregation, or the encoder's own pooling."""
-    return {task.name: task.aggregation or encoder.pooling_config.pooling for task in config.tasks}
+    """The pooling of each task: its own, or the encoder's."""
+    return {task.name: task.pooling or encoder.pooling_config.pooling for task in config.tasks}
 
 
 def new_poolings(encoder: Encoder, kinds: Iterable[str], config: TrainConfig) -> dict[str, LearnedPooling]:
-    """Those of several poolings that have weights, by kind: the encoder's own, else fresh ones."""
+    """The learned poolings among several kinds: the encoder's own, or fresh ones."""
     own, width = encoder.modules_config.learned, encoder.model_view.hidden_size
     made: dict[str, LearnedPooling] = {}
     for kind in LEARNED.keys() & set(kinds):
@@ -219,9 +243,81 @@ def new_poolings(encoder: Encoder, kinds: Iterable[str], config: TrainConfig) ->
 def variants(
     encoder: Encoder, poolings: Mapping[str, str], learned: Mapping[str, LearnedPooling]
 ) -> dict[str, Encoder]:
-    """The encoder as each task reads it. Unit vectors are left to the cosine: heads want the lengths too."""
+    """The encoder as each task pools it. Vectors are not normalized: heads use their lengths too."""
     made = {
         kind: encoder.with_learned_pooling(learned[kind]) if kind in learned else encoder.with_pooling(pooling=kind)
         for kind in dict.fromkeys(poolings.values())
     }
     return {name: made[kind].with_pooling(normalize=False) for name, kind in poolings.items()}
+
+
+# Evaluation
+
+
+def evaluate(
+    multitask: MultiTaskModel, task: Task, examples: Sequence[Example], progress: Progress | None = None
+) -> EvalResult:
+    """The model's predictions for a task's dev or test examples."""
+    multitask.heads.eval()
+    way = _by_tokens if task.config.kind == "mlm" else _by_vectors
+    task = task.eval_view
+    scores, loss = way(multitask, task, examples, progress)
+    return EvalResult(task.name, task.config.kind, task.config.metric, tuple(examples), scores, loss)
+
+
+def _by_vectors(
+    multitask: MultiTaskModel, task: Task, examples: Sequence[Example], progress: Progress | None
+) -> tuple[np.ndarray, float]:
+    """Scores from the vectors of all texts, each encoded once, and the loss."""
+    texts = [task.texts(example) for example in examples]
+    known = {text: index for index, text in enumerate(dict.fromkeys(text for each in texts for text in each))}
+    vectors = multitask.encoders[task.name].vectors(list(known), progress)
+    outputs = []
+    with torch.no_grad():
+        for start in range(0, len(examples), HEAD_ROWS):
+            rows = texts[start : start + HEAD_ROWS]
+            sides = [vectors[[known[each[side]] for each in rows]] for side in range(len(rows[0]))]
+            outputs.append(multitask.output_of(task, examples[start : start + HEAD_ROWS], sides))
+    output = torch.cat(outputs)
+    scores = SCORES[task.config.kind](output).double().cpu().numpy()
+    return scores, _loss(multitask, task, examples, output)
+
+
+def _by_tokens(
+    multitask: MultiTaskModel, task: Task, examples: Sequence[Example], progress: Progress | None
+) -> tuple[np.ndarray, float]:
+    """The share of each text's masked tokens that is found, and the loss; the masks are the same every time."""
+    found, masked, loss = np.zeros(len(examples)), np.zeros(len(examples)), 0.0
+    ticker = Ticker(progress, len(examples), "texts")
+    for start in range(0, len(examples), MASKED_TEXTS):
+        part = examples[start : start + MASKED_TEXTS]
+        with torch.no_grad():
+            embedded = multitask.embedded(task, part, [(start + index,) for index in range(len(part))], dropout=False)
+            output = multitask.output(task, part, embedded)
+        targets, owners = multitask.encoders[task.name].masked_tokens(embedded)
+        indices = start + owners.cpu().numpy()
+        np.add.at(found, indices, (output.argmax(1) == targets).cpu().numpy())
+        np.add.at(masked, indices, 1)
+        loss += float(F.cross_entropy(output, targets, reduction="sum"))
+        ticker.add(len(part))
+    ticker.close()
+    # A text without a token of its own has nothing to find.
+    shares = np.divide(found, masked, out=np.ones_like(found), where=masked > 0)
+    return shares, loss / max(1, masked.sum())
+
+
+SCORES: dict[str, Callable[[Tensor], Tensor]] = {
+    "similarity": lambda output: output * TOP,
+    "count": lambda output: output,
+    "paraphrase": torch.sigmoid,
+    "sentiment": lambda output: torch.softmax(output, -1),
+}
+"""A head's output -> similarities from 0 to 5, numbers, probabilities of a paraphrase, or (n, C) of classes."""
+
+
+def _loss(multitask: MultiTaskModel, task: Task, examples: Sequence[Example], output: Tensor) -> float:
+    """The loss in batches as in training: losses over pairs of examples depend on the size of the batch."""
+    targets, size = multitask.targets(task, examples, output), multitask.config.batch_of(task.config)
+    loss = loss_of(task.config)
+    parts = zip(torch.split(output, size), torch.split(targets, size), strict=True)
+    return sum(len(part) * float(loss(part, wanted)) for part, wanted in parts) / max(1, len(examples))

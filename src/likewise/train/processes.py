@@ -1,6 +1,6 @@
-"""Processes: the texts of a step shared out between several, with the same answer as one.
+"""Processes: several processes share the texts of a step, with the same result as one.
 
-Every process reads its share of the texts; the vectors are gathered, so that heads, batch norm and losses see the whole
+Every process encodes its share of the texts. The vectors are gathered, so heads, batch norm and losses see the whole
 batch everywhere, and the encoder's gradients are averaged.
 """
 
@@ -26,7 +26,7 @@ def started_here() -> bool:
 
 
 def launched(count: int, arguments: Sequence[str]) -> int:
-    """Run the command line again in so many processes of this machine; their exit code."""
+    """Run the command line again in ``count`` processes of this machine; returns their exit code."""
     run = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]
     return subprocess.call([sys.executable, *run, "-m", "likewise", *arguments])
 
@@ -44,7 +44,7 @@ class Processes:
 
     @classmethod
     def joined(cls, cpu: bool) -> Processes:
-        """The processes that a launcher has started, joined by accelerate; this one alone where none has."""
+        """The processes that a launcher has started, joined by accelerate; this one alone without a launcher."""
         if int(os.environ.get("WORLD_SIZE", "1")) < 2:
             return cls()
         try:
@@ -56,15 +56,15 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes."""
+        """Whether this process writes the files."""
         return self.rank == 0
 
     def share(self, count: int) -> list[int]:
-        """Which of so many texts are this process's."""
+        """Which of ``count`` texts belong to this process."""
         return list(range(self.rank, count, self.count))
 
     def gathered(self, mine: Tensor, count: int) -> Tensor:
-        """This process's rows (n, D) -> the rows (count, D) of all, in order; gradients find their way back."""
+        """This process's rows (n, D) -> the rows (count, D) of all, in order; gradients flow back."""
         if self.count == 1:
             return mine
         most = -(-count // self.count)
@@ -73,7 +73,7 @@ class Processes:
         return rows.transpose(0, 1).flatten(0, 1)[:count]
 
     def collected(self, mine: Tensor) -> Tensor:
-        """Any number of rows (n, ...) of each process -> the rows of all; gradients find their way back."""
+        """Any number of rows (n, ...) of each process -> the rows of all; gradients flow back."""
         if self.count == 1:
             return mine
         counts: list[int] = [0] * self.count
@@ -91,7 +91,7 @@ class Processes:
             gradient /= self.count
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait for all processes."""
         if self.count > 1:
             dist.barrier()
 

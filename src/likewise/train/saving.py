@@ -1,49 +1,62 @@
-"""Saved runs: a sentence-transformers folder with the tasks' heads beside it, and back."""
+"""Saved runs: a sentence-transformers folder that also holds the tasks' heads, and the heads' predictions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
+from likewise.data import Dataset, SkippedRows, read_pairs, read_texts
 from likewise.encoder import Encoder
-from likewise.encoder.learned_pooling import learned_from, learned_settings
+from likewise.encoder.learned_pooling import LEARNED, learned_from, learned_settings
 from likewise.encoder.modules_config import OWN_SETTINGS, OWN_WEIGHTS
 from likewise.encoder.saving import Beside, save_encoder
-from likewise.errors import ModelError
-from likewise.train.card import model_card
-from likewise.train.config import TrainConfig, config_from
-from likewise.train.heads import new_head
-from likewise.train.multitask import MultiTaskModel, head_name, hidings, main_task, require_torch, variants
-from likewise.train.packed_encoder import Reader
+from likewise.errors import ModelError, UsageError
+from likewise.progress import Progress
+from likewise.results import Result, Table
+from likewise.train.config import ROLES, SINGLE, TaskConfig, TrainConfig, config_from
+from likewise.train.examples import Example
+from likewise.train.multitask import (
+    MultiTaskModel,
+    evaluate,
+    main_task,
+    maskings,
+    new_heads,
+    require_torch,
+    variants,
+)
+from likewise.train.packed_encoder import PackedEncoder
 from likewise.train.processes import Processes
-from likewise.train.report import TrainReport
+from likewise.train.results import MEASURE_COLUMNS, NUMERIC, TrainReport
+from likewise.train.tasks import Task
 from likewise.train.tokens import TokenTable
 
 HEADS_PREFIX, OTHERS_PREFIX = "heads.", "poolings."
-"""Of the names of weights: heads, and learned poolings of tasks other than the main one."""
+"""Prefixes of the names of weights: heads, and learned poolings of tasks other than the main one."""
 
 
 def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> None:
-    """Write the trained encoder, its heads and its card."""
+    """Write the trained encoder, its heads and its model card."""
     # The model's own Normalize stays: it was off for the heads alone.
     encoder = multitask.encoder(main_task(multitask.config)).with_pooling(normalize=None)
     weights = {f"{HEADS_PREFIX}{name}": tensor for name, tensor in multitask.heads.state_dict().items()}
     others = {
         learned.kind: learned
-        for reader in multitask.readers.values()
-        if (learned := reader.encoder.modules_config.learned) is not None
-        and encoder.pooling_config.pooling != learned.kind == reader.encoder.pooling_config.pooling
+        for each in multitask.encoders.values()
+        if (learned := each.encoder.modules_config.learned) is not None
+        and encoder.pooling_config.pooling != learned.kind == each.encoder.pooling_config.pooling
     }
     for kind, learned in others.items():
         weights |= {f"{OTHERS_PREFIX}{kind}.{name}": tensor for name, tensor in learned.state_dict().items()}
     settings = {
         "train": multitask.config.to_dict(),
-        "poolings": {name: reader.encoder.pooling_config.pooling for name, reader in multitask.readers.items()},
+        "poolings": {name: each.encoder.pooling_config.pooling for name, each in multitask.encoders.items()},
         "other_poolings": {kind: learned_settings(learned) for kind, learned in others.items()},
     }
     save_encoder(encoder, folder, model_card(report, encoder), Beside(settings, weights))
@@ -51,7 +64,7 @@ def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> No
 
 @dataclass(frozen=True, eq=False)
 class SavedRun:
-    """A trained encoder with its heads, ready to judge texts."""
+    """A trained encoder with its heads."""
 
     multitask: MultiTaskModel
     config: TrainConfig
@@ -72,17 +85,14 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
     if encoder.modules_config.learned is not None:
         learned[encoder.modules_config.learned.kind] = encoder.modules_config.learned
     made = variants(encoder, settings["poolings"], learned)
-    heads = nn.ModuleDict()
-    for task in config.tasks:
-        heads[head_name(config, task)] = new_head(task, config, made[task.name])
-    heads.to(encoder.device, encoder.model_view.dtype)
+    heads = new_heads(config, made)
     try:
         heads.load_state_dict(_under(HEADS_PREFIX, weights))
     except RuntimeError as error:
         raise ModelError(f"{folder / OWN_WEIGHTS} does not hold this run's heads; train again") from error
     tokens = TokenTable(encoder.tokenizer, encoder.modules_config.prompt_for(None))
-    readers = {name: Reader(pooling_config, tokens, Processes()) for name, pooling_config in made.items()}
-    return SavedRun(MultiTaskModel(config, readers, heads, frozenset(), hidings(encoder, config)), config)
+    encoders = {name: PackedEncoder(each, tokens, Processes()) for name, each in made.items()}
+    return SavedRun(MultiTaskModel(config, encoders, heads, frozenset(), maskings(encoder, config)), config)
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -113,3 +123,135 @@ def _weights(folder: Path) -> dict[str, Tensor]:
 
 def _under(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): each for name, each in weights.items() if name.startswith(prefix)}
+
+
+# The model card
+
+
+def model_card(report: TrainReport, encoder: Encoder) -> str:
+    """The README.md of a saved run."""
+    pooling = encoder.pooling_config.pooling
+    parts = [
+        "---\nlibrary_name: sentence-transformers\ntags: [sentence-similarity, likewise]\n---\n",
+        f"# {report.model}, fine-tuned\n",
+        f"Trained with Likewise from `{report.model}` (weights sha256 `{report.model_sha256}`); {pooling} pooling.\n",
+    ]
+    if pooling in LEARNED:
+        parts.append(
+            f"The {pooling} pooling has its own weights, in `head.safetensors`. sentence-transformers does not know "
+            "it and opens this folder with mean pooling, which gives other vectors; `likewise.Encoder.load` gives "
+            "the real ones.\n"
+        )
+    settings = {name: value for name, value in report.config.to_dict().items() if name not in ("out", "task")}
+    parts += [_data(report), _scores(report), f"## Settings\n\n```json\n{json.dumps(settings, indent=2)}\n```\n"]
+    return "\n".join(parts)
+
+
+def _data(report: TrainReport) -> str:
+    rows = ["## Data\n", "| task | train | examples | dev | test |", "|---|---|---|---|---|"]
+    for task in report.config.tasks:
+        files = [", ".join(source.file for source in getattr(task, role)) or "none" for role in ROLES]
+        rows.append(f"| {task.name} | {files[0]} | {report.examples[task.name]['train']} | {files[1]} | {files[2]} |")
+    rows += [f"\n{overlap.words}." for overlap in report.overlaps]
+    return "\n".join(rows) + "\n"
+
+
+def _scores(report: TrainReport) -> str:
+    rows = [
+        f"## Scores (epoch {report.best_epoch}, the best on dev)\n",
+        f"| {' | '.join(MEASURE_COLUMNS)} |",
+        "|---|---|---|---|---|",
+        *(f"| {part} | {task} | {n} | {measure} | {value:.4f} |" for part, task, n, measure, value in report.measures),
+    ]
+    if report.score is not None and len(report.dev) > 1:
+        rows.append(f"\nScore on dev: {report.score:.4f} = {report.formula}.")
+    return "\n".join(rows) + "\n"
+
+
+# Predictions
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The predictions of a task's head for texts or pairs, in order."""
+
+    task: str
+    kind: str
+    predicted: NDArray[np.float64]
+    """similarities from 0 to 5, numbers, or classes"""
+    scores: NDArray[np.float64]
+    """the numbers behind them: similarities, or the probability of a paraphrase or of each class"""
+
+    def to_dict(self, ids: Sequence[str]) -> dict[str, Any]:
+        """One entry per row."""
+        whole = self.kind not in NUMERIC
+        rows = [
+            {"id": name, "predicted": int(value) if whole else float(value), "scores": np.atleast_1d(score).tolist()}
+            for name, value, score in zip(ids, self.predicted, self.scores, strict=True)
+        ]
+        return {"task": self.task, "kind": self.kind, "n": len(rows), "predictions": rows}
+
+
+def task_of(run: SavedRun, name: str = "") -> TaskConfig:
+    """The task of this name, or the only one of this kind; without a name the only one."""
+    known = run.config.tasks
+    found = [task for task in known if name in ("", task.name)] or [task for task in known if task.kind == name]
+    if len(found) != 1:
+        raise UsageError(f"choose one of this model's tasks, {', '.join(task.name for task in known)}; got {name!r}")
+    return found[0]
+
+
+def predict(
+    run: SavedRun, texts: Sequence[tuple[str, ...]], task: str = "", progress: Progress | None = None
+) -> Prediction:
+    """Predict single texts (sentiment) or pairs with a task's head; without a name, with the only one."""
+    config = task_of(run, task)
+    if config.kind == "mlm":
+        raise UsageError(f"task {config.name} predicts masked tokens, not texts; choose another task or model")
+    wanted = 1 if config.kind in SINGLE else 2
+    if any(len(each) != wanted for each in texts):
+        raise UsageError(f"task {config.name} judges {'single texts' if wanted == 1 else 'pairs'}; give a file of them")
+    examples = [Example(tuple(each), 0.0, str(index), "") for index, each in enumerate(texts)]
+    found = evaluate(run.multitask, Task(config, tuple(examples)), examples, progress)
+    return Prediction(config.name, found.kind, found.predicted, found.scores)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class FilePrediction(Result):
+    """The rows of a file and their predictions."""
+
+    file: str
+    ids: list[str]
+    texts: list[tuple[str, ...]]
+    prediction: Prediction
+    skipped: SkippedRows
+
+    @property
+    def title(self) -> str:
+        """The task and the file."""
+        return f"{self.prediction.task} of {self.file}"
+
+    @property
+    def cautions(self) -> list[str]:
+        """Bad rows that were skipped."""
+        return [f"{self.file}: {self.skipped}"] if self.skipped.count else []
+
+    def to_dict(self) -> dict[str, Any]:
+        """One entry per row, with its id and texts."""
+        found = self.prediction.to_dict(self.ids)
+        for row, texts in zip(found["predictions"], self.texts, strict=True):
+            row["texts"] = list(texts)
+        return found | {"skipped": self.skipped.count}
+
+    def tables(self) -> dict[str, Table]:
+        """A row for each row of the file."""
+        rows = [(row["id"], row["predicted"], " | ".join(row["texts"])) for row in self.to_dict()["predictions"]]
+        return {"predictions": Table.of(["id", self.prediction.task, "texts"], rows)}
+
+
+def predict_file(run: SavedRun, dataset: Dataset, task: str = "", progress: Progress | None = None) -> FilePrediction:
+    """The predictions of a saved run for a file's rows."""
+    pairs, skipped = task_of(run, task).kind not in SINGLE, SkippedRows()
+    rows: list[Any] = list(dataset.stream(read_pairs if pairs else read_texts, skipped))
+    texts: list[tuple[str, ...]] = [(row.left, row.right) if pairs else (row.text,) for row in rows]
+    return FilePrediction(dataset.name, [row.id for row in rows], texts, predict(run, texts, task, progress), skipped)

@@ -1,6 +1,6 @@
-"""Nouns: a model that counts the nouns two texts share, whose true interactions are known, and how methods find them.
+"""The synthetic benchmark: a model that counts the nouns two texts share, and how well methods explain it.
 
-The true interaction of two tokens is 1 where both belong to the same noun, else 0 (Vasileiou & Eberle 2024).
+The true interaction of two tokens is 1 if both belong to the same noun, else 0 (Vasileiou & Eberle 2024).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from likewise.lint.parsed_pairs import ParsedSides, parsed_sides
 from likewise.metrics import Interval, bootstrap_means, mean_squared_error, pearson, spearman
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import table
 from likewise.progress import Progress
+from likewise.results import Column, Figure, Result, Table
 
 METHODS = ("bilrp", "hxp", "embedding", "embedding-squared", "random")
 SHOWN_COUNTS = (1, 2, 5)
 """Shared nouns of the pairs that are drawn."""
 SHOWN_METHODS = ("embedding", "hxp", "bilrp")
 LONGEST = 18
-"""Tokens of a text that is drawn, where there is such a pair."""
+"""Tokens of a text that is drawn, if there is such a pair."""
 
 Pairs = Sequence[Pair | ScoredPair]
 
@@ -47,16 +47,16 @@ class Counting:
 
 
 @dataclass(frozen=True, eq=False)
-class NounExample:
-    """One pair: its number of shared nouns, the truth, and what each method says."""
+class SyntheticExample:
+    """One pair: its number of shared nouns, the truth, and the explanation of each method."""
 
     shared: int
     truth: Array
     explanations: Mapping[str, Explanation]
 
 
-@dataclass(frozen=True, eq=False)
-class NounStudy:
+@dataclass(frozen=True, eq=False, repr=False)
+class SyntheticBenchmark(Result):
     """How close each method's matrices come to the true ones, and how well the model counts."""
 
     data: str
@@ -66,8 +66,8 @@ class NounStudy:
     agreement: Mapping[str, Interval]
     """ACS: each method's mean cosine with the truth over pairs, with its 95 % interval"""
     compared: int
-    """pairs that share a noun; the others have no true interaction to be compared with"""
-    examples: tuple[NounExample, ...] = ()
+    """pairs that share a noun; the others have no true interaction"""
+    examples: tuple[SyntheticExample, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, without the examples' matrices."""
@@ -77,8 +77,36 @@ class NounStudy:
             "acs": {name: vars(one) for name, one in self.agreement.items()},
         }  # fmt: skip
 
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "Synthetic benchmark: counting nouns"
+
+    @property
+    def notes(self) -> list[str]:
+        """The model, the data, and what ACS is."""
+        return [
+            f"{self.model} on {self.data}: ACS is the mean cosine of explanation and truth over the {self.compared}"
+            " pairs that share a noun, with 95 % intervals."
+        ]
+
+    def tables(self) -> dict[str, Table]:
+        """The agreement of each method, and how well the model counts."""
+        acs = Column("acs", "ACS", ".3f")
+        measures = [Column(name, title, ".3f") for name, title in COUNTING.items()]
+        counting = [(name, *vars(one).values()) for name, one in self.counting.items()]
+        return {
+            "acs": Table.of(["method", acs], self.agreement.items(), "Cosine with the truth"),
+            "counting": Table.of(["data", "n", *measures], counting, "Counting shared nouns"),
+        }
+
+    def figures(self) -> dict[str, Figure]:
+        """Pairs with few and with many shared nouns."""
+        title = f"Pairs that share {', '.join(str(one.shared) for one in self.examples)} nouns"
+        return {"examples": Figure(self.plot, title)} if self.examples else {}
+
     def plot(self) -> Any:
-        """A line for each example: the truth, then each method; returns the first Axes."""
+        """A row for each example: the truth, then each method; returns the first Axes."""
         methods = [name for name in SHOWN_METHODS if name in self.agreement]
         panels = iter(grid_of_axes(len(self.examples) * (1 + len(methods)), (4.6, 4.6), 1 + len(methods)))
         first = None
@@ -93,16 +121,12 @@ class NounStudy:
                 first = first or ax
         return first
 
-    def _repr_html_(self) -> str:
-        rows = [(name, one.value, one.low, one.high) for name, one in self.agreement.items()]
-        pooling_mask = [(name, *vars(one).values()) for name, one in self.counting.items()]
-        return table(("method", "ACS", "low", "high"), rows) + table(
-            ("data", "n", "mean squared error", "Pearson", "Spearman"), pooling_mask
-        )
+
+COUNTING = {"mse": "mean squared error", "pearson": "Pearson", "spearman": "Spearman"}
 
 
 def matrix_cosine(one: Array, other: Array) -> float:
-    """The cosine of two matrices as vectors; 0 where one of them is empty.
+    """The cosine of two matrices as vectors; 0 if one of them is empty.
 
     >>> matrix_cosine(np.ones((1, 1)), np.ones((1, 1)))
     1.0
@@ -112,39 +136,38 @@ def matrix_cosine(one: Array, other: Array) -> float:
 
 
 def true_interactions(found: Explanation, left: ParsedText, right: ParsedText) -> Array:
-    """1 where two tokens belong to the same noun, else 0: (n, m) as the explanation's."""
+    """1 if two tokens belong to the same noun, else 0: (n, m) as the explanation's."""
     truth = np.zeros_like(found.relevance)
-    down, across = (
+    left_words, right_words = (
         align([(unit.start, unit.end) if unit.kind == "text" else (0, 0) for unit in side.units], text.words)
         for side, text in ((found.left, left), (found.right, right))
     )
-    for row, column in noun_matches(left, right):
-        here, there = (
-            [index for index, word in enumerate(words) if word == wanted]
-            for words, wanted in ((down, row), (across, column))
+    for left_noun, right_noun in noun_matches(left, right):
+        rows, columns = (
+            [index for index, word in enumerate(words) if word == noun]
+            for words, noun in ((left_words, left_noun), (right_words, right_noun))
         )
-        truth[np.ix_(here, there)] = 1.0
+        truth[np.ix_(rows, columns)] = 1.0
     return truth
 
 
-def noun_study(
+def synthetic_benchmark(
     encoder: Encoder,
     data: Mapping[str, Pairs],
     grammar: Grammar,
     methods: Sequence[str] = METHODS,
     progress: Progress | None = None,
-) -> NounStudy:
-    """Explain the first data set's pairs by each method and compare with the truth; count nouns on all of them.
+) -> SyntheticBenchmark:
+    """Explain the first data set's pairs by each method and compare with the truth; count nouns on all data sets.
 
-    The encoder is read without normalising: the plain dot product is the prediction.
+    Vectors are not normalized: the plain dot product is the prediction.
     """
     encoder = encoder.with_pooling(normalize=False)
     name, pairs = next(iter(data.items()))
     parsed = {each: parsed_sides(rows, grammar, progress=progress) for each, rows in data.items()}
     counting = {each: _counting(encoder, rows, parsed[each], progress) for each, rows in data.items()}
     own = parsed[name]
-    shared = [shared_nouns(own.left[pair.left], own.right[pair.right]) for pair in pairs]
-    compared = [pair for pair, count in zip(pairs, shared, strict=True) if count]
+    compared = [pair for pair in pairs if _shared(pair, own)]
     if not compared:
         raise DataError(f"{name}: no two texts share a noun; give pairs that do")
     agreement = {}
@@ -155,7 +178,11 @@ def noun_study(
         ]
         [agreement[method]] = bootstrap_means([cosines])
     examples = _examples(encoder, compared, own, methods)
-    return NounStudy(name, encoder.name, counting, agreement, len(compared), examples)
+    return SyntheticBenchmark(name, encoder.name, counting, agreement, len(compared), examples)
+
+
+def _shared(pair: Pair | ScoredPair, parsed: ParsedSides) -> int:
+    return shared_nouns(parsed.left[pair.left], parsed.right[pair.right])
 
 
 def _explained(encoder: Encoder, pairs: Pairs, method: str, progress: Progress | None) -> Any:
@@ -165,20 +192,22 @@ def _explained(encoder: Encoder, pairs: Pairs, method: str, progress: Progress |
 
 
 def _counting(encoder: Encoder, pairs: Pairs, parsed: ParsedSides, progress: Progress | None) -> Counting:
-    left, right = (encoder.encode([getattr(pair, side) for pair in pairs], progress=progress) for side in SIDES)
-    said = (left.astype(np.float64) * right).sum(1)
-    truth = [shared_nouns(parsed.left[pair.left], parsed.right[pair.right]) for pair in pairs]
-    return Counting(len(pairs), mean_squared_error(said, truth), pearson(said, truth), spearman(said, truth))
+    left = encoder.encode([pair.left for pair in pairs], progress=progress)
+    right = encoder.encode([pair.right for pair in pairs], progress=progress)
+    predicted = (left.astype(np.float64) * right).sum(1)
+    truth = [_shared(pair, parsed) for pair in pairs]
+    return Counting(
+        len(pairs), mean_squared_error(predicted, truth), pearson(predicted, truth), spearman(predicted, truth)
+    )
 
 
-SIDES = ("left", "right")
-
-
-def _examples(encoder: Encoder, pairs: Pairs, parsed: ParsedSides, methods: Sequence[str]) -> tuple[NounExample, ...]:
-    """For each wanted number of shared nouns the first pair that is short, else the shortest."""
+def _examples(
+    encoder: Encoder, pairs: Pairs, parsed: ParsedSides, methods: Sequence[str]
+) -> tuple[SyntheticExample, ...]:
+    """For each number of shared nouns the first pair that is short, or else the shortest."""
     made = []
     for count in SHOWN_COUNTS:
-        having = [pair for pair in pairs if shared_nouns(parsed.left[pair.left], parsed.right[pair.right]) == count]
+        having = [pair for pair in pairs if _shared(pair, parsed) == count]
         if not having:
             continue
         sizes = [max(len(pair.left.split()), len(pair.right.split())) for pair in having]
@@ -186,5 +215,5 @@ def _examples(encoder: Encoder, pairs: Pairs, parsed: ParsedSides, methods: Sequ
         pair = having[short[0] if short else int(np.argmin(sizes))]
         found = {method: next(iter(_explained(encoder, [pair], method, None))) for method in methods}
         truth = true_interactions(found[methods[0]], parsed.left[pair.left], parsed.right[pair.right])
-        made.append(NounExample(count, truth, found))
+        made.append(SyntheticExample(count, truth, found))
     return tuple(made)

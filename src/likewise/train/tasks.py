@@ -1,20 +1,37 @@
-"""Tasks: what a run learns from and is measured on, read and checked before anything is trained."""
+"""Tasks: the examples of a run, read and checked before anything is trained; their overlap; their order in steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any, TypeVar
 
+import numpy as np
+
+from likewise.data.location import Location
 from likewise.encoder.tokens import TextOrPair
 from likewise.errors import DataError, UsageError
+from likewise.plotting.text import one_line, shortened
 from likewise.train.config import TaskConfig
-from likewise.train.examples import Example, Form, read_examples
-from likewise.train.overlap import Overlap, without_overlap
-from likewise.train.sources import Source
+from likewise.train.examples import Example, Form, Source, read_examples
 
 LEAST = 2
-"""Examples of a part: of fewer there is no agreement, nor a batch."""
+"""Examples of a part: fewer have no agreement and make no batch."""
+MAX_SHARE = 0.05
+"""Up to this share of a dev or test file is dropped from training; above it, something else is wrong."""
+SHOWN_EXAMPLES, SHOWN_CHARACTERS = 3, 80
+BETWEEN = " | "
+
+Item = TypeVar("Item")
+Key = tuple[str, ...]
+"""The normalized texts of a row, in either order; rows with a common key overlap."""
+Keys = tuple[Key, ...]
+"""Of one row."""
+Files = Mapping[str, Sequence[Example]]
+"""Examples by the name of their file."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +39,7 @@ class Task:
     """A task with its examples.
 
     >>> pair = Example(("A plane.", "A jet."), 4.2, id="1", file="mine")
-    >>> Task(TaskConfig("similarity", (Source("mine"),), pairs="joint"), (pair,)).texts(pair)
+    >>> Task(TaskConfig("similarity", (Source("mine"),), pairs="cross-encoder"), (pair,)).texts(pair)
     (('A plane.', 'A jet.'),)
     """
 
@@ -37,8 +54,8 @@ class Task:
         return self.config.name
 
     def texts(self, example: Example) -> tuple[TextOrPair, ...]:
-        """What of an example is read: its texts, a joint pair as one, or a single text as two views of itself."""
-        if self.config.joint:
+        """The inputs of an example: its texts, a cross-encoder's pair as one, or one text as two views of itself."""
+        if self.config.cross_encoder:
             left, right = example.texts
             return ((left, right),)
         if self.config.kind == "contrastive" and len(example.texts) == 1:
@@ -46,9 +63,9 @@ class Task:
         return example.texts
 
     @property
-    def judged(self) -> Task:
-        """The task as its dev and test examples judge it."""
-        return replace(self, config=self.config.judged)
+    def eval_view(self) -> Task:
+        """The task as its dev and test examples measure it."""
+        return replace(self, config=self.config.eval_view)
 
 
 @dataclass(frozen=True)
@@ -60,9 +77,9 @@ class Limits:
     """
 
     rows: int | None = None
-    """of each file, its first ones"""
+    """only the first rows of each file"""
     allow_overlap: bool = False
-    """train on rows that dev or test files hold too"""
+    """train on rows that are also in dev or test files"""
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.rows < 2:
@@ -75,7 +92,7 @@ EVERYTHING = Limits()
 def read_tasks(
     configs: Sequence[TaskConfig], data_dir: Path | None = None, limits: Limits = EVERYTHING
 ) -> tuple[list[Task], list[Overlap]]:
-    """All tasks of a run with their examples, train rows that dev or test files hold left out.
+    """All tasks of a run with their examples, without train rows that are also in dev or test files.
 
     >>> rows = "left,right,score\\nA plane.,A jet.,4.2\\nA plane.,A cake.,0.1\\nA dog.,A cat.,2.0\\n"
     >>> _ = Path("mine.csv").write_text(rows)
@@ -84,14 +101,14 @@ def read_tasks(
     (3, [])
     """
     read = _Files(data_dir)
-    trained = dict(read(config.trained_form, each) for config in configs for each in config.train)
-    held_out = dict(read(config.judged_form, each) for config in configs for each in (*config.dev, *config.test))
-    kept, overlaps = without_overlap(trained, held_out, limits.allow_overlap)
+    trained = dict(read(config.train_form, each) for config in configs for each in config.train)
+    held_out = dict(read(config.eval_form, each) for config in configs for each in (*config.dev, *config.test))
+    left, overlaps = without_overlap(trained, held_out, limits.allow_overlap)
     tasks = []
     for config in configs:
-        train = _joined([kept[read(config.trained_form, each)[0]][: limits.rows] for each in config.train])
+        train = _joined([left[read(config.train_form, each)[0]][: limits.rows] for each in config.train])
         dev, test = (
-            _joined([held_out[read(config.judged_form, each)[0]][: limits.rows] for each in part])
+            _joined([held_out[read(config.eval_form, each)[0]][: limits.rows] for each in part])
             for part in (config.dev, config.test)
         )
         for part, examples in {"train": train, "dev": dev, "test": test}.items():
@@ -102,7 +119,7 @@ def read_tasks(
 
 
 class _Files:
-    """Files as tasks read them, each once, under a name of its own: two tasks may read one file in two ways."""
+    """Files as tasks read them, each once and under its own name: two tasks may read one file in two ways."""
 
     def __init__(self, data_dir: Path | None) -> None:
         self._data_dir = data_dir
@@ -118,3 +135,247 @@ class _Files:
 
 def _joined(parts: Sequence[Sequence[Example]]) -> tuple[Example, ...]:
     return tuple(example for part in parts for example in part)
+
+
+# Overlap: rows of dev and test files that are also in train files make a model look better than it is
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What a train file and a dev or test file have in common.
+
+    >>> Overlap("stsb/train", "stsb/test", rows=12, of=1379, dropped=17, examples=()).share < MAX_SHARE
+    True
+    """
+
+    train: str
+    """The train file."""
+    held_out: str
+    """The dev or test file."""
+    rows: int
+    """Rows of the dev or test file that are in the train file."""
+    of: int
+    """Rows of the dev or test file."""
+    dropped: int
+    """Rows of the train file that were dropped for it; a row that is in several such files counts in each."""
+    examples: tuple[str, ...]
+    """The first few texts or pairs in common, shortened."""
+
+    @property
+    def share(self) -> float:
+        """The share of the dev or test file that is in the train file."""
+        return self.rows / self.of
+
+    @property
+    def words(self) -> str:
+        """What was found and dropped."""
+        done = f"{self.dropped} rows left out" if self.dropped else "nothing left out"
+        return f"{self.train}: {done}, for {self.rows} of the {self.of} rows of {self.held_out} are in it"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, the share, and a sentence."""
+        return asdict(self) | {"examples": list(self.examples), "share": self.share, "words": self.words}
+
+
+def normalized(text: str) -> str:
+    """A text without case, punctuation, repeated white space and variants of the same character.
+
+    >>> normalized("It 's  a “Dog”!") == normalized("it's a dog")
+    True
+    """
+    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return " ".join(folded.translate(_blanks()).split()) or folded
+
+
+def find_overlaps(train: Files, held_out: Files) -> list[Overlap]:
+    """Every train file against every dev and test file; pairs match in either order, whatever their targets.
+
+    ``dropped`` counts the rows of the train file that would have to go.
+
+    >>> one, two = Example(("A dog.",), 1.0, "1", "a"), Example(("a dog",), 3.0, "1", "b")
+    >>> find_overlaps({"a": [one]}, {"b": [two]})[0].rows
+    1
+    """
+    return _overlaps(_keys(train), _keys(held_out), held_out)
+
+
+def without_overlap(
+    train: Files, held_out: Files, allow: bool = False
+) -> tuple[dict[str, list[Example]], list[Overlap]]:
+    """The train files without the rows of any dev or test file, and the overlaps.
+
+    Too much in common is a DataError; with ``allow`` nothing is dropped or rejected.
+
+    >>> one, two = Example(("A dog.",), 1.0, "1", "a"), Example(("A cat.",), 3.0, "1", "b")
+    >>> without_overlap({"a": [one]}, {"b": [two]})[1]
+    []
+    """
+    keys, held_keys = _keys(train), _keys(held_out)
+    found = _overlaps(keys, held_keys, held_out)
+    if allow:
+        return {file: list(rows) for file, rows in train.items()}, [replace(one, dropped=0) for one in found]
+    too_large = [one for one in (*found, *_combined(keys, held_keys, held_out, found)) if one.share > MAX_SHARE]
+    if too_large:
+        raise DataError(_too_large(too_large))
+    held = {key for rows in held_keys.values() for own in rows for key in own}
+    left = {
+        file: [row for row, own in zip(rows, keys[file], strict=True) if not held.intersection(own)]
+        for file, rows in train.items()
+    }
+    for one in found:
+        if not left[one.train]:
+            raise DataError(
+                f"{Location(one.train)}: none of its {len(train[one.train])} rows is left to train on, since all are in"
+                f" dev or test files such as {Location(one.held_out)}; leave the file out, or add --allow-overlap"
+            )
+    return left, found
+
+
+@cache
+def _blanks() -> dict[int, str]:
+    """A blank for every punctuation mark, and for the backtick, which old corpora use as a quote."""
+    marks = (code for code in range(0x20000) if unicodedata.category(chr(code)).startswith("P"))
+    return dict.fromkeys((*marks, ord("`")), " ")
+
+
+def _keys(files: Files) -> dict[str, list[Keys]]:
+    return {file: [_row_keys(row) for row in rows] for file, rows in files.items()}
+
+
+def _row_keys(row: Example) -> Keys:
+    """The key of a text or a pair; those of a text with each of several others."""
+    first, *others = map(normalized, row.texts)
+    return tuple((min(first, other), max(first, other)) for other in others) or ((first,),)
+
+
+def _overlaps(train: Mapping[str, list[Keys]], held_out: Mapping[str, list[Keys]], rows: Files) -> list[Overlap]:
+    trained, held = (
+        {file: {key for own in keys for key in own} for file, keys in files.items()} for files in (train, held_out)
+    )
+    found = []
+    for file, keys in train.items():
+        for other, other_keys in held_out.items():
+            common = [index for index, own in enumerate(other_keys) if trained[file].intersection(own)]
+            if common:
+                dropped = sum(bool(held[other].intersection(own)) for own in keys)
+                examples = _shown(rows[other][index] for index in common)
+                found.append(Overlap(file, other, len(common), len(other_keys), dropped, examples))
+    return found
+
+
+def _combined(
+    train: Mapping[str, list[Keys]], held_out: Mapping[str, list[Keys]], rows: Files, found: Sequence[Overlap]
+) -> list[Overlap]:
+    """What several train files together have in common with one dev or test file."""
+    files: dict[str, list[str]] = {}
+    for one in found:
+        files.setdefault(one.held_out, []).append(one.train)
+    made = []
+    for other, several in files.items():
+        if len(several) > 1:
+            every = {" and ".join(several): [key for file in several for key in train[file]]}
+            made += _overlaps(every, {other: held_out[other]}, rows)
+    return made
+
+
+def _shown(rows: Iterable[Example]) -> tuple[str, ...]:
+    """The first few different rows; the texts of a pair share the width."""
+    shown: dict[str, None] = {}
+    for row in rows:
+        characters = (SHOWN_CHARACTERS - len(BETWEEN) * (len(row.texts) - 1)) // len(row.texts)
+        shown[BETWEEN.join(shortened(one_line(text), characters) for text in row.texts)] = None
+        if len(shown) == SHOWN_EXAMPLES:
+            break
+    return tuple(shown)
+
+
+def _too_large(overlaps: Sequence[Overlap]) -> str:
+    """One line on the worst of them."""
+    worst = max(overlaps, key=lambda one: one.share)
+    count = f"{worst.rows} of the {worst.of} rows of {Location(worst.held_out)}"
+    what = f"trains on what is held out, {count}" if worst.train == worst.held_out else f"holds {count}"
+    more = f" ({len(overlaps) - 1} more such overlaps)" if len(overlaps) > 1 else ""
+    return (
+        f"{Location(worst.train)} {what} ({worst.share:.1%}, and no more than {MAX_SHARE:.0%} can be dropped), "
+        f"such as: {worst.examples[0]}{more}; leave the file out, or add --allow-overlap"
+    )
+
+
+# Sampling: which examples make a step depends on seed, epoch and step alone
+
+
+def epoch_order(count: int, wanted: int, key: Sequence[int]) -> list[int]:
+    """``wanted`` numbers below ``count`` in random order; none comes twice before all came once.
+
+    >>> sorted(epoch_order(3, 3, [1])), len(epoch_order(3, 7, [1]))
+    ([0, 1, 2], 7)
+    """
+    rng = np.random.default_rng(list(key))
+    rounds = [rng.permutation(count) for _ in range(-(-wanted // count))]
+    return [int(number) for number in np.concatenate(rounds)[:wanted]]
+
+
+_order = lru_cache(maxsize=8)(epoch_order)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Which examples of each of several tasks make each step of each epoch.
+
+    >>> schedule = Schedule((4, 2), (2, 1), batch=2, accumulate=1, samples=None, seed=1)
+    >>> schedule.steps, len(schedule.batch_of(0, 1, 0, 0))
+    (2, 2)
+    """
+
+    counts: tuple[int, ...]
+    """examples of each task"""
+    batches: tuple[int, ...]
+    """examples of each task in a part of a step"""
+    batch: int
+    """the run's own batch, which ``samples`` refers to"""
+    accumulate: int
+    samples: int | None
+    seed: int
+
+    @property
+    def size(self) -> int:
+        """Examples of a task with the run's own batch in an epoch: the samples, at most all."""
+        whole = max(-(-count * self.batch // own) for count, own in zip(self.counts, self.batches, strict=True))
+        return whole if self.samples is None else min(self.samples, whole)
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return -(-self.size // (self.batch * self.accumulate))
+
+    def wanted(self, task: int) -> int:
+        """Examples of a task in an epoch."""
+        return -(-self.size * self.batches[task] // self.batch)
+
+    def order(self, task: int, epoch: int) -> list[int]:
+        """The examples of a task in an epoch, in order."""
+        return _order(self.counts[task], self.wanted(task), (self.seed, epoch, task))
+
+    def batch_of(self, task: int, epoch: int, step: int, part: int) -> list[int]:
+        """The examples of one part of a step."""
+        order, batch = self.order(task, epoch), self.batches[task]
+        start = (step * self.accumulate + part) * batch
+        chosen = order[start : start + batch]
+        # The last batches of an epoch may be short. One example is too few for batch norm, and every step has as many
+        # batches: the missing examples come from the epoch's beginning, other ones for each batch.
+        wrapped = max(0, start - len(order))
+        return chosen if len(chosen) > 1 else (chosen + order[wrapped:] + order)[:batch]
+
+    def drawn(self, task: int, epochs: int) -> list[int]:
+        """All examples of a task that so many epochs see."""
+        if self.wanted(task) >= self.counts[task]:
+            return list(range(self.counts[task]))
+        return sorted({index for epoch in range(epochs) for index in self.order(task, epoch)})
+
+
+def fixed_sample(items: Sequence[Item], wanted: int | None, seed: int) -> list[Item]:
+    """The same ``wanted`` items every time, in their order; all if there are no more."""
+    if wanted is None or wanted >= len(items):
+        return list(items)
+    chosen = np.random.default_rng([seed]).choice(len(items), wanted, replace=False)
+    return [items[index] for index in sorted(chosen)]

@@ -1,13 +1,14 @@
-"""Tuning: a config with its files -> the hyperparameters that do best on its dev files, searched with Optuna."""
+"""Tuning: a config with its files -> the best hyperparameters on its dev files, searched with Optuna."""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,10 @@ from likewise.encoder.learned_pooling import LEARNED
 from likewise.errors import DataError, MissingExtra, TrainingError, UsageError
 from likewise.locks import only_writer
 from likewise.progress import Progress, named
-from likewise.train import Task, TrainConfig, read_tasks, train
-from likewise.train.config_text import toml
-from likewise.train.running import RunContext
-from likewise.train.sampling import fixed_sample
-from likewise.train.training import run_key
+from likewise.train.config import LARGEST_SEED, TrainConfig
+from likewise.train.runs import RunContext, run_key, train_tasks
+from likewise.train.tasks import Overlap, Task, fixed_sample, read_tasks
 from likewise.train.trials import TuneReport, TuneTrial
-from likewise.train.tune_settings import CHOICES, LOGARITHMIC, SEARCHED, TuneSettings
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -32,30 +30,119 @@ if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.trial import FrozenTrial
 
-__all__ = ["TuneReport", "TuneSettings", "TuneTrial", "toml", "tune"]
-
 FILE, NAME = "study.db", "likewise tune"
-"""The study's file and its name in there; hyperband draws by the name."""
+"""The study's file and its name there; hyperband seeds its draws by the name."""
 STARTUP = 4
-"""Trials drawn at random before any are drawn from what was found, and completed ones before any is pruned."""
+"""Random trials before the sampler learns from results, and completed trials before any is pruned."""
 LEAST_FOR_IMPORTANCES = 4
 ERROR = "error"
-"""Where a trial says why it failed."""
+"""The attribute of a trial that holds its error."""
+PRUNERS = ("median", "hyperband", "none")
+LOGARITHMIC = ("learning_rate", "head_learning_rate", "weight_decay")
+"""Ranges that are searched on a logarithmic scale."""
+CHOICES = ("batch", "lstm")
+"""Settings with a few values to choose from."""
+SEARCHED = ("learning_rate", "head_learning_rate", "batch", "epochs", "dropout", "weight_decay", "lstm")
+LIMITS = {
+    "learning_rate": (0.0, 1.0), "head_learning_rate": (0.0, 1.0), "epochs": (1, math.inf), "dropout": (0.0, 0.9),
+    "weight_decay": (0.0, 10.0),
+}  # fmt: skip
+"""The values that a config accepts."""
+LEAST = {"trials": 1, "train_rows": 2, "dev_rows": 2, "seed": 0}
+LEAST_CHOICE = {"batch": 2, "lstm": 1}
+
+
+@dataclass(frozen=True)
+class TuneSettings:
+    """How hyperparameters are searched.
+
+    >>> TuneSettings(trials=3).batch
+    (16, 32, 64)
+    """
+
+    trials: int = 8
+    """total trials; raise it to continue a study"""
+    train_rows: int = 1500
+    """train examples of each task, the same in all trials"""
+    dev_rows: int | None = None
+    """dev examples of each task; by default the config's selection, or all"""
+    seed: int = 1
+    """of the search and of the examples; a trial uses the config's own seed"""
+    pruner: str = "median"
+    """how hopeless trials end early: median, hyperband or none"""
+    learning_rate: tuple[float, float] = (1e-6, 2e-4)
+    """lowest and highest, on a logarithmic scale"""
+    head_learning_rate: tuple[float, float] = (1e-4, 1e-2)
+    """the same, if a head or a pooling learns"""
+    batch: tuple[int, ...] = (16, 32, 64)
+    """values to choose from"""
+    epochs: tuple[int, int] = (1, 4)
+    """fewest and most"""
+    dropout: tuple[float, float] = (0.0, 0.3)
+    """lowest and highest, of the encoder"""
+    weight_decay: tuple[float, float] = (1e-4, 0.1)
+    """lowest and highest, on a logarithmic scale"""
+    lstm: tuple[int, ...] = (64, 128, 256)
+    """values to choose from, if a task has a new bilstm pooling"""
+
+    def __post_init__(self) -> None:
+        if self.pruner not in PRUNERS:
+            raise UsageError(f"unknown pruner {self.pruner!r}; choose from {', '.join(PRUNERS)}")
+        for name, low in LEAST.items():
+            value = getattr(self, name)
+            if (value is not None or name != "dev_rows") and not _whole(value, low):
+                raise UsageError(f"{name.replace('_', '-')} is a whole number from {low} on, got {value!r}")
+        if self.seed > LARGEST_SEED:
+            raise UsageError(f"seed is at most {LARGEST_SEED}, got {self.seed}")
+        for name in LIMITS:
+            self._check_range(name)
+        for name, low in LEAST_CHOICE.items():
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values) or not all(_whole(each, low) for each in values):
+                raise UsageError(f"{name} takes different whole numbers from {low} on, got {list(values)}")
+
+    def _check_range(self, name: str) -> None:
+        values, (least, most) = getattr(self, name), LIMITS[name]
+        if len(values) != 2 or not least <= values[0] <= values[1] <= most:
+            raise UsageError(f"{name} takes a range (lowest, highest) within {least:g} and {most:g}, got {values}")
+        if name in LOGARITHMIC and values[0] <= 0:
+            raise UsageError(f"{name} is searched on a logarithmic scale, so its lowest is above 0, got {values[0]}")
+        if name == "epochs" and not all(_whole(each, 1) for each in values):
+            raise UsageError(f"epochs takes whole numbers, got {values}")
+
+    def nearest(self, name: str, value: float) -> float:
+        """The value of the search nearest to this one.
+
+        >>> TuneSettings().nearest("batch", 8), TuneSettings().nearest("epochs", 25)
+        (16, 4)
+        """
+        values: tuple[float, ...] = getattr(self, name)
+        if name in CHOICES:
+            return min(values, key=lambda each: abs(each - value))
+        return min(max(value, values[0]), values[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+def _whole(value: object, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
 def tune(
     run_context: RunContext, config: TrainConfig, settings: TuneSettings, folder: Path, progress: Progress | None = None
 ) -> TuneReport:
-    """Train a config with other and other hyperparameters, the first time with its own.
+    """Train a config with different hyperparameters, the first time with its own.
 
-    The study is in the folder: a second call goes on with the trials that are missing. No trial sees a test file.
+    The study is in the folder: a second call adds the missing trials. No trial sees a test file.
     """
     check_optuna()
     search, overlaps = _prepared(run_context, config, settings)
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder), _opened(folder / FILE, settings) as study:
         _claim(study, search, folder)
-        _mend(study, search)
+        _requeue(study, search)
         while (done := len(_finished(study))) < settings.trials:
             if progress is not None:
                 progress(done, settings.trials, "trials")
@@ -66,7 +153,7 @@ def tune(
 
 
 def check_optuna() -> None:
-    """Say at once how to get Optuna where it is missing."""
+    """Report a missing Optuna at once."""
     try:
         import optuna  # noqa: F401
     except ImportError as error:
@@ -75,7 +162,7 @@ def check_optuna() -> None:
 
 @dataclass(frozen=True)
 class _Search:
-    """What every trial of a study has in common."""
+    """What all trials of a study share."""
 
     run_context: RunContext
     config: TrainConfig
@@ -95,7 +182,7 @@ class _Search:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """All that a study depends on, as JSON gives it back."""
+        """Everything that a study depends on, as JSON gives it back."""
         settings, config = self.settings.to_dict(), self.config.to_dict()
         del settings["trials"], config["out"]
         metadata = {**settings, **{f"{name} of the config": value for name, value in config.items()}, "data": self.key}
@@ -103,12 +190,12 @@ class _Search:
         return found
 
     def run_trial(self, study: Study, index: int, progress: Progress | None) -> None:
-        """One training from the model as it was, told to the study."""
+        """One training from the original weights, reported to the study."""
         from optuna import TrialPruned
         from optuna.samplers import TPESampler
         from optuna.trial import TrialState
 
-        # Seeded anew for each trial: one that goes on after a kill draws what it would have drawn.
+        # Each trial has its own seed: after a kill it draws the same values again.
         seed = int(np.random.SeedSequence([self.settings.seed, index]).generate_state(1)[0])
         study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
         trial = study.ask(self.space)
@@ -117,7 +204,7 @@ class _Search:
         except TrialPruned:
             study.tell(trial, state=TrialState.PRUNED)
         except TrainingError as error:
-            # To Optuna a pruned one, which is worse than any complete one: of failed ones it learns nothing.
+            # Pruned for Optuna, which is worse than any complete trial: it learns nothing from failed ones.
             trial.set_user_attr(ERROR, str(error))
             study.tell(trial, state=TrialState.PRUNED)
         else:
@@ -137,22 +224,24 @@ class _Search:
                 raise TrialPruned
 
         encoder = self.run_context.load(config.model)
-        report = train(encoder, self.tasks, config, progress=progress, on_epoch=on_epoch)
+        report = train_tasks(encoder, self.tasks, config, progress=progress, on_epoch=on_epoch)
         assert report.score is not None
         return report.score
 
 
-def _prepared(run_context: RunContext, config: TrainConfig, settings: TuneSettings) -> tuple[_Search, tuple[Any, ...]]:
-    """Read, check and sample what all trials see; the model is loaded once the files are good."""
+def _prepared(
+    run_context: RunContext, config: TrainConfig, settings: TuneSettings
+) -> tuple[_Search, tuple[Overlap, ...]]:
+    """Read, check and sample the examples of all trials; then load the model."""
     if not any(task.dev for task in config.tasks):
-        raise UsageError('tuning needs dev examples to judge by; give dev = "..." in a [[task]]')
+        raise UsageError('tuning needs dev examples; give dev = "..." in a [[task]]')
     read, overlaps = read_tasks(config.tasks, run_context.data_dir, run_context.limits)
-    judged = settings.dev_rows or config.selection
+    dev_rows = settings.dev_rows or config.selection
     tasks = tuple(
         Task(
             task.config,
             tuple(fixed_sample(task.train, settings.train_rows, settings.seed)),
-            tuple(fixed_sample(task.dev, judged, settings.seed)),
+            tuple(fixed_sample(task.dev, dev_rows, settings.seed)),
         )
         for task in read
     )
@@ -167,14 +256,14 @@ def _prepared(run_context: RunContext, config: TrainConfig, settings: TuneSettin
 def _searched(config: TrainConfig, encoder: Encoder) -> list[str]:
     """Names of the settings that matter to what a config trains."""
     known = encoder.modules_config.learned
-    poolings = {task.aggregation or encoder.pooling_config.pooling for task in config.tasks}
+    poolings = {task.pooling or encoder.pooling_config.pooling for task in config.tasks}
     encoder_learns = config.freeze != "all"
     matters = {
         "learning_rate": encoder_learns,
         "dropout": encoder_learns,
         "head_learning_rate": bool(poolings & LEARNED.keys())
         or any(task.head not in ("cosine", "dot") for task in config.tasks),
-        # A bilstm that the model brings along has its width.
+        # A bilstm that the model already has keeps its width.
         "lstm": "bilstm" in poolings and (known is None or known.kind != "bilstm"),
     }
     return [name for name in SEARCHED if matters.get(name, True)]
@@ -200,13 +289,13 @@ def _distribution(name: str, values: Any) -> BaseDistribution:
 
 @contextmanager
 def _opened(path: Path, settings: TuneSettings) -> Iterator[Study]:
-    """The study in a file, made where it is missing."""
+    """The study in a file, created if it is missing."""
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         with _quiet():
-            # A path as such: an address would take some of its letters for something else.
+            # A path, not an address: some of its characters mean something else in addresses.
             how = {"creator": lambda: sqlite3.connect(path, check_same_thread=False)}
             storage = optuna.storages.RDBStorage(f"sqlite:///{FILE}", engine_kwargs=how)
             pruner = _pruner(settings)
@@ -224,7 +313,7 @@ def _opened(path: Path, settings: TuneSettings) -> Iterator[Study]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Optuna's own words on what it does."""
+    """Without Optuna's log."""
     log = logging.getLogger("optuna")
     before = log.level
     log.setLevel(logging.WARNING)
@@ -246,7 +335,7 @@ def _pruner(settings: TuneSettings) -> BasePruner:
 
 
 def _claim(study: Study, search: _Search, folder: Path) -> None:
-    """See that a study is of these settings and this data; a new one gets the config's own values to begin with."""
+    """Check that a study has these settings and data; a new one starts with the config's own values."""
     known, metadata = study.user_attrs.get("facts"), search.metadata
     if known is None:
         study.enqueue_trial(dict(search.start), skip_if_exists=True)
@@ -257,14 +346,14 @@ def _claim(study: Study, search: _Search, folder: Path) -> None:
         raise UsageError(f"{folder} holds a study with other {', '.join(named)}; give it what it had, or another out")
 
 
-def _mend(study: Study, search: _Search) -> None:
-    """Give up trials that were killed, and have them done again."""
+def _requeue(study: Study, search: _Search) -> None:
+    """Fail trials that were killed, and queue them again."""
     from optuna.trial import TrialState
 
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         known = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         study.tell(trial.number, state=TrialState.FAIL)
-        # One that was killed before it knew its values is drawn again by its seed.
+        # A trial that was killed before it had its values draws them again from its seed.
         if known.keys() == search.start.keys():
             study.enqueue_trial(known)
 
@@ -278,7 +367,7 @@ def _finished(study: Study) -> list[FrozenTrial]:
 # The report
 
 
-def _report(study: Study, search: _Search, overlaps: Sequence[Any]) -> TuneReport:
+def _report(study: Study, search: _Search, overlaps: Sequence[Overlap]) -> TuneReport:
     import optuna
     from optuna.trial import TrialState
 
@@ -306,7 +395,7 @@ def _trial(index: int, trial: FrozenTrial, search: _Search) -> TuneTrial:
 
 
 def _importances(study: Study) -> dict[str, float]:
-    """Optuna's own, where there are trials enough."""
+    """Optuna's own, if there are enough trials."""
     import optuna
     from optuna.trial import TrialState
 

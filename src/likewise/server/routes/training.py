@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,15 @@ from likewise.server.routes.jobs import answer
 from likewise.server.schemas import JobAnswer, TrainRequest
 from likewise.server.studio import Studio, StudioDep
 from likewise.train import TrainConfig
-from likewise.train.changes import training_changes
 from likewise.train.config import config_from
 from likewise.train.loop import CHECKPOINT
-from likewise.train.page import write_training
-from likewise.train.running import RunContext
+from likewise.train.results import training_changes
+from likewise.train.runs import RunContext
 
 log = logging.getLogger("likewise")
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
 
-ROOM, RESULTS = "training", "results.json"
+ROOM, RESULTS = "training", "run.json"
 SHOWN = ("id", "truth", "predicted")
 PLACES = ("model", "file")
 """What may be a path in a report."""
@@ -53,10 +53,9 @@ def start(asked: TrainRequest, studio: StudioDep) -> JobAnswer:
         began = time.time()
         resume = (folder / CHECKPOINT).exists()
         run_context = RunContext(lambda name: _fresh(studio, name, folder), studio.settings.data_dir, resume=resume)
-        report = run_context.train(config, progress)
-        changes = training_changes(run_context, report, progress)
-        write_training(report, made_by("likewise studio", began), folder, changes)
-        run_context.finish(config)
+        with run_context.run(config, progress) as report:
+            changes = training_changes(run_context.load, report, progress)
+            replace(report, changes=changes).save(folder, made_by("likewise studio", began))
         return {"name": asked.name, "score": report.score}
 
     title = f"training of {asked.name}"
@@ -78,7 +77,7 @@ def _fresh(studio: Studio, name: str, folder: Path) -> Encoder:
 
 def _config(asked: TrainRequest, studio: Studio, folder: Path) -> TrainConfig:
     task = {
-        "kind": "similarity", "aggregation": asked.aggregation, "loss": asked.loss,
+        "kind": "similarity", "pooling": asked.aggregation, "loss": {"mse": "scaled-mse"}.get(asked.loss, asked.loss),
         "train": studio.corpus(asked.train), "dev": studio.corpus(asked.dev),
     }  # fmt: skip
     kept = ("model", "epochs", "batch", "learning_rate", "seed")
@@ -108,7 +107,7 @@ def run(name: str, studio: StudioDep) -> dict[str, Any]:
 
 @router.get("/reports")
 def reports(studio: StudioDep) -> list[str]:
-    """Every other folder of results: tables of runs, searches, checkups."""
+    """Every other folder of results: tables of runs, searches, benchmarks."""
     return [_name(studio, folder) for folder in report_folders(studio.settings.runs)]
 
 
@@ -142,12 +141,12 @@ def _brief(studio: Studio, folder: Path) -> dict[str, Any]:
 
 def _report(folder: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads((folder / RESULTS).read_text(encoding="utf-8"))["results"]
         tasks = [{name: task[name] for name in ("name", "kind")} for task in found["config"]["task"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"the report of {folder.name} cannot be read; train again") from error
     # Where things lie on this machine is nobody's business: the command and the files stay here.
-    summary = {name: value for name, value in found.items() if name not in ("run", "overlaps")}
+    summary = {name: value for name, value in found.items() if name != "overlaps"}
     bare: dict[str, Any] = _without_places(summary | {"config": {"task": tasks}})
     return bare
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from likewise.encoder import Encoder, forward
 from likewise.errors import UsageError
-from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, TrainReport, train
+from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, TrainReport, train_tasks
 from likewise.train import multitask as trainee_module
-from likewise.train.frozen import FrozenStates, frozen_depth, frozen_layers
 from likewise.train.losses import loss_of
 from likewise.train.multitask import new_multitask_model
+from likewise.train.packed_encoder import FrozenStates, frozen_depth, frozen_layers
 from likewise.train.processes import Processes
 from likewise.train.tokens import TokenTable
 from tiny_models import tiny_encoder
@@ -74,7 +74,7 @@ def test_the_frozen_layers_stay_and_all_others_move(name: str) -> None:
     freeze, frozen = FREEZES[name]
     encoder, tasks = tiny_encoder("bert"), [task_of(head="linear"), task_of("sentiment")]
     before = {weight: value.detach().clone() for weight, value in encoder.model.named_parameters()}
-    report = train(encoder, tasks, config_of(*tasks, freeze=freeze, weight_decay=0.1))
+    report = train_tasks(encoder, tasks, config_of(*tasks, freeze=freeze, weight_decay=0.1))
     learnt = 0
     for weight, value in encoder.model.named_parameters():
         layer, same = layer_of(weight), torch.equal(before[weight], value)
@@ -99,7 +99,7 @@ def test_layers_are_named_or_numbered_from_either_end() -> None:
 def test_a_layer_that_is_not_there_is_refused(layer: int) -> None:
     task = task_of(head="linear")
     with pytest.raises(UsageError, match=f"no layer {layer} to freeze; this model has layers 0 to 3"):
-        train(tiny_encoder("bert"), [task], config_of(task, freeze=(0, layer)))
+        train_tasks(tiny_encoder("bert"), [task], config_of(task, freeze=(0, layer)))
 
 
 def every_choice() -> Iterator[tuple[int, ...]]:
@@ -113,11 +113,11 @@ def test_states_are_kept_of_the_highest_layer_below_which_nothing_learns() -> No
         assert frozen_depth(frozenset(chosen), DEPTH) == (max(below) if below else None), chosen
 
 
-@pytest.mark.parametrize("aggregation", ["bilstm", "qkv"])
-def test_a_learned_pooling_and_heads_learn_over_frozen_layers(aggregation: str) -> None:
-    encoder, task = tiny_encoder("bert"), task_of(aggregation=aggregation)
+@pytest.mark.parametrize("pooling", ["bilstm", "qkv"])
+def test_a_learned_pooling_and_heads_learn_over_frozen_layers(pooling: str) -> None:
+    encoder, task = tiny_encoder("bert"), task_of(pooling=pooling)
     before = {weight: value.detach().clone() for weight, value in encoder.model.named_parameters()}
-    report = train(encoder, [task], config_of(task, freeze="all", epochs=20, head_learning_rate=1e-2, lstm=4))
+    report = train_tasks(encoder, [task], config_of(task, freeze="all", epochs=20, head_learning_rate=1e-2, lstm=4))
     assert all(torch.equal(before[weight], value) for weight, value in encoder.model.named_parameters())
     assert report.epochs[-1]["train"]["similarity"] < 0.8 * report.epochs[0]["train"]["similarity"]
 
@@ -125,14 +125,15 @@ def test_a_learned_pooling_and_heads_learn_over_frozen_layers(aggregation: str) 
 @pytest.mark.parametrize("more", [(), ("sentiment",)], ids=["alone", "beside another"])
 def test_a_task_that_cannot_learn_is_refused_in_words(more: tuple[str, ...]) -> None:
     tasks = [task_of(), *(task_of(kind) for kind in more)]
-    with pytest.raises(UsageError, match=r"nothing of task similarity learns: .*; freeze fewer layers"):
-        train(tiny_encoder("bert"), tasks, config_of(*tasks, freeze="all"))
+    with pytest.raises(UsageError, match=r"task similarity has no trainable parameters: .*; freeze fewer layers"):
+        train_tasks(tiny_encoder("bert"), tasks, config_of(*tasks, freeze="all"))
 
 
 def test_surgery_without_an_encoder_to_operate_on_is_a_plain_run() -> None:
     tasks = [task_of(head="linear"), task_of("sentiment")]
     plain, operated = (
-        train(tiny_encoder("bert"), tasks, config_of(*tasks, freeze="all", pcgrad=pcgrad)) for pcgrad in (False, True)
+        train_tasks(tiny_encoder("bert"), tasks, config_of(*tasks, freeze="all", pcgrad=pcgrad))
+        for pcgrad in (False, True)
     )
     assert plain.epochs == operated.epochs
 
@@ -146,7 +147,7 @@ PREFIXES: dict[str, str | tuple[int, ...]] = {"0": (0,), "0 and 1": "lower", "0 
 def losses(encoder: Encoder, tasks: list[Task], config: TrainConfig) -> list[Tensor]:
     """The loss of each task in training, before the first step."""
     multitask = new_multitask_model(encoder, tasks, config, Processes())
-    assert all((reader.frozen is None) == (reader.start == 0 and uncached()) for reader in multitask.readers.values())
+    assert all((reader.frozen is None) == (reader.start == 0 and uncached()) for reader in multitask.encoders.values())
     found = []
     for task in tasks:
         embedded = multitask.embedded(task, task.train, [(1, place) for place in range(len(task.train))])
@@ -169,7 +170,11 @@ def test_kept_states_give_the_same_losses(
     name: str, dtype: str, rounding: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not to the bit: kept states come from batches without padding, whose sums round differently."""
-    tasks = [task_of(head="linear"), task_of("paraphrase", pairs="joint"), task_of("sentiment", head="feed-forward")]
+    tasks = [
+        task_of(head="linear"),
+        task_of("paraphrase", pairs="cross-encoder"),
+        task_of("sentiment", head="feed-forward"),
+    ]
     config = config_of(*tasks, freeze=PREFIXES[name], head_dropout=0.0)
     encoder = tiny_encoder("bert")
     encoder.model.to(getattr(torch, dtype))
@@ -182,7 +187,7 @@ def test_kept_states_give_the_same_losses(
 
 
 def trained(family: str, tasks: list[Task], **settings: Any) -> TrainReport:
-    return train(tiny_encoder(family), tasks, config_of(*tasks, **settings))
+    return train_tasks(tiny_encoder(family), tasks, config_of(*tasks, **settings))
 
 
 FAMILIES = ("bert", "roberta", "distilbert", "mpnet", "gpt_neo", "modernbert", "electra-same-width")

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, train
+from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, train_tasks
 from likewise.train import loop as loop_module
-from likewise.train import smart as smart_module
+from likewise.train import losses as smart_module
 from likewise.train.loop import Run
+from likewise.train.losses import FIRST_NOISE, STEP, smoothness
 from likewise.train.multitask import MultiTaskModel, new_multitask_model
-from likewise.train.pcgrad import surgery
+from likewise.train.optimizer import pcgrad
 from likewise.train.processes import Processes
-from likewise.train.smart import FIRST_NOISE, STEP, smoothness
 from tiny_models import tiny_encoder
 from twins import twin_tokenizer
 
@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "similarity": {"kind": "similarity"},
     "similarity, feed-forward": {"kind": "similarity", "head": "feed-forward"},
     "paraphrase": {"kind": "paraphrase"},
-    "paraphrase, joint": {"kind": "paraphrase", "pairs": "joint", "aggregation": "cls"},
+    "paraphrase, cross-encoder": {"kind": "paraphrase", "pairs": "cross-encoder", "pooling": "cls"},
     "sentiment": {"kind": "sentiment"},
     "sentiment, feed-forward": {"kind": "sentiment", "head": "feed-forward"},
 }
@@ -83,11 +83,11 @@ def output_twin(multitask: MultiTaskModel, task: Task, rows: Sequence[Tensor]) -
     """Embeddings -> encoder -> one vector per text -> what the head says."""
     encoder, config = multitask.encoder(task.config), task.config
     states = [encoder.model.encoder(row).last_hidden_state[0] for row in rows]
-    vectors = torch.stack([each[0] if config.aggregation == "cls" else each.mean(0) for each in states])
+    vectors = torch.stack([each[0] if config.pooling == "cls" else each.mean(0) for each in states])
     head = multitask.head(config)
     if config.kind == "sentiment":
         return head(vectors)  # type: ignore[no-any-return]
-    if config.joint:
+    if config.cross_encoder:
         return head(vectors)[:, 0]  # type: ignore[no-any-return]
     left, right = vectors[0::2], vectors[1::2]
     if config.head == "feed-forward":
@@ -137,7 +137,7 @@ def encoder() -> Encoder:
 
 
 def slopes(multitask: MultiTaskModel, value: Tensor) -> dict[str, Tensor]:
-    encoder = next(iter(multitask.readers.values())).encoder
+    encoder = next(iter(multitask.encoders.values())).encoder
     named = dict(encoder.model.named_parameters()) | dict(multitask.heads.named_parameters())
     found = torch.autograd.grad(value, list(named.values()), allow_unused=True)
     return {name: each for name, each in zip(named, found, strict=True) if each is not None}
@@ -216,16 +216,16 @@ def run_of(encoder: Encoder, tasks: Sequence[Task], **settings: Any) -> TrainCon
 
 
 def test_dropout_of_the_encoder_is_the_same_in_every_pass(unmoved: list[float]) -> None:
-    tasks = [task_of("similarity"), task_of("paraphrase", pairs="joint"), task_of("sentiment")]
+    tasks = [task_of("similarity"), task_of("paraphrase", pairs="cross-encoder"), task_of("sentiment")]
     encoder = tiny_encoder("bert", seed=3)
-    train(encoder, tasks, run_of(encoder, tasks, dropout=0.3))
+    train_tasks(encoder, tasks, run_of(encoder, tasks, dropout=0.3))
     assert len(unmoved) == 6 and set(unmoved) == {0.0}
 
 
 def test_dropout_of_a_head_is_the_same_in_every_pass(unmoved: list[float]) -> None:
     tasks = [task_of(kind, head="feed-forward") for kind in ("similarity", "paraphrase", "sentiment")]
     encoder = tiny_encoder("bert", seed=3)
-    train(encoder, tasks, run_of(encoder, tasks, dropout=0.0, head_dropout=0.3))
+    train_tasks(encoder, tasks, run_of(encoder, tasks, dropout=0.0, head_dropout=0.3))
     assert len(unmoved) == 6 and set(unmoved) == {0.0}
 
 
@@ -237,14 +237,14 @@ def test_a_smart_run_that_breaks_ends_the_same_and_learns(
     settings = {"smart": 5.0, "freeze": "lower", "epochs": 12, "learning_rate": 1e-3, "head_learning_rate": 1e-2}
     whole, other = (Encoder.load(str(tiny_folder), device="cpu") for _ in range(2))
     config = run_of(whole, tasks, **settings)
-    report = train(whole, tasks, replace(config, out=str(tmp_path / "whole")))
+    report = train_tasks(whole, tasks, replace(config, out=str(tmp_path / "whole")))
     first, last = (sum(report.epochs[place]["train"].values()) for place in (0, -1))
     assert last < first
     monkeypatch.setattr(loop_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     again = replace(config, out=str(tmp_path / "broken"))
     with pytest.raises(KeyboardInterrupt):
-        train(Encoder.load(str(tiny_folder), device="cpu"), tasks, again, progress=stopping_at(3))
-    assert train(other, tasks, again, resume=True).epochs == report.epochs
+        train_tasks(Encoder.load(str(tiny_folder), device="cpu"), tasks, again, progress=stopping_at(3))
+    assert train_tasks(other, tasks, again, resume=True).epochs == report.epochs
     files = [(tmp_path / part / "head.safetensors").read_bytes() for part in ("whole", "broken")]
     assert files[0] == files[1]
 
@@ -262,7 +262,7 @@ def test_batch_norm_counts_the_plain_pass_alone() -> None:
     found = []
     for weight in (0.0, 1.0):
         run = new_run(task, smart=weight)
-        run.multitask.learning(True)
+        run.multitask.heads.train()
         run._backward(0, task, 0)
         found.append(dict(run.multitask.heads.named_buffers()))
     assert found[0]["sentiment_head.norms.0.num_batches_tracked"] == 1
@@ -306,7 +306,7 @@ def all_orders(gradients: Sequence[Tensor]) -> list[Tensor]:
     """What surgery gives for each order that the paper's random choice could take, of three tasks."""
     both = list(permutations(range(2)))
     return [
-        surgery(gradients, Order(iter((one, two, three)))) for one in both for two in both for three in both
+        pcgrad(gradients, Order(iter((one, two, three)))) for one in both for two in both for three in both
     ]  # fmt: skip
 
 
@@ -329,24 +329,24 @@ def test_two_gradients_end_up_against_neither(seed: int) -> None:
     one, other = (torch.randn(6, generator=rng, dtype=torch.float64) for _ in range(2))
     other = other - 2 * torch.dot(one, other).clamp_min(0) / torch.dot(one, one) * one - 0.1 * one
     assert torch.dot(one, other) < 0
-    total = surgery([one, other], random.Random(seed))
+    total = pcgrad([one, other], random.Random(seed))
     assert min(torch.dot(total, one), torch.dot(total, other)) > -1e-12
-    assert torch.allclose(total, surgery([other, one], random.Random(seed + 1)))
+    assert torch.allclose(total, pcgrad([other, one], random.Random(seed + 1)))
 
 
 def test_the_gradients_given_are_not_changed() -> None:
     gradients = [torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 1.0]), torch.tensor([0.0, -1.0])]
     before = [each.clone() for each in gradients]
-    surgery(gradients, random.Random(0))
+    pcgrad(gradients, random.Random(0))
     assert all(torch.equal(one, other) for one, other in zip(before, gradients, strict=True))
 
 
 def test_a_gradient_of_zeros_does_no_harm() -> None:
-    total = surgery([torch.zeros(2), torch.tensor([1.0, -1.0]), torch.tensor([-1.0, 0.0])], random.Random(0))
+    total = pcgrad([torch.zeros(2), torch.tensor([1.0, -1.0]), torch.tensor([-1.0, 0.0])], random.Random(0))
     assert torch.isfinite(total).all()
 
 
-def test_a_step_projects_the_encoders_gradients_and_adds_those_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_projects_the_encoders_gradients_and_adds_those_of_heads() -> None:
     tasks = [task_of("similarity", head="linear"), task_of("paraphrase", weight=0.5), task_of("sentiment")]
     apart = new_run(*tasks, pcgrad=True, seed=7)
     parts, expected = [], {}
@@ -358,13 +358,13 @@ def test_a_step_projects_the_encoders_gradients_and_adds_those_of_heads(monkeypa
         apart.optimizer.zero_grad()
     flat = [torch.cat([part[name].flatten() for name in parts[0]]) for part in parts]
     assert torch.dot(flat[0], flat[1]) < 0 and torch.dot(flat[0], flat[2]) < 0
-    total = surgery(flat, random.Random(7 * 1_000_003))
+    total = pcgrad(flat, random.Random(7 * 1_000_003))
     start = 0
     for name, part in parts[0].items():
         expected[name] = total[start : start + part.numel()].view_as(part)
         start += part.numel()
     whole, seen = new_run(*tasks, pcgrad=True, seed=7), {}
-    monkeypatch.setattr(whole.optimizer, "step", lambda: seen.update({n: w.grad for n, w in whole.weights.items()}))
+    whole.optimizer.register_step_pre_hook(lambda *_: seen.update({n: w.grad for n, w in whole.weights.items()}))
     whole._step()
     assert seen.keys() == expected.keys()
     assert all(torch.allclose(seen[name], expected[name], rtol=1e-12, atol=1e-15) for name in seen)

@@ -13,8 +13,8 @@ import pytest
 
 from likewise.results.folder import finite
 from likewise.train import EvalResult
-from likewise.train.figures import file_names
-from likewise.train.page import table_markdown, write_table, write_training
+from likewise.train.results import file_names
+from likewise.train.runs_table import training_table
 from training_reports import ATTACK, KINDS, made_outcome, made_report, made_rows
 
 ESCAPED = "&lt;img src=x onerror=alert(1)&gt;"
@@ -23,12 +23,12 @@ ESCAPED = "&lt;img src=x onerror=alert(1)&gt;"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("training") / "new"
-    return write_training(made_report(selection=40), {"command": "likewise train"}, where)
+    return made_report(selection=40).save(where, {"command": "likewise train"})
 
 
 @pytest.fixture(scope="module")
 def text(folder: Path) -> str:
-    return (folder / "report.html").read_text(encoding="utf-8")
+    return (folder / "index.html").read_text(encoding="utf-8")
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -52,15 +52,15 @@ class TestFiles:
     def test_everything_is_written(self, folder: Path) -> None:
         outcomes = [(part, kind) for part in ("dev", "test") for kind in KINDS]
         drawn = {f"{'scatter' if kind == 'similarity' else 'confusion'}-{part}-{kind}" for part, kind in outcomes}
-        figures = {f"figures/{name}.{ending}" for name in drawn | {"loss", "score"} for ending in ("png", "svg")}
-        tables = {f"predictions-{part}-{kind}.csv" for part, kind in outcomes} | {"epochs.csv"}
+        figures = {f"{name}.{ending}" for name in drawn | {"loss", "score"} for ending in ("png", "svg")}
+        tables = {f"predictions-{part}-{kind}.csv" for part, kind in outcomes} | {"epochs.csv", "measures.csv"}
         found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-        assert found == figures | tables | {"results.json", "report.html"}
+        assert found == figures | tables | {"run.json", "index.html"}
 
     def test_results(self, folder: Path) -> None:
-        found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        run = found.pop("run")
-        assert found.pop("changes") == []
+        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        found = run.pop("results")
+        assert found["changes"] == []
         assert found == json.loads(json.dumps(finite(made_report(selection=40).to_dict())))
         assert run["command"] == "likewise train" and "torch" in run["versions"]
         assert found["score"] == made_report().score and found["dev"]["similarity"]["n"] == 60
@@ -84,12 +84,11 @@ class TestFiles:
         assert float(rows[2]["train paraphrase loss"]) == report.epochs[2]["train"]["paraphrase"]
 
     def test_only_its_own_files_are_replaced(self, tmp_path: Path) -> None:
-        others = ("model.safetensors", "README.md", "predictions.csv", "figures/mine.png")
-        old = ("predictions-test-gone.csv", "figures/confusion-dev-gone.svg")
-        (tmp_path / "figures").mkdir()
+        others = ("model.safetensors", "README.md", "predictions.csv", "mine.png")
+        old = ("predictions-test-gone.csv", "confusion-dev-gone.svg")
         for name in (*others, *old):
             (tmp_path / name).write_text("old")
-        write_training(made_report(("paraphrase",), test=False), {}, tmp_path)
+        made_report(("paraphrase",), test=False).save(tmp_path)
         assert all((tmp_path / name).read_text() == "old" for name in others)
         assert not any((tmp_path / name).exists() for name in old)
 
@@ -101,7 +100,7 @@ class TestFiles:
         report = made_report(("sentiment",), test=False)
         eval_result = report.dev["sentiment"]
         odd = (replace(eval_result.examples[0], texts=("a\x00\ud800b",)), *eval_result.examples[1:])
-        write_training(replace(report, dev={"sentiment": replace(eval_result, examples=odd)}), {}, tmp_path)
+        replace(report, dev={"sentiment": replace(eval_result, examples=odd)}).save(tmp_path)
         assert rows_of(tmp_path / "predictions-dev-sentiment.csv")[0]["text"] == "a\ufffd\ufffdb"
 
 
@@ -152,23 +151,23 @@ class TestPage:
         report = made_report(n=12)
         dev = {kind: attacked(eval_result) for kind, eval_result in report.dev.items()}
         bad = replace(report, dev=dev, model=ATTACK)
-        page = (write_training(bad, {"command": ATTACK}, tmp_path) / "report.html").read_text(encoding="utf-8")
+        page = (bad.save(tmp_path, {"command": ATTACK}) / "index.html").read_text(encoding="utf-8")
         assert page.count(ESCAPED) > 60 and "<img src=x" not in page and "onerror=alert(1)>" not in page
 
     def test_a_large_run_is_a_small_page(self, tmp_path: Path) -> None:
-        written = write_training(made_report(n=5000, test=False), {}, tmp_path)
-        assert (written / "report.html").stat().st_size < 500_000
+        written = made_report(n=5000, test=False).save(tmp_path)
+        assert (written / "index.html").stat().st_size < 500_000
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("dev", "test"), [(False, False), (True, False), (False, True)])
 def test_parts_may_be_missing(tmp_path: Path, kind: str, dev: bool, test: bool) -> None:
-    written = write_training(made_report((kind,), dev, test), {}, tmp_path)
-    page = (written / "report.html").read_text(encoding="utf-8")
+    written = made_report((kind,), dev, test).save(tmp_path)
+    page = (written / "index.html").read_text(encoding="utf-8")
     assert ("no dev examples" in page) == (not dev) and ("nothing was measured" in page) == (not dev and not test)
     assert len(list(written.glob("predictions-*.csv"))) == dev + test
-    assert (written / "figures" / "loss.png").exists() and (written / "figures" / "score.png").exists() == dev
-    assert json.loads((written / "results.json").read_text())["formula"] == (
+    assert (written / "loss.png").exists() and (written / "score.png").exists() == dev
+    assert json.loads((written / "run.json").read_text())["results"]["formula"] == (
         None if not dev else f"{kind} {'pearson' if kind == 'similarity' else 'accuracy'}"
     )
 
@@ -179,38 +178,42 @@ def test_what_is_no_number(tmp_path: Path) -> None:
     flat = replace(report.dev["similarity"], scores=np.full(60, 2.5))
     other = report.dev["paraphrase"]
     same = replace(other, examples=tuple(replace(one, target=0.0) for one in other.examples))
-    written = write_training(replace(report, dev={"similarity": flat, "paraphrase": same}), {"x": np.nan}, tmp_path)
-    found = json.loads((written / "results.json").read_text(), parse_constant=lambda name: pytest.fail(name))
-    assert found["dev"]["similarity"]["pearson"] is None and found["run"]["x"] is None
+    written = replace(report, dev={"similarity": flat, "paraphrase": same}).save(tmp_path, {"x": np.nan})
+    run = json.loads((written / "run.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    found = run["results"]
+    assert found["dev"]["similarity"]["pearson"] is None and run["x"] is None
     assert found["dev"]["paraphrase"]["false_negative_rate"] is None
-    page = shown((written / "report.html").read_text(encoding="utf-8"))
+    page = shown((written / "index.html").read_text(encoding="utf-8"))
     assert ">nan" not in page and "counts as 0 in the score" in page and "predicted = 0.00 true + 2.50" in page
 
 
 def test_overlaps_that_were_allowed(tmp_path: Path) -> None:
     report = made_report(("similarity",), test=False)
     kept = replace(report, overlaps=(replace(report.overlaps[0], dropped=0),))
-    page = (write_training(kept, {}, tmp_path) / "report.html").read_text(encoding="utf-8")
+    page = (kept.save(tmp_path) / "index.html").read_text(encoding="utf-8")
     assert "nothing was dropped" in page and "were dropped from" not in page
 
 
 class TestTable:
     def test_means_and_deviations(self, tmp_path: Path) -> None:
-        written = write_table(made_rows(), {"command": "c"}, tmp_path)
-        assert {path.name for path in written.iterdir()} == {"table.csv", "table.json", "table.html"}
+        written = training_table(made_rows()).save(tmp_path, {"command": "c"})
+        assert {path.name for path in written.iterdir()} == {"table.csv", "runs.csv", "run.json", "index.html"}
         rows = rows_of(written / "table.csv")
         assert [row["name"] for row in rows] == ["mean", f"max {ATTACK}", "cls | a_b"]
         assert float(rows[1]["dev similarity pearson"]) == pytest.approx(0.62)
         assert float(rows[1]["dev similarity pearson sd"]) == pytest.approx(np.std([0.61, 0.62, 0.63], ddof=1))
         assert (rows[0]["seeds"], rows[0]["published 4"], rows[1]["published 4"]) == ("1 2 3", "0.5", "")
         assert float(rows[0]["difference"]) == pytest.approx(0.02) and rows[2]["test sentiment accuracy"] == ""
-        found = json.loads((written / "table.json").read_text(encoding="utf-8"))
-        assert found["rows"][1]["measures"]["score"]["mean"] == pytest.approx(0.62) and found["run"]["command"] == "c"
-        assert len(found["runs"]) == 9 and found["runs"][4]["seed"] == 2
+        run = json.loads((written / "run.json").read_text(encoding="utf-8"))
+        found = run["results"]
+        assert found["lines"][1]["measures"]["score"]["mean"] == pytest.approx(0.62) and run["command"] == "c"
+        assert len(found["rows"]) == 9 and found["rows"][4]["seed"] == 2
         assert list(found["formulas"]) == ["(sentiment accuracy + paraphrase accuracy + similarity pearson) / 3"]
 
     def test_the_page(self, tmp_path: Path) -> None:
-        page = (write_table(made_rows(), {"command": ATTACK}, tmp_path) / "table.html").read_text(encoding="utf-8")
+        page = (training_table(made_rows()).save(tmp_path, {"command": ATTACK}) / "index.html").read_text(
+            encoding="utf-8"
+        )
         assert page.count("<b>0.720\n± 0.010</b>") == 4, "three tasks and the score"
         assert "<b>102\n± 1</b>" in page and "<b>122" not in page, "few seconds are better"
         assert "/ 3." in page and "0.400, 0.500, 0.600;\n0.500" in page and "+0.020" in page
@@ -218,7 +221,7 @@ class TestTable:
         assert "false_positive_rate" in page, "every measure stands in it"
 
     def test_markdown(self) -> None:
-        made = table_markdown(made_rows())
+        made = training_table(made_rows()).to_markdown()
         lines = made.split("\n")
         header, rule, first, second, third = (re.split(r"(?<!\\)\|", line)[1:-1] for line in lines[:5])
         assert len(header) == len(rule) == len(first) == len(second) == len(third) == 11
@@ -226,11 +229,11 @@ class TestTable:
         assert "\\<img" in second[0] and "Score on dev = (sentiment accuracy" in made
 
     def test_one_seed_has_no_deviation(self) -> None:
-        made = table_markdown(made_rows(("a", "b"), seeds=1))
+        made = training_table(made_rows(("a", "b"), seeds=1)).to_markdown()
         assert "±" not in made and "| b | **0.610** |" in made and "one seed" in made
 
     def test_a_tie_is_marked_for_nobody(self) -> None:
-        made = table_markdown([replace(row, name=name) for name in "ab" for row in made_rows(("x",), 1)])
+        made = training_table([replace(row, name=name) for name in "ab" for row in made_rows(("x",), 1)]).to_markdown()
         assert "**" not in made
 
     def test_values_that_some_seeds_lack(self) -> None:
@@ -238,11 +241,11 @@ class TestTable:
         rows[1].report["dev"]["similarity"]["pearson"] = float("nan")
         for row in rows:
             row.report["score"] = None
-        made = table_markdown(rows)
+        made = training_table(rows).to_markdown()
         assert "(2 of 3)" in made and "nan" not in made and "| – |" in made
 
     def test_formulas_may_differ(self) -> None:
         rows = made_rows(("a", "b"), 1)
         rows[1].report["formula"] = "similarity spearman"
-        made = table_markdown(rows)
+        made = training_table(rows).to_markdown()
         assert "Score on dev of a = (sent" in made and "Score on dev of b = similarity spearman." in made

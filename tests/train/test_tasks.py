@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from likewise.errors import DataError
-from likewise.train.examples import Example, Form, read_examples
-from likewise.train.overlap import MAX_SHARE, Overlap, find_overlaps, normalised, without_overlap
-from likewise.train.sources import Source
+from likewise.train.examples import Example, Form, Source, read_examples
+from likewise.train.tasks import MAX_SHARE, Overlap, find_overlaps, normalized, without_overlap
 
 
 def examples(file: str, *rows: str | tuple[str, str], target: float = 0.0) -> list[Example]:
@@ -41,7 +40,7 @@ def numbered(file: str, start: int, end: int) -> list[Example]:
     ],
 )
 def test_texts_that_are_the_same(one: str, other: str) -> None:
-    assert normalised(one) == normalised(other)
+    assert normalized(one) == normalized(other)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +58,12 @@ def test_texts_that_are_the_same(one: str, other: str) -> None:
     ],
 )
 def test_texts_that_are_not_the_same(one: str, other: str) -> None:
-    assert normalised(one) != normalised(other)
+    assert normalized(one) != normalized(other)
 
 
 def test_a_text_of_punctuation_stays_itself() -> None:
-    assert normalised(" ?! ") == "?!"
-    assert normalised("...") == "..."
+    assert normalized(" ?! ") == "?!"
+    assert normalized("...") == "..."
 
 
 # What overlaps
@@ -129,7 +128,7 @@ def slow_overlap(train: list[Example], held_out: list[Example]) -> tuple[int, in
     """Rows of the held-out file in the train file, and the other way round, by comparing each with each."""
 
     def same(one: Example, other: Example) -> bool:
-        mine, theirs = [normalised(text) for text in one.texts], [normalised(text) for text in other.texts]
+        mine, theirs = [normalized(text) for text in one.texts], [normalized(text) for text in other.texts]
         return len(mine) == len(theirs) and (mine == theirs or mine[::-1] == theirs)
 
     rows = sum(any(same(row, other) for other in train) for row in held_out)

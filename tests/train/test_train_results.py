@@ -10,10 +10,10 @@ import pytest
 
 from likewise.encoder import Encoder
 from likewise.encoder.similarity import paired_similarity
-from likewise.train import Source, Task, TaskConfig, TrainConfig, TrainReport, read_tasks, train
-from likewise.train.changes import pair_changes, training_changes
+from likewise.train import Source, Task, TaskConfig, TrainConfig, TrainReport, read_tasks, train_tasks
 from likewise.train.examples import read_examples
-from likewise.train.running import RunContext
+from likewise.train.results import pair_changes, training_changes
+from likewise.train.runs import RunContext
 from training_files import sentiment_file, similarity_file
 
 
@@ -25,7 +25,7 @@ def trained(folder: Path, model: Path, **settings: object) -> tuple[TrainReport,
     )  # type: ignore[arg-type]
     config = TrainConfig((task,), str(model), str(folder / "run"), epochs=1, learning_rate=1e-3, batch=8)
     tasks, _ = read_tasks(config.tasks)
-    return train(Encoder.load(str(model), device="cpu"), tasks, config), tasks
+    return train_tasks(Encoder.load(str(model), device="cpu"), tasks, config), tasks
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def run_context() -> RunContext:
 
 def test_pairs_that_moved_most_are_compared(tiny_folder: Path, tmp_path: Path, run_context: RunContext) -> None:
     report, tasks = trained(tmp_path, tiny_folder)
-    found = training_changes(run_context, report)
+    found = training_changes(run_context.load, report)
     before, after = run_context.load(str(tiny_folder)), run_context.load(report.config.out)
     sides = [[example.texts[side] for example in tasks[0].dev] for side in (0, 1)]
     cosines = [paired_similarity(*map(encoder.encode, sides)) for encoder in (before, after)]
@@ -53,20 +53,22 @@ def test_pairs_that_moved_most_are_compared(tiny_folder: Path, tmp_path: Path, r
         assert change.to_dict()["truth"] == change.example.target
 
 
-@pytest.mark.parametrize("settings", [{"aggregation": "bilstm"}, {"pairs": "joint"}], ids=["bilstm", "joint"])
+@pytest.mark.parametrize(
+    "settings", [{"pooling": "bilstm"}, {"pairs": "cross-encoder"}], ids=["bilstm", "cross-encoder"]
+)
 def test_nothing_where_vectors_cannot_be_explained(
     settings: dict[str, str], tiny_folder: Path, tmp_path: Path, run_context: RunContext
 ) -> None:
     report, _ = trained(tmp_path, tiny_folder, **settings)
-    assert training_changes(run_context, report) == []
+    assert training_changes(run_context.load, report) == ()
 
 
 def test_nothing_without_pairs(tiny_folder: Path, tmp_path: Path, run_context: RunContext) -> None:
     source = Source(str(sentiment_file(tmp_path / "felt.csv", 20)))
     task = TaskConfig("sentiment", (source,), dev=(Source(str(sentiment_file(tmp_path / "dev.csv", 10, 5))),))
     config = TrainConfig((task,), str(tiny_folder), str(tmp_path / "run"), epochs=1)
-    report = train(run_context.load(str(tiny_folder)), read_tasks([task])[0], config)
-    assert training_changes(run_context, report) == []
+    report = train_tasks(run_context.load(str(tiny_folder)), read_tasks([task])[0], config)
+    assert training_changes(run_context.load, report) == ()
 
 
 def test_an_unchanged_model_changes_nothing(tiny: Encoder, tmp_path: Path) -> None:

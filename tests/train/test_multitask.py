@@ -16,16 +16,14 @@ from likewise.data import Columns
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
-from likewise.train import Task, TrainConfig, parse_config, read_tasks, train
+from likewise.train import Task, TrainConfig, parse_config, read_tasks, train_tasks
 from likewise.train import loop as loop_module
-from likewise.train.evaluation import evaluate
-from likewise.train.examples import read_examples
+from likewise.train.examples import Source, read_examples
 from likewise.train.loop import Run
 from likewise.train.losses import info_nce
-from likewise.train.masking import NOTHING, Hiding
-from likewise.train.multitask import MultiTaskModel, new_multitask_model
+from likewise.train.multitask import MultiTaskModel, evaluate, new_multitask_model
 from likewise.train.processes import Processes
-from likewise.train.sources import Source
+from likewise.train.tokens import UNMASKED, Masking
 from training_files import similarity_file, write_rows
 from twins import twin_model
 
@@ -125,7 +123,7 @@ def test_contrast_is_the_loss_of_plainly_encoded_texts(folder: Path, tiny_folder
 
 def test_contrast_learns_and_is_judged_by_scores(folder: Path, tiny_folder: Path) -> None:
     config, tasks = prepared(folder, CONTRAST, SETTINGS.replace("epochs = 1", "epochs = 6"))
-    report = train(fresh(tiny_folder), tasks, config)
+    report = train_tasks(fresh(tiny_folder), tasks, config)
     losses = [epoch["train"]["contrastive"] for epoch in report.epochs]
     assert losses[-1] < losses[0]
     assert report.dev["contrastive"].kind == "similarity" and report.formula == "contrastive spearman"
@@ -150,7 +148,7 @@ CHUNKED = {
     "contrast with negatives": 'kind = "contrastive"\nviews = "entailment"\ntrain = "FOLDER/nli.csv"',
     "similarity": 'kind = "similarity"\nloss = "cosent"\ntrain = "FOLDER/pairs.csv"',
     "feed-forward": 'kind = "similarity"\nhead = "feed-forward"\ntrain = "FOLDER/pairs.csv"',
-    "qkv": 'kind = "count"\naggregation = "qkv"\ntrain = "FOLDER/pairs.csv"',
+    "qkv": 'kind = "count"\npooling = "qkv"\ntrain = "FOLDER/pairs.csv"',
 }
 
 
@@ -161,7 +159,7 @@ def test_chunks_give_the_gradient_of_the_whole_batch(folder: Path, tiny_folder: 
     for size in (None, chunk):
         config, tasks = prepared(folder, CHUNKED[case])
         run = run_of(fresh(tiny_folder), replace(config, chunk=size), tasks)
-        run.multitask.learning(True)
+        run.multitask.heads.train()
         loss = run._backward(0, tasks[0], 0)
         grown.append((loss, {name: weight.grad for name, weight in run.weights.items() if weight.grad is not None}))
     (loss, whole), (again, pieces) = grown
@@ -186,11 +184,11 @@ def test_a_run_that_breaks_ends_the_same(
             raise KeyboardInterrupt
 
     whole, broken = fresh(tiny_folder), fresh(tiny_folder)
-    train(whole, tasks, replace(config, out=str(tmp_path / "whole")))
+    train_tasks(whole, tasks, replace(config, out=str(tmp_path / "whole")))
     again = replace(config, out=str(tmp_path / "broken"))
     with pytest.raises(KeyboardInterrupt):
-        train(fresh(tiny_folder), tasks, again, progress=stop)
-    train(broken, tasks, again, resume=True)
+        train_tasks(fresh(tiny_folder), tasks, again, progress=stop)
+    train_tasks(broken, tasks, again, resume=True)
     for one, other in zip(whole.model.parameters(), broken.model.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -198,27 +196,27 @@ def test_a_run_that_breaks_ends_the_same(
 def test_chunks_do_not_go_with_what_needs_tokens(folder: Path) -> None:
     for more in ("smart = 1.0\n", ""):
         lines = CONTRAST if more else MLM
-        with pytest.raises(UsageError, match="chunk goes with losses on whole vectors"):
+        with pytest.raises(UsageError, match="chunk needs losses on whole vectors"):
             prepared(folder, lines, SETTINGS + "chunk = 2\n" + more)
 
 
 # Hidden tokens
 
 
-def test_hidden_tokens_are_the_text_s_own_and_of_the_asked_share() -> None:
-    hiding = Hiding(0.25, 99, tuple(range(10, 60)))
+def test_masked_tokens_are_the_text_s_own_and_of_the_asked_share() -> None:
+    masking = Masking(0.25, 99, tuple(range(10, 60)))
     ids = [2, *range(60, 80), 3]
     shown: list[int] = []
     for key in range(300):
-        found = hiding.hidden(range(1, 21), ids, [key])
+        found = masking.masked(range(1, 21), ids, [key])
         assert len(found) == 5 and set(found) <= set(range(1, 21))
         shown += [0 if new == 99 else 1 if new != ids[place] else 2 for place, new in found.items()]
     shares = np.bincount(shown, minlength=3) / len(shown)
     assert np.abs(shares - [0.8, 0.1, 0.1]).max() < 0.03
-    assert hiding.hidden([1], ids, [0]) and not hiding.hidden([], ids, [0])
+    assert masking.masked([1], ids, [0]) and not masking.masked([], ids, [0])
 
 
-def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder: Path, tiny_folder: Path) -> None:
+def test_masked_tokens_are_told_by_their_states_and_the_input_embeddings(folder: Path, tiny_folder: Path) -> None:
     """The loss from Hugging Face's own states, with the head's equation written out."""
     config, tasks = prepared(folder, MLM, SETTINGS + "dropout = 0.0\n")
     encoder = fresh(tiny_folder)
@@ -226,15 +224,15 @@ def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
     examples = tasks[0].train[:5]
     embedded = multitask.embedded(tasks[0], examples, [(7, place) for place in range(5)])
     said = multitask.output(tasks[0], examples, embedded)
-    wanted, owners = multitask.readers["mlm"].hidden_tokens(embedded)
-    assert embedded.wanted is not None and int((embedded.wanted != NOTHING).sum()) == len(wanted) == len(said)
+    wanted, owners = multitask.encoders["mlm"].masked_tokens(embedded)
+    assert embedded.targets is not None and int((embedded.targets != UNMASKED).sum()) == len(wanted) == len(said)
     head: Any = multitask.head(tasks[0].config)
-    tokens = multitask.readers["mlm"].tokens
+    tokens = multitask.encoders["mlm"].tokens
     loss, count = 0.0, 0
     for place, example in enumerate(examples):
         number = tokens.indices(example.texts)[0]
         ids = list(tokens.ids[number])
-        hidden = multitask.hiding["mlm"].hidden(tokens.own[number], ids, (7, place, 0))
+        hidden = multitask.masking["mlm"].masked(tokens.own[number], ids, (7, place, 0))
         truth = [ids[at] for at in hidden]
         for at, new in hidden.items():
             ids[at] = new
@@ -249,11 +247,11 @@ def test_hidden_tokens_are_told_by_their_states_and_the_input_embeddings(folder:
     assert float(F.cross_entropy(said, wanted)) == pytest.approx(loss / count, abs=1e-9)
 
 
-def test_the_head_of_hidden_tokens_learns_with_the_embeddings(folder: Path, tiny_folder: Path) -> None:
+def test_the_head_of_masked_tokens_learns_with_the_embeddings(folder: Path, tiny_folder: Path) -> None:
     config, tasks = prepared(folder, MLM, SETTINGS.replace("epochs = 1", "epochs = 12").replace("1e-3", "5e-3"))
     encoder = fresh(tiny_folder)
     before = encoder.model_view.embeddings.word.weight.detach().clone()
-    report = train(encoder, tasks, config)
+    report = train_tasks(encoder, tasks, config)
     assert report.epochs[-1]["dev"]["mlm"]["accuracy"] > report.epochs[0]["dev"]["mlm"]["accuracy"]
     assert report.epochs[-1]["train"]["mlm"] < 0.8 * report.epochs[0]["train"]["mlm"]
     assert not torch.equal(before, encoder.model_view.embeddings.word.weight)
@@ -271,7 +269,7 @@ def test_the_same_tokens_are_hidden_at_every_evaluation(folder: Path, tiny_folde
 def test_embeddings_that_hide_tokens_cannot_be_frozen(folder: Path, tiny_folder: Path) -> None:
     config, tasks = prepared(folder, MLM, SETTINGS + 'freeze = "lower"\n')
     with pytest.raises(UsageError, match="embeddings cannot be frozen"):
-        train(fresh(tiny_folder), tasks, config)
+        train_tasks(fresh(tiny_folder), tasks, config)
 
 
 # Sources
@@ -338,7 +336,7 @@ head = "feed-forward"
 train = "FOLDER/pairs.csv"
 """
     config = parse_config(f"{SETTINGS}shared_head = true\n{tasks}[[task]]\n{CONTRAST}".replace("FOLDER", str(folder)))
-    report = train(fresh(tiny_folder), read_tasks(config.tasks)[0], config)
+    report = train_tasks(fresh(tiny_folder), read_tasks(config.tasks)[0], config)
     assert report.dev["contrastive"].kind == "similarity"
 
 
@@ -348,7 +346,7 @@ def test_a_layer_that_is_read_is_run(folder: Path, tiny_folder: Path) -> None:
     encoder = fresh(tiny_folder).with_pooling(layer=(1, 2))
     multitask = new_multitask_model(encoder, tasks, config, Processes())
     texts = tasks[0].train[0].texts
-    found = multitask.readers["similarity"].vectors(list(texts))
+    found = multitask.encoders["similarity"].vectors(list(texts))
     assert np.abs(found.numpy() - encoder.with_pooling(normalize=False).encode(list(texts))).max() < 1e-6
 
 
@@ -365,7 +363,7 @@ def test_a_source_comes_back_from_its_json() -> None:
     assert Source.parse(Source.parse(table).to_dict()) == Source.parse(table)
 
 
-@pytest.mark.parametrize("lines", ['kind = "count"\npairs = "joint"', 'kind = "contrastive"\nviews = "both"'])
+@pytest.mark.parametrize("lines", ['kind = "count"\npairs = "cross-encoder"', 'kind = "contrastive"\nviews = "both"'])
 def test_what_does_not_go_together_is_refused(lines: str) -> None:
     with pytest.raises(UsageError):
         parse_config(f'[[task]]\n{lines}\ntrain = "a"')

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from likewise.train import TrainConfig, parse_config
-from likewise.train.trials import TuneReport, TuneTrial
-from likewise.train.tune_settings import TuneSettings
-from likewise.train.tuning_report import TITLES, write_tuning
+from likewise.train.trials import FIGURES, TuneReport, TuneTrial
+from likewise.train.tuning import TuneSettings
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: train)")
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: plots)")
@@ -53,7 +52,7 @@ def config() -> TrainConfig:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     style = dict(matplotlib.rcParams)
     found = report("cccpfc", {"learning_rate": 0.6, "batch": 0.3, "epochs": 0.1})
-    written = write_tuning(found, {"command": "likewise tune"}, tmp_path_factory.mktemp("t") / "new")
+    written = found.save(tmp_path_factory.mktemp("t") / "new", {"command": "likewise tune"})
     assert dict(matplotlib.rcParams) == style, "Optuna's style stays with its figures"
     assert not matplotlib.pyplot.get_fignums()
     return written
@@ -61,10 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_everything_is_written(folder: Path) -> None:
     files = {path.name for path in folder.iterdir()} - {".lock"}
-    assert files == {"results.json", "run.json", "best.toml", "trials.csv", "report.html", "figures"}
-    figures = {f"{name}.{ending}" for name in TITLES for ending in ("png", "svg")}
-    assert {path.name for path in (folder / "figures").iterdir()} == figures
-    document = json.loads((folder / "results.json").read_text())
+    figures = {f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg")}
+    assert files == {"run.json", "best.toml", "trials.csv", "best.csv", "index.html"} | figures
+    document = json.loads((folder / "run.json").read_text())["results"]
     assert document["best"]["number"] == 5 and len(document["trials"]) == 6
     assert document["trials"][4]["value"] is None and document["trials"][4]["state"] == "failed"
 
@@ -80,23 +78,26 @@ def test_best_config_and_trials_are_read_back(folder: Path) -> None:
 
 
 def test_page_tells_it_without_a_network(folder: Path) -> None:
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.count("<img ") == len(TITLES) and "http" not in page
-    assert "Tuning: a&lt;b" in page and "the loss is &lt;nan&gt;" in page and "batch 8 became 16" in page
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    assert page.count("<img ") == len(FIGURES) and "http" not in page
+    assert (
+        "Tuning: a&lt;b" in page
+        and "the loss is &lt;nan&gt;" in page
+        and "batch 8 of the config is outside of what is searched; the first trial has 16" in page
+    )
     assert "4 complete, 1 pruned, 1 failed" in page and "has 0.0500; the best has 0.5500" in page
 
 
 @pytest.mark.parametrize(
-    ("states", "names"), [("f", set()), ("p", {"epochs"}), ("c", {"history", "epochs"}), ("cc", set(TITLES))]
+    ("states", "names"), [("f", set()), ("p", {"epochs"}), ("c", {"history", "epochs"}), ("cc", set(FIGURES))]
 )
 def test_few_trials_have_fewer_figures(states: str, names: set[str], tmp_path: Path) -> None:
     found = report(states, {})
     for old in ("history.png", "mine.png"):
-        (tmp_path / "figures").mkdir(exist_ok=True)
-        (tmp_path / "figures" / old).write_text("old")
-    write_tuning(found, {}, tmp_path)
-    drawn: set[Any] = {path.stem for path in (tmp_path / "figures").iterdir()}
+        (tmp_path / old).write_text("old")
+    found.save(tmp_path)
+    drawn: set[Any] = {path.stem for path in tmp_path.iterdir() if path.suffix in (".png", ".svg")}
     assert drawn == (names - {"importances"}) | {"mine"}
     assert (tmp_path / "best.toml").exists() == ("c" in states)
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert ("No trial was completed" in page) == ("c" not in states)

@@ -10,8 +10,7 @@ import pytest
 
 from likewise.data import Columns
 from likewise.errors import DataError, UsageError
-from likewise.train.examples import SCALES, Example, Form, read_examples
-from likewise.train.sources import KEYS, Source
+from likewise.train.examples import KEYS, SCALES, Example, Form, Source, read_examples
 
 Write = Callable[[str, str], str]
 

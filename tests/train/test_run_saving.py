@@ -16,12 +16,10 @@ from safetensors.torch import load_file, save_file
 
 from likewise.encoder import Encoder
 from likewise.errors import ModelError, UsageError
-from likewise.train import Task, TrainConfig, TrainReport, parse_config, read_tasks, train
-from likewise.train.evaluation import evaluate
-from likewise.train.multitask import main_task
-from likewise.train.overlap import Overlap
-from likewise.train.prediction import predict
-from likewise.train.saving import load_run
+from likewise.train import Task, TrainConfig, TrainReport, parse_config, read_tasks, train_tasks
+from likewise.train.multitask import evaluate, main_task
+from likewise.train.saving import load_run, predict
+from likewise.train.tasks import Overlap
 from training_files import three_files, three_tasks
 
 SETTINGS = """
@@ -39,16 +37,19 @@ def in_all(line: str) -> dict[str, str]:
 
 
 VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
-    "cls": ("", in_all('aggregation = "cls"')),
-    "mean": ("", in_all('aggregation = "mean"')),
-    "max": ("", in_all('aggregation = "max"')),
+    "cls": ("", in_all('pooling = "cls"')),
+    "mean": ("", in_all('pooling = "mean"')),
+    "max": ("", in_all('pooling = "max"')),
     "own": ("max_tokens = 6\n", {"similarity": 'head = "linear"'}),
-    "joint": ("", in_all('pairs = "joint"') | {"paraphrase": 'pairs = "joint"\nhead = "feed-forward"'}),
-    "bilstm": ("", in_all('aggregation = "bilstm"')),
-    "qkv": ("", in_all('aggregation = "qkv"')),
+    "cross-encoder": (
+        "",
+        in_all('pairs = "cross-encoder"') | {"paraphrase": 'pairs = "cross-encoder"\nhead = "feed-forward"'},
+    ),
+    "bilstm": ("", in_all('pooling = "bilstm"')),
+    "qkv": ("", in_all('pooling = "qkv"')),
     "shared": ("shared_head = true\n", in_all('head = "feed-forward"')),
-    "bilstm beside mean": ("", {"sentiment": 'aggregation = "bilstm"'}),
-    "own beside cls": ("", {"similarity": 'aggregation = "cls"'}),
+    "bilstm beside mean": ("", {"sentiment": 'pooling = "bilstm"'}),
+    "own beside cls": ("", {"similarity": 'pooling = "cls"'}),
 }
 TEXTS = ["the cat runs", "a dog and a man", "the child sings of a river and a house and a bank"]
 
@@ -93,7 +94,7 @@ def trained(files: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFac
             folder = tmp_path_factory.mktemp("runs") / "run"
             config, tasks, overlaps = prepared(files, variant)
             encoder = Encoder.load(str(tiny_folder), device="cpu")
-            report = train(encoder, tasks, replace(config, out=str(folder)), overlaps=overlaps)
+            report = train_tasks(encoder, tasks, replace(config, out=str(folder)), overlaps=overlaps)
             known[variant] = Trained(folder, report, tasks, encoder)
         return known[variant]
 
@@ -111,7 +112,7 @@ def test_a_loaded_run_judges_as_the_trained_one_did(trained: Callable[[str], Tra
         assert after.loss == before.loss and after.metrics == pytest.approx(before.metrics, rel=0, nan_ok=True)
 
 
-@pytest.mark.parametrize("variant", ["joint", "bilstm", "shared"])
+@pytest.mark.parametrize("variant", ["cross-encoder", "bilstm", "shared"])
 def test_a_prediction_is_what_the_evaluation_said(trained: Callable[[str], Trained], variant: str) -> None:
     run = trained(variant)
     loaded = load_run(run.folder, device="cpu")
@@ -152,7 +153,7 @@ def test_a_learned_pooling_is_ours_alone_and_the_card_says_so(trained: Callable[
     run = trained(pooling)
     ours = Encoder.load(str(run.folder), device="cpu")
     assert ours.pooling_config.pooling == pooling and ours.dimension == {"bilstm": 10, "qkv": 16}[pooling]
-    reader = load_run(run.folder, device="cpu").multitask.readers["similarity"]
+    reader = load_run(run.folder, device="cpu").multitask.encoders["similarity"]
     rows = reader.vectors(TEXTS).numpy()
     assert np.abs(ours.encode(TEXTS) - rows / np.linalg.norm(rows, axis=1, keepdims=True)).max() < 1e-6
     vectors = theirs(run.folder).encode(TEXTS)
@@ -172,7 +173,7 @@ def test_the_learned_pooling_that_is_saved_has_learnt(trained: Callable[[str], T
 
 
 def test_the_main_task_is_the_first_about_two_vectors(files: Path) -> None:
-    for variant, names in {"mean": ("similarity", "paraphrase"), "joint": ("similarity", "sentiment")}.items():
+    for variant, names in {"mean": ("similarity", "paraphrase"), "cross-encoder": ("similarity", "sentiment")}.items():
         config, _, _ = prepared(files, variant)
         backwards = replace(config, tasks=config.tasks[::-1])
         assert (main_task(config).name, main_task(backwards).name) == names
@@ -194,7 +195,7 @@ def test_weights_are_safetensors_and_nothing_is_left_over(trained: Callable[[str
 def test_a_run_in_double_precision_is_loaded_in_it(files: Path, tiny_folder: Path, tmp_path: Path) -> None:
     config, tasks, _ = prepared(files, "mean")
     encoder = Encoder.load(str(tiny_folder), device="cpu", dtype="float64")
-    report = train(encoder, tasks, replace(config, out=str(tmp_path / "run")))
+    report = train_tasks(encoder, tasks, replace(config, out=str(tmp_path / "run")))
     loaded = load_run(tmp_path / "run", device="cpu", dtype="float64")
     for task in tasks:
         assert np.abs(evaluate(loaded.multitask, task, task.dev).scores - report.dev[task.name].scores).max() < 1e-12
@@ -253,7 +254,7 @@ def test_a_finished_run_is_not_written_over(
     config, tasks, _ = prepared(files, "mean")
     encoder = Encoder.load(str(tiny_folder), device="cpu")
     with pytest.raises(UsageError, match="holds a finished run; choose another out, or delete it first"):
-        train(encoder, tasks, replace(config, out=str(run.folder)), resume=resume)
+        train_tasks(encoder, tasks, replace(config, out=str(run.folder)), resume=resume)
     assert before == {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""Rows: a config with [[row]] tables is a table of runs, each the config with some settings changed."""
+"""Plans: a config, ready-made or from a file, is one run or, with [[row]] tables, a table of runs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,62 @@ import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from likewise.errors import UsageError
+from likewise.results import Result, Table
 from likewise.train.config import TrainConfig, config_from, toml_table
 
-OWN = ("name", "published", "every_task", "task")
+ROW_KEYS = ("name", "published", "every_task", "task")
+"""Keys of a row that are not settings of a run."""
+
+
+def presets() -> dict[str, str]:
+    """The TOML text of each ready-made config, by name.
+
+    >>> "sts-mean" in presets()
+    True
+    """
+    folder = files("likewise.train") / "presets"
+    found = [each for each in folder.iterdir() if each.name.endswith(".toml")]
+    return {each.name.removesuffix(".toml"): each.read_text(encoding="utf-8") for each in sorted(found, key=str)}
+
+
+def described(text: str) -> str:
+    """The first comment of a config.
+
+    >>> described("# A bi-encoder.\\nmodel = 'minilm'")
+    'A bi-encoder.'
+    """
+    first = text.partition("\n")[0]
+    return first.lstrip("# ").strip() if first.startswith("#") else ""
+
+
+class PresetList(Result):
+    """The ready-made configs and their first comments."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name and the comment of each."""
+        return {"configs": [{"name": name, "about": described(text)} for name, text in presets().items()]}
+
+    def tables(self) -> dict[str, Table]:
+        """A row for each."""
+        return {"configs": Table.of(("config", "about"), [tuple(each.values()) for each in self.to_dict()["configs"]])}
+
+
+def config_text(name: str) -> str:
+    """The text of a ready-made config or of a file."""
+    known, path = presets(), Path(name).expanduser()
+    if name in known:
+        return known[name]
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{name} is no TOML file that can be read; give one, or a ready-made one of {', '.join(known)}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -22,7 +72,7 @@ class Row:
     name: str
     config: TrainConfig
     published: tuple[float, ...] = ()
-    """what somebody else reports for it: each task's measure, then their mean"""
+    """results that others report for it: each task's measure, then their mean"""
 
     @property
     def slug(self) -> str:
@@ -37,7 +87,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a config file asks for: one run, or the rows of a table, each with every seed."""
+    """The runs of a config file: one, or the rows of a table, each with every seed."""
 
     rows: tuple[Row, ...]
     table: bool
@@ -90,7 +140,7 @@ def _row(base: Mapping[str, Any], row: Mapping[str, Any], given: Mapping[str, An
     if "seed" in row:
         raise UsageError(f"{where}, row {name}: a row has no seed of its own; give seeds = [1, 2, 3] above the rows")
     changed = deepcopy(dict(base))
-    changed |= {key: value for key, value in row.items() if key not in OWN} | dict(given)
+    changed |= {key: value for key, value in row.items() if key not in ROW_KEYS} | dict(given)
     _change_tasks(changed, row, f"{where}, row {name}")
     config = config_from(changed, f"{where}, row {name}")
     published = row.get("published", [])
@@ -104,15 +154,15 @@ def _change_tasks(config: Mapping[str, Any], row: Mapping[str, Any], where: str)
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise UsageError(f"{where}: write tasks as [[task]] tables, with two brackets")
     known = {task.get("name", task.get("kind")): task for task in tasks}
-    single = row.get("task", {})
-    changes = {"every_task": row.get("every_task", {}), "task": single}
+    every, single = row.get("every_task", {}), row.get("task", {})
+    changes = {"every_task": every, "task": single}
     if isinstance(single, dict):
         changes |= {f"task.{key}": table for key, table in single.items()}
     for key, table in changes.items():
         if not isinstance(table, dict):
             raise UsageError(f"{where}: {key} takes a table as {{ head = 'linear' }}, got {table!r}")
     for task in tasks:
-        task.update(row.get("every_task", {}))
+        task.update(every)
     for key, table in single.items():
         if key not in known:
             raise UsageError(f"{where}: no task {key!r}; choose from {', '.join(map(str, known))}")
