@@ -102,10 +102,10 @@ def test_second_order(run_tiny: Any, pairs_file: Path, expected: Any) -> None:
 
 
 def test_slow_method(run_tiny: Any, pairs_file: Path) -> None:
-    options = ("--method", "jacobian", "--jacobian-pairs", "2", "--steps", "2", "--sentences", "0")
+    options = ("--method", "integrated-jacobian", "--jacobian-pairs", "2", "--steps", "2", "--sentences", "0")
     found = one_document(run_tiny("faithfulness", pairs_file, "--method", "hxp", *options, "--json").out)
     assert found["n"] == 4 and found["slow"]["n"] == 2
-    assert set(found["slow"]["methods"]) == {"bilrp", "random", "jacobian"}
+    assert set(found["slow"]["methods"]) == {"bilrp", "random", "integrated-jacobian"}
 
 
 def test_tables(run_tiny: Any, pairs_file: Path, expected: Any) -> None:

@@ -36,7 +36,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def proof() -> Proof:
-    return Proof(made_up("bilrp", "random", second_order=True), made_up("bilrp", "jacobian", seed=1), panels())
+    return Proof(made_up("bilrp", "random", second_order=True), made_up("bilrp", "integrated-jacobian", seed=1), panels())
 
 
 @pytest.fixture(scope="module")

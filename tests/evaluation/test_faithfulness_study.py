@@ -44,22 +44,22 @@ def test_quick_methods_only() -> None:
 
 
 def test_slow_method_has_fewer_pairs_and_company() -> None:
-    found = run("bilrp", "hxp", "jacobian", second_order=True)
+    found = run("bilrp", "hxp", "integrated-jacobian", second_order=True)
     assert list(found.faithfulness.curves) == ["bilrp", "hxp"]
-    assert found.slow is not None and set(found.slow.curves) == {"bilrp", "random", "jacobian"}
+    assert found.slow is not None and set(found.slow.curves) == {"bilrp", "random", "integrated-jacobian"}
     assert {len(curve) for curve in found.faithfulness.curves.values()} == {3}
     assert {len(curve) for curve in found.slow.curves.values()} == {2}
     np.testing.assert_allclose(found.slow.curves["bilrp"], found.faithfulness.curves["bilrp"][:2], atol=1e-6)
     assert set(found.slow.insertion) == set(found.slow.curves)
-    expected = faithfulness(bert(), PAIRS[:2], PerturbationSettings(("jacobian",), steps=2))
-    np.testing.assert_allclose(found.slow.curves["jacobian"], expected.curves["jacobian"], atol=1e-6)
+    expected = faithfulness(bert(), PAIRS[:2], PerturbationSettings(("integrated-jacobian",), steps=2))
+    np.testing.assert_allclose(found.slow.curves["integrated-jacobian"], expected.curves["integrated-jacobian"], atol=1e-6)
 
 
 def test_slow_method_alone_is_the_proof() -> None:
-    found = run("jacobian")
+    found = run("integrated-jacobian")
     assert found.slow is None
-    assert set(found.faithfulness.curves) == {"bilrp", "random", "jacobian"}
-    assert len(found.faithfulness.curves["jacobian"]) == 2
+    assert set(found.faithfulness.curves) == {"bilrp", "random", "integrated-jacobian"}
+    assert len(found.faithfulness.curves["integrated-jacobian"]) == 2
 
 
 @pytest.mark.parametrize(("sentences", "expected"), [(2, 2), (3, 3), (300, 5)])
@@ -73,9 +73,9 @@ def test_conservation_is_on_the_first_different_texts(sentences: int, expected: 
 
 
 def test_json() -> None:
-    whole = json.loads(json.dumps(run("bilrp", "jacobian", sentences=3).to_dict(), allow_nan=False))
+    whole = json.loads(json.dumps(run("bilrp", "integrated-jacobian", sentences=3).to_dict(), allow_nan=False))
     assert whole["methods"].keys() == {"bilrp"} and whole["n"] == 3
-    assert whole["slow"]["n"] == 2 and "jacobian" in whole["slow"]["methods"]
+    assert whole["slow"]["n"] == 2 and "integrated-jacobian" in whole["slow"]["methods"]
     assert whole["conservation"]["n"] == 3
     assert run("bilrp").to_dict().keys() & {"slow", "conservation"} == set()
 

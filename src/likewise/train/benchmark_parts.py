@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data import GUESSED, Columns, ScoredPair, locate, read_scored_pairs
+from likewise.data import GUESSED, Columns, Dataset, ScoredPair, locate, read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
 from likewise.explain.pairs import explain_many
 from likewise.explain.settings import PLAIN
-from likewise.geometry.isotropy import IsotropyOptions, IsotropySource, study_isotropy
-from likewise.geometry.measuring import geometry_of
-from likewise.geometry.settings import GeometrySettings
+from likewise.geometry import GeometrySettings, geometry_of
+from likewise.geometry.isotropy import IsotropyOptions, isotropy_task, study_isotropy
 from likewise.grammar import Grammar
 from likewise.lint.evidence import PairEvidence, evidence
 from likewise.lint.lint import report
@@ -139,7 +138,7 @@ def _lengths(pairs: Sequence[ScoredPair]) -> dict[str, list[int]]:
 def _space(examinee: ModelUnderTest, progress: Progress | None) -> Measures:
     """The space of the vectors: expected cosine of two texts, IsoScore, recall."""
     source = examinee.source
-    task = IsotropySource(source.file, columns=source.columns, data_dir=source.data_dir, limit=source.limit).read()
+    task = isotropy_task(Dataset(source.file, source.columns, source.data_dir, limit=source.limit))
     plain = study_isotropy(examinee.encoder, task, IsotropyOptions(dims=()), progress).settings[0]
     recall = {f"recall@{k}": each.value for k, each in plain.recall.items()}
     return {"baseline": plain.baseline, "isoscore": plain.isoscore, **recall}
