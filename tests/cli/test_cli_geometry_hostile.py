@@ -59,7 +59,7 @@ class TestGeometry:
         answer = run("geometry", corpus, *QUICK, *options, "--model", models[0], "--model", models[1])
         # A table's title turns its lines where the folder's name happens to end.
         assert answer.code == 0 and "[red]$x^{$<b>&" in "".join(answer.out.split())
-        page = (tmp_path / "out" / "geometry.html").read_text(encoding="utf-8")
+        page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
         assert "<b>" not in page and "[red]$x^{$ &lt;b&gt;&amp;" in page
 
     def test_pages_hold_no_letters_that_turn_a_line(self, run: Any, corpus: Path, tmp_path: Path) -> None:
