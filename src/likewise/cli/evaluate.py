@@ -53,7 +53,7 @@ def sts(
     datasets = [how.dataset(file) for file in files]
     with progress_bar() as progress:
         found = compare_sts(datasets, model, pooling or [None], mix, load, progress)
-    output.show(found, pooling_config=vars(pooling_config), run=vars(run))
+    output.show(found, reading=vars(pooling_config), run=vars(run))
 
 
 app.command()(retrieval)

@@ -64,4 +64,4 @@ def isotropy(
     task = isotropy_task(how.dataset(file), fit, min_score)
     with progress_bar() as progress:
         found = compare_isotropy(task, model, options, load, progress)
-    output.show(found, options=vars(options), pooling_config=vars(pooling_config), run=vars(run))
+    output.show(found, options=vars(options), reading=vars(pooling_config), run=vars(run))
