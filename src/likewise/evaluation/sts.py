@@ -70,7 +70,13 @@ class StsResult(Comparable):
         """One row."""
         columns = [Column(name, HEADINGS[name]) for name in self.agreement]
         row = (self.name, self.model, self.pooling, self.n, *self.agreement.values())
-        return {"sts": Table.of(["data", "model", "pooling", "n", *columns], [row], "agreement with scores, with bootstrap 95 % intervals")}
+        return {
+            "sts": Table.of(
+                ["data", "model", "pooling", "n", *columns],
+                [row],
+                "agreement with scores, with bootstrap 95 % intervals",
+            )
+        }
 
     @classmethod
     def figures_of(cls, results: Sequence[StsResult]) -> dict[str, Figure]:

@@ -244,10 +244,7 @@ def _ends(value: float | Interval) -> tuple[float, float, float]:
 
 
 def study_isotropy(
-    encoder: Encoder,
-    task: IsotropyTask,
-    options: IsotropyOptions | None = None,
-    progress: Progress | None = None,
+    encoder: Encoder, task: IsotropyTask, options: IsotropyOptions | None = None, progress: Progress | None = None
 ) -> IsotropyStudy:
     """Encode each text once, then measure the vectors as they are and after each correction.
 
