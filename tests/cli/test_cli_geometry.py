@@ -63,7 +63,7 @@ def test_folder_holds_tables_figures_and_a_page(run_tiny: Any, tmp_path: Path) -
 def test_screen_shows_layers_and_words(run_tiny: Any) -> None:
     answer = run_tiny("geometry", "sample/sentences", *QUICK, "--no-corrections")
     assert answer.code == 0
-    assert "baseline" in answer.out and "MEV (formula)" in answer.out and "after corrections" not in answer.out
+    assert "baseline" in answer.out and "MEV (formula)" in answer.out and "After corrections" not in answer.out
 
 
 def test_several_models_in_one_document(run: Any, tiny_folder: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_tables(run_tiny: Any, files: tuple[Path, Path]) -> None:
         "most frequent",
         "crane",
         "all",
-        "words at the best layer",
+        "Words at the best layer",
     ):
         assert word in shown
     assert "nearest neighbour among the other occurrences" in shown

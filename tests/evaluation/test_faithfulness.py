@@ -391,6 +391,14 @@ class TestUse:
         faithfulness(bert(), PAIRS, PerturbationSettings(("bilrp", "hxp")), lambda done, *_: seen.append(done))
         assert any(done < len(PAIRS) for done in seen)
 
+    def test_cut_texts_are_reported_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        long = "the man " * 200
+        run(bert(), "bilrp", "random", pairs=[*PAIRS, Pair(long, "red", "4"), Pair("red", long, "5")])
+        limit = bert().tokenizer.limit
+        assert [one.getMessage() for one in caplog.records] == [
+            f"cut at the model's limit of {limit} tokens: 1 of 6 texts"
+        ]
+
     def test_cancelled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("likewise.evaluation.faithfulness.WINDOW", 1)
 

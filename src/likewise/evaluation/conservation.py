@@ -74,7 +74,7 @@ class Conservation(Result):
             for across, up in zip(one.components, one.relevance, strict=True)
         ]
         return {
-            "conservation_r2": Table.of([Column("panel", "conservation"), Column("r2", "R² to the identity")], r2),
+            "conservation_r2": Table.of(["panel", Column("r2", "R² to the identity")], r2, "Conservation"),
             "conservation": Table.of(["panel", "components", "relevance"], points, detail=True),
         }
 

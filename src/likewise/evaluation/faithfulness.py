@@ -1,4 +1,4 @@
-"""Faithfulness: does the model need the tokens that a method calls relevant? The perturbation test, and conservation."""
+"""Faithfulness: does the model need the tokens that a method calls relevant? Perturbation test and conservation."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ class Faithfulness(Result):
     def notes(self) -> list[str]:
         """What the numbers are."""
         return [
-            f"{self.model}, pooling {self.pooling}, {self.n} pairs. AUPC is the area under the distance to the full text"
-            " while tokens enter by relevance; lower is better."
+            f"{self.model}, pooling {self.pooling}, {self.n} pairs. AUPC is the area under the distance to the full"
+            " text while tokens enter by relevance; lower is better."
         ]
 
     def tables(self) -> dict[str, Table]:
@@ -173,9 +173,9 @@ class Faithfulness(Result):
             Column("method"), Column("insertion", "insertion, lower is better"),
             Column("deletion", "deletion, higher is better"),
         ]  # fmt: skip
-        pairs = {"second_order": Table.of(columns, self._second_order_rows(), "pairs of tokens, the strongest first")}
+        pairs = {"second_order": Table.of(columns, self._second_order_rows(), "Pairs of tokens, the strongest first")}
         return {
-            "methods": Table.of(header, self._method_rows(), "methods, lowest area first"),
+            "methods": Table.of(header, self._method_rows(), "Methods, lowest area first"),
             **(pairs if self.insertion else {}),
             "areas": Table.of(["method", "pair", "aupc"], areas, detail=True),
             "curves": Table.of(["method", "fraction", "distance"], steps, detail=True),

@@ -74,7 +74,7 @@ class StsResult(Comparable):
             "sts": Table.of(
                 ["data", "model", "pooling", "n", *columns],
                 [row],
-                "agreement with scores, with bootstrap 95 % intervals",
+                "Agreement with scores, with bootstrap 95 % intervals",
             )
         }
 

@@ -36,11 +36,11 @@ MEV_TITLES = {"formula": "MEV, formula (uncentred)", "pca": "MEV, centred PCA", 
 ROGUE_TITLES = {1: "the largest dimension's share of the baseline", 3: "the three largest dimensions' share"}
 CLUSTER_TITLES = {"baseline": "baseline within clusters", "isoscore": "IsoScore within clusters"}
 MEASURES_NOTE = (
-    "Baseline: the expected cosine of two random words of different texts. Self-similarity: the mean cosine of a word in"
-    " two of its contexts. Intra-sentence similarity: the mean cosine of a word with the mean of its text; a word is part"
-    " of its own text's mean, so n unrelated words have about 1 / sqrt(n). MEV: the share of the first component of a"
-    " word's vectors, in three variants, and of as many random words. Bands are 95 % intervals: bootstrap, jackknife for"
-    " IsoScore and effective rank."
+    "Baseline: the expected cosine of two random words of different texts. Self-similarity: the mean cosine of a word"
+    " in two of its contexts. Intra-sentence similarity: the mean cosine of a word with the mean of its text; a word is"
+    " part of its own text's mean, so n unrelated words have about 1 / sqrt(n). MEV: the share of the first component"
+    " of a word's vectors, in three variants, and of as many random words. Bands are 95 % intervals: bootstrap,"
+    " jackknife for IsoScore and effective rank."
 )
 ALIGNMENT_NOTE = "Debiased linear CKA of the random words between layers: 1 where two layers have the same geometry."
 TOP = 3
@@ -192,8 +192,8 @@ class Geometry(Comparable):
         """The texts and words that the numbers are measured on."""
         counts, settings = self.metadata, self.settings
         return [
-            f"{self.model} on {self.data}: {counts['texts']} different texts ({counts['repeated']} repeated ones left out)"
-            f" with {counts['occurrences']} words. Averages over {int(self.words.averaged.sum())} words in"
+            f"{self.model} on {self.data}: {counts['texts']} different texts ({counts['repeated']} repeated ones left"
+            f" out) with {counts['occurrences']} words. Averages over {int(self.words.averaged.sum())} words in"
             f" {settings.min_contexts} texts or more; MEV over {self.variances.words} of them, at most"
             f" {settings.max_contexts} contexts each; {counts['points']} random words for TwoNN, CKA and clusters."
         ]
@@ -254,7 +254,7 @@ class Geometry(Comparable):
             "isotropy": self._isotropy_table(),
             "corrected": self._corrected_table(),
             "word_extremes": self._extremes_table(),
-            "chosen_words": self._word_table(self.words.chosen, "chosen words"),
+            "chosen_words": self._word_table(self.words.chosen, "Chosen words"),
             "layers": self._tidy_layers(),
             "words": self._word_table(len(self.words.words), detail=True),
             "rogue": self._matrix(("layer", "dimension", "share"), self.shares),
@@ -264,18 +264,20 @@ class Geometry(Comparable):
     def _similarities_table(self) -> Table:
         headings = ("baseline", "self-similarity", "- baseline", "intra-sentence", "- baseline")
         columns = [_number(name, heading) for name, heading in zip(vars(self.raw), headings, strict=True)]
-        rows = [(*self._key(layer), *(band.at(layer) for band in vars(self.raw).values())) for layer in self._layers]
-        return Table.of(["model", "layer", *columns], rows, "similarities of words, with 95 % intervals")
+        rows = [
+            (self.model, layer, *(band.at(layer) for band in vars(self.raw).values())) for layer in range(self.layers)
+        ]
+        return Table.of(["model", "layer", *columns], rows, "Similarities of words, with 95 % intervals")
 
     def _variance_table(self) -> Table:
         spaces = {"mev": self.variances.own, "mev_baseline": self.variances.random}
         headings = {"mev": "MEV {}", "mev_baseline": "random"}
         columns = [_number(f"{name}_{one}", headings[name].format(one)) for one in VARIANTS for name in spaces]
         rows = [
-            (*self._key(layer), *(bands[one].at(layer) for one in VARIANTS for bands in spaces.values()))
-            for layer in self._layers
+            (self.model, layer, *(bands[one].at(layer) for one in VARIANTS for bands in spaces.values()))
+            for layer in range(self.layers)
         ]
-        return Table.of(["model", "layer", *columns], rows, "maximum explainable variance (MEV), and of random words")
+        return Table.of(["model", "layer", *columns], rows, "Maximum explainable variance (MEV), and of random words")
 
     def _isotropy_table(self) -> Table:
         columns = [
@@ -289,18 +291,18 @@ class Geometry(Comparable):
         for layer, cluster in enumerate(self.clusters):
             rogue = self.rogue(layer)
             shares = (*rogue[0], sum(share for _, share in rogue), cluster.baseline, cluster.isoscore)
-            rows.append((*self._key(layer), *(band.at(layer) for band in bands), *shares))
-        return Table.of(["model", "layer", *columns], rows, "isotropy, dimension and clusters")
+            rows.append((self.model, layer, *(band.at(layer) for band in bands), *shares))
+        return Table.of(["model", "layer", *columns], rows, "Isotropy, dimension and clusters")
 
     def _corrected_table(self) -> Table:
         names = {"baseline": "", "self_similarity": "self-similarity", "intra_similarity": "intra-sentence"}
         rows = [
             (self.model, kind, layer, *(float(getattr(space, name).values[layer]) for name in names))
             for kind, space in self.corrected.items()
-            for layer in self._layers
+            for layer in range(self.layers)
         ]
         return Table.of(
-            ["model", "correction", "layer", *(_number(*one) for one in names.items())], rows, "after corrections"
+            ["model", "correction", "layer", *(_number(*one) for one in names.items())], rows, "After corrections"
         )
 
     def _extremes_table(self) -> Table:
@@ -314,7 +316,7 @@ class Geometry(Comparable):
                 listed = (f"{own.words[index]} {means[index]:.3f} ({own.contexts[index]})" for index in found)
                 rows.append((self.model, name, end, ", ".join(listed)))
         words = Column("words", "words: mean over layers (number of texts)")
-        return Table.of(["model", "measure", "end", words], rows, "words with the highest and the lowest values")
+        return Table.of(["model", "measure", "end", words], rows, "Words with the highest and the lowest values")
 
     def _word_table(self, count: int, title: str = "", detail: bool = False) -> Table:
         """The first words in every layer."""
@@ -332,7 +334,7 @@ class Geometry(Comparable):
             (self.model, space, layer, name, float(band.values[layer]), *band.ends(layer))
             for space, bands in spaces.items()
             for name, band in bands.items()
-            for layer in self._layers
+            for layer in range(self.layers)
         ]
         rows += [
             (self.model, "clusters", layer, name, float(value), None, None)
@@ -345,13 +347,6 @@ class Geometry(Comparable):
         """One row per cell."""
         rows = [(self.model, *map(int, index), float(value)) for index, value in np.ndenumerate(values)]
         return Table.of(("model", *names), rows, detail=True)
-
-    @property
-    def _layers(self) -> range:
-        return range(self.layers)
-
-    def _key(self, layer: int) -> tuple[str, int]:
-        return self.model, layer
 
     @classmethod
     def figures_of(cls, results: Sequence[Geometry]) -> dict[str, Figure]:

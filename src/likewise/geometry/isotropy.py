@@ -215,7 +215,7 @@ class IsotropyStudy(Comparable):
 
 
 def isotropy_figure(results: Sequence[IsotropyStudy]) -> Any:
-    """Baseline, Spearman and recall at the first k: a row for each setting, a colour for each model; returns an Axes."""
+    """Baseline, Spearman and recall at the first k: a row per setting, a colour per model; returns an Axes."""
     names = list(dict.fromkeys(one.name for result in results for one in result.settings))
     first = next(iter(results[0].settings[0].recall))
     panels = {

@@ -150,7 +150,7 @@ def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | 
     settings, layers = stream.settings, len(first.contributions)
     moments = [first.moments.of(layer) for layer in range(layers)]
     shift = torch.from_numpy(np.stack([mean for mean, _ in moments]))[:, None]
-    maps = {kind: _LayerMaps.of([fit_from_moments(kind, *one).matrix for one in moments]) for kind in POSTPROCESSORS}
+    maps = {kind: _layer_map([fit_from_moments(kind, *one).matrix for one in moments]) for kind in POSTPROCESSORS}
     words = len(stream.plan.words)
     sums = {kind: SimilaritySums(layers, shift.shape[-1], settings.draws, words) for kind in maps}
     poisson = PoissonWeights(settings.draws, settings.seed)
@@ -162,25 +162,13 @@ def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | 
     return {kind: _similarities(each, first.counts, settings) for kind, each in sums.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class _LayerMaps:
-    """A linear map of each layer: matrices (L, D, D), or only their diagonals (L, D)."""
-
-    matrices: Tensor | None
-    diagonals: Tensor
-
-    @classmethod
-    def of(cls, matrices: Sequence[Array]) -> _LayerMaps:
-        """From the matrix (D, D) of each layer."""
-        stacked = torch.from_numpy(np.stack(matrices))
-        diagonals = torch.diagonal(stacked, dim1=1, dim2=2)
-        return cls(None if torch.equal(stacked, torch.diag_embed(diagonals)) else stacked, diagonals)
-
-    def __call__(self, centred: Tensor) -> Tensor:
-        """(L, N, D) -> (L, N, D); no matrix product for a diagonal."""
-        if self.matrices is None:
-            return centred * self.diagonals.to(centred)[:, None]
-        return centred @ self.matrices.to(centred)
+def _layer_map(matrices: Sequence[Array]) -> Callable[[Tensor], Tensor]:
+    """The matrix (D, D) of each layer as a map (L, N, D) -> (L, N, D), without a product where all are diagonal."""
+    stacked = torch.from_numpy(np.stack(matrices))
+    diagonals = torch.diagonal(stacked, dim1=1, dim2=2)
+    if torch.equal(stacked, torch.diag_embed(diagonals)):
+        return lambda centred: centred * diagonals.to(centred)[:, None]
+    return lambda centred: centred @ stacked.to(centred)
 
 
 def _measured(

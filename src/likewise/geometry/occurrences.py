@@ -123,7 +123,7 @@ class OccurrenceStream:
         ticker.close()
 
     def _encoded(self) -> Iterator[Occurrences]:
-        """The occurrences that are not cached, by the model; the first round encodes all of them and fills the cache."""
+        """The occurrences that are not cached, by the model; the first round encodes all and fills the cache."""
         cached, first = self._cache.windows, self._rounds == 0
         if not first and self._cache.complete:
             return

@@ -205,11 +205,12 @@ class SenseStudy(Comparable):
             for layer, values in enumerate(zip(word.accuracy, word.within, word.between, strict=True))
         ]
         at_best = [row for row in every if row[5] == best.layer]
-        title = "words at the best layer: the one with the highest macro-accuracy"
+        title = "Words at the best layer, the one with the highest macro-accuracy"
         return {
             "layers": Table.of(
                 ("model", "layer", SAME, OTHER, "difference", "accuracy", Column("macro_accuracy", "macro-accuracy")),
                 [(self.model, one.layer, *one.intervals.values()) for one in found.layers],
+                "Cosines and accuracy by layer",
             ),
             "best_layer": Table.of(WORD_COLUMNS, [*at_best, (self.model, *total)], title),
             "words": Table.of(WORD_COLUMNS, every, detail=True),
@@ -271,10 +272,10 @@ def _sense_vectors(
     vectors, whole = occurrence_vectors(encoder, examples, progress)
     if not whole.any():
         raise DataError(f"{name}: every word is cut off at the model's limit; give shorter texts or another model")
-    kept = [example for example, ok in zip(examples, whole, strict=True) if ok]
+    seen = [example for example, ok in zip(examples, whole, strict=True) if ok]
     chosen = vectors if whole.all() else vectors[:, whole]
-    words, senses = [example.word for example in kept], [example.sense for example in kept]
-    return SenseVectors(chosen, words, senses), len(examples) - len(kept)
+    words, senses = [example.word for example in seen], [example.sense for example in seen]
+    return SenseVectors(chosen, words, senses), len(examples) - len(seen)
 
 
 def compare_senses(

@@ -69,9 +69,6 @@ class SenseVectors:
         return np.array([number[name] for name in given], np.int64), names
 
 
-# Within and between
-
-
 def sense_cosines(vectors: SenseVectors) -> tuple[Array, Array]:
     """The mean cosine of two occurrences of one sense, and of two senses, of each word: two arrays (L, W).
 
@@ -108,9 +105,6 @@ def _sense_sums(units: Array, senses: Rows) -> tuple[Array, Rows]:
     """The sum of each sense's unit vectors (S, D), and how many there are (S,)."""
     members = np.eye(senses.max() + 1)[:, senses]
     return members @ units, np.bincount(senses)
-
-
-# The nearest
 
 
 def nearest_neighbours(examples: SenseVectors, references: SenseVectors | None, layer: int, word: str) -> Rows:
@@ -191,9 +185,6 @@ def commonest_senses(references: SenseVectors) -> dict[str, str]:
         word: max(sorted(counts := Counter(references.senses[row] for row in rows)), key=counts.__getitem__)
         for word, rows in references.rows_of.items()
     }
-
-
-# All of it
 
 
 @dataclass(frozen=True)
@@ -279,7 +270,7 @@ def sense_geometry(
     rows = nearest_rows(examples, references, nearest, progress)
     answered = (rows != NONE).all(0)
     if not answered.any():
-        raise DataError("no word has another occurrence to be compared with; give more rows, or another --train")
+        raise DataError("no word has another occurrence to compare with; give more rows, or another --train")
     senses, given = np.array(examples.senses, object), np.array(others.senses, object)
     right = np.where(answered, given[rows] == senses, False)
     commonest = commonest_senses(others)

@@ -55,12 +55,12 @@ class SentenceBatch:
 
 
 class Counts:
-    """How many sentences, words and pairs of words of different sentences there are, also in each draw."""
+    """Numbers of sentences, words and pairs of words of different sentences, in the corpus and each draw: (1 + B,)."""
 
     def __init__(self, draws: int, words: int) -> None:
         self.occurrences = 0
         self.contexts = np.zeros(words, np.int64)
-        self._sentences, self._words, self._squares = (np.zeros(draws + 1) for _ in range(3))
+        self.sentences, self._words, self._squares = (np.zeros(draws + 1) for _ in range(3))
 
     def add(self, batch: Occurrences, sentences: SentenceBatch) -> None:
         """Count one more batch."""
@@ -69,14 +69,9 @@ class Counts:
         sizes, weights = sentences.sizes.double(), sentences.weights.double()
         # The corpus itself is one more draw, in which each sentence with words counts once.
         weights = torch.cat([(sizes > 0).double()[None], weights])
-        self._sentences += weights.sum(1).numpy()
+        self.sentences += weights.sum(1).numpy()
         self._words += (weights @ sizes).numpy()
         self._squares += (weights**2 @ sizes**2).numpy()
-
-    @property
-    def sentences(self) -> Array:
-        """Sentences with words, in the corpus and in each draw: (1 + B,)."""
-        return self._sentences
 
     @property
     def pairs(self) -> Array:
@@ -208,10 +203,10 @@ class Moments:
     def of(self, layer: int, without: int | None = None) -> tuple[Array, Array]:
         """The mean (D,) and the covariance (D, D), over n, of a layer, of all blocks or all but one."""
         assert self._origin is not None
-        kept = [block for block in range(BLOCKS) if block != without]
-        count = float(self._counts[kept].sum())
-        mean = self._sums[kept, layer].sum(0) / count
-        square = self._squares[kept, layer].sum(0) / count
+        blocks = [block for block in range(BLOCKS) if block != without]
+        count = float(self._counts[blocks].sum())
+        mean = self._sums[blocks, layer].sum(0) / count
+        square = self._squares[blocks, layer].sum(0) / count
         covariance = square - mean[:, None] * mean
         return (mean + self._origin[layer, 0].double()).numpy(), covariance.numpy()
 

@@ -160,8 +160,8 @@ class Trajectories(Comparable):
             for name, pair in named
         ]  # fmt: skip
         return {
-            "cosines": Table.of(["model", "pair", *layers], rows, "cosine by layer", note),
-            "curves": Table.of(CURVE_COLUMNS, curve_rows),
+            "cosines": Table.of(["model", "pair", *layers], rows, "Cosines by layer", note),
+            "curves": Table.of(CURVE_COLUMNS, curve_rows, "Cosines as curves"),
         }
 
     @classmethod
