@@ -79,7 +79,7 @@ class IsotropyTask:
 
 @dataclass(frozen=True)
 class IsotropyOptions:
-    """Which corrections are compared, and where recall is taken."""
+    """The corrections to compare, and the ranks of recall."""
 
     dims: tuple[int, ...] | None = None
     """dimensions that whitening cuts to; None: 64, 128 and 256, as far as there are more"""
@@ -104,7 +104,7 @@ class IsotropyOptions:
 
 @dataclass(frozen=True)
 class CorrectedVectors:
-    """How vectors do after a correction, or without one."""
+    """The measures of vectors after a correction, or without one."""
 
     setting: str
     dim: int
@@ -121,7 +121,7 @@ class CorrectedVectors:
 
     @property
     def name(self) -> str:
-        """What tells it from other settings of the same model."""
+        """A name that is unique among the settings of a model."""
         ending = f", {self.removed} removed" if self.removed else f", {self.dim}" if self.setting == "whitening" else ""
         return self.setting + ending
 
@@ -288,14 +288,14 @@ class _Agreement:
 
     @classmethod
     def of(cls, task: IsotropyTask, index: Mapping[str, int], vectors: Vectors) -> _Agreement:
-        """That of the vectors (n, d) of a task's texts."""
+        """The agreement of the vectors (n, d) of a task's texts."""
         left, right = (vectors[[index[getattr(pair, side)] for pair in task.pairs]] for side in ("left", "right"))
         cosines = paired_similarity(left, right)
         scores = [pair.score for pair in task.pairs]
         return cls(spearman(cosines, scores), bootstrap_draws("spearman", cosines, scores))
 
     def above(self, value: float, draws: Array | float) -> Interval:
-        """How far it is above another one, with the 95 % interval of the difference."""
+        """The difference to another one, with its 95 % interval."""
         differences = self.draws - draws
         known = differences[np.isfinite(differences)]
         low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
@@ -304,7 +304,7 @@ class _Agreement:
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """What every correction is measured by."""
+    """The data that every correction is measured on."""
 
     task: IsotropyTask
     index: dict[str, int]
