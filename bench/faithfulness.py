@@ -23,14 +23,14 @@ import numpy as np
 import torch
 from scipy.stats import wilcoxon
 
-from likewise.data.pair_files import PairFile
+from likewise.data import Dataset
 from likewise.encoder import Encoder
-from likewise.evaluation.faithfulness import area, pair_steps
-from likewise.explain import faithfulness as test
+from likewise.evaluation.faithfulness import DEFAULT, SLOW, VARIANTS, PerturbationSettings, explained_windows
+from likewise.evaluation.perturbation import area, pair_curves, token_curves
 from likewise.progress import Ticker
 
-OURS = [name for name in test.VARIANTS if name.startswith("bilrp") and name != "bilrp-attention-norm"]
-OTHERS = ["hxp", "jacobian", "embedding-squared", "random"]
+OURS = [name for name in VARIANTS if name.startswith("bilrp") and name != "bilrp-attention-norm"]
+OTHERS = ["hxp", SLOW, "embedding-squared", "random"]
 RANKED = {"in place": False, "ranked": True}
 PAIRED = {"insertion": False, "deletion": True}
 WINDOW = 10
@@ -39,15 +39,10 @@ Areas = dict[str, dict[str, list[float]]]
 
 def window_areas(encoder: Encoder, pairs: list, names: list[str]) -> tuple[Areas, dict[str, float]]:
     """By measure and method the area of each of a few pairs; and the processor time of each method."""
-    settings, ticker, seconds = test.PerturbationSettings(tuple(names)), Ticker(None), dict.fromkeys(names, 0.0)
-    [(_, explained)] = test._explained(encoder, pairs, settings, ticker, seconds)
-    curves = {}
-    for measure, rank_special in RANKED.items():
-        orders = {name: [test._orders(one, rank_special) for one in rows] for name, rows in explained.items()}
-        curves[measure] = test._distances(encoder, orders, ticker, "mask")
-    for measure, deleting in PAIRED.items():
-        steps = {name: [pair_steps(one, deleting) for one in rows] for name, rows in explained.items()}
-        curves[measure] = test._pair_distances(encoder, explained, steps, deleting, ticker, "mask")
+    settings, seconds = PerturbationSettings(tuple(names)), dict.fromkeys(names, 0.0)
+    [explained] = explained_windows(encoder, pairs, settings, Ticker(None), seconds)
+    curves = {measure: token_curves(encoder, explained, ranked) for measure, ranked in RANKED.items()}
+    curves |= {measure: pair_curves(encoder, explained, deleting) for measure, deleting in PAIRED.items()}
     return {measure: {name: area(one).tolist() for name, one in by.items()} for measure, by in curves.items()}, seconds
 
 
@@ -79,13 +74,13 @@ def show(found: dict[str, dict[str, np.ndarray]], seconds: dict[str, float]) -> 
     first = found["in place"]
     for name in sorted(first, key=lambda one: first[one].mean()):
         means = [f"{by[name].mean():.3f}" for by in found.values()]
-        p = "" if name == test.DEFAULT else f"{wilcoxon(first[test.DEFAULT], first[name]).pvalue:.1g}"
+        p = "" if name == DEFAULT else f"{wilcoxon(first[DEFAULT], first[name]).pvalue:.1g}"
         print(f"| {name} | " + " | ".join(means) + f" | {seconds[name]:.1f} | {p} |")
     others = [name for name in OTHERS if name in first]
-    lowest = all(first[test.DEFAULT].mean() < first[name].mean() for name in others)
-    cheap = "jacobian" not in seconds or seconds["jacobian"] >= 25 * seconds[test.DEFAULT]
-    if "jacobian" in seconds:
-        print(f"\nintegrated Jacobians take {seconds['jacobian'] / seconds[test.DEFAULT]:.0f} times the default's time")
+    lowest = all(first[DEFAULT].mean() < first[name].mean() for name in others)
+    cheap = SLOW not in seconds or seconds[SLOW] >= 25 * seconds[DEFAULT]
+    if SLOW in seconds:
+        print(f"\nintegrated Jacobians take {seconds[SLOW] / seconds[DEFAULT]:.0f} times the default's time")
     print("claim", "holds" if lowest and cheap else "does not hold here")
     return lowest and cheap
 
@@ -101,7 +96,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     torch.set_num_threads(1)
     loaded = Encoder.load(options.model, device="cpu", threads=1)
-    chosen = PairFile(options.data, data_dir=options.data_dir, limit=options.pairs).read_checked()
+    chosen = Dataset(options.data, data_dir=options.data_dir, limit=options.pairs).pairs()
     measured, times = areas(loaded, chosen, options.method or [*OURS, *OTHERS], options.out)
     print(f"{Path(options.model).name}, {options.data}, {len(chosen)} pairs\n")
     sys.exit(not show(measured, times))

@@ -19,9 +19,8 @@ import torch
 from likewise.data import read_pairs
 from likewise.encoder import Encoder
 from likewise.errors import DataError
-from likewise.geometry.corpus_stats import distinct
-from likewise.geometry.measuring import geometry_of
-from likewise.geometry.settings import GeometrySettings
+from likewise.geometry import GeometrySettings, geometry_of
+from likewise.geometry.corpus import distinct
 from likewise.sample import sample_sentences
 
 SHARED = "../shared/data"
@@ -42,8 +41,8 @@ def batches():
 def running():
     sums, counts, poisson = SimilaritySums(layers, width, 300, 1), Counts(300, 1), PoissonWeights(300, 0)
     for rows in batches():
-        places = torch.arange(rows.shape[1])
-        batch = Occurrences(rows, places, len(places), places, torch.zeros_like(places), [], [])
+        indices = torch.arange(rows.shape[1])
+        batch = Occurrences(rows, indices, len(indices), indices, torch.zeros_like(indices), [], [])
         sentences = SentenceBatch.of(batch, poisson)
         counts.add(batch, sentences)
         sums.add(batch, rows, sentences)

@@ -59,6 +59,7 @@ PUBLIC = {
         "Geometry",
         "GeometrySettings",
         "Trajectories",
+        "compare_geometry",
         "geometry_of",
         "sentence_trajectories",
         "word_trajectories",

@@ -162,7 +162,7 @@ class TestJson:
         found = one_document(run_tiny(*PAIR, *options, "--json").out)
         expected = explain(tiny, LEFT, RIGHT, method, steps=3, seed=5)
         np.testing.assert_allclose(found["relevance"], expected.relevance, atol=1e-6)
-        assert found["method"] == method and ("reference" in found) == (method == "jacobian")
+        assert found["method"] == method and ("reference" in found) == (method == "integrated-jacobian")
         assert found["complete"] == (method == "bilrp")
         shown = run_tiny(*PAIR, *options)
         assert shown.code == 0 and f"({method}, " in shown.out
@@ -185,7 +185,7 @@ class TestJson:
             (("--split",), {"split": True}),
             (("--left-prompt", "in: "), {"left_prompt": "in: "}),
             (("--right-prompt", "in: "), {"right_prompt": "in: "}),
-            (("--method", "jacobian", "--start-layer", "1"), {"method": "jacobian", "start_layer": 1}),
+            (("--method", "integrated-jacobian", "--start-layer", "1"), {"method": "integrated-jacobian", "start_layer": 1}),
         ],
         ids=str,
     )
@@ -399,7 +399,7 @@ class TestMistakes:
             (("--split", "--bias", "shared"), "split does not go with bias='shared'"),
             (("--split", "--method", "hxp"), "only bilrp can split"),
             (("--memory", "0"), "memory budget must be above 0"),
-            (("--method", "jacobian", "--start-layer", "9"), "can start at layers 0 to 2"),
+            (("--method", "integrated-jacobian", "--start-layer", "9"), "can start at layers 0 to 2"),
             (("--other-pooling", "avg"), "unknown pooling 'avg'"),
             (("--other-model", "no/such"), "no/such"),
         ],

@@ -93,7 +93,7 @@ def test_settings_reach_the_test(
 def test_second_order(run_tiny: Any, pairs_file: Path, expected: Any) -> None:
     command = ("faithfulness", pairs_file, *TWO, "--second-order", "--sentences", "0")
     found = one_document(run_tiny(*command, "--json").out)["second_order"]
-    for name, insertion, deletion in expected("bilrp", "random", second_order=True).second_order_rows():
+    for name, insertion, deletion in expected("bilrp", "random", second_order=True).tables()["second_order"].rows:
         assert found[name] == {
             "insertion": pytest.approx(insertion, abs=1e-5),
             "deletion": pytest.approx(deletion, abs=1e-5),
@@ -102,10 +102,10 @@ def test_second_order(run_tiny: Any, pairs_file: Path, expected: Any) -> None:
 
 
 def test_slow_method(run_tiny: Any, pairs_file: Path) -> None:
-    options = ("--method", "jacobian", "--jacobian-pairs", "2", "--steps", "2", "--sentences", "0")
+    options = ("--method", "integrated-jacobian", "--jacobian-pairs", "2", "--steps", "2", "--sentences", "0")
     found = one_document(run_tiny("faithfulness", pairs_file, "--method", "hxp", *options, "--json").out)
     assert found["n"] == 4 and found["slow"]["n"] == 2
-    assert set(found["slow"]["methods"]) == {"bilrp", "random", "jacobian"}
+    assert set(found["slow"]["methods"]) == {"bilrp", "random", "integrated-jacobian"}
 
 
 def test_tables(run_tiny: Any, pairs_file: Path, expected: Any) -> None:
@@ -118,15 +118,17 @@ def test_tables(run_tiny: Any, pairs_file: Path, expected: Any) -> None:
 
 
 def test_folder(run_tiny: Any, tiny: Encoder, pairs_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "new" / "proof"
+    out = tmp_path / "new" / "folder"
     options = ("--second-order", "--seed", "3", "--rank-special", "--out", out)
     answer = run_tiny("faithfulness", pairs_file, *TWO, *options, "--json")
-    assert answer.err == f"likewise: written: {out}\n"
+    assert answer.err == f"likewise: wrote {out}\n"
     figures = {
         f"{name}.{end}" for name in ("curves", "insertion", "deletion", "conservation") for end in ("png", "svg")
     }
-    tables = {f"{name}.csv" for name in ("methods", "areas", "curves", "second_order", "conservation")}
-    assert {path.name for path in out.iterdir()} == {"run.json"} | figures | tables
+    tables = {
+        f"{name}.csv" for name in ("methods", "areas", "curves", "second_order", "conservation", "conservation_r2")
+    }
+    assert {path.name for path in out.iterdir()} == {"run.json", "index.html"} | figures | tables
     run = json.loads((out / "run.json").read_text())
     assert run["settings"]["seed"] == 3 and run["settings"]["rank_special"] is True
     assert run["settings"]["variants"] == ["bilrp", "random"]
@@ -168,7 +170,5 @@ def test_parser(run_tiny: Any, pairs_file: Path, option: str) -> None:
 def test_too_few_sentences_are_told_before_the_work(
     run_tiny: Any, pairs_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "likewise.evaluation.faithfulness_study.faithfulness", lambda *_: pytest.fail("the test was run")
-    )
+    monkeypatch.setattr("likewise.evaluation.faithfulness.faithfulness", lambda *_: pytest.fail("the test was run"))
     assert "at least 2 texts" in refusal(run_tiny("faithfulness", pairs_file, "--sentences", "1"))

@@ -48,20 +48,22 @@ def test_folder_holds_tables_figures_and_a_page(run_tiny: Any, tmp_path: Path) -
     assert answer.code == 0 and "wrote" in answer.err
     names = {path.name for path in (tmp_path / "out").iterdir()}
     figures = {f"{name}.{end}" for name in ("measures", "corrected", "words", "alignment") for end in ("png", "svg")}
-    assert names == figures | {"run.json", "layers.csv", "words.csv", "rogue.csv", "cka.csv", "geometry.html"}
+    readable = ("similarities", "explained_variance", "isotropy", "corrected", "word_extremes", "chosen_words")
+    tables = {f"{name}.csv" for name in ("layers", "words", "rogue", "cka", *readable)}
+    assert names == figures | tables | {"run.json", "index.html"}
     with (tmp_path / "out" / "layers.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     found = json.loads((tmp_path / "out" / "run.json").read_text())["results"]
     [baseline] = [row for row in rows if (row["space"], row["layer"], row["measure"]) == ("raw", "2", "baseline")]
     assert float(baseline["value"]) == pytest.approx(found["layers"][2]["baseline"])
-    page = (tmp_path / "out" / "geometry.html").read_text(encoding="utf-8")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 4 and "http" not in page
 
 
 def test_screen_shows_layers_and_words(run_tiny: Any) -> None:
     answer = run_tiny("geometry", "sample/sentences", *QUICK, "--no-corrections")
     assert answer.code == 0
-    assert "baseline" in answer.out and "MEV (formula)" in answer.out and "after corrections" not in answer.out
+    assert "baseline" in answer.out and "MEV (formula)" in answer.out and "After corrections" not in answer.out
 
 
 def test_several_models_in_one_document(run: Any, tiny_folder: Path, tmp_path: Path) -> None:

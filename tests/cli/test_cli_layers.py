@@ -13,8 +13,7 @@ import pytest
 
 from conftest import save_tiny
 from likewise.encoder import Encoder
-from likewise.geometry.layers import EXAMPLES
-from likewise.geometry.trajectories import sentence_trajectories, word_trajectories
+from likewise.geometry.trajectories import EXAMPLES, sentence_trajectories, word_trajectories
 from likewise.plotting.sparklines import BARS
 
 pytest_plugins = ("command_line",)
@@ -109,9 +108,9 @@ def test_screen(run_tiny: Any, layers: Layers) -> None:
 
 
 def test_deep_models_fit_a_narrow_screen(run: Any, both: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.cli.layers.screen_width", lambda: 60)
+    monkeypatch.setattr("likewise.results.terminal.PIPE_WIDTH", 60)
     out = run("layers", "--word", "bank", *BANKS[:2], *both[2:]).out
-    heads = [line.split()[1:] for line in out.splitlines() if re.match(r" +pair +\d", line)]
+    heads = [line.split()[2:] for line in out.splitlines() if re.match(r" +model +pair +\d", line)]
     assert len(heads) > 1 and [int(layer) for head in heads for layer in head] == list(range(15))
     assert max(len(line) for line in out.splitlines() if re.search(r" 1 / 2 +\d", line)) <= 60
 

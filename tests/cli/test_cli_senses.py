@@ -45,8 +45,16 @@ def test_train_words_limit_and_way(run_tiny: Any, files: tuple[Path, Path]) -> N
 
 
 def test_tables(run_tiny: Any, files: tuple[Path, Path]) -> None:
-    shown = run_tiny("senses", files[0]).out
-    for word in ("same sense", "other senses", "macro-accuracy", "most frequent", "crane", "all", "words at layer"):
+    shown = " ".join(run_tiny("senses", files[0]).out.split())
+    for word in (
+        "same sense",
+        "other senses",
+        "macro-accuracy",
+        "most frequent",
+        "crane",
+        "all",
+        "Words at the best layer",
+    ):
         assert word in shown
     assert "nearest neighbour among the other occurrences" in shown
 
@@ -56,14 +64,14 @@ def test_folder_and_figure(run_tiny: Any, files: tuple[Path, Path], tiny_folder:
     other = shutil.copytree(tiny_folder, tmp_path / "other")
     answer = run_tiny("senses", files[0], "--out", out, "--plot", plot, "--model", other)
     assert answer.code == 0 and f"wrote {out}" in answer.err and plot.stat().st_size > 1000
-    names = {"run.json", "layers.csv", "words.csv", "senses.png", "senses.svg", "senses.html"}
+    names = {"run.json", "layers.csv", "best_layer.csv", "words.csv", "senses.png", "senses.svg", "index.html"}
     assert {path.name for path in out.iterdir()} == names
     run = json.loads((out / "run.json").read_text())
     assert run["command"].startswith("likewise senses") and len(run["results"]["results"]) == 2
     layers, words = (list(csv.DictReader((out / f"{name}.csv").open())) for name in ("layers", "words"))
     assert len(layers) == 2 * 3 and {"within", "within_low", "macro_accuracy_high"} <= layers[0].keys()
     assert len(words) == 2 * 2 * 3 and words[0]["word"] == "bank"
-    page = (out / "senses.html").read_text()
+    page = (out / "index.html").read_text()
     assert "<svg" in page and "http" not in page
 
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from explain.ledgers import ledger, words_only
 from matplotlib.axes import Axes
 from scipy.stats import ttest_rel, wilcoxon
 
-from ledgers import explain
+from ledgers import explain, ledger, words_only
 from likewise.data import Pair, read_pairs
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, UsageError
@@ -27,10 +26,9 @@ from likewise.evaluation.faithfulness import (
     Faithfulness,
     PairedTests,
     PerturbationSettings,
-    area,
     faithfulness,
-    pair_steps,
 )
+from likewise.evaluation.perturbation import area, pair_steps
 from likewise.explain import Explanation
 from likewise.explain.methods import METHODS
 from tiny_models import NoDowncast, spelling_tokenizer, tiny_encoder
@@ -274,7 +272,7 @@ class TestSecondOrder:
 
     def test_only_where_asked_for(self) -> None:
         found = run(bert(), "bilrp")
-        assert found.insertion == {} and found.deletion == {} and found.second_order_rows() == []
+        assert found.insertion == {} and found.deletion == {} and "second_order" not in found.tables()
 
 
 @pytest.fixture
@@ -311,7 +309,7 @@ class TestNumbers:
     def test_without_bilrp_there_is_nothing_to_compare_with(self) -> None:
         found = run(bert(), "hxp", "random")
         assert found.comparisons() == {}
-        assert [row[4:7] for row in found.rows()] == [("", "", "")] * 2
+        assert [row[4:7] for row in found.tables()["methods"].rows] == [(None, None, None)] * 2
 
     def test_one_pair_gives_no_evidence(self) -> None:
         found = run(bert(), "bilrp", "random", pairs=PAIRS[:1])
@@ -320,18 +318,20 @@ class TestNumbers:
         assert found.to_dict()["methods"]["bilrp"]["deviation"] == 0
 
     def test_rows_are_best_first(self, by_hand: Faithfulness) -> None:
-        rows = by_hand.rows()
+        table = by_hand.tables()["methods"]
+        rows: Any = table.rows
         assert [row[0] for row in rows] == ["bilrp", "hxp", "random"]
-        assert all(len(row) == len(by_hand.header) for row in rows)
+        assert all(len(row) == len(table.columns) for row in rows)
         method, n, mean, deviation, difference, p, *_ = rows[1]
         areas = by_hand.curves["hxp"][:, 0]
         assert (method, n) == ("hxp", 8)
         assert mean == pytest.approx(areas.mean()) and deviation == pytest.approx(np.std(areas, ddof=1))
         assert difference == pytest.approx(by_hand.curves["bilrp"][:, 0].mean() - areas.mean())
-        assert p == f"{wilcoxon(by_hand.curves['bilrp'][:, 0], areas).pvalue:.2g}"
+        assert p == pytest.approx(wilcoxon(by_hand.curves["bilrp"][:, 0], areas).pvalue, rel=1e-9)
+        assert table.texts()[1][5] == f"{p:.2g}"
 
     def test_second_order_rows(self, by_hand: Faithfulness) -> None:
-        rows = by_hand.second_order_rows()
+        rows: Any = by_hand.tables()["second_order"].rows
         assert [row[0] for row in rows] == ["bilrp", "hxp", "random"]
         for _, insertion, deletion in rows:
             assert insertion + deletion == pytest.approx(2)
@@ -349,7 +349,7 @@ class TestNumbers:
 
     def test_html(self, by_hand: Faithfulness) -> None:
         html = by_hand._repr_html_()
-        assert html.count("<tr>") == 4 and "bilrp minus it" in html
+        assert html.count("<tr>") == 8 and "bilrp minus it" in html  # methods, and pairs of tokens
 
     def test_plots(self, by_hand: Faithfulness) -> None:
         drawn = by_hand.plot()
@@ -365,7 +365,7 @@ class TestNumbers:
 class TestUse:
     def test_all_methods_can_be_compared(self) -> None:
         assert set(METHODS) <= set(VARIANTS) and set(DEFAULT_VARIANTS) <= set(VARIANTS)
-        assert "jacobian" not in DEFAULT_VARIANTS, "slow by nature"
+        assert "integrated-jacobian" not in DEFAULT_VARIANTS, "slow by nature"
 
     def test_unknown_method(self) -> None:
         with pytest.raises(UsageError, match="unknown method 'lime'; choose from bilrp, hxp"):
@@ -390,6 +390,14 @@ class TestUse:
         seen: list[int] = []
         faithfulness(bert(), PAIRS, PerturbationSettings(("bilrp", "hxp")), lambda done, *_: seen.append(done))
         assert any(done < len(PAIRS) for done in seen)
+
+    def test_cut_texts_are_reported_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        long = "the man " * 200
+        run(bert(), "bilrp", "random", pairs=[*PAIRS, Pair(long, "red", "4"), Pair("red", long, "5")])
+        limit = bert().tokenizer.limit
+        assert [one.getMessage() for one in caplog.records] == [
+            f"cut at the model's limit of {limit} tokens: 1 of 6 texts"
+        ]
 
     def test_cancelled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("likewise.evaluation.faithfulness.WINDOW", 1)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 
-from likewise.data import Columns, ScoredPair, read_scored_pairs
+from likewise.data import Columns, Dataset, ScoredPair, read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
-from likewise.evaluation.sts import PairSource, StsResult, StsTable, compare_sts, evaluate_sts
+from likewise.evaluation.sts import StsResult, compare_sts, evaluate_sts, mixed_scored_pairs
+from likewise.results import ResultSet
 
 PAIRS = list(read_scored_pairs("sample/pairs"))
 HEADER = "sentence1,sentence2,score\n"
@@ -94,13 +95,13 @@ def test_plots(result: StsResult) -> None:
     assert len(axes.collections[0].get_offsets()) == 60
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("human score", "cosine")
     assert "sample/pairs" in axes.get_title() and "n = 60" in axes.get_title()
-    panels = StsTable((result, result, result)).plot().figure.axes
+    panels = ResultSet((result, result, result)).figures()["sts"].draw().figure.axes
     assert len(panels) == 3 and all(panel.collections for panel in panels)
 
 
 def test_table_of_one_is_that_one(result: StsResult) -> None:
-    assert StsTable((result,)).to_dict() == result.to_dict()
-    assert StsTable((result, result)).to_dict() == {"results": [result.to_dict()] * 2}
+    assert ResultSet((result,)).to_dict() == result.to_dict()
+    assert ResultSet((result, result)).to_dict() == {"results": [result.to_dict()] * 2}
 
 
 def test_compare_runs_every_file_by_every_model_and_pooling(tiny: Encoder) -> None:
@@ -110,13 +111,12 @@ def test_compare_runs_every_file_by_every_model_and_pooling(tiny: Encoder) -> No
         loaded.append(name)
         return tiny
 
-    source = PairSource(("sample/pairs", "sample/pairs"))
-    table = compare_sts(source, ["one", "two"], [None, "cls"], load)
+    table = compare_sts([Dataset("sample/pairs")] * 2, ["one", "two"], [None, "cls"], load=load)
     assert loaded == ["one", "two"]
     assert [row.pooling for row in table.results] == ["mean", "mean", "cls", "cls"] * 2
 
 
-class TestPairSource:
+class TestDatasets:
     @pytest.fixture
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.chdir(tmp_path)
@@ -125,35 +125,38 @@ class TestPairSource:
         (tmp_path / "bad.csv").write_text(f"{HEADER}a cat,a dog,3\nred,,1\nred,blue,x\n")
         return tmp_path
 
-    def test_files_in_order(self, folder: Path) -> None:
-        found = [(name, len(pairs), skipped) for name, pairs, skipped in PairSource(("de.csv", "en.csv")).read()]
-        assert found == [("de.csv", 2, 0), ("en.csv", 2, 0)]
+    def test_files_in_order(self, folder: Path, tiny: Encoder) -> None:
+        table = compare_sts([Dataset("de.csv"), Dataset("en.csv")], ["one"], load=lambda name: tiny)
+        assert [(one.name, one.n, one.skipped) for one in table.results] == [("de.csv", 2, 0), ("en.csv", 2, 0)]
 
     def test_mix(self, folder: Path) -> None:
-        [(name, pairs, _)] = PairSource(("en.csv",), mix="de.csv").read()
+        name, pairs = mixed_scored_pairs(Dataset("en.csv"), "de.csv")
         assert name == "en.csv x de.csv"
         assert [(pair.left, pair.right, pair.score) for pair in pairs] == [("a cat", "ein Hund", 3), ("red", "blau", 1)]
 
-    def test_bad_rows_are_skipped_where_asked(self, folder: Path) -> None:
-        [(_, pairs, skipped)] = PairSource(("bad.csv",), skip_bad=True).read()
-        assert (len(pairs), skipped) == (1, 2)
+    def test_bad_rows_are_skipped_on_request(self, folder: Path, tiny: Encoder) -> None:
+        (folder / "bad.csv").write_text((folder / "bad.csv").read_text() + "one,two,2\n")
+        [found] = compare_sts([Dataset("bad.csv", skip_bad=True)], ["one"], load=lambda name: tiny).results
+        assert (found.n, found.skipped) == (2, 2)
+        assert found.cautions == ["bad.csv: bad rows skipped: 2, texts cut at the limit: 0"]
 
     def test_bad_rows_raise_otherwise(self, folder: Path) -> None:
         with pytest.raises(DataError, match=r"bad\.csv, line 3, column 'sentence2'"):
-            list(PairSource(("bad.csv",)).read())
+            compare_sts([Dataset("bad.csv")], ["no model is loaded"])
 
     def test_mixed_rows_are_never_skipped(self) -> None:
         with pytest.raises(UsageError, match="parallel"):
-            PairSource(("bad.csv",), mix="en.csv", skip_bad=True)
+            compare_sts([Dataset("bad.csv", skip_bad=True)], ["no model is loaded"], mix="en.csv")
 
-    def test_columns_and_data_folder(self, folder: Path) -> None:
+    def test_columns_and_data_folder(self, folder: Path, tiny: Encoder) -> None:
         (folder / "data").mkdir()
         (folder / "data" / "mine.csv").write_text("full,short,points\na,b,1\nc,d,2\n")
         columns = Columns(left="short", right="full", score="points")
-        [(_, pairs, _)] = PairSource(("mine",), columns=columns, data_dir=folder / "data").read()
-        assert [pair.left for pair in pairs] == ["b", "d"]
+        dataset = Dataset("mine", columns, folder / "data")
+        assert [pair.left for pair in dataset.scored_pairs()] == ["b", "d"]
+        assert compare_sts([dataset], ["one"], load=lambda name: tiny).results[0].n == 2
 
 
 def test_a_notebook_shows_a_table(tiny: Encoder) -> None:
     result = evaluate_sts(tiny, list(read_scored_pairs("sample/pairs")), "<b>")
-    assert "&lt;b&gt;" in result._repr_html_() and f"{result.agreement['pearson'].value:.3f}" in result._repr_html_()
+    assert "&lt;b&gt;" in result._repr_html_() and f"{result.agreement['pearson'].value:.4f}" in result._repr_html_()

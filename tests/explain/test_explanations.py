@@ -46,7 +46,7 @@ def by_hand(similarity: float, **metadata: Any) -> Explanation:
 
 class TestLedger:
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-    @pytest.mark.parametrize("method", ["bilrp", "jacobian"])
+    @pytest.mark.parametrize("method", ["bilrp", "integrated-jacobian"])
     def test_entries_are_products_of_contributions(self, similarity: str, method: str) -> None:
         options = {"steps": 3, "granularity": "word"}
         found = explain(bert(), LEFT, RIGHT, method, similarity=similarity, **options)
@@ -214,7 +214,7 @@ class TestMany:
             ("bilrp", {"granularity": "word", "similarity": "dot", "fold_special": True}),
             ("bilrp", {"bias": "shared", "left_prompt": "a question: "}),
             ("hxp", {"granularity": "word"}),
-            ("jacobian", {"steps": 2}),
+            ("integrated-jacobian", {"steps": 2}),
             ("random", {"seed": 3}),
         ],
     )

@@ -270,7 +270,7 @@ class TestGroups:
         ("name", "method"),
         [
             *((name, "bilrp") for name in ("bert", "albert", "gpt_neo", "modernbert", "qwen3")),
-            *(("bert", method) for method in ("hxp", "jacobian", "embedding")),
+            *(("bert", method) for method in ("hxp", "integrated-jacobian", "embedding")),
         ],
     )
     def test_groups_are_sums_of_tokens(self, name: str, granularity: Any, method: str) -> None:
@@ -344,7 +344,7 @@ class TestGroups:
         [
             {},
             {"method": "hxp"},
-            {"method": "jacobian", "steps": 2},
+            {"method": "integrated-jacobian", "steps": 2},
             {"granularity": "word", "rules": ("norm",), "split": True},
         ],
     )
@@ -359,7 +359,7 @@ class TestGroups:
     def test_batches_of_a_model_that_normalises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Lengths are recorded text by text."""
         encoder = replace(encoder_of("bert"), modules_config=ModulesConfig(heads=(dense("Tanh", 32),), normalizes=True))
-        for options in ({}, {"method": "jacobian", "steps": 2}, {"method": "hxp"}):
+        for options in ({}, {"method": "integrated-jacobian", "steps": 2}, {"method": "hxp"}):
             self.check_batches(encoder.with_pooling(pooling="max", normalize=True), options, monkeypatch)
 
     def check_batches(self, encoder: Encoder, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

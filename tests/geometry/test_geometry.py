@@ -19,14 +19,10 @@ from sklearn.decomposition import PCA, TruncatedSVD
 
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
-from likewise.geometry.cluster_isotropy import cluster_isotropy
-from likewise.geometry.corpus_stats import census, plan
-from likewise.geometry.geometry import Geometry
-from likewise.geometry.intrinsic_dimension import two_nn
-from likewise.geometry.layer_alignment import debiased_cka
-from likewise.geometry.measuring import geometry_of
+from likewise.geometry import Geometry, GeometrySettings, geometry_of
+from likewise.geometry.corpus import corpus_stats, sampling_plan
 from likewise.geometry.occurrences import OccurrenceStream
-from likewise.geometry.settings import GeometrySettings
+from likewise.geometry.points import cluster_isotropy, debiased_cka, two_nn
 from likewise.geometry.sums import PoissonWeights, SentenceBatch
 from tiny_models import tiny_encoder
 from twins import twin_model
@@ -138,8 +134,8 @@ CORRECTIONS = {
 
 
 def stream_of(encoder: Encoder, file: IO[bytes], **changes: float) -> OccurrenceStream:
-    settings, pooling_mask = replace(SETTINGS, **changes), census(TEXTS, folds_case=True)
-    return OccurrenceStream(encoder, lambda: TEXTS, plan(pooling_mask, settings), settings, pooling_mask.texts, file)
+    settings, stats = replace(SETTINGS, **changes), corpus_stats(TEXTS, folds_case=True)
+    return OccurrenceStream(encoder, lambda: TEXTS, sampling_plan(stats, settings), settings, stats.texts, file)
 
 
 @pytest.fixture(params=[0, 1, 2], scope="module")
@@ -191,10 +187,8 @@ class TestMeasuresAreDoubleLoops:
         means = np.mean([mev(plain.vectors[places]) for places in drawn], axis=0)
         values = found.to_dict()["layers"][layer]
         assert list(values["mev_baseline"].values()) == pytest.approx(means.tolist(), abs=1e-10)
-        for pooling_config, value in values["mev_adjusted"].items():
-            assert value == pytest.approx(
-                values["mev"][pooling_config] - values["mev_baseline"][pooling_config], abs=1e-10
-            )
+        for variant, value in values["mev_adjusted"].items():
+            assert value == pytest.approx(values["mev"][variant] - values["mev_baseline"][variant], abs=1e-10)
 
     def test_rogue_dimensions(self, encoder: Encoder, found: Geometry, layer: int) -> None:
         plain = Plain(encoder, TEXTS, layer)
@@ -246,7 +240,9 @@ def test_words_are_listed_with_their_contexts(found: Geometry) -> None:
 
 def test_shows_itself(found: Geometry) -> None:
     assert len(found.plot().lines) == 3
-    assert found._repr_html_().count("<tr>") == found.layers + 1
+    table = found.tables()["similarities"]
+    assert len(table.rows) == found.layers == len(found.to_dataframe())
+    assert all(text in found._repr_html_() for text in table.texts()[1][2].splitlines())
 
 
 def test_facts_tell_repeated_texts(found: Geometry) -> None:
@@ -327,7 +323,7 @@ class TestStream:
             assert file.seek(0, 2) == sum(window)
         assert len(calls) - 3 == again
         assert all(torch.equal(one.vectors, two.vectors) for one, two in zip(first, second, strict=True))
-        assert [one.kept for one in first] == [two.kept for two in second]
+        assert [one.sampled for one in first] == [two.sampled for two in second]
 
     def test_a_full_disk_costs_time_and_nothing_else(self, encoder: Encoder, found: Geometry) -> None:
         class Full(io.BytesIO):
@@ -349,18 +345,21 @@ class TestLimitsOfTheSample:
     LIMITS = GeometrySettings(min_contexts=3, max_contexts=3, sample_rows=7, max_words=4, sample_points=6, draws=5)
 
     def test_the_plan_keeps_to_them(self) -> None:
-        found = plan(census(TEXTS, folds_case=True), self.LIMITS)
+        found = sampling_plan(corpus_stats(TEXTS, folds_case=True), self.LIMITS)
         assert len(found.words) == 4 and found.sampled == 2 and len(found.points) == 6
         assert found.starts.tolist() == [0, 3, 6] and sorted(found.rows.values()) == list(range(6))
         assert {word for word, _ in found.rows} == {0, 1}
 
     def test_chosen_words_are_sampled_whatever_the_limits(self) -> None:
         settings = replace(self.LIMITS, words=("bank", "the", "old"), sample_rows=2)
-        found = plan(census(TEXTS, folds_case=True), settings)
+        found = sampling_plan(corpus_stats(TEXTS, folds_case=True), settings)
         assert found.words[:3] == ["bank", "the", "old"] and found.sampled == 3
 
     def test_variance_is_of_exactly_the_planned_contexts(self, encoder: Encoder) -> None:
-        found, drawn = geometry_of(encoder, TEXTS, self.LIMITS), plan(census(TEXTS, folds_case=True), self.LIMITS)
+        found, drawn = (
+            geometry_of(encoder, TEXTS, self.LIMITS),
+            sampling_plan(corpus_stats(TEXTS, folds_case=True), self.LIMITS),
+        )
         plain = Plain(encoder, TEXTS, 1).contexts()
         for which, word in enumerate(drawn.words[: drawn.sampled]):
             contexts = sorted(context for number, context in drawn.rows if number == which)

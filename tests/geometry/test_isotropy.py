@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.data import read_scored_pairs
+from likewise.data import Dataset, read_scored_pairs
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.encoder.similarity import paired_similarity
@@ -18,10 +18,10 @@ from likewise.errors import Cancelled, DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
 from likewise.geometry.isotropy import (
     IsotropyOptions,
-    IsotropySource,
     IsotropyStudy,
     compare_isotropy,
     isotropy_figure,
+    isotropy_task,
     study_isotropy,
 )
 from likewise.metrics import bootstrap, spearman
@@ -47,12 +47,12 @@ def both_sides(file: str = "sample/pairs") -> list[str]:
 
 @pytest.fixture(scope="module")
 def study(tiny: Encoder) -> IsotropyStudy:
-    return study_isotropy(tiny, IsotropySource("sample/pairs", min_score=3.5).read(), OPTIONS)
+    return study_isotropy(tiny, isotropy_task(Dataset("sample/pairs"), min_score=3.5), OPTIONS)
 
 
 @pytest.mark.parametrize("fit", [None, "sample/sentences"], ids=["own texts", "others"])
 def test_numbers_are_those_of_encoders_with_the_correction(tiny: Encoder, fit: str | None) -> None:
-    found = study_isotropy(tiny, IsotropySource("sample/pairs", fit, 3.5).read(), OPTIONS)
+    found = study_isotropy(tiny, isotropy_task(Dataset("sample/pairs"), fit, 3.5), OPTIONS)
     assert [one.name for one in found.settings] == list(KINDS)
     pairs, task = list(read_scored_pairs("sample/pairs")), RetrievalSource("sample/pairs", min_score=3.5).read()
     fitted_on = tiny.encode(both_sides() if fit is None else list(dict.fromkeys(sample_sentences())))
@@ -107,7 +107,7 @@ def test_what_corrections_promise(study: IsotropyStudy) -> None:
 
 
 def test_fitting_on_others_does_not_reach_isotropy_exactly(tiny: Encoder) -> None:
-    found = study_isotropy(tiny, IsotropySource("sample/pairs", "sample/sentences").read(), OPTIONS)
+    found = study_isotropy(tiny, isotropy_task(Dataset("sample/pairs"), "sample/sentences"), OPTIONS)
     white = next(one for one in found.settings if one.name == "whitening, 16")
     assert found.settings[0].isoscore < white.isoscore < 0.999
 
@@ -120,7 +120,7 @@ def test_each_text_is_encoded_once(tiny: Encoder, monkeypatch: pytest.MonkeyPatc
         return ids(self, texts)
 
     monkeypatch.setattr(Tokenizer, "ids", counting)
-    study_isotropy(tiny, IsotropySource("sample/pairs", "sample/sentences").read(), OPTIONS)
+    study_isotropy(tiny, isotropy_task(Dataset("sample/pairs"), "sample/sentences"), OPTIONS)
     assert sorted(seen) == sorted({*both_sides(), *sample_sentences()})
 
 
@@ -147,7 +147,7 @@ def test_plot_has_a_row_per_setting_and_a_series_per_model(study: IsotropyStudy)
 
 
 def test_models_with_other_settings_share_a_figure(tiny: Encoder, study: IsotropyStudy) -> None:
-    other = study_isotropy(tiny, IsotropySource("sample/pairs").read(), IsotropyOptions(dims=(2,), ks=(1, 5)))
+    other = study_isotropy(tiny, isotropy_task(Dataset("sample/pairs")), IsotropyOptions(dims=(2,), ks=(1, 5)))
     labels = [label.get_text() for label in isotropy_figure((study, other)).get_yticklabels()]
     assert labels == [*KINDS, "whitening, 2"]
 
@@ -162,7 +162,7 @@ def test_too_few_texts_for_whitening_are_told(tiny: Encoder, tmp_path: Path) -> 
         f"{first} cat,{second} dog,{score}" for score, (first, second) in enumerate(zip("abcd", "efgh", strict=True))
     ]
     (tmp_path / "few.csv").write_text("\n".join(["sentence1,sentence2,score", *rows, ""]))
-    found = study_isotropy(tiny, IsotropySource(str(tmp_path / "few.csv")).read(), OPTIONS)
+    found = study_isotropy(tiny, isotropy_task(Dataset(str(tmp_path / "few.csv"))), OPTIONS)
     assert "8 texts cannot fill 16 dimensions" in found.cautions[0] and "cannot fill" in found._repr_html_()
     # Whitened, the n texts are the corners of a simplex: every two of them have the cosine -1 / (n - 1).
     white = next(one for one in found.settings if one.name == "whitening, 16")
@@ -188,7 +188,7 @@ class TestOptions:
     ) -> None:
         monkeypatch.setattr(Encoder, "encode_with_stats", lambda *_, **__: pytest.fail("encoded"))
         with pytest.raises(UsageError, match=message):
-            study_isotropy(tiny, IsotropySource("sample/pairs").read(), IsotropyOptions(**options))
+            study_isotropy(tiny, isotropy_task(Dataset("sample/pairs")), IsotropyOptions(**options))
 
     def test_k_from_1_on(self) -> None:
         with pytest.raises(UsageError, match="k from 1 on, not 0"):
@@ -205,41 +205,41 @@ class TestSource:
         Path("bad.csv").write_text("sentence1,sentence2,score\na,b,1\nc,,2\nd,e,3\n")
 
     def test_high_scores_ask(self) -> None:
-        task = IsotropySource("pairs.csv").read()
+        task = isotropy_task(Dataset("pairs.csv"))
         assert task.min_score == 4 and list(task.retrieval.queries) == ["d", "f"] and len(task.retrieval.corpus) == 4
-        assert len(IsotropySource("pairs.csv", min_score=0).read().retrieval.queries) == 4
+        assert len(isotropy_task(Dataset("pairs.csv"), min_score=0).retrieval.queries) == 4
         with pytest.raises(DataError, match="no pair has score >= 9; the highest score is 5"):
-            IsotropySource("pairs.csv", min_score=9).read()
+            isotropy_task(Dataset("pairs.csv"), min_score=9)
 
     def test_texts_to_fit_on_come_from_pairs_or_texts(self) -> None:
-        assert IsotropySource("pairs.csv").read().fit_texts is None
-        assert IsotropySource("pairs.csv", "pairs.csv").read().fit_texts == list("abcdefgh")
-        assert IsotropySource("pairs.csv", "texts.txt").read().fit_texts == ["one", "two"]
+        assert isotropy_task(Dataset("pairs.csv")).fit_texts is None
+        assert isotropy_task(Dataset("pairs.csv"), "pairs.csv").fit_texts == list("abcdefgh")
+        assert isotropy_task(Dataset("pairs.csv"), "texts.txt").fit_texts == ["one", "two"]
         with pytest.raises(DataError, match="no data set 'nowhere'"):
-            IsotropySource("pairs.csv", "nowhere").read()
+            isotropy_task(Dataset("pairs.csv"), "nowhere")
 
     def test_bad_rows(self) -> None:
-        task = IsotropySource("bad.csv", "bad.csv", skip_bad=True).read()
+        task = isotropy_task(Dataset("bad.csv", skip_bad=True), "bad.csv")
         assert (len(task.pairs), task.skipped, len(task.fit_texts or ())) == (2, 2, 4)
-        for source in (IsotropySource("bad.csv"), IsotropySource("pairs.csv", "bad.csv")):
+        for name, fit in (("bad.csv", None), ("pairs.csv", "bad.csv")):
             with pytest.raises(DataError, match=r"bad\.csv, line 3, column 'sentence2'"):
-                source.read()
+                isotropy_task(Dataset(name), fit)
 
     def test_one_pair_is_too_few(self) -> None:
         Path("one.csv").write_text("sentence1,sentence2,score\na,b,1\n")
         with pytest.raises(DataError, match=r"one\.csv: a correlation needs at least 2 pairs, got 1"):
-            IsotropySource("one.csv").read()
+            isotropy_task(Dataset("one.csv"))
 
 
 def test_equal_scores_have_no_correlation(tiny: Encoder, tmp_path: Path) -> None:
     (tmp_path / "flat.csv").write_text("sentence1,sentence2,score\na,b,3\nc,d,3\ne,f,3\n")
-    found = study_isotropy(tiny, IsotropySource(str(tmp_path / "flat.csv")).read(), OPTIONS)
+    found = study_isotropy(tiny, isotropy_task(Dataset(str(tmp_path / "flat.csv"))), OPTIONS)
     assert all(np.isnan(list(vars(one.spearman).values())).all() for one in found.settings)
     assert found.metadata["queries"] == 3
 
 
 def test_models_are_compared(tiny: Encoder) -> None:
-    table = compare_isotropy(IsotropySource("sample/pairs").read(), ["one", "two"], OPTIONS, lambda name: tiny)
+    table = compare_isotropy(isotropy_task(Dataset("sample/pairs")), ["one", "two"], OPTIONS, lambda name: tiny)
     assert len(table.results) == 2 and table.results[0].settings == table.results[1].settings
 
 
@@ -248,4 +248,4 @@ def test_progress_can_cancel(tiny: Encoder) -> None:
         raise Cancelled
 
     with pytest.raises(Cancelled):
-        study_isotropy(tiny, IsotropySource("sample/pairs").read(), OPTIONS, cancel)
+        study_isotropy(tiny, isotropy_task(Dataset("sample/pairs")), OPTIONS, cancel)

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.data import SenseExample
+from likewise.data import Dataset, SenseExample
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.geometry import sense_study as senses
 from likewise.geometry.sense_study import (
-    SenseSource,
-    SenseTable,
     SenseTask,
     compare_senses,
     occurrence_vectors,
+    sense_task,
     study_senses,
 )
 from likewise.geometry.senses import SenseVectors, sense_geometry
+from likewise.results import ResultSet
 
 SENTENCES = {
     "money": ["we rob a bank today", "the bank lends money", "ask the old bank for gold", "a bank near the office"],
@@ -74,14 +74,14 @@ def test_words_that_were_cut_off_are_left_out_and_counted(tiny: Encoder) -> None
 
 
 def test_train_and_test_are_kept_apart(tiny: Encoder) -> None:
-    asked, known = EXAMPLES[::2], EXAMPLES[1::2]
-    found = study_senses(tiny, SenseTask("mine", asked, known, "other"))
+    examples, references = EXAMPLES[::2], EXAMPLES[1::2]
+    found = study_senses(tiny, SenseTask("mine", examples, references, "other"))
     parts = [
         SenseVectors(occurrence_vectors(tiny, part)[0], [one.word for one in part], [one.sense for one in part])
-        for part in (asked, known)
+        for part in (examples, references)
     ]
     expected = sense_geometry(*parts)
-    assert found.geometry.n == len(asked) and found.train == "other"
+    assert found.geometry.n == len(examples) and found.train == "other"
     for one, other in zip(found.geometry.layers, expected.layers, strict=True):
         assert one.accuracy == other.accuracy and one.between.value == pytest.approx(other.between.value, abs=1e-6)
     assert found.geometry.baseline == expected.baseline
@@ -102,13 +102,13 @@ def test_json(study: Any, tiny: Encoder) -> None:
     assert [(word["word"], word["n"], word["senses"]) for word in found["words"]] == [("bank", 8, 2), ("crane", 2, 2)]
     assert found["words"][0]["accuracy"] == study.geometry.words[0].accuracy[found["best_layer"]]
     assert found["n"] == 10 and found["baseline_accuracy"] == 0.5
-    assert SenseTable((study,)).to_dict() == found
-    assert SenseTable((study, study)).to_dict() == {"results": [found, found]}
+    assert ResultSet((study,)).to_dict() == found
+    assert ResultSet((study, study)).to_dict() == {"results": [found, found]}
 
 
 def test_plot_has_a_panel_per_model(study: Any) -> None:
-    assert study.plot().figure.axes[0].get_xlabel() == "layer"
-    panels = SenseTable((study, study)).plot().figure.axes
+    assert study.figures()["senses"].draw().figure.axes[0].get_xlabel() == "layer"
+    panels = ResultSet((study, study)).figures()["senses"].draw().figure.axes
     assert len(panels) == 2 and all(len(panel.lines) == 4 for panel in panels)
 
 
@@ -148,30 +148,30 @@ class TestSource:
         Path("b.csv").write_text("sentence,sense,word,word_index\nold bank,money,bank,0\none crane,bird,crane,1\n")
 
     def test_both_files_and_bad_rows(self) -> None:
-        task = SenseSource("a.csv", "b.csv", skip_bad=True).read()
-        assert (len(task.asked), len(task.known or ()), task.skipped, task.misspelt) == (4, 2, 1, 1)
+        task = sense_task(Dataset("a.csv", skip_bad=True), "b.csv")
+        assert (len(task.examples), len(task.references or ()), task.skipped, task.misspelt) == (4, 2, 1, 1)
         assert (task.name, task.train) == ("a.csv", "b.csv")
         with pytest.raises(DataError, match=r"a\.csv, line 6, column 'word_index'"):
-            SenseSource("a.csv").read()
+            sense_task(Dataset("a.csv"))
 
     def test_words_are_chosen(self) -> None:
-        task = SenseSource("a.csv", "b.csv", words=("crane",), skip_bad=True).read()
-        assert {one.word for one in [*task.asked, *(task.known or ())]} == {"crane"}
+        task = sense_task(Dataset("a.csv", skip_bad=True), "b.csv", words=("crane",))
+        assert {one.word for one in [*task.examples, *(task.references or ())]} == {"crane"}
         with pytest.raises(DataError, match=r"a\.csv: no word 'apple' \(--words\); there are bank, crane"):
-            SenseSource("a.csv", words=("apple",), skip_bad=True).read()
+            sense_task(Dataset("a.csv", skip_bad=True), words=("apple",))
 
     def test_the_limit_is_of_each_word(self) -> None:
-        task = SenseSource("a.csv", limit=2, skip_bad=True).read()
-        assert [one.text for one in task.asked] == ["a bank", "the bank", "a crane"]
+        task = sense_task(Dataset("a.csv", skip_bad=True), limit=2)
+        assert [one.text for one in task.examples] == ["a bank", "the bank", "a crane"]
         with pytest.raises(UsageError, match="--limit takes a number of occurrences from 1 on, got 0"):
-            SenseSource("a.csv", limit=0)
+            sense_task(Dataset("a.csv"), limit=0)
 
 
 @pytest.mark.data
 @pytest.mark.slow
 def test_a_real_model_tells_real_senses_apart(minilm: Encoder, shared_data: Path) -> None:
-    source = SenseSource("coarsewsd20/test", "coarsewsd20/train", ("apple", "java"), 40, data_dir=shared_data)
-    found = study_senses(minilm, source.read()).geometry
+    task = sense_task(Dataset("coarsewsd20/test", data_dir=shared_data), "coarsewsd20/train", ("apple", "java"), 40)
+    found = study_senses(minilm, task).geometry
     assert found.best.accuracy.value > 0.9 > found.baseline.value
     # Before any attention a word's vector differs by its position only.
     assert abs(found.layers[0].difference.value) < 0.01 < found.layers[-1].difference.low

@@ -47,24 +47,24 @@ def test_within_and_between_are_means_over_all_pairs(seed: int) -> None:
         assert between[layer, place] == pytest.approx(np.mean(other), abs=1e-10)
 
 
-def plain_neighbour(asked: SenseVectors, known: SenseVectors | None, layer: int, row: int) -> str:
-    others = asked if known is None else known
-    candidates = [each for each in occurrences(others, asked.words[row]) if known is not None or each != row]
+def plain_neighbour(examples: SenseVectors, references: SenseVectors | None, layer: int, row: int) -> str:
+    others = examples if references is None else references
+    candidates = [each for each in occurrences(others, examples.words[row]) if references is not None or each != row]
     return others.senses[
-        max(candidates, key=lambda each: cosine(asked.vectors[layer, row], others.vectors[layer, each]))
+        max(candidates, key=lambda each: cosine(examples.vectors[layer, row], others.vectors[layer, each]))
     ]
 
 
-def plain_centroid(asked: SenseVectors, known: SenseVectors | None, layer: int, row: int) -> str:
-    others = asked if known is None else known
-    candidates = [each for each in occurrences(others, asked.words[row]) if known is not None or each != row]
+def plain_centroid(examples: SenseVectors, references: SenseVectors | None, layer: int, row: int) -> str:
+    others = examples if references is None else references
+    candidates = [each for each in occurrences(others, examples.words[row]) if references is not None or each != row]
 
     def mean(sense: str) -> np.ndarray:
         rows = others.vectors[layer, [each for each in candidates if others.senses[each] == sense]].astype(float)
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).mean(0)
 
     names = sorted({others.senses[each] for each in candidates})
-    return max(names, key=lambda sense: cosine(asked.vectors[layer, row], mean(sense)))
+    return max(names, key=lambda sense: cosine(examples.vectors[layer, row], mean(sense)))
 
 
 PLAIN = {"neighbour": plain_neighbour, "centroid": plain_centroid}
@@ -74,32 +74,37 @@ PLAIN = {"neighbour": plain_neighbour, "centroid": plain_centroid}
 @pytest.mark.parametrize("split", [False, True], ids=["leave-one-out", "train-test"])
 @pytest.mark.parametrize("nearest", NEAREST)
 def test_the_nearest_is_found_among_the_same_word(nearest: str, split: bool, seed: int) -> None:
-    asked, known = made(seed), made(seed + 10, 60) if split else None
-    others = asked if known is None else known
-    rows = nearest_rows(asked, known, nearest)
-    for layer, row in itertools.product(range(3), range(len(asked.words))):
-        assert others.words[rows[layer, row]] == asked.words[row]
-        assert others.senses[rows[layer, row]] == PLAIN[nearest](asked, known, layer, row)
+    examples, references = made(seed), made(seed + 10, 60) if split else None
+    others = examples if references is None else references
+    rows = nearest_rows(examples, references, nearest)
+    for layer, row in itertools.product(range(3), range(len(examples.words))):
+        assert others.words[rows[layer, row]] == examples.words[row]
+        assert others.senses[rows[layer, row]] == PLAIN[nearest](examples, references, layer, row)
 
 
 def test_small_blocks_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, known = made(3), made(4)
-    whole = [nearest_rows(asked), nearest_rows(asked, known)]
+    examples, references = made(3), made(4)
+    whole = [nearest_rows(examples), nearest_rows(examples, references)]
     blocks = senses.similarity_blocks
     monkeypatch.setattr(senses, "similarity_blocks", lambda left, right: blocks(left, right, block_bytes=100))
-    assert np.array_equal(whole[0], nearest_rows(asked)) and np.array_equal(whole[1], nearest_rows(asked, known))
+    assert np.array_equal(whole[0], nearest_rows(examples)) and np.array_equal(
+        whole[1], nearest_rows(examples, references)
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("split", [False, True], ids=["leave-one-out", "train-test"])
 def test_averages(seed: int, split: bool) -> None:
-    asked, known = made(seed), made(seed + 10, 60) if split else None
-    others = asked if known is None else known
-    found = sense_geometry(asked, known)
-    within, between = sense_cosines(asked)
+    examples, references = made(seed), made(seed + 10, 60) if split else None
+    others = examples if references is None else references
+    found = sense_geometry(examples, references)
+    within, between = sense_cosines(examples)
     for number, layer in enumerate(found.layers):
-        right = [plain_neighbour(asked, known, number, row) == asked.senses[row] for row in range(len(asked.words))]
-        by_word = [np.mean([right[row] for row in occurrences(asked, word)]) for word in sorted(WORDS)]
+        right = [
+            plain_neighbour(examples, references, number, row) == examples.senses[row]
+            for row in range(len(examples.words))
+        ]
+        by_word = [np.mean([right[row] for row in occurrences(examples, word)]) for word in sorted(WORDS)]
         assert layer.layer == number
         assert layer.accuracy.value == pytest.approx(np.mean(right), abs=1e-12)
         assert layer.macro_accuracy.value == pytest.approx(np.mean(by_word), abs=1e-12)
@@ -107,21 +112,21 @@ def test_averages(seed: int, split: bool) -> None:
         assert layer.difference.value == pytest.approx((within[number] - between[number]).mean(), abs=1e-12)
         assert all(each.low <= each.value <= each.high for each in layer.intervals.values())
     frequent = []
-    for row, word in enumerate(asked.words):
+    for row, word in enumerate(examples.words):
         given = [others.senses[each] for each in occurrences(others, word)]
-        frequent.append(asked.senses[row] == max(sorted(set(given)), key=given.count))
+        frequent.append(examples.senses[row] == max(sorted(set(given)), key=given.count))
     assert found.baseline.value == pytest.approx(np.mean(frequent), abs=1e-12)
     assert [word.word for word in found.words] == sorted(WORDS) and found.n == 40 and found.unanswered == 0
 
 
-def test_known_occurrences_do_not_touch_the_cosines() -> None:
+def test_references_do_not_touch_the_cosines() -> None:
     """Train and test are not mixed: only the accuracy and the most frequent sense come from the other file."""
-    asked = made(5)
-    alone, split = sense_geometry(asked), sense_geometry(asked, made(6))
+    examples = made(5)
+    alone, split = sense_geometry(examples), sense_geometry(examples, made(6))
     assert [layer.within for layer in alone.layers] == [layer.within for layer in split.layers]
     assert [layer.between for layer in alone.layers] == [layer.between for layer in split.layers]
     # The same file twice: each occurrence finds itself, which leaving one out forbids.
-    same = sense_geometry(asked, asked)
+    same = sense_geometry(examples, examples)
     assert all(layer.accuracy.value == 1 for layer in same.layers) and alone.best.accuracy.value < 1
 
 
@@ -144,9 +149,9 @@ def test_a_word_with_one_sense_has_no_difference() -> None:
 
 def test_a_sense_seen_once_cannot_find_itself() -> None:
     vectors = np.array([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]], np.float32)
-    asked = SenseVectors(vectors, ["bank"] * 3, ["a", "a", "b"])
+    examples = SenseVectors(vectors, ["bank"] * 3, ["a", "a", "b"])
     for nearest in NEAREST:
-        assert sense_geometry(asked, nearest=nearest).layers[0].accuracy.value == pytest.approx(2 / 3)
+        assert sense_geometry(examples, nearest=nearest).layers[0].accuracy.value == pytest.approx(2 / 3)
 
 
 def test_equal_zero_vectors_give_numbers() -> None:

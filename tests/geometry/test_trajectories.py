@@ -16,12 +16,12 @@ from likewise.errors import DataError, UsageError
 from likewise.geometry.trajectories import (
     PairTrajectory,
     Trajectories,
-    TrajectoryTable,
-    WordPlace,
+    WordLocation,
     sentence_trajectories,
-    word_places,
+    word_locations,
     word_trajectories,
 )
+from likewise.results import ResultSet
 from tiny_models import NoDowncast, shared_tokenizer, tiny_encoder
 
 # One token, several, a run of words, a mark; of one length twice, so that texts share a batch.
@@ -109,32 +109,32 @@ def test_prompts_stand_before_the_texts(tiny: Encoder) -> None:
     assert whole != sentence_trajectories(text_inputs, TEXTS[:2], "").pairs
 
 
-class TestWordPlaces:
+class TestWordLocations:
     @pytest.mark.parametrize(
-        ("text", "asked", "expected"),
+        ("text", "query", "expected"),
         [
-            ("We rob a bank!", "bank", WordPlace("bank", 4, 4)),
-            ("We rob a bank!", "!", WordPlace("!", 5, 5)),
-            ("Bankers rob a BANK.", "bank", WordPlace("BANK", 4, 4)),
-            ("Bank of the bank", "bank", WordPlace("bank", 4, 4)),
-            ("In New  York they bite the bullet.", "new york", WordPlace("New  York", 2, 3)),
-            ("In New York they bite the bullet.", "bite the bullet", WordPlace("bite the bullet", 5, 7)),
-            ("the bank by the bank", "bank:2", WordPlace("bank", 5, 5)),
-            ("the bank by the Bank", "BANK:2", WordPlace("Bank", 5, 5)),
-            ("the bank alone", "bank:1", WordPlace("bank", 2, 2)),
-            ("At 10:30, or 10 past.", "10:30", WordPlace("10:30", 2, 4)),
-            ("At 10:30 or at 10:30.", "10:30:2", WordPlace("10:30", 7, 9)),
-            ("See bank:2, the bank", "bank:2", WordPlace("bank:2", 2, 4)),
-            ("a cafe\u0301 there", "caf\u00e9", WordPlace("cafe\u0301", 2, 2)),
-            ("don't stop", "don't", WordPlace("don't", 1, 1)),
-            ("東京に行く", "東京", WordPlace("東京", 1, 2)),
+            ("We rob a bank!", "bank", WordLocation("bank", 4, 4)),
+            ("We rob a bank!", "!", WordLocation("!", 5, 5)),
+            ("Bankers rob a BANK.", "bank", WordLocation("BANK", 4, 4)),
+            ("Bank of the bank", "bank", WordLocation("bank", 4, 4)),
+            ("In New  York they bite the bullet.", "new york", WordLocation("New  York", 2, 3)),
+            ("In New York they bite the bullet.", "bite the bullet", WordLocation("bite the bullet", 5, 7)),
+            ("the bank by the bank", "bank:2", WordLocation("bank", 5, 5)),
+            ("the bank by the Bank", "BANK:2", WordLocation("Bank", 5, 5)),
+            ("the bank alone", "bank:1", WordLocation("bank", 2, 2)),
+            ("At 10:30, or 10 past.", "10:30", WordLocation("10:30", 2, 4)),
+            ("At 10:30 or at 10:30.", "10:30:2", WordLocation("10:30", 7, 9)),
+            ("See bank:2, the bank", "bank:2", WordLocation("bank:2", 2, 4)),
+            ("a cafe\u0301 there", "caf\u00e9", WordLocation("cafe\u0301", 2, 2)),
+            ("don't stop", "don't", WordLocation("don't", 1, 1)),
+            ("東京に行く", "東京", WordLocation("東京", 1, 2)),
         ],
     )
-    def test_found(self, text: str, asked: str, expected: WordPlace) -> None:
-        assert word_places([text, "x"], [asked, "x"])[0] == expected
+    def test_found(self, text: str, query: str, expected: WordLocation) -> None:
+        assert word_locations([text, "x"], [query, "x"])[0] == expected
 
     @pytest.mark.parametrize(
-        ("text", "asked", "words"),
+        ("text", "query", "words"),
         [
             ("The river.", "bank", "sentence 2 has no 'bank'; choose from its words: 1 The 2 river 3 ."),
             ("The banks", "bank", "has no 'bank'"),
@@ -149,19 +149,19 @@ class TestWordPlaces:
             ("word " * 99, "bank", "40 word and 59 more"),
         ],
     )
-    def test_refused(self, text: str, asked: str, words: str) -> None:
+    def test_refused(self, text: str, query: str, words: str) -> None:
         with pytest.raises(DataError) as error:
-            word_places(["x", text], ["x", asked])
+            word_locations(["x", text], ["x", query])
         assert words in str(error.value) and "\n" not in str(error.value)
 
     @pytest.mark.parametrize("words", [[], ["a", "b"], ["a"] * 4], ids=len)
     def test_as_many_words_as_texts(self, words: list[str]) -> None:
         with pytest.raises(UsageError, match=f"{len(words)} words for 3 sentences; give --word once for all or once"):
-            word_places(["a", "b", "c"], words)
+            word_locations(["a", "b", "c"], words)
 
     def test_empty_word(self) -> None:
         with pytest.raises(UsageError, match="word for sentence 1 is empty"):
-            word_places(["a", "b"], " ")
+            word_locations(["a", "b"], " ")
 
 
 @pytest.mark.parametrize("follow", [sentence_trajectories, lambda *given: word_trajectories(*given, "a")])
@@ -198,44 +198,48 @@ def test_layers_need_torch(tiny: Encoder) -> None:
 class TestShowing:
     PAIRS = (PairTrajectory(0, 1, ("a", "b"), (0.9, 0.2, 0.5)),)
     FOUND = Trajectories(
-        "m", (0, 1, 2), PAIRS, ("a <x>", "b"), (WordPlace("a", 1, 1), WordPlace("b", 1, 1)), ((1,), (1,))
+        "m", (0, 1, 2), PAIRS, ("a <x>", "b"), (WordLocation("a", 1, 1), WordLocation("b", 1, 1)), ((1,), (1,))
     )
 
     def test_names_tell_sentences_apart(self) -> None:
         def names(*words: str) -> tuple[str, ...]:
-            places = tuple(WordPlace(word, 1, 1) for word in words)
-            return replace(self.FOUND, texts=("x",) * 3, indices=places).names
+            locations = tuple(WordLocation(word, 1, 1) for word in words)
+            return replace(self.FOUND, texts=("x",) * 3, locations=locations).names
 
         assert names("nice", "bad", "lovely") == ("nice", "bad", "lovely")
         assert names("bank", "bank", "bank") == names() == ("1", "2", "3")
         assert names("nice", "bad", "nice") == ("nice 1", "bad 2", "nice 3")
 
     def test_long_names_fit_a_panel(self) -> None:
-        found = replace(self.FOUND, model="folder/" * 20 + "e5-small", indices=(WordPlace("word " * 20, 1, 20),) * 2)
+        found = replace(
+            self.FOUND, model="folder/" * 20 + "e5-small", locations=(WordLocation("word " * 20, 1, 20),) * 2
+        )
         assert found.heading.startswith("…") and "/e5-small: word word" in found.heading
         assert len(found.heading) == 64 and self.FOUND.heading == "m: a, b"
 
     def test_lowest_layer_and_table(self) -> None:
-        assert self.PAIRS[0].lowest == 1 and self.FOUND.rows == [("a / b", [0.9, 0.2, 0.5])]
+        table = self.FOUND.tables()["cosines"]
+        assert self.PAIRS[0].lowest == 1 and table.rows == [("m", "a / b", 0.9, 0.2, 0.5)]
         assert "<td>a / b</td><td class=number>0.900</td>" in self.FOUND._repr_html_()
-        assert TrajectoryTable((self.FOUND, self.FOUND))._repr_html_().count("a / b") == 2
+        assert ResultSet((self.FOUND, self.FOUND)).tables()["cosines"].rows == [*table.rows, *table.rows]
 
     def test_json_is_json(self) -> None:
         found = json.loads(json.dumps(self.FOUND.to_dict()))
         assert found["pairs"] == [{"left": 0, "right": 1, "words": ["a", "b"], "cosine": [0.9, 0.2, 0.5]}]
-        assert TrajectoryTable((self.FOUND,)).to_dict() == self.FOUND.to_dict()
+        assert ResultSet((self.FOUND,)).to_dict() == self.FOUND.to_dict()
 
     def test_models_share_their_axes(self) -> None:
         deep = replace(
             self.FOUND, model="deep", layers=tuple(range(5)), pairs=(replace(self.PAIRS[0], cosine=(1.0,) * 5),)
         )
-        axes = TrajectoryTable((self.FOUND, deep)).plot()
+        both = ResultSet((self.FOUND, deep))
+        axes = both.figures()["layers"].draw()
         panels = axes.figure.axes
         assert [panel.get_title() for panel in panels] == ["m: a, b", "deep: a, b"]
         assert panels[0].get_xlim() == panels[1].get_xlim() and panels[0].get_ylim() == panels[1].get_ylim()
         assert [len(panel.lines[0].get_xdata()) for panel in panels] == [3, 5]
         assert axes.figure.get_supxlabel() == "a: a <x>\nb: b"
-        assert TrajectoryTable((deep,)).plot(sentences=False).figure.get_supxlabel() == ""
+        assert both.tables()["cosines"].texts()[0] == ["m", "a / b", "0.900", "0.200", "0.500", "", ""]
 
     def test_draws_into_the_given_axes(self) -> None:
         axes = self.FOUND.plot()

@@ -41,10 +41,10 @@ def isotropy(
     remove: Annotated[
         int | None, typer.Option(help="Directions that all-but-the-top removes. Default: a hundredth.", min=0)
     ] = None,
-    k: Annotated[str, typer.Option(help="Where recall is taken: among the first k texts.")] = "1,10",
+    k: Annotated[str, typer.Option(help="Recall is measured among the first k texts.")] = "1,10",
     min_score: Annotated[
         float | None,
-        typer.Option(help="Only pairs with at least this score ask. Default: four fifths of the way up FILE's scores."),
+        typer.Option(help="Only pairs with at least this score are queries. Default: four fifths of the way up."),
     ] = None,
     model: Annotated[list[str], typer.Option("--model", "-m", help=f"{MODEL_HELP} Repeat to compare.")] = ["minilm"],  # noqa: B006
     pooling: Annotated[str | None, typer.Option(help=POOLING_HELP)] = None,
@@ -52,16 +52,16 @@ def isotropy(
     """Compare vectors before and after corrections: expected cosine, IsoScore, Spearman and recall, in one table.
 
     The corrections (mean removal, standardisation, all-but-the-top, whitening) are fitted on texts, never on scores: on
-    FILE's own texts, unless --fit names others. For recall each right text asks for its left one among all left texts.
+    FILE's own texts, unless --fit names others. For recall each right text is a query for its left one among all left texts.
     """
-    from likewise.geometry.isotropy import IsotropyOptions, IsotropySource, compare_isotropy
+    from likewise.geometry.isotropy import IsotropyOptions, compare_isotropy, isotropy_task
 
     options = IsotropyOptions(None if dim is None else parse_numbers("--dim", dim), remove, parse_numbers("--k", k))
 
     def load(name: str) -> Encoder:
         return EncoderSettings(name, pooling).load(run, pooling_config)
 
-    task = IsotropySource(file, fit, min_score, how.columns(), how.data_dir, how.skip_bad).read()
+    task = isotropy_task(how.dataset(file), fit, min_score)
     with progress_bar() as progress:
         found = compare_isotropy(task, model, options, load, progress)
-    output.show(found, options=vars(options), pooling_config=vars(pooling_config), run=vars(run))
+    output.show(found, options=vars(options), reading=vars(pooling_config), run=vars(run))

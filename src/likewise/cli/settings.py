@@ -144,7 +144,7 @@ REFERENCE_HELP = "What shares are relative to: filler, a text that says nothing;
 class ExplainSettings:
     """How a similarity is explained."""
 
-    method: Annotated[str, typer.Option(help="bilrp, hxp, jacobian, embedding, embedding-squared or random.")] = "bilrp"
+    method: Annotated[str, typer.Option(help="bilrp, hxp, integrated-jacobian, embedding, embedding-squared or random.")] = "bilrp"
     granularity: Annotated[
         str | None, typer.Option(help="token, word or sentence. Default: token; word for differences.")
     ] = None
@@ -154,8 +154,8 @@ class ExplainSettings:
     rules: Annotated[str, typer.Option(help="What bilrp holds: all, none, or some of attention,norm,activation.")] = (
         "all"
     )
-    steps: Annotated[int, typer.Option(help="Points on the path of jacobian.", min=1)] = 10
-    start_layer: Annotated[int, typer.Option(help="The layer at which jacobian begins.", min=0)] = 0
+    steps: Annotated[int, typer.Option(help="Points on the path of integrated-jacobian.", min=1)] = 10
+    start_layer: Annotated[int, typer.Option(help="The layer at which integrated-jacobian begins.", min=0)] = 0
     fold_special: Annotated[bool, typer.Option("--fold-special", help="Special tokens as one unit.")] = False
     split: Annotated[bool, typer.Option("--split", help="Split each share into word, position, type and bias.")] = False
     left_prompt: Annotated[str | None, typer.Option(help="Put before the left text; default: the model's own.")] = None

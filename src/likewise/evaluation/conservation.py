@@ -19,9 +19,9 @@ from likewise.explain.contributions import Contributions
 from likewise.explain.settings import PLAIN
 from likewise.explain.texts import contributions
 from likewise.plotting.axes import grid_of_axes
-from likewise.plotting.html import table
 from likewise.plotting.scatter import identity_scatter
 from likewise.progress import Progress, Ticker
+from likewise.results import Column, Figure, Result, Table
 
 Array = NDArray[np.float64]
 
@@ -42,8 +42,8 @@ class ConservationPanel:
         return 1 - missed / spread if spread > 0 else float("nan")
 
 
-@dataclass(frozen=True, eq=False)
-class Conservation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Conservation(Result):
     """Four panels: HxP; BiLRP; BiLRP in the model with every bias set to zero; BiLRP with the bias row."""
 
     model: str
@@ -65,8 +65,22 @@ class Conservation:
             identity_scatter(panel.components, panel.relevance, labels, panel.name, f"R² = {panel.r2:.4f}", ax)
         return axes[0]
 
-    def _repr_html_(self) -> str:
-        return table(("panel", "R²"), [(one.name, one.r2) for one in self.panels])
+    def tables(self) -> dict[str, Table]:
+        """R² of each panel; every text's point for files."""
+        r2 = [(one.name, one.r2) for one in self.panels]
+        points = [
+            (one.name, float(across), float(up))
+            for one in self.panels
+            for across, up in zip(one.components, one.relevance, strict=True)
+        ]
+        return {
+            "conservation_r2": Table.of(["panel", Column("r2", "R² to the identity")], r2, "Conservation"),
+            "conservation": Table.of(["panel", "components", "relevance"], points, detail=True),
+        }
+
+    def figures(self) -> dict[str, Figure]:
+        """The four panels."""
+        return {"conservation": Figure(self.plot, "Summed relevance against the vector's components")}
 
 
 def conservation(encoder: Encoder, texts: Sequence[str], progress: Progress | None = None) -> Conservation:

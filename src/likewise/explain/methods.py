@@ -123,7 +123,7 @@ def random_numbers(left: Contributions, right: Contributions, seed: int) -> Arra
 METHODS: dict[str, Method] = {
     "bilrp": Method(bilrp, dot_products),
     "hxp": Method(hessian_product, dot_products),
-    "jacobian": Method(integrated_jacobians, dot_products, reference=True),
+    "integrated-jacobian": Method(integrated_jacobians, dot_products, reference=True),
     "embedding": Method(embedding, dot_products, own_length=True),
     "embedding-squared": Method(embedding, squared_dot_products, own_length=True),
     "random": Method(embedding, random_numbers, own_length=True),

@@ -103,7 +103,7 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
             raise UsageError(f"bias={settings.bias!r} goes with bilrp and all its rules; keep the biases separate")
         if settings.reference not in (NO_REFERENCE, FILLER):
             raise UsageError("a reference text goes with bilrp and all its rules; leave it out")
-    if method == "jacobian":
+    if method == "integrated-jacobian":
         start_layer(encoder, settings)
     # Baselines look at the embeddings alone.
     if "bilstm" in pooling_parts(encoder.pooling_config.pooling) and not method_named(method).own_length:

@@ -1,14 +1,15 @@
-"""The geometry room: hidden states -> one value per layer, with intervals."""
+"""The geometry of a model's layers: hidden states -> one value per layer, with intervals."""
 
+from likewise.geometry.corpus import GeometrySettings
 from likewise.geometry.geometry import Geometry
-from likewise.geometry.measuring import geometry_of
-from likewise.geometry.settings import GeometrySettings
+from likewise.geometry.measuring import compare_geometry, geometry_of
 from likewise.geometry.trajectories import Trajectories, sentence_trajectories, word_trajectories
 
 __all__ = [
     "Geometry",
     "GeometrySettings",
     "Trajectories",
+    "compare_geometry",
     "geometry_of",
     "sentence_trajectories",
     "word_trajectories",

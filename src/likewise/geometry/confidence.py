@@ -1,4 +1,4 @@
-"""Bands: one value per layer, each with its 95 % interval."""
+"""Confidence bands: one value per layer, each with its 95 % interval."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConfidenceBand:
     def of_draws(cls, draws: Array) -> ConfidenceBand:
         """From a value and its bootstrap draws in each layer, (L, 1 + B)."""
         with warnings.catch_warnings():
-            # A layer without any finite draw has no interval, and that is no cause for alarm.
+            # A layer without any finite draw has no interval, which needs no warning.
             warnings.simplefilter("ignore", RuntimeWarning)
             low, high = np.nanpercentile(draws[:, 1:], ENDS, axis=1)
         return cls(draws[:, 0], low, high)
@@ -41,7 +41,7 @@ class ConfidenceBand:
     def of_jackknife(cls, values: Array, without: Array) -> ConfidenceBand:
         """From the values (L,) and those (L, g) with each of g blocks left out; no interval below ``LEAST_BLOCKS``.
 
-        For measures that resampling would shift: a resampled corpus repeats its words, which lowers its rank.
+        For measures that resampling biases: a resampled corpus repeats its words, which lowers its rank.
         """
         from scipy.stats import t
 
@@ -57,9 +57,19 @@ class ConfidenceBand:
         """From an interval in each layer."""
         return cls(*(np.array([getattr(one, end) for one in intervals]) for end in ("value", "low", "high")))
 
+    def at(self, layer: int) -> Interval:
+        """The value of a layer with its interval."""
+        return Interval(float(self.values[layer]), float(self.low[layer]), float(self.high[layer]))
+
     def ends(self, layer: int) -> list[float]:
         """The interval of a layer."""
         return [float(self.low[layer]), float(self.high[layer])]
+
+    @classmethod
+    def without_interval(cls, values: Array) -> ConfidenceBand:
+        """Values (L,) without intervals."""
+        nothing = np.full(len(values), np.nan)
+        return cls(values, nothing, nothing)
 
 
 def drawn_means(values: Array, draws: int, seed: int) -> Array:
@@ -71,7 +81,7 @@ def drawn_means(values: Array, draws: int, seed: int) -> Array:
     >>> drawn_means(np.array([[1.0, 3.0, np.nan]]), draws=10, seed=0).shape
     (1, 11)
     """
-    # A stream of its own: texts are drawn by the same seed, and must not be drawn alike.
+    # A separate random stream: texts use the same seed, and their draws must be independent.
     weights = np.random.default_rng((seed, 1)).poisson(1.0, (draws, values.shape[1])).astype(np.float64)
     weights = np.vstack([np.ones(values.shape[1]), weights])
     there = np.isfinite(values)

@@ -1,6 +1,6 @@
-"""Maximum explainable variance (Ethayarajh 2019): how much of a word's vectors one static vector could stand for.
+"""Maximum explainable variance (Ethayarajh 2019): how much of a word's vectors one static vector explains.
 
-It is computed in more than one way, so there are three readings, all of n vectors X (n, D):
+The literature computes it in more than one way, so there are three variants, all of n vectors X (n, D):
 
 - ``formula``: sigma_1^2 / sum_i sigma_i^2 with the singular values of X as it is;
 - ``pca``: the same after centring, as scikit-learn's ``PCA`` has it;
@@ -20,11 +20,11 @@ Array = NDArray[np.float64]
 VARIANTS = ("formula", "pca", "svd")
 
 DIRECT = 128
-"""Up to this size LAPACK finds one eigenpair sooner than Lanczos iterations do."""
+"""Up to this size LAPACK finds one eigenpair faster than Lanczos iterations."""
 
 
 def explained_variances(vectors: ArrayLike) -> Array:
-    """The share of the first component of vectors (L, n, D) in each reading and layer: (3, L), as in ``READINGS``.
+    """The share of the first component of vectors (L, n, D) in each variant and layer: (3, L), as in ``VARIANTS``.
 
     ``pca`` and ``svd`` are nan where the vectors are all equal, ``formula`` where they are all zero.
 
@@ -76,7 +76,7 @@ def _share(part: Array, whole: Array) -> Array:
 def _gram_matrices(mean: Array, centred: Array) -> tuple[Array, Array]:
     """The Gram matrices of mean (L, 1, D) and centred rows (L, n, D), without and with the mean: (L, n, n) each."""
     around = centred @ centred.transpose(0, 2, 1)
-    # Adding the mean to what is centred loses nothing; taking it away from what is not would.
+    # Adding the mean to centred rows loses no precision; subtracting it from others would.
     across = centred @ mean.transpose(0, 2, 1)
     return around, around + across + across.transpose(0, 2, 1) + np.square(mean).sum(2, keepdims=True)
 

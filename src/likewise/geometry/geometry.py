@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.geometry.cluster_isotropy import ClusterIsotropy
 from likewise.geometry.confidence import ConfidenceBand
+from likewise.geometry.corpus import GeometrySettings
 from likewise.geometry.explained_variance import VARIANTS
-from likewise.geometry.settings import GeometrySettings
+from likewise.geometry.points import ClusterIsotropy
+from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import Series, curves
-from likewise.plotting.html import table
+from likewise.plotting.heatmap import heatmap
 from likewise.plotting.text import unique_labels
+from likewise.results import Column, Comparable, Figure, Table
 
 Array = NDArray[np.float64]
 
@@ -29,20 +31,23 @@ MEASURES = {
     "effective_rank": "effective rank",
     "intrinsic_dimension": "intrinsic dimension (TwoNN)",
 }
-"""Measures with one value a layer, and what they are called in figures."""
-HEADER = ("layer", *(name.replace("_", " ") for name in MEASURES))
+"""Measures with one value per layer, and their titles in figures."""
+MEV_TITLES = {"formula": "MEV, formula (uncentred)", "pca": "MEV, centred PCA", "svd": "MEV, TruncatedSVD's ratio"}
+ROGUE_TITLES = {1: "the largest dimension's share of the baseline", 3: "the three largest dimensions' share"}
+CLUSTER_TITLES = {"baseline": "baseline within clusters", "isoscore": "IsoScore within clusters"}
+MEASURES_NOTE = (
+    "Baseline: the expected cosine of two random words of different texts. Self-similarity: the mean cosine of a word"
+    " in two of its contexts. Intra-sentence similarity: the mean cosine of a word with the mean of its text; a word is"
+    " part of its own text's mean, so n unrelated words have about 1 / sqrt(n). MEV: the share of the first component"
+    " of a word's vectors, in three variants, and of as many random words. Bands are 95 % intervals: bootstrap,"
+    " jackknife for IsoScore and effective rank."
+)
+ALIGNMENT_NOTE = "Debiased linear CKA of the random words between layers: 1 where two layers have the same geometry."
 TOP = 3
-"""Rogue dimensions that are named."""
+"""The number of rogue dimensions that are named."""
 LISTED = 10
-"""Words of the highest and of the lowest value that are listed."""
-
-
-def mean_over_layers(values: Array) -> Array:
-    """The mean of each column (L, W) over the layers that have a value; nan where none has."""
-    there = np.isfinite(values)
-    sums, counts = np.where(there, values, 0.0).sum(0), there.sum(0)
-    means: Array = np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-    return means
+"""The number of words with the highest and with the lowest values that are listed."""
+PANEL = (3.8, 2.8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +68,15 @@ class Similarities:
 
 @dataclass(frozen=True, eq=False)
 class Variances:
-    """Maximum explainable variance in each reading, averaged over the sampled words."""
+    """Maximum explainable variance in each variant, averaged over the sampled words."""
 
     own: Mapping[str, ConfidenceBand]
     random: Mapping[str, ConfidenceBand]
     """of as many random occurrences as a word has contexts"""
     adjusted: Mapping[str, ConfidenceBand]
-    """the one minus the other"""
+    """own minus random"""
     words: int
-    """how many words the averages are over: sampled, and in texts enough"""
+    """how many words the averages are over: sampled, and in enough texts"""
 
     @property
     def by_name(self) -> dict[str, Mapping[str, ConfidenceBand]]:
@@ -81,11 +86,11 @@ class Variances:
 
 @dataclass(frozen=True, eq=False)
 class WordMeasures:
-    """What is known of single words."""
+    """The measures of single words."""
 
     words: Sequence[str]
     contexts: NDArray[np.int64]
-    """in how many sentences each stands: (W,)"""
+    """the number of sentences that each is in: (W,)"""
     self_similarity: Array
     """(L, W)"""
     averaged: NDArray[np.bool_]
@@ -95,22 +100,41 @@ class WordMeasures:
     variance_adjusted: Array
     """minus that of random occurrences: (3, L, S)"""
     chosen: int
-    """how many of the first words were asked for by name"""
+    """how many of the first words were given by name"""
 
-    def extremes(self, values: Array) -> dict[str, list[dict[str, Any]]]:
+    def extremes(self, values: Array) -> dict[str, list[int]]:
         """The averaged words with the highest and the lowest mean over the layers of values (L, some first words)."""
         means = np.where(self.averaged[: values.shape[1]], mean_over_layers(values), np.nan)
         order = [int(index) for index in np.argsort(means, kind="stable") if np.isfinite(means[index])]
-        ends = {"highest": order[::-1][:LISTED], "lowest": order[:LISTED]}
-        return {name: [self.one(index, values) for index in indices] for name, indices in ends.items()}
+        return {"highest": order[::-1][:LISTED], "lowest": order[:LISTED]}
+
+    def listed(self, values: Array) -> dict[str, list[dict[str, Any]]]:
+        """The same words with their values."""
+        return {end: [self.one(index, values) for index in found] for end, found in self.extremes(values).items()}
 
     def one(self, index: int, values: Array) -> dict[str, Any]:
         """A word, its number of contexts and its values in all layers."""
         return {"word": self.words[index], "n": int(self.contexts[index]), "values": values[:, index].tolist()}
 
+    def rows(self, count: int) -> Iterator[tuple[object, ...]]:
+        """Word, contexts, layer, self-similarity and each variant of MEV, of the first words in every layer."""
+        for index in range(count):
+            for layer, value in enumerate(self.self_similarity[:, index].tolist()):
+                sampled = index < self.variance.shape[2]
+                variances = self.variance[:, layer, index].tolist() if sampled else [None] * len(VARIANTS)
+                yield self.words[index], int(self.contexts[index]), layer, value, *variances
 
-@dataclass(frozen=True, eq=False)
-class Geometry:
+
+def mean_over_layers(values: Array) -> Array:
+    """The mean of each column (L, W) over the layers that have a value; nan where none has."""
+    there = np.isfinite(values)
+    sums, counts = np.where(there, values, 0.0).sum(0), there.sum(0)
+    means: Array = np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+    return means
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Geometry(Comparable):
     """How the layers of one encoder see the words of one corpus.
 
     >>> from likewise import Encoder
@@ -125,6 +149,7 @@ class Geometry:
     model: str
     data: str
     metadata: Mapping[str, int]
+    """the numbers of texts, repeated texts, word occurrences and random points"""
     settings: GeometrySettings
     raw: Similarities
     corrected: Mapping[str, Similarities]
@@ -138,44 +163,45 @@ class Geometry:
     """debiased linear CKA between layers: (L, L)"""
     clusters: tuple[ClusterIsotropy, ...]
     words: WordMeasures
-
-    @property
-    def chosen(self) -> Sequence[int]:
-        """The numbers of the words that were asked for, which come first."""
-        return range(self.words.chosen)
+    skipped: int = 0
+    """bad rows"""
 
     @property
     def layers(self) -> int:
-        """How many layers there are, the embeddings included."""
+        """The number of layers, including the embeddings."""
         return len(self.shares)
 
     def rogue(self, layer: int) -> list[tuple[int, float]]:
-        """The dimensions with the largest shares of a layer's baseline, and these."""
+        """The dimensions with the largest shares of a layer's baseline, and the shares."""
         order = np.argsort(-self.shares[layer], kind="stable")[:TOP]
         return [(int(index), float(self.shares[layer, index])) for index in order]
 
     @property
     def bands(self) -> dict[str, ConfidenceBand]:
-        """Every measure with one value and one interval a layer, by its name in JSON."""
+        """Every measure with one value and one interval per layer, by its name in JSON."""
         others = ("isoscore", "effective_rank", "intrinsic_dimension")
         return dict(vars(self.raw)) | {name: getattr(self, name) for name in others}
 
     @property
-    def rows(self) -> list[tuple[object, ...]]:
-        """The layer and the value of each of ``MEASURES``, layer by layer."""
-        values = [self.bands[name].values for name in MEASURES]
-        return [(layer, *(float(each[layer]) for each in values)) for layer in range(self.layers)]
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"Geometry: {self.data}"
 
-    def _repr_html_(self) -> str:
-        return table(HEADER, self.rows)
+    @property
+    def notes(self) -> list[str]:
+        """The texts and words that the numbers are measured on."""
+        counts, settings = self.metadata, self.settings
+        return [
+            f"{self.model} on {self.data}: {counts['texts']} different texts ({counts['repeated']} repeated ones left"
+            f" out) with {counts['occurrences']} words. Averages over {int(self.words.averaged.sum())} words in"
+            f" {settings.min_contexts} texts or more; MEV over {self.variances.words} of them, at most"
+            f" {settings.max_contexts} contexts each; {counts['points']} random words for TwoNN, CKA and clusters."
+        ]
 
-    def plot(self, ax: Any = None) -> Any:
-        """The baseline, and self- and intra-sentence similarity above it, over the layers."""
-        shown = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
-        bands = {MEASURES[name]: self.bands[name] for name in shown}
-        series: dict[str, Series] = {name: (band.values, band.low, band.high) for name, band in bands.items()}
-        [name] = unique_labels([self.model])
-        return curves(np.arange(self.layers), series, ("layer", "cosine"), f"{name}, {self.data}", ax, whole=True)
+    @property
+    def cautions(self) -> list[str]:
+        """Skipped rows."""
+        return [f"{self.data}: bad rows skipped: {self.skipped}"] if self.skipped else []
 
     def to_dict(self) -> dict[str, Any]:
         """Each layer's values under ``layers``; their intervals under each layer's ``intervals``."""
@@ -189,43 +215,231 @@ class Geometry:
             "layers": [self._layer(layer) for layer in range(self.layers)],
             "cka": self.alignment.tolist(),
             "words": self._words(),
+            "skipped": self.skipped,
         }
 
     def _layer(self, layer: int) -> dict[str, Any]:
-        rogue, clusters = self.rogue(layer), self.clusters[layer]
-        plain = {name: float(band.values[layer]) for name, band in self.bands.items()}
-        mev = self.variances.by_name
+        rogue = self.rogue(layer)
         top = [share for _, share in rogue]
-        named = [{"dimension": index, "share": share} for index, share in rogue]
-        return {
-            "layer": layer, **plain,
-            **{name: {each: float(band.values[layer]) for each, band in bands.items()} for name, bands in mev.items()},
-            "rogue": {"top1": top[0], "top3": float(sum(top)), "dimensions": named},
-            "clusters": vars(clusters),
-            "corrected": {kind: _layer_of(each, layer) for kind, each in self.corrected.items()},
-            "intervals": {name: self.bands[name].ends(layer) for name in plain}
-            | {name: {each: band.ends(layer) for each, band in bands.items()} for name, bands in mev.items()},
+        found = {"layer": layer, **_layer_values(self.bands, layer)}
+        for name, bands in self.variances.by_name.items():
+            found[name] = _layer_values(bands, layer)
+            found["intervals"][name] = found[name].pop("intervals")
+        return found | {
+            "rogue": {"top1": top[0], "top3": float(sum(top)),
+                      "dimensions": [{"dimension": index, "share": share} for index, share in rogue]},
+            "clusters": vars(self.clusters[layer]),
+            "corrected": {kind: _layer_values(vars(space), layer) for kind, space in self.corrected.items()},
         }  # fmt: skip
 
     def _words(self) -> dict[str, Any]:
-        measures = self.words
-        found: dict[str, Any] = {"self_similarity": measures.extremes(measures.self_similarity)}
-        found["mev"] = {
-            pooling_config: measures.extremes(measures.variance[index]) for index, pooling_config in enumerate(VARIANTS)
-        }
-        found["chosen"] = [self._chosen_word(index) for index in self.chosen]
-        return found
-
-    def _chosen_word(self, index: int) -> dict[str, Any]:
         own = self.words
         tables = {"mev": own.variance, "mev_adjusted": own.variance_adjusted}
-        mev = {
-            name: {pooling_config: values[row][:, index].tolist() for row, pooling_config in enumerate(VARIANTS)}
-            for name, values in tables.items()
+        chosen = [
+            own.one(index, own.self_similarity)
+            | {
+                name: {variant: each[:, index].tolist() for variant, each in zip(VARIANTS, values, strict=True)}
+                for name, values in tables.items()
+            }
+            for index in range(own.chosen)
+        ]
+        mev = {variant: own.listed(each) for variant, each in zip(VARIANTS, own.variance, strict=True)}
+        return {"self_similarity": own.listed(own.self_similarity), "mev": mev, "chosen": chosen}
+
+    def tables(self) -> dict[str, Table]:
+        """Tables to read, and long tables of every value for files."""
+        return {
+            "similarities": self._similarities_table(),
+            "explained_variance": self._variance_table(),
+            "isotropy": self._isotropy_table(),
+            "corrected": self._corrected_table(),
+            "word_extremes": self._extremes_table(),
+            "chosen_words": self._word_table(self.words.chosen, "Chosen words"),
+            "layers": self._tidy_layers(),
+            "words": self._word_table(len(self.words.words), detail=True),
+            "rogue": self._matrix(("layer", "dimension", "share"), self.shares),
+            "cka": self._matrix(("left_layer", "right_layer", "cka"), self.alignment),
         }
-        return own.one(index, own.self_similarity) | mev
+
+    def _similarities_table(self) -> Table:
+        headings = ("baseline", "self-similarity", "- baseline", "intra-sentence", "- baseline")
+        columns = [_number(name, heading) for name, heading in zip(vars(self.raw), headings, strict=True)]
+        rows = [
+            (self.model, layer, *(band.at(layer) for band in vars(self.raw).values())) for layer in range(self.layers)
+        ]
+        return Table.of(["model", "layer", *columns], rows, "Similarities of words, with 95 % intervals")
+
+    def _variance_table(self) -> Table:
+        spaces = {"mev": self.variances.own, "mev_baseline": self.variances.random}
+        headings = {"mev": "MEV {}", "mev_baseline": "random"}
+        columns = [_number(f"{name}_{one}", headings[name].format(one)) for one in VARIANTS for name in spaces]
+        rows = [
+            (self.model, layer, *(bands[one].at(layer) for one in VARIANTS for bands in spaces.values()))
+            for layer in range(self.layers)
+        ]
+        return Table.of(["model", "layer", *columns], rows, "Maximum explainable variance (MEV), and of random words")
+
+    def _isotropy_table(self) -> Table:
+        columns = [
+            _number("isoscore", "IsoScore"), _number("effective_rank", "eff. rank", ".1f"),
+            _number("intrinsic_dimension", "TwoNN", ".1f"), Column("rogue_dimension", "rogue dim."),
+            _number("rogue_top1", "its share"), _number("rogue_top3", "top 3"),
+            _number("cluster_baseline", "cluster base"), _number("cluster_isoscore", "cluster Iso."),
+        ]  # fmt: skip
+        bands = (self.isoscore, self.effective_rank, self.intrinsic_dimension)
+        rows = []
+        for layer, cluster in enumerate(self.clusters):
+            rogue = self.rogue(layer)
+            shares = (*rogue[0], sum(share for _, share in rogue), cluster.baseline, cluster.isoscore)
+            rows.append((self.model, layer, *(band.at(layer) for band in bands), *shares))
+        return Table.of(["model", "layer", *columns], rows, "Isotropy, dimension and clusters")
+
+    def _corrected_table(self) -> Table:
+        names = {"baseline": "", "self_similarity": "self-similarity", "intra_similarity": "intra-sentence"}
+        rows = [
+            (self.model, kind, layer, *(float(getattr(space, name).values[layer]) for name in names))
+            for kind, space in self.corrected.items()
+            for layer in range(self.layers)
+        ]
+        return Table.of(
+            ["model", "correction", "layer", *(_number(*one) for one in names.items())], rows, "After corrections"
+        )
+
+    def _extremes_table(self) -> Table:
+        own = self.words
+        named = {"self-similarity": own.self_similarity}
+        named |= {f"MEV ({variant})": each for variant, each in zip(VARIANTS, own.variance, strict=True)}
+        rows = []
+        for name, values in named.items():
+            means = mean_over_layers(values)
+            for end, found in own.extremes(values).items():
+                listed = (f"{own.words[index]} {means[index]:.3f} ({own.contexts[index]})" for index in found)
+                rows.append((self.model, name, end, ", ".join(listed)))
+        words = Column("words", "words: mean over layers (number of texts)")
+        return Table.of(["model", "measure", "end", words], rows, "Words with the highest and the lowest values")
+
+    def _word_table(self, count: int, title: str = "", detail: bool = False) -> Table:
+        """The first words in every layer."""
+        mev = [_number(f"mev_{variant}", f"MEV {variant}") for variant in VARIANTS]
+        rows = [(self.model, *row) for row in self.words.rows(count)]
+        own = _number("self_similarity", "self-similarity")
+        return Table.of(["model", "word", "contexts", "layer", own, *mev], rows, title, detail=detail)
+
+    def _tidy_layers(self) -> Table:
+        """One row per space, layer and measure."""
+        mev = {f"{name}_{one}": band for name, bands in self.variances.by_name.items() for one, band in bands.items()}
+        spaces: dict[str, Mapping[str, ConfidenceBand]] = {"raw": self.bands | mev}
+        spaces |= {kind: vars(space) for kind, space in self.corrected.items()}
+        rows: list[tuple[object, ...]] = [
+            (self.model, space, layer, name, float(band.values[layer]), *band.ends(layer))
+            for space, bands in spaces.items()
+            for name, band in bands.items()
+            for layer in range(self.layers)
+        ]
+        rows += [
+            (self.model, "clusters", layer, name, float(value), None, None)
+            for layer, cluster in enumerate(self.clusters)
+            for name, value in vars(cluster).items()
+        ]
+        return Table.of(("model", "space", "layer", "measure", "value", "low", "high"), rows, detail=True)
+
+    def _matrix(self, names: Sequence[str], values: Array) -> Table:
+        """One row per cell."""
+        rows = [(self.model, *map(int, index), float(value)) for index, value in np.ndenumerate(values)]
+        return Table.of(("model", *names), rows, detail=True)
+
+    @classmethod
+    def figures_of(cls, results: Sequence[Geometry]) -> dict[str, Figure]:
+        """Every measure over the layers, corrected similarities, chosen words, and the alignment of layers."""
+        named = dict(zip(unique_labels([one.model for one in results]), results, strict=True))
+        found = {"measures": Figure(lambda: measures_figure(named), "Measures", MEASURES_NOTE)}
+        if results[0].corrected:
+            note = "The same after each correction, fitted on all words of a layer."
+            found["corrected"] = Figure(lambda: corrected_figure(named), "After corrections", note)
+        if results[0].words.chosen:
+            note = "Chosen words, with their number of contexts."
+            found["words"] = Figure(lambda: words_figure(named), "Chosen words", note)
+        found["alignment"] = Figure(lambda: alignment_figure(named), "Alignment of layers", ALIGNMENT_NOTE)
+        return found
+
+    def plot(self, ax: Any = None) -> Any:
+        """The baseline, and self- and intra-sentence similarity above it, over the layers."""
+        shown = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
+        series = {MEASURES[name]: _series(self.bands[name], self.layers) for name in shown}
+        [name] = unique_labels([self.model])
+        return curves(np.arange(self.layers), series, ("layer", "cosine"), f"{name}, {self.data}", ax, whole=True)
 
 
-def _layer_of(space: Similarities, layer: int) -> dict[str, Any]:
-    values = {name: float(band.values[layer]) for name, band in vars(space).items()}
-    return values | {"intervals": {name: band.ends(layer) for name, band in vars(space).items()}}
+def _number(name: str, heading: str = "", form: str = ".3f") -> Column:
+    return Column(name, heading, form)
+
+
+def _layer_values(bands: Mapping[str, ConfidenceBand], layer: int) -> dict[str, Any]:
+    """The values of a layer, and their intervals under ``intervals``."""
+    values = {name: float(band.values[layer]) for name, band in bands.items()}
+    return values | {"intervals": {name: band.ends(layer) for name, band in bands.items()}}
+
+
+def measures_figure(named: Mapping[str, Geometry]) -> Any:
+    """Every measure over the layers, a line for each model; returns the first panel's Axes."""
+    plain = ConfidenceBand.without_interval
+    panels = {title: {name: one.bands[measure] for name, one in named.items()} for measure, title in MEASURES.items()}
+    for variant, title in MEV_TITLES.items():
+        panels[title] = {name: one.variances.own[variant] for name, one in named.items()}
+        panels[title] |= {f"{name}, random": one.variances.random[variant] for name, one in named.items()}
+    for count, title in ROGUE_TITLES.items():
+        shares = {name: np.sort(one.shares, axis=1)[:, -count:].sum(1) for name, one in named.items()}
+        panels[title] = {name: plain(each) for name, each in shares.items()}
+    for measure, title in CLUSTER_TITLES.items():
+        values = {name: np.array([getattr(each, measure) for each in one.clusters]) for name, one in named.items()}
+        panels[title] = {name: plain(each) for name, each in values.items()}
+    return _grid(panels)
+
+
+def corrected_figure(named: Mapping[str, Geometry]) -> Any:
+    """The similarities after each correction, three panels for each model; returns the first panel's Axes."""
+    panels = {}
+    for name, one in named.items():
+        spaces = {"raw": one.raw, **one.corrected}
+        for measure in ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted"):
+            title = MEASURES[measure] if len(named) == 1 else f"{name}: {MEASURES[measure]}"
+            panels[title] = {kind: getattr(space, measure) for kind, space in spaces.items()}
+    return _grid(panels)
+
+
+def words_figure(named: Mapping[str, Geometry]) -> Any:
+    """The chosen words, a line each: self-similarity and each variant of MEV, for each model."""
+    panels = {}
+    for name, one in named.items():
+        own = one.words
+        labels = [f"{word} ({n})" for word, n in zip(own.words[: own.chosen], own.contexts, strict=False)]
+        tables = {"self-similarity": own.self_similarity, **dict(zip(MEV_TITLES.values(), own.variance, strict=True))}
+        for title, values in tables.items():
+            panels[title if len(named) == 1 else f"{name}: {title}"] = {
+                label: ConfidenceBand.without_interval(values[:, index]) for index, label in enumerate(labels)
+            }
+    return _grid(panels, columns=2)
+
+
+def alignment_figure(named: Mapping[str, Geometry]) -> Any:
+    """Debiased CKA between the layers of each model; returns the first panel's Axes."""
+    panels = grid_of_axes(len(named), (5.2, 4.6))
+    for panel, (name, one) in zip(panels, named.items(), strict=True):
+        layers = [str(layer) for layer in range(one.layers)]
+        heatmap(one.alignment, layers, layers, f"{name}: CKA between layers", panel)
+    return panels[0]
+
+
+def _grid(panels: Mapping[str, Mapping[str, ConfidenceBand]], columns: int = 3) -> Any:
+    axes = grid_of_axes(len(panels), PANEL, columns)
+    for ax, (title, bands) in zip(axes, panels.items(), strict=True):
+        layers = max(len(band.values) for band in bands.values())
+        series = {name: _series(band, layers) for name, band in bands.items()}
+        curves(np.arange(layers), series, ("layer", ""), title, ax, whole=True)
+    return axes[0]
+
+
+def _series(band: ConfidenceBand, layers: int) -> Series:
+    """A band as a curve; the values of a shallower model end with its layers."""
+    ends = [np.pad(one, (0, layers - len(one)), constant_values=np.nan) for one in (band.values, band.low, band.high)]
+    return (ends[0], None, None) if np.isnan(ends[1]).all() else (ends[0], ends[1], ends[2])

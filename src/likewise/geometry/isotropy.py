@@ -6,22 +6,18 @@ Corrections are fitted on texts and never see a score: on the texts that are the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from likewise.data import GUESSED, Columns, ScoredPair, read_scored_pairs
-from likewise.data.corpora import CorpusSource
+from likewise.data import Dataset, ScoredPair, SkippedRows
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import Vectors
 from likewise.encoder.postprocessing import PostProcessing, fit_from_moments, fit_postprocessing
 from likewise.encoder.similarity import paired_similarity, unit
 from likewise.errors import DataError
-from likewise.geometry.anisotropy import expected_cosine
-from likewise.geometry.spectrum import isoscore
+from likewise.geometry.anisotropy import expected_cosine, isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman
 from likewise.plotting.dots import Dots, dot_panels
 from likewise.plotting.text import unique_labels
@@ -32,60 +28,38 @@ from likewise.search.recall import Setting, checked_ks
 
 NONE = "none"
 CUTS = (64, 128, 256)
-"""To how many dimensions whitening cuts, as far as the vectors have more."""
+"""The dimensions that whitening cuts to, where the vectors have more."""
 HIGH = 0.8
-"""Which part of the way from the lowest to the highest score a pair must reach to ask, unless another is given."""
+"""A query's score is by default at least this part of the way from the lowest to the highest score."""
 
 
-@dataclass(frozen=True)
-class IsotropySource:
-    """Where pairs with scores come from, and which texts the corrections are fitted on.
+def isotropy_task(dataset: Dataset, fit: str | None = None, min_score: float | None = None) -> IsotropyTask:
+    """Read pairs with scores, and the texts that the corrections are fitted on.
 
-    >>> IsotropySource("sample/pairs").read().min_score > 0
+    ``fit`` is a file of pairs or texts, read in the same way; None: the texts of the pairs. Only pairs with at least
+    ``min_score`` are queries; None: four fifths of the way up the scores.
+
+    >>> isotropy_task(Dataset("sample/pairs")).min_score > 0
     True
     """
-
-    file: str
-    fit: str | None = None
-    """a file of pairs or texts to fit on; None: the texts of ``file``"""
-    min_score: float | None = None
-    """only pairs with at least this score ask; None: four fifths of the way up the scores"""
-    columns: Columns = GUESSED
-    data_dir: Path | None = None
-    skip_bad: bool = False
-    limit: int | None = None
-    """the first pairs of ``file`` only"""
-
-    def read(self) -> IsotropyTask:
-        """Both files."""
-        bad: list[DataError] = []
-        on_bad = bad.append if self.skip_bad else None
-        found = read_scored_pairs(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad)
-        pairs = list(islice(found, self.limit))
-        if len(pairs) < 2:
-            raise DataError(f"{self.file}: a correlation needs at least 2 pairs, got {len(pairs)}")
-        least = _high_score(pairs) if self.min_score is None else self.min_score
-        asking = RetrievalSource(
-            self.file, min_score=least, limit=self.limit, columns=self.columns, data_dir=self.data_dir,
-            skip_bad=self.skip_bad,
-        )  # fmt: skip
-        fit_texts = None if self.fit is None else self._fit_texts(bad)
-        return IsotropyTask(self.file, pairs, asking.read(), least, self.fit, fit_texts, len(bad))
-
-    def _fit_texts(self, bad: list[DataError]) -> list[str]:
-        """Both sides of pairs, or texts; each once."""
-        source = CorpusSource((str(self.fit),), self.columns, self.data_dir, self.skip_bad)
-        return list(dict.fromkeys(source.read(bad.append)))
-
-
-def _high_score(pairs: Sequence[ScoredPair]) -> float:
+    pairs = dataset.scored_pairs()
+    if len(pairs) < 2:
+        raise DataError(f"{dataset.name}: a correlation needs at least 2 pairs, got {len(pairs)}")
     scores = [pair.score for pair in pairs]
-    return min(scores) + HIGH * (max(scores) - min(scores))
+    least = min(scores) + HIGH * (max(scores) - min(scores)) if min_score is None else min_score
+    retrieval = RetrievalSource(
+        dataset.name, min_score=least, limit=dataset.limit, columns=dataset.columns, data_dir=dataset.data_dir,
+        skip_bad=dataset.skip_bad,
+    ).read()  # fmt: skip
+    skipped, fit_texts = SkippedRows(), None
+    if fit is not None:
+        fit_texts = list(dict.fromkeys(replace(dataset, name=fit, limit=None).sentences(skipped)))
+    return IsotropyTask(dataset.name, pairs, retrieval, least, fit, fit_texts, pairs.skipped + skipped.count)
 
 
 @dataclass(frozen=True, eq=False)
 class IsotropyTask:
-    """Pairs with scores, which of them ask, and the texts that corrections are fitted on."""
+    """Pairs with scores, the pairs that are queries, and the texts that corrections are fitted on."""
 
     name: str
     pairs: Sequence[ScoredPair]
@@ -105,7 +79,7 @@ class IsotropyTask:
 
 @dataclass(frozen=True)
 class IsotropyOptions:
-    """Which corrections are compared, and where recall is taken."""
+    """The corrections to compare, and the ranks of recall."""
 
     dims: tuple[int, ...] | None = None
     """dimensions that whitening cuts to; None: 64, 128 and 256, as far as there are more"""
@@ -117,20 +91,20 @@ class IsotropyOptions:
         checked_ks(self.ks)
 
     def corrections(self, width: int) -> list[tuple[str, int | None]]:
-        """Kinds of post-processing with their ``dim``, for vectors of a width; numbers that do not fit are refused."""
-        # Cut to all dimensions it would be whitening in full once more.
+        """Kinds of post-processing with their ``dim``, for vectors of a width; rejects numbers that do not fit."""
+        # A cut to all dimensions would repeat whitening in full.
         cuts = {dim for dim in CUTS if dim < width} if self.dims is None else set(self.dims) - {width}
         kinds = [("mean-removal", None), ("standardisation", None), ("all-but-the-top", self.remove)]
         kinds += [("whitening", None), *(("whitening", dim) for dim in sorted(cuts, reverse=True))]
         for kind, dim in kinds:
-            # Each kind knows what it refuses; asked here, before the work.
+            # Each kind rejects what it cannot do, here and not after the encoding.
             fit_from_moments(kind, np.zeros(width), np.eye(width), dim)
         return kinds
 
 
 @dataclass(frozen=True)
 class CorrectedVectors:
-    """How vectors do after a correction, or without one."""
+    """The measures of vectors after a correction, or without one."""
 
     setting: str
     dim: int
@@ -147,7 +121,7 @@ class CorrectedVectors:
 
     @property
     def name(self) -> str:
-        """What tells it from other settings of the same model."""
+        """A name that is unique among the settings of a model."""
         ending = f", {self.removed} removed" if self.removed else f", {self.dim}" if self.setting == "whitening" else ""
         return self.setting + ending
 
@@ -241,7 +215,7 @@ class IsotropyStudy(Comparable):
 
 
 def isotropy_figure(results: Sequence[IsotropyStudy]) -> Any:
-    """Baseline, Spearman and recall at the first k: a row for each setting, a colour for each model; returns an Axes."""
+    """Baseline, Spearman and recall at the first k: a row per setting, a colour per model; returns an Axes."""
     names = list(dict.fromkeys(one.name for result in results for one in result.settings))
     first = next(iter(results[0].settings[0].recall))
     panels = {
@@ -270,15 +244,12 @@ def _ends(value: float | Interval) -> tuple[float, float, float]:
 
 
 def study_isotropy(
-    encoder: Encoder,
-    task: IsotropyTask,
-    options: IsotropyOptions | None = None,
-    progress: Progress | None = None,
+    encoder: Encoder, task: IsotropyTask, options: IsotropyOptions | None = None, progress: Progress | None = None
 ) -> IsotropyStudy:
     """Encode each text once, then measure the vectors as they are and after each correction.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> found = study_isotropy(encoder, IsotropySource("sample/pairs").read(), IsotropyOptions(dims=(16,)))
+    >>> found = study_isotropy(encoder, isotropy_task(Dataset("sample/pairs")), IsotropyOptions(dims=(16,)))
     >>> [one.name for one in found.settings]
     ['none', 'mean-removal', 'standardisation', 'all-but-the-top, 3 removed', 'whitening, 384', 'whitening, 16']
     """
@@ -317,14 +288,14 @@ class _Agreement:
 
     @classmethod
     def of(cls, task: IsotropyTask, index: Mapping[str, int], vectors: Vectors) -> _Agreement:
-        """That of the vectors (n, d) of a task's texts."""
+        """The agreement of the vectors (n, d) of a task's texts."""
         left, right = (vectors[[index[getattr(pair, side)] for pair in task.pairs]] for side in ("left", "right"))
         cosines = paired_similarity(left, right)
         scores = [pair.score for pair in task.pairs]
         return cls(spearman(cosines, scores), bootstrap_draws("spearman", cosines, scores))
 
     def above(self, value: float, draws: Array | float) -> Interval:
-        """How far it is above another one, with the 95 % interval of the difference."""
+        """The difference to another one, with its 95 % interval."""
         differences = self.draws - draws
         known = differences[np.isfinite(differences)]
         low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
@@ -333,7 +304,7 @@ class _Agreement:
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """What every correction is measured by."""
+    """The data that every correction is measured on."""
 
     task: IsotropyTask
     index: dict[str, int]

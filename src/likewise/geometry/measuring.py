@@ -1,4 +1,4 @@
-"""Measuring: texts through an encoder, once for the running sums and once more for the corrected ones."""
+"""Measuring: a corpus through an encoder, once for the running sums and once more for the corrected ones."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from likewise.data import Dataset, Datasets, SkippedRows
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_from_moments
 from likewise.errors import DataError, UsageError
-from likewise.geometry.cluster_isotropy import cluster_isotropy
+from likewise.geometry.anisotropy import effective_ranks, isoscores
 from likewise.geometry.confidence import ConfidenceBand, drawn_means
-from likewise.geometry.corpus_stats import Plan, census, plan
+from likewise.geometry.corpus import USUAL, GeometrySettings, SamplingPlan, corpus_stats, sampling_plan
 from likewise.geometry.explained_variance import VARIANTS, explained_variances, random_explained_variances
 from likewise.geometry.geometry import Geometry, Similarities, Variances, WordMeasures
-from likewise.geometry.intrinsic_dimension import two_nn
-from likewise.geometry.layer_alignment import debiased_cka
-from likewise.geometry.occurrences import OccurrenceStream
-from likewise.geometry.samples import Samples
-from likewise.geometry.settings import USUAL, GeometrySettings
-from likewise.geometry.spectrum import effective_ranks, isoscores
-from likewise.geometry.sums import Counts, Moments, PoissonWeights, SentenceBatch, SimilaritySums
-from likewise.geometry.words import require_layers
+from likewise.geometry.occurrences import OccurrenceStream, require_layers
+from likewise.geometry.points import cluster_isotropy, debiased_cka, two_nn
+from likewise.geometry.sums import Counts, Moments, PoissonWeights, Samples, SentenceBatch, SimilaritySums
 from likewise.progress import Progress, Ticker
+from likewise.results import ResultSet
 
 Array = NDArray[np.float64]
 
@@ -41,7 +38,7 @@ def geometry_of(
 ) -> Geometry:
     """How an encoder's layers see the words of a corpus.
 
-    ``texts`` may be a function that begins to read them anew, for a corpus that does not fit into memory.
+    ``texts`` may be a function that starts to read them again, for a corpus that does not fit into memory.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> texts = ["We rob a bank.", "A bank lends money.", "The bank of a river.", "A bench by a river."]
@@ -55,14 +52,12 @@ def geometry_of(
     prompt = encoder.modules_config.prompt_for(None) if settings.prompt is None else settings.prompt
     settings = replace(settings, prompt=prompt)
     read = texts if callable(texts) else (lambda held=list(texts): held)
-    pooling_mask = census(read(), encoder.tokenizer.folds_case, settings.punctuation, progress)
-    if pooling_mask.texts < 2:
-        raise DataError(
-            f"{name}: geometry compares words of different texts; give at least 2, got {pooling_mask.texts}"
-        )
-    chosen = plan(pooling_mask, settings)
+    stats = corpus_stats(read(), encoder.tokenizer.folds_case, settings.punctuation, progress)
+    if stats.texts < 2:
+        raise DataError(f"{name}: geometry compares words of different texts; give at least 2, got {stats.texts}")
+    plan = sampling_plan(stats, settings)
     with tempfile.TemporaryFile(buffering=0) as file:
-        stream = OccurrenceStream(encoder, read, chosen, settings, pooling_mask.texts, file)
+        stream = OccurrenceStream(encoder, read, plan, settings, stats.texts, file)
         first = _first_round(stream, progress)
         if not first.counts.occurrences:
             raise DataError(
@@ -70,15 +65,39 @@ def geometry_of(
                 " give a shorter prompt or another model"
             )
         corrected = _second_round(stream, first, progress) if settings.corrections else {}
-    metadata = {"texts": pooling_mask.texts, "repeated": pooling_mask.repeated, "occurrences": first.counts.occurrences}
-    return _measured(encoder.name, name, metadata, first, corrected, progress)
+    metadata = {"texts": stats.texts, "repeated": stats.repeated, "occurrences": first.counts.occurrences}
+    return _measured((encoder.name, name), metadata, first, corrected, progress)
+
+
+def compare_geometry(
+    corpus: Dataset | Datasets,
+    models: Sequence[str],
+    settings: GeometrySettings = USUAL,
+    load: Callable[[str], Encoder] = Encoder.load,
+    progress: Progress | None = None,
+) -> ResultSet[Geometry]:
+    """Measure a corpus by each model.
+
+    >>> corpus = Dataset("sample/pairs", limit=20)
+    >>> compare_geometry(corpus, ["minilm"], GeometrySettings(min_contexts=3)).to_dict()["texts"]
+    40
+    """
+    skipped = SkippedRows()
+
+    def read() -> Iterable[str]:
+        nonlocal skipped
+        skipped = SkippedRows()  # The corpus is read more than once; each time skips the same rows.
+        return corpus.sentences(skipped)
+
+    found = [geometry_of(load(model), read, settings, corpus.name, progress) for model in dict.fromkeys(models)]
+    return ResultSet(tuple(replace(one, skipped=skipped.count) for one in found))
 
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """What the first round over the occurrences leaves behind."""
+    """The sums and samples of the first round over the occurrences."""
 
-    plan: Plan
+    plan: SamplingPlan
     settings: GeometrySettings
     counts: Counts
     moments: Moments
@@ -91,7 +110,7 @@ class _Round:
 
     @property
     def averaged(self) -> NDArray[np.bool_]:
-        """Which words have contexts enough to be part of averages: (W,)."""
+        """Which words have enough contexts to be part of averages: (W,)."""
         return _averaged(self.counts, self.settings)
 
 
@@ -131,7 +150,7 @@ def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | 
     settings, layers = stream.settings, len(first.contributions)
     moments = [first.moments.of(layer) for layer in range(layers)]
     shift = torch.from_numpy(np.stack([mean for mean, _ in moments]))[:, None]
-    maps = {kind: _LayerMaps.of([fit_from_moments(kind, *one).matrix for one in moments]) for kind in POSTPROCESSORS}
+    maps = {kind: _layer_map([fit_from_moments(kind, *one).matrix for one in moments]) for kind in POSTPROCESSORS}
     words = len(stream.plan.words)
     sums = {kind: SimilaritySums(layers, shift.shape[-1], settings.draws, words) for kind in maps}
     poisson = PoissonWeights(settings.draws, settings.seed)
@@ -143,30 +162,17 @@ def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | 
     return {kind: _similarities(each, first.counts, settings) for kind, each in sums.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class _LayerMaps:
-    """A linear map of each layer: matrices (L, D, D), or only their diagonals (L, D)."""
-
-    matrices: Tensor | None
-    diagonals: Tensor
-
-    @classmethod
-    def of(cls, matrices: Sequence[Array]) -> _LayerMaps:
-        """From the matrix (D, D) of each layer."""
-        stacked = torch.from_numpy(np.stack(matrices))
-        diagonals = torch.diagonal(stacked, dim1=1, dim2=2)
-        return cls(None if torch.equal(stacked, torch.diag_embed(diagonals)) else stacked, diagonals)
-
-    def __call__(self, centred: Tensor) -> Tensor:
-        """(L, N, D) -> (L, N, D), without a product where a diagonal is all."""
-        if self.matrices is None:
-            return centred * self.diagonals.to(centred)[:, None]
-        return centred @ self.matrices.to(centred)
+def _layer_map(matrices: Sequence[Array]) -> Callable[[Tensor], Tensor]:
+    """The matrix (D, D) of each layer as a map (L, N, D) -> (L, N, D), without a product where all are diagonal."""
+    stacked = torch.from_numpy(np.stack(matrices))
+    diagonals = torch.diagonal(stacked, dim1=1, dim2=2)
+    if torch.equal(stacked, torch.diag_embed(diagonals)):
+        return lambda centred: centred * diagonals.to(centred)[:, None]
+    return lambda centred: centred @ stacked.to(centred)
 
 
 def _measured(
-    model: str,
-    name: str,
+    names: tuple[str, str],
     metadata: dict[str, int],
     first: _Round,
     corrected: dict[str, Similarities],
@@ -182,9 +188,11 @@ def _measured(
         dimension.append(two_nn(points[layer], seed))
         clusters.append(cluster_isotropy(points[layer], first.samples.sentences, first.settings.clusters, seed))
         ticker.add()
-    found = Geometry(
-        model=model,
-        data=name,
+    alignment = debiased_cka(points)
+    ticker.close()
+    return Geometry(
+        model=names[0],
+        data=names[1],
         metadata=metadata | {"points": points.shape[1]},
         settings=first.settings,
         raw=first.raw,
@@ -194,12 +202,10 @@ def _measured(
         effective_rank=ranks,
         intrinsic_dimension=ConfidenceBand.of_intervals(dimension),
         shares=first.contributions / first.contributions.sum(-1, keepdims=True),
-        alignment=debiased_cka(points),
+        alignment=alignment,
         clusters=tuple(clusters),
         words=words,
     )
-    ticker.close()
-    return found
 
 
 def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[ConfidenceBand, ConfidenceBand]:
@@ -223,7 +229,7 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
         vectors = first.samples.contexts(which)
         n = vectors.shape[1]
         own.append(explained_variances(vectors) if n > 1 else np.full((len(VARIANTS), len(vectors)), np.nan))
-        # Drawn for each word anew: five random words are so different from the next five that all must count.
+        # A new draw for each word: five random words differ too much from the next five to take only one draw.
         count = min(max(n, 1), points.shape[1])
         chance.append(random_explained_variances(points, count, (settings.seed, which)))
         ticker.add()
@@ -236,9 +242,7 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
 
     def averaged(values: Array) -> dict[str, ConfidenceBand]:
         means = [drawn_means(each[:, part], settings.draws, settings.seed) for each in values]
-        return {
-            pooling_config: ConfidenceBand.of_draws(each) for pooling_config, each in zip(VARIANTS, means, strict=True)
-        }
+        return {variant: ConfidenceBand.of_draws(each) for variant, each in zip(VARIANTS, means, strict=True)}
 
     variances = Variances(averaged(measured), averaged(by_chance), averaged(measured - by_chance), int(part.sum()))
     return words, variances

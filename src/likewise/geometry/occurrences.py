@@ -1,6 +1,6 @@
-"""Occurrences: the words of a corpus with their vectors in all layers, batch by batch, as often as they are asked for.
+"""Occurrences: the words of a corpus with their vectors in all layers, batch by batch, in as many rounds as needed.
 
-The first round encodes and keeps the vectors in a temporary file, as far as it may grow; later rounds read them back
+The first round encodes the texts and caches the vectors in a temporary file up to a limit; later rounds read them back
 and encode only the rest again.
 """
 
@@ -23,13 +23,51 @@ from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import report_truncation
 from likewise.encoder.states import StateBatch
 from likewise.encoder.stream import text_windows
-from likewise.geometry.corpus_stats import Plan, distinct, word_key
-from likewise.geometry.settings import GeometrySettings
-from likewise.geometry.words import Places, averaged_tokens, spans_of_words, tokens_of_spans
+from likewise.encoder.tokens import TokenizedText
+from likewise.errors import UsageError
+from likewise.geometry.corpus import GeometrySettings, SamplingPlan, distinct, spans_of_words, word_key
 from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
 
+TokenIndices = tuple[int, ...]
 GIGABYTE = 1e9
+
+
+def require_layers(encoder: Encoder) -> None:
+    """Rejects an encoder whose layers are not accessible."""
+    if encoder.backend is not None:
+        raise UsageError("only the backend torch shows what the layers hold; load the model with --backend torch")
+
+
+def tokens_of_spans(tokens: TokenizedText, spans: Sequence[Span]) -> list[TokenIndices]:
+    """The token indices of each sorted span; none for a span that was cut off or has no token of its own."""
+    found: list[list[int]] = [[] for _ in spans]
+    for index, inside in enumerate(tokens.spans_of(spans)):
+        if inside is not None:
+            found[inside].append(index)
+    return [tuple(indices) for indices in found]
+
+
+def averaged_tokens(hidden: Tensor, groups: Sequence[tuple[int, TokenIndices]]) -> Tensor:
+    """The mean states of groups of tokens, each (row, indices): hidden (L, B, T, D) -> (L, N, D), float32 or wider."""
+    layers, rows, length, width = hidden.shape
+    flat = hidden.reshape(layers, rows * length, width)
+    found = flat[:, torch.tensor([row * length + indices[0] for row, indices in groups], dtype=torch.long)]
+    if found.dtype not in (torch.float32, torch.float64):
+        found = found.float()  # sums of half precision overflow
+    # Most words are one token: only the others are summed, one more token at each step.
+    longer = [(which, row * length, indices) for which, (row, indices) in enumerate(groups) if len(indices) > 1]
+    sizes = torch.tensor([len(indices) for _, _, indices in longer], dtype=found.dtype, device=hidden.device)
+    whole = [which for which, _, _ in longer]
+    step = 1
+    while longer:
+        added = torch.tensor([first + indices[step] for _, first, indices in longer])
+        found[:, [which for which, _, _ in longer]] += flat[:, added]
+        step += 1
+        longer = [each for each in longer if len(each[2]) > step]
+    if whole:
+        found[:, whole] /= sizes[:, None]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +79,12 @@ class Occurrences:
     sentences: Tensor
     """the sentence of each word, from 0 on in this batch: (N,)"""
     texts: int
-    """how many sentences the batch has, with words or without"""
+    """the number of sentences in the batch, including those without words"""
     contexts: Tensor
-    """the words that are the first of their kind in their sentence and whose self-similarity is measured: (M,)"""
+    """the first occurrence in its sentence of each word whose self-similarity is measured: (M,)"""
     words: Tensor
     """the number of each of those words: (M,)"""
-    kept: Sequence[tuple[int, int]]
+    sampled: Sequence[tuple[int, int]]
     """(word of this batch, row of the sample)"""
     points: Sequence[tuple[int, int]]
     """(word of this batch, row of the random points)"""
@@ -55,28 +93,28 @@ class Occurrences:
 class OccurrenceStream:
     """All occurrences of a corpus, in the same order at each round.
 
-    ``texts`` begins to read the corpus anew, ``total`` is the number of its distinct texts, ``file`` is empty
-    and unbuffered.
+    ``texts`` starts to read the corpus again, ``total`` is the number of its distinct texts, ``file`` is empty and
+    unbuffered.
     """
 
     def __init__(
         self,
         encoder: Encoder,
         texts: Callable[[], Iterable[str]],
-        plan: Plan,
+        plan: SamplingPlan,
         settings: GeometrySettings,
         total: int,
         file: io.RawIOBase,
     ) -> None:
         self.encoder, self.texts, self.plan, self.settings, self.total = encoder, texts, plan, settings, total
-        # Without corrections there is no second round to keep anything for.
-        self._kept = _KeptVectors(file, int(settings.disk * GIGABYTE) if settings.corrections else 0)
+        # Without corrections there is no second round that could use a cache.
+        self._cache = _VectorCache(file, int(settings.disk * GIGABYTE) if settings.corrections else 0)
         self._rounds = self._cut = 0
 
     def batches(self, note: str, progress: Progress | None = None) -> Iterator[Occurrences]:
         """One round over all occurrences."""
         ticker = Ticker(progress, self.total, note)
-        for batch in chain(self._kept.batches(), self._encoded()):
+        for batch in chain(self._cache.batches(), self._encoded()):
             yield batch
             ticker.add(batch.texts)
         if self._rounds == 0:
@@ -85,19 +123,19 @@ class OccurrenceStream:
         ticker.close()
 
     def _encoded(self) -> Iterator[Occurrences]:
-        """What is not kept, by the model; in the first round that is all, and it is kept as far as it goes."""
-        kept, first = self._kept.windows, self._rounds == 0
-        if not first and self._kept.complete:
+        """The occurrences that are not cached, by the model; the first round encodes all and fills the cache."""
+        cached, first = self._cache.windows, self._rounds == 0
+        if not first and self._cache.complete:
             return
-        numbers = _Numbers(self.plan, self.encoder.tokenizer.folds_case, self.settings.punctuation)
+        numbering = _Numbering(self.plan, self.encoder.tokenizer.folds_case, self.settings.punctuation)
         windows = text_windows(("", text) for text in distinct(self.texts()))
         with steady_memory():
             for index, window in enumerate(windows):
                 texts = [text for _, text in window]
-                words = [numbers.of(text) for text in texts]
-                if index >= kept:
+                words = [numbering.of(text) for text in texts]
+                if index >= cached:
                     found = self._encoded_window(texts, words)
-                    yield from self._kept.passing(found) if first else found
+                    yield from self._cache.passing(found) if first else found
 
     def _encoded_window(self, texts: Sequence[str], words: Sequence[Sequence[_Word]]) -> Iterator[Occurrences]:
         for batch in self.encoder.state_batches(texts, prompt=self.settings.prompt, report=False):
@@ -107,21 +145,21 @@ class OccurrenceStream:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """One occurrence and what the plan says of it."""
+    """One occurrence and its part in the sampling plan."""
 
     span: Span
     number: int | None
-    """which of the measured words it is"""
+    """its index among the measured words"""
     row: int | None
-    """of the sample, for this text as a context of the word"""
+    """row of the sample, for this text as a context of the word"""
     point: int | None
     """row of the random points"""
 
 
-class _Numbers:
-    """Tells each occurrence its place in the plan, by counting in the order of the texts."""
+class _Numbering:
+    """Looks each occurrence up in the sampling plan, by counting in the order of the texts."""
 
-    def __init__(self, plan: Plan, folds_case: bool, punctuation: bool) -> None:
+    def __init__(self, plan: SamplingPlan, folds_case: bool, punctuation: bool) -> None:
         self.plan, self.folds_case, self.punctuation = plan, folds_case, punctuation
         self._contexts: Counter[int] = Counter()
         self._occurrences = 0
@@ -132,7 +170,7 @@ class _Numbers:
         rows: dict[int, int | None] = {}
         for span in spans_of_words(text, self.punctuation):
             number = self.plan.number.get(word_key(text[slice(*span)], self.folds_case))
-            # A word's contexts are texts: a second occurrence in the same one is no second context.
+            # A context is a text: a second occurrence in the same text is no second context.
             if number is not None and number not in rows:
                 rows[number] = self.plan.rows.get((number, self._contexts[number]))
                 self._contexts[number] += 1
@@ -143,9 +181,9 @@ class _Numbers:
 
 
 def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurrences:
-    """The words of a batch, without those that were cut off."""
+    """The words of a batch that were not cut off."""
     words: list[_Word] = []
-    groups: list[tuple[int, Places]] = []
+    groups: list[tuple[int, TokenIndices]] = []
     for row, (tokens, planned) in enumerate(zip(batch.tokens, texts, strict=True)):
         for word, indices in zip(planned, tokens_of_spans(tokens, [word.span for word in planned]), strict=True):
             if indices:
@@ -158,13 +196,13 @@ def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurre
         len(batch.tokens),
         torch.tensor(contexts, dtype=torch.long),
         torch.tensor([words[index].number for index in contexts], dtype=torch.long),
-        [(index, kept) for index in contexts if (kept := words[index].row) is not None],
+        [(index, sampled) for index in contexts if (sampled := words[index].row) is not None],
         [(index, word.point) for index, word in enumerate(words) if word.point is not None],
     )
 
 
 def _contexts(words: Sequence[_Word], sentences: Sequence[int]) -> list[int]:
-    """The places of the first measured occurrence of each word in each sentence, of those that were not cut off."""
+    """The indices of the first measured occurrence of each word in each sentence, of those that were not cut off."""
     first: dict[tuple[int, int], int] = {}
     for index, (word, sentence) in enumerate(zip(words, sentences, strict=True)):
         if word.number is not None:
@@ -172,10 +210,10 @@ def _contexts(words: Sequence[_Word], sentences: Sequence[int]) -> list[int]:
     return list(first.values())
 
 
-class _KeptVectors:
+class _VectorCache:
     """Whole windows of occurrences in an unbuffered file, up to a number of bytes.
 
-    A buffer would keep what a full disk refuses, and fail again with it at every later step.
+    A buffer would keep the bytes that a full disk rejects, and fail again at every later step.
     """
 
     def __init__(self, file: io.RawIOBase, limit: int) -> None:
@@ -184,11 +222,11 @@ class _KeptVectors:
         self._batches: list[Occurrences] = []
 
     def passing(self, window: Iterable[Occurrences]) -> Iterator[Occurrences]:
-        """Hand a window through and keep it, if it fits and all before it did."""
+        """Pass a window on and cache it, if it and all windows before it fit."""
         begun = len(self._batches), self._file.tell()
         for batch in window:
-            if self.complete and not self._keeps(batch):
-                # Half a window is of no use: windows are encoded whole.
+            if self.complete and not self._stores(batch):
+                # Half a window is useless: windows are encoded whole.
                 self.complete = False
                 del self._batches[begun[0] :]
                 with contextlib.suppress(OSError):
@@ -196,23 +234,23 @@ class _KeptVectors:
             yield batch
         self.windows += self.complete
 
-    def _keeps(self, batch: Occurrences) -> bool:
-        """Whether one more batch could be kept: it may go beyond the limit, or the disk be full."""
+    def _stores(self, batch: Occurrences) -> bool:
+        """Store a batch; False where it exceeds the limit or the disk is full."""
         if self._file.tell() + batch.vectors.nbytes > self.limit:
             return False
         rest = _bytes_of(batch.vectors.contiguous().numpy())
         try:
-            # An unbuffered file may take less than it is given.
+            # One write to an unbuffered file may be incomplete.
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError:
             return False
-        # On the device "meta" a tensor is its shape and its type, and no memory.
+        # A tensor on the device "meta" has a shape and a type but no memory.
         self._batches.append(replace(batch, vectors=batch.vectors.to("meta")))
         return True
 
     def batches(self) -> Iterator[Occurrences]:
-        """What is kept."""
+        """All cached batches."""
         self._file.seek(0)
         for batch in self._batches:
             shape, kind = batch.vectors.shape, np.float64 if batch.vectors.dtype == torch.float64 else np.float32

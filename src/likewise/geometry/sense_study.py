@@ -1,96 +1,86 @@
-"""Word senses: whether a model's layers tell the meanings of a word apart, on occurrences with known senses."""
+"""Word senses: whether a model's layers separate the meanings of a word, on occurrences with known senses."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data import GUESSED, Columns, SenseExample, read_senses
+from likewise.data import Dataset, SenseExample, read_senses
 from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
 from likewise.encoder.device import steady_memory
 from likewise.errors import DataError, UsageError
+from likewise.geometry.occurrences import averaged_tokens, require_layers, tokens_of_spans
 from likewise.geometry.senses import SenseGeometry, SenseVectors, check_nearest, sense_geometry
-from likewise.geometry.words import averaged_tokens, require_layers, tokens_of_spans
-from likewise.metrics import Interval
 from likewise.plotting.curves import Panel, curve_panels
-from likewise.plotting.html import paragraph, section, table
 from likewise.plotting.text import unique_labels
 from likewise.progress import Progress, Ticker
+from likewise.results import Column, Comparable, Figure, ResultSet, Table
 
 WINDOW = 2048
-"""Texts whose tokens are held at a time."""
-AXES = ("layer", "mean cosine, share right")
+"""Texts whose tokens are in memory at a time."""
+AXES = ("layer", "mean cosine, share correct")
+SAME, OTHER = Column("within", "same sense"), Column("between", "other senses")
+WORD_COLUMNS = ("model", "word", "n", "senses", Column("baseline", "most frequent"), "layer", "accuracy", SAME, OTHER)
 
 
 @dataclass(frozen=True)
 class SenseTask:
-    """Occurrences to be judged and, apart from them, those that their nearest are looked up among."""
+    """Occurrences whose senses are predicted, and the occurrences that their nearest are looked up among."""
 
     name: str
-    asked: Sequence[SenseExample]
-    known: Sequence[SenseExample] | None = None
-    """None: each is compared with the others of ``asked``"""
+    examples: Sequence[SenseExample]
+    references: Sequence[SenseExample] | None = None
+    """None: each example is compared with the other examples"""
     train: str | None = None
-    """where ``known`` comes from"""
+    """where ``references`` come from"""
     skipped: int = 0
     """bad rows"""
     repeated: int = 0
-    """occurrences left out since their text has the word already, where each is compared with the others"""
+    """occurrences left out because their text already has the word, where examples are compared with one another"""
 
     @property
     def misspelt(self) -> int:
-        """Occurrences at whose index something else than a form of the word seems to stand."""
-        return sum(not example.is_form for example in [*self.asked, *(self.known or ())])
+        """Occurrences at whose index there seems to be no form of the word."""
+        return sum(not example.is_form for example in [*self.examples, *(self.references or ())])
 
 
-@dataclass(frozen=True)
-class SenseSource:
-    """Where occurrences come from: a file or a name, another one to look up the nearest in, and how both are read."""
+def sense_task(
+    dataset: Dataset, train: str | None = None, words: Sequence[str] = (), limit: int | None = None
+) -> SenseTask:
+    """Read a file of occurrences, and a second one, in the same format, to look the nearest up in.
 
-    file: str
-    train: str | None = None
-    words: tuple[str, ...] = ()
-    """only these words; all where there are none"""
-    limit: int | None = None
-    """the first occurrences of each word only, in each file"""
-    columns: Columns = GUESSED
-    data_dir: Path | None = None
-    skip_bad: bool = False
+    ``words``: only these; ``limit``: only the first occurrences of each word, in each file.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit takes a number of occurrences from 1 on, got {limit}")
+    found, skipped = _examples(dataset, words, limit)
+    if train is not None:
+        references, also_skipped = _examples(replace(dataset, name=train), words, limit)
+        return SenseTask(dataset.name, found, references, train, skipped + also_skipped)
+    # A second occurrence in the same text would get its sense from that very text.
+    once = list({(example.word, example.text): example for example in reversed(found)}.values())[::-1]
+    return SenseTask(dataset.name, once, skipped=skipped, repeated=len(found) - len(once))
 
-    def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise UsageError(f"--limit takes a number of occurrences from 1 on, got {self.limit}")
 
-    def read(self) -> SenseTask:
-        """The whole task; files are read in full."""
-        bad: list[DataError] = []
-        asked = self._examples(self.file, bad)
-        if self.train is not None:
-            return SenseTask(self.file, asked, self._examples(self.train, bad), self.train, len(bad))
-        # A word that stands in the same text again would be answered by that very text.
-        once = list({(example.word, example.text): example for example in reversed(asked)}.values())[::-1]
-        return SenseTask(self.file, once, skipped=len(bad), repeated=len(asked) - len(once))
-
-    def _examples(self, file: str, bad: list[DataError]) -> list[SenseExample]:
-        on_bad = bad.append if self.skip_bad else None
-        found = list(read_senses(file, columns=self.columns, data_dir=self.data_dir, on_bad=on_bad))
-        present = sorted({example.word for example in found})
-        if absent := [word for word in self.words if word not in present]:
-            raise DataError(f"{file}: no word {absent[0]!r} (--words); there are {', '.join(present)}")
-        seen: Counter[str] = Counter()
-        chosen = []
-        for example in found:
-            seen[example.word] += 1
-            if (not self.words or example.word in self.words) and (not self.limit or seen[example.word] <= self.limit):
-                chosen.append(example)
-        return chosen
+def _examples(dataset: Dataset, words: Sequence[str], limit: int | None) -> tuple[list[SenseExample], int]:
+    """The examples, and the number of bad rows."""
+    rows = dataset.rows(read_senses)
+    present = sorted({example.word for example in rows})
+    if absent := [word for word in words if word not in present]:
+        raise DataError(f"{dataset.name}: no word {absent[0]!r} (--words); there are {', '.join(present)}")
+    seen: Counter[str] = Counter()
+    chosen = []
+    for example in rows:
+        seen[example.word] += 1
+        if (not words or example.word in words) and (not limit or seen[example.word] <= limit):
+            chosen.append(example)
+    return chosen, rows.skipped
 
 
 def occurrence_vectors(
@@ -98,7 +88,7 @@ def occurrence_vectors(
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """The mean of each word's tokens in its text, in all layers (L + 1, n, D), and which were not cut off (n,).
 
-    Only the words' own vectors are kept: 4 (L + 1) n D bytes, which is 470 MB for 23,000 words, 12 layers and 384
+    Only the words' own vectors stay in memory: 4 (L + 1) n D bytes, which is 470 MB for 23,000 words, 12 layers and 384
     dimensions.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -123,7 +113,7 @@ def occurrence_vectors(
 def _word_batches(
     encoder: Encoder, examples: Sequence[SenseExample]
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-    """Places of examples whose word has a token, and the words' vectors (L + 1, m, D)."""
+    """Indices of examples whose word has a token, and the words' vectors (L + 1, m, D)."""
     for batch in encoder.state_batches([example.text for example in examples], report=False):
         indices, groups = [], []
         for row, (index, tokens) in enumerate(zip(batch.indices, batch.tokens, strict=True)):
@@ -135,31 +125,58 @@ def _word_batches(
             yield indices, averaged_tokens(batch.hidden, groups).float().cpu().numpy()
 
 
-@dataclass(frozen=True)
-class SenseStudy:
+@dataclass(frozen=True, repr=False)
+class SenseStudy(Comparable):
     """One model on one file of occurrences."""
 
     data: str
     model: str
     geometry: SenseGeometry
     nearest: str = "neighbour"
-    """what was looked up: the nearest neighbour, or the nearest centroid of a sense"""
+    """what decides: the nearest neighbour, or the nearest centroid of a sense"""
     train: str | None = None
     cut: int = 0
     """occurrences whose word was cut off at the model's limit, left out of everything"""
     skipped: int = 0
     """bad rows"""
     misspelt: int = 0
-    """occurrences at whose index something else than a form of the word seems to stand"""
+    """occurrences at whose index there seems to be no form of the word"""
     repeated: int = 0
-    """occurrences left out since their text has the word already"""
+    """occurrences left out because their text already has the word"""
 
     @property
-    def way(self) -> str:
-        """How accuracy was taken, in words."""
+    def classifier(self) -> str:
+        """How accuracy was measured, in words."""
         where = "among the other occurrences" if self.train is None else f"in {self.train}"
         what = "nearest neighbour" if self.nearest == "neighbour" else "nearest mean of a sense"
         return f"{what} {where}, same word, by cosine"
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"Word senses: {self.data}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What was measured, and the accuracy of the most frequent sense."""
+        found = self.geometry
+        return [
+            f"{self.model} on {self.data}, n = {found.n}. Accuracy: {self.classifier}. Most frequent sense:"
+            f" {found.baseline.value:.3f}, macro {found.macro_baseline.value:.3f}. Intervals: 95 %, bootstrap."
+        ]
+
+    @property
+    def cautions(self) -> list[str]:
+        """Rows and words that were left out, and words that do not match."""
+        possible = {
+            f"{self.data}: bad rows skipped: {self.skipped}": self.skipped,
+            f"{self.data}: left out, because their text already has the word: {self.repeated}": self.repeated,
+            f"{self.data}: words whose index leads to another word: {self.misspelt}; does word_index count from 0?":
+                self.misspelt,
+            f"{self.model}: left out: words cut at the limit: {self.cut},"
+            f" without another to compare with: {self.geometry.unanswered}": self.cut or self.geometry.unanswered,
+        }  # fmt: skip
+        return [caution for caution, count in possible.items() if count]
 
     def to_dict(self) -> dict[str, Any]:
         """Every layer, and every word at the best layer."""
@@ -177,19 +194,27 @@ class SenseStudy:
             "repeated": self.repeated,
         }  # fmt: skip
 
-    @property
-    def layer_rows(self) -> list[tuple[int | Interval, ...]]:
-        """A row per layer: its number, same sense, other senses, difference, accuracy and macro-accuracy."""
-        return [(layer.layer, *layer.intervals.values()) for layer in self.geometry.layers]
-
-    @property
-    def word_rows(self) -> list[tuple[str | int | float, ...]]:
-        """A row per word: occurrences, senses, most frequent sense, accuracy, and both cosines, at the best layer."""
-        best = self.geometry.best.layer
-        return [
-            (one.word, one.n, one.senses, one.baseline, one.accuracy[best], one.within[best], one.between[best])
-            for one in self.geometry.words
+    def tables(self) -> dict[str, Table]:
+        """Every layer, every word at the best layer, and every word in every layer."""
+        found, best = self.geometry, self.geometry.best
+        total = ("all", found.n, sum(word.senses for word in found.words), found.baseline.value, best.layer,
+                 best.accuracy.value, best.within.value, best.between.value)  # fmt: skip
+        every = [
+            (self.model, word.word, word.n, word.senses, word.baseline, layer, *values)
+            for word in found.words
+            for layer, values in enumerate(zip(word.accuracy, word.within, word.between, strict=True))
         ]
+        at_best = [row for row in every if row[5] == best.layer]
+        title = "Words at the best layer, the one with the highest macro-accuracy"
+        return {
+            "layers": Table.of(
+                ("model", "layer", SAME, OTHER, "difference", "accuracy", Column("macro_accuracy", "macro-accuracy")),
+                [(self.model, one.layer, *one.intervals.values()) for one in found.layers],
+                "Cosines and accuracy by layer",
+            ),
+            "best_layer": Table.of(WORD_COLUMNS, [*at_best, (self.model, *total)], title),
+            "words": Table.of(WORD_COLUMNS, every, detail=True),
+        }
 
     @property
     def panel(self) -> Panel:
@@ -197,7 +222,7 @@ class SenseStudy:
         names = {
             "cosine, same sense": "within",
             "cosine, other senses": "between",
-            f"right by {self.nearest}": "macro_accuracy",
+            f"correct by {self.nearest}": "macro_accuracy",
         }
         series = {}
         for name, measure in names.items():
@@ -207,53 +232,21 @@ class SenseStudy:
         chance = [self.geometry.macro_baseline.value] * len(numbers)
         return numbers, series | {"most frequent sense": (chance, None, None)}
 
-    def plot(self) -> Any:
+    @classmethod
+    def figures_of(cls, results: Sequence[SenseStudy]) -> dict[str, Figure]:
         """Cosines and accuracy over the layers."""
-        return SenseTable((self,)).plot()
-
-    def _repr_html_(self) -> str:
-        return SenseTable((self,))._repr_html_()
+        return {"senses": Figure(lambda: senses_figure(results), "Cosines and accuracy by layer")}
 
 
-LAYER_HEADER = ("layer", "same sense", "other senses", "difference", "accuracy", "macro-accuracy")
-WORD_HEADER = ("word", "n", "senses", "most frequent", "accuracy", "same sense", "other senses")
-
-
-@dataclass(frozen=True)
-class SenseTable:
-    """Several models on the same occurrences."""
-
-    results: tuple[SenseStudy, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """A single result as itself, several under ``results``."""
-        rows = [result.to_dict() for result in self.results]
-        return rows[0] if len(rows) == 1 else {"results": rows}
-
-    def plot(self) -> Any:
-        """A panel per model on common axes; returns the first."""
-        named = zip(unique_labels([one.model for one in self.results]), self.results, strict=True)
-        panels = [(f"{name}: {one.data}, n = {one.geometry.n}", one.panel) for name, one in named]
-        notes = [
-            "Cosine: mean over pairs of occurrences of a word. All curves average over words.",
-            f"Right: {self.results[0].way}.",
-        ]
-        return curve_panels(panels, AXES, notes)[0]
-
-    def _repr_html_(self) -> str:
-        return "".join(section(one.model, _parts(one)) for one in self.results)
-
-
-def _parts(one: SenseStudy) -> list[str]:
-    found = one.geometry
-    layers = [[each.value if isinstance(each, Interval) else each for each in row] for row in one.layer_rows]
-    baseline = f"Most frequent sense: {found.baseline.value:.3f}, macro {found.macro_baseline.value:.3f}"
-    return [
-        paragraph(f"{one.data}, {found.n} occurrences; {one.way}. {baseline}.", note=True),
-        table(LAYER_HEADER, layers),
-        paragraph(f"Words at layer {found.best.layer}, which has the highest macro-accuracy here.", note=True),
-        table(WORD_HEADER, one.word_rows),
+def senses_figure(results: Sequence[SenseStudy]) -> Any:
+    """A panel per model on common axes; returns the first."""
+    named = zip(unique_labels([one.model for one in results]), results, strict=True)
+    panels = [(f"{name}: {one.data}, n = {one.geometry.n}", one.panel) for name, one in named]
+    notes = [
+        "Cosine: mean over pairs of occurrences of a word. All curves average over words.",
+        f"Correct: {results[0].classifier}.",
     ]
+    return curve_panels(panels, AXES, notes)[0]
 
 
 def study_senses(
@@ -262,26 +255,27 @@ def study_senses(
     """Measure one encoder; occurrences whose word is cut off at the model's limit are left out and counted."""
     check_nearest(nearest)
     require_layers(encoder)
-    asked, cut = _sense_vectors(encoder, task.asked, task.name, progress)
-    known, cut_known = (
-        (None, 0) if task.known is None else _sense_vectors(encoder, task.known, str(task.train), progress)
-    )
-    found = sense_geometry(asked, known, nearest, progress)
-    counts = (cut + cut_known, task.skipped, task.misspelt, task.repeated)
+    vectors, cut = _sense_vectors(encoder, task.examples, task.name, progress)
+    references = None
+    if task.references is not None:
+        references, also_cut = _sense_vectors(encoder, task.references, str(task.train), progress)
+        cut += also_cut
+    found = sense_geometry(vectors, references, nearest, progress)
+    counts = (cut, task.skipped, task.misspelt, task.repeated)
     return SenseStudy(task.name, encoder.name, found, nearest, task.train, *counts)
 
 
 def _sense_vectors(
     encoder: Encoder, examples: Sequence[SenseExample], name: str, progress: Progress | None
 ) -> tuple[SenseVectors, int]:
-    """Those that were not cut off, and how many were."""
+    """The vectors of the examples that were not cut off, and how many were."""
     vectors, whole = occurrence_vectors(encoder, examples, progress)
     if not whole.any():
         raise DataError(f"{name}: every word is cut off at the model's limit; give shorter texts or another model")
-    kept = [example for example, ok in zip(examples, whole, strict=True) if ok]
+    seen = [example for example, ok in zip(examples, whole, strict=True) if ok]
     chosen = vectors if whole.all() else vectors[:, whole]
-    words, senses = [example.word for example in kept], [example.sense for example in kept]
-    return SenseVectors(chosen, words, senses), len(examples) - len(kept)
+    words, senses = [example.word for example in seen], [example.sense for example in seen]
+    return SenseVectors(chosen, words, senses), len(examples) - len(seen)
 
 
 def compare_senses(
@@ -290,7 +284,7 @@ def compare_senses(
     nearest: str = "neighbour",
     load: Callable[[str], Encoder] = Encoder.load,
     progress: Progress | None = None,
-) -> SenseTable:
+) -> ResultSet[SenseStudy]:
     """Measure several models on the same occurrences."""
-    check_nearest(nearest)  # told before the work, not after it
-    return SenseTable(tuple(study_senses(load(model), task, nearest, progress) for model in dict.fromkeys(models)))
+    check_nearest(nearest)  # Rejects a wrong name before a model is loaded.
+    return ResultSet(tuple(study_senses(load(model), task, nearest, progress) for model in dict.fromkeys(models)))

@@ -1,7 +1,7 @@
-"""Senses: whether the vectors of a word lie by its meanings, layer by layer.
+"""Senses: whether the vectors of a word cluster by its meanings, layer by layer.
 
 Two measures. Within and between: the mean cosine of two occurrences of a word that have the same sense, and of two that
-have different ones. Nearest: how often the nearest other occurrence, or mean of a sense, has the right sense.
+have different ones. Nearest: how often the nearest other occurrence, or mean of a sense, has the correct sense.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 NONE = -1
-"""The row of an occurrence that has no other to be compared with."""
+"""The row of an occurrence that has no other to compare with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class SenseVectors:
     vectors: NDArray[np.float32]
     words: Sequence[str]
     senses: Sequence[str]
-    """a name that need only differ within a word"""
+    """names need to differ only within a word"""
 
     def __post_init__(self) -> None:
         if self.vectors.ndim != 3 or not self.vectors.shape[1] == len(self.words) == len(self.senses):
@@ -69,25 +69,22 @@ class SenseVectors:
         return np.array([number[name] for name in given], np.int64), names
 
 
-# Within and between
-
-
-def sense_cosines(known: SenseVectors) -> tuple[Array, Array]:
+def sense_cosines(vectors: SenseVectors) -> tuple[Array, Array]:
     """The mean cosine of two occurrences of one sense, and of two senses, of each word: two arrays (L, W).
 
-    From the sums of unit vectors, since a sum's square holds all pairs. nan where a word has no such pair.
+    It follows from the sums of unit vectors: the square of a sum has all pairs. nan where a word has no such pair.
 
-    >>> vectors = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], np.float32)
-    >>> within, between = sense_cosines(SenseVectors(vectors, ["bank"] * 3, ["money", "money", "river"]))
+    >>> rows = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], np.float32)
+    >>> within, between = sense_cosines(SenseVectors(rows, ["bank"] * 3, ["money", "money", "river"]))
     >>> within.tolist(), between.tolist()
     ([[1.0]], [[0.0]])
     """
-    layers = len(known.vectors)
-    within, between = (np.empty((layers, len(known.names))) for _ in range(2))
-    for index, (word, rows) in enumerate(known.rows_of.items()):
-        senses, _ = known.senses_of(word)
+    layers = len(vectors.vectors)
+    within, between = (np.empty((layers, len(vectors.names))) for _ in range(2))
+    for index, (word, rows) in enumerate(vectors.rows_of.items()):
+        senses, _ = vectors.senses_of(word)
         for layer in range(layers):
-            within[layer, index], between[layer, index] = _cosines(unit_rows(known.vectors[layer, rows]), senses)
+            within[layer, index], between[layer, index] = _cosines(unit_rows(vectors.vectors[layer, rows]), senses)
     return within, between
 
 
@@ -110,36 +107,33 @@ def _sense_sums(units: Array, senses: Rows) -> tuple[Array, Rows]:
     return members @ units, np.bincount(senses)
 
 
-# The nearest
+def nearest_neighbours(examples: SenseVectors, references: SenseVectors | None, layer: int, word: str) -> Rows:
+    """The nearest reference of the same word, by cosine, of each occurrence (m,) of a word: its row.
 
-
-def nearest_neighbours(asked: SenseVectors, known: SenseVectors | None, layer: int, word: str) -> Rows:
-    """The nearest known occurrence of the same word, by cosine, of each occurrence (m,) of a word: its row.
-
-    Where nothing else is known each is compared with all others of ``asked``.
+    Without references each is compared with all other examples.
     """
-    others = asked if known is None else known
-    mine, theirs = asked.rows_of[word], others.rows_of[word]
+    others = examples if references is None else references
+    mine, theirs = examples.rows_of[word], others.rows_of[word]
     nearest = np.empty(len(mine), np.int64)
-    blocks = similarity_blocks(asked.vectors[layer, mine], others.vectors[layer, theirs])
+    blocks = similarity_blocks(examples.vectors[layer, mine], others.vectors[layer, theirs])
     for start, cosines in blocks:
-        if known is None:
-            # Nobody is asked about itself.
+        if references is None:
+            # An occurrence is not its own neighbour.
             cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))] = -np.inf
         nearest[start : start + len(cosines)] = cosines.argmax(1)
     return theirs[nearest]
 
 
-def nearest_centroids(asked: SenseVectors, known: SenseVectors | None, layer: int, word: str) -> Rows:
-    """The same by the mean unit vector of each known sense: the row of that sense's first occurrence (m,)."""
-    others = asked if known is None else known
+def nearest_centroids(examples: SenseVectors, references: SenseVectors | None, layer: int, word: str) -> Rows:
+    """The same by the mean unit vector of each reference sense: the row of that sense's first occurrence (m,)."""
+    others = examples if references is None else references
     theirs = others.rows_of[word]
     numbers, names = others.senses_of(word)
-    units = unit_rows(asked.vectors[layer, asked.rows_of[word]])
+    units = unit_rows(examples.vectors[layer, examples.rows_of[word]])
     sums, sizes = _sense_sums(unit_rows(others.vectors[layer, theirs]), numbers)
     cosines = units @ unit_rows(sums).T
-    if known is None:
-        # Nobody is part of the mean it is compared with.
+    if references is None:
+        # An occurrence is not part of the mean it is compared with.
         own = sums[numbers] - units
         cosines[np.arange(len(units)), numbers] = np.where(sizes[numbers] > 1, (units * unit_rows(own)).sum(1), -np.inf)
     first = theirs[[int(np.flatnonzero(numbers == sense)[0]) for sense in range(len(names))]]
@@ -154,43 +148,43 @@ NEAREST: dict[str, Callable[[SenseVectors, SenseVectors | None, int, str], Rows]
 
 
 def check_nearest(nearest: str) -> None:
-    """Refuse an unknown way to find the nearest."""
+    """Rejects an unknown way to find the nearest."""
     if nearest not in NEAREST:
         raise UsageError(f"unknown way {nearest!r} to find the nearest; choose from {', '.join(sorted(NEAREST))}")
 
 
 def nearest_rows(
-    asked: SenseVectors, known: SenseVectors | None = None, nearest: str = "neighbour", progress: Progress | None = None
+    examples: SenseVectors,
+    references: SenseVectors | None = None,
+    nearest: str = "neighbour",
+    progress: Progress | None = None,
 ) -> Rows:
-    """Which known occurrence gives each asked one its sense, in each layer: rows (L, n), NONE where there is none.
+    """The reference that gives each example its sense, in each layer: rows (L, n), NONE where there is none.
 
     >>> vectors = np.array([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]], np.float32)
     >>> nearest_rows(SenseVectors(vectors, ["bank"] * 3, ["money", "money", "river"])).tolist()
     [[1, 0, 1]]
     """
     check_nearest(nearest)
-    layers = len(asked.vectors)
-    found = np.full((layers, len(asked.words)), NONE, np.int64)
-    ticker = Ticker(progress, layers * len(asked.names), "words in layers compared")
-    for word, rows in asked.rows_of.items():
-        comparable = len(rows) > 1 if known is None else word in known.rows_of
+    layers = len(examples.vectors)
+    found = np.full((layers, len(examples.words)), NONE, np.int64)
+    ticker = Ticker(progress, layers * len(examples.names), "words in layers compared")
+    for word, rows in examples.rows_of.items():
+        comparable = len(rows) > 1 if references is None else word in references.rows_of
         for layer in range(layers):
             if comparable:
-                found[layer, rows] = NEAREST[nearest](asked, known, layer, word)
+                found[layer, rows] = NEAREST[nearest](examples, references, layer, word)
             ticker.add()
     ticker.close()
     return found
 
 
-def commonest_senses(known: SenseVectors) -> dict[str, str]:
+def commonest_senses(references: SenseVectors) -> dict[str, str]:
     """The most frequent sense of each word; of equally frequent ones the first in the alphabet."""
     return {
-        word: max(sorted(pooling_mask := Counter(known.senses[row] for row in rows)), key=pooling_mask.__getitem__)
-        for word, rows in known.rows_of.items()
+        word: max(sorted(counts := Counter(references.senses[row] for row in rows)), key=counts.__getitem__)
+        for word, rows in references.rows_of.items()
     }
-
-
-# All of it
 
 
 @dataclass(frozen=True)
@@ -222,7 +216,7 @@ class SenseLayer:
 
 @dataclass(frozen=True)
 class WordSenses:
-    """One word: how many occurrences are judged, how many senses they have, and its values in each layer."""
+    """One word: the number of its occurrences and of their senses, and its values in each layer."""
 
     word: str
     n: int
@@ -241,14 +235,14 @@ class SenseGeometry:
     layers: tuple[SenseLayer, ...]
     words: tuple[WordSenses, ...]
     baseline: Interval
-    """the accuracy of always saying a word's most frequent sense"""
+    """the accuracy of always predicting a word's most frequent sense"""
     macro_baseline: Interval
     unanswered: int
-    """occurrences that were left out of the accuracy for want of another one of their word"""
+    """occurrences left out of the accuracy because their word has no other one"""
 
     @property
     def n(self) -> int:
-        """The number of judged occurrences."""
+        """The number of evaluated occurrences."""
         return sum(word.n for word in self.words)
 
     @property
@@ -258,43 +252,46 @@ class SenseGeometry:
 
 
 def sense_geometry(
-    asked: SenseVectors, known: SenseVectors | None = None, nearest: str = "neighbour", progress: Progress | None = None
+    examples: SenseVectors,
+    references: SenseVectors | None = None,
+    nearest: str = "neighbour",
+    progress: Progress | None = None,
 ) -> SenseGeometry:
-    """Measure the senses of ``asked``; the nearest are looked up in ``known``, else among the others of ``asked``.
+    """Measure the senses of examples; the nearest are looked up in references, else among the other examples.
 
-    The most frequent sense is that of ``known``, else that of ``asked``.
+    The most frequent sense is that of the references, else that of the examples.
 
     >>> vectors = np.array([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0]]], np.float32)
     >>> found = sense_geometry(SenseVectors(vectors, ["bank"] * 4, ["money", "money", "river", "river"]))
     >>> found.layers[0].accuracy.value, found.baseline.value
     (1.0, 0.5)
     """
-    others = asked if known is None else known
-    rows = nearest_rows(asked, known, nearest, progress)
+    others = examples if references is None else references
+    rows = nearest_rows(examples, references, nearest, progress)
     answered = (rows != NONE).all(0)
     if not answered.any():
-        raise DataError("no word has another occurrence to be compared with; give more rows, or another --train")
-    senses, given = np.array(asked.senses, object), np.array(others.senses, object)
+        raise DataError("no word has another occurrence to compare with; give more rows, or another --train")
+    senses, given = np.array(examples.senses, object), np.array(others.senses, object)
     right = np.where(answered, given[rows] == senses, False)
     commonest = commonest_senses(others)
-    frequent = np.array([commonest.get(word) for word in asked.words], object) == senses
+    frequent = np.array([commonest.get(word) for word in examples.words], object) == senses
     measures = np.concatenate([right, frequent[None]]).astype(np.float64)
-    by_word = _by_word(asked, measures, answered)
+    by_word = _by_word(examples, measures, answered)
     micro = bootstrap_means(measures[:, answered])
     macro = _means_over_words(by_word[:, ~np.isnan(by_word[0])])
-    within, between = sense_cosines(asked)
+    within, between = sense_cosines(examples)
     return SenseGeometry(
         _layers(within, between, micro, macro),
-        _words(asked, answered, within, between, by_word),
+        _words(examples, answered, within, between, by_word),
         micro[-1],
         macro[-1],
         int((~answered).sum()),
     )
 
 
-def _by_word(asked: SenseVectors, measures: Array, answered: NDArray[np.bool_]) -> Array:
+def _by_word(examples: SenseVectors, measures: Array, answered: NDArray[np.bool_]) -> Array:
     """The mean of each measure (m, n) over each word's answered occurrences (m, W); nan where there is none."""
-    chosen = [rows[answered[rows]] for rows in asked.rows_of.values()]
+    chosen = [rows[answered[rows]] for rows in examples.rows_of.values()]
     return np.column_stack(
         [measures[:, rows].mean(1) if len(rows) else np.full(len(measures), np.nan) for rows in chosen]
     )
@@ -303,7 +300,7 @@ def _by_word(asked: SenseVectors, measures: Array, answered: NDArray[np.bool_]) 
 def _layers(
     within: Array, between: Array, micro: Sequence[Interval], macro: Sequence[Interval]
 ) -> tuple[SenseLayer, ...]:
-    """Cosines (L, W), averaged over the words that have pairs of both kinds, so that the difference is theirs."""
+    """Cosines (L, W), averaged over the words that have pairs of both kinds, so that the difference is paired."""
     both = ~np.isnan(within[0] + between[0])
     stacked = np.concatenate([within, between, within - between])[:, both]
     cosines = _means_over_words(stacked)
@@ -317,7 +314,7 @@ def _layers(
 
 
 def _means_over_words(values: Array) -> list[Interval]:
-    """The mean of each row (m, W) over words, drawn again; one word alone has no interval, and none no mean."""
+    """The mean of each row (m, W) over words, with its bootstrap; one word has no interval, and none no mean."""
     if values.shape[1] > 1:
         return bootstrap_means(values)
     means = values[:, 0].tolist() if values.shape[1] else [np.nan] * len(values)
@@ -325,12 +322,12 @@ def _means_over_words(values: Array) -> list[Interval]:
 
 
 def _words(
-    asked: SenseVectors, answered: NDArray[np.bool_], within: Array, between: Array, by_word: Array
+    examples: SenseVectors, answered: NDArray[np.bool_], within: Array, between: Array, by_word: Array
 ) -> tuple[WordSenses, ...]:
     found = []
-    for index, (word, rows) in enumerate(asked.rows_of.items()):
+    for index, (word, rows) in enumerate(examples.rows_of.items()):
         *accuracy, baseline = by_word[:, index].tolist()
-        counts = int(answered[rows].sum()), len(asked.senses_of(word)[1])
+        counts = int(answered[rows].sum()), len(examples.senses_of(word)[1])
         cosines = tuple(within[:, index].tolist()), tuple(between[:, index].tolist())
         found.append(WordSenses(word, *counts, baseline, *cosines, tuple(accuracy)))
     return tuple(found)

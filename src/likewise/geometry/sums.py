@@ -1,8 +1,8 @@
-"""Running sums: all that the measures need of a corpus, without its n^2 pairs of words.
+"""Running sums and samples: all that the measures need of a corpus, without its n^2 pairs of words.
 
 A mean cosine over pairs follows from sums of unit vectors u: over all pairs of n vectors it is
-(|sum u|^2 - sum |u|^2) / (n^2 - n). Sentences are drawn again by a Poisson bootstrap: in each draw a sentence counts
-as often as a Poisson number of mean 1 says, so that each draw is a running sum too.
+(|sum u|^2 - sum |u|^2) / (n^2 - n). A Poisson bootstrap resamples the sentences: in each draw a sentence has a Poisson
+weight of mean 1, so that each draw is a running sum too.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.geometry.anisotropy import dimension_contributions
+from likewise.geometry.corpus import SamplingPlan
 from likewise.geometry.occurrences import Occurrences
 
 Array = NDArray[np.float64]
 
 BLOCKS = 10
-"""Second moments are summed in so many blocks of sentences, each of which the jackknife of spectra leaves out once."""
+"""Blocks of sentences for second moments; the jackknife of spectra leaves each block out once."""
 SPLIT_BATCHES = 2 * BLOCKS
-"""The first batches are dealt out to all blocks, the later ones go to one after the other, which is quicker."""
+"""The first batches are split over all blocks; each later one goes to one block, which is faster."""
 FLUSHED_BATCHES = 64
-"""Batches whose words are summed in their own type before they are moved into float64."""
+"""Batches that are summed in their own type before the sums move into float64."""
 
 
 class PoissonWeights:
-    """How often each sentence counts in each draw; sentences without words never do."""
+    """The weight of each sentence in each draw; 0 for sentences without words."""
 
     def __init__(self, draws: int, seed: int) -> None:
         self.draws, self._rng = draws, np.random.default_rng(seed)
 
     def next(self, sizes: Tensor) -> Tensor:
-        """For the next sentences of so many words (S,): (draws, S)."""
+        """Weights for the next sentences, whose sizes in words are (S,): (draws, S)."""
         drawn = self._rng.poisson(1.0, (self.draws, len(sizes)))
         return torch.from_numpy(drawn).to(sizes.dtype) * (sizes > 0)
 
@@ -54,12 +55,12 @@ class SentenceBatch:
 
 
 class Counts:
-    """How many sentences, words and pairs of words of different sentences there are, also in each draw."""
+    """Numbers of sentences, words and pairs of words of different sentences, in the corpus and each draw: (1 + B,)."""
 
     def __init__(self, draws: int, words: int) -> None:
         self.occurrences = 0
         self.contexts = np.zeros(words, np.int64)
-        self._sentences, self._words, self._squares = (np.zeros(draws + 1) for _ in range(3))
+        self.sentences, self._words, self._squares = (np.zeros(draws + 1) for _ in range(3))
 
     def add(self, batch: Occurrences, sentences: SentenceBatch) -> None:
         """Count one more batch."""
@@ -68,14 +69,9 @@ class Counts:
         sizes, weights = sentences.sizes.double(), sentences.weights.double()
         # The corpus itself is one more draw, in which each sentence with words counts once.
         weights = torch.cat([(sizes > 0).double()[None], weights])
-        self._sentences += weights.sum(1).numpy()
+        self.sentences += weights.sum(1).numpy()
         self._words += (weights @ sizes).numpy()
         self._squares += (weights**2 @ sizes**2).numpy()
-
-    @property
-    def sentences(self) -> Array:
-        """Sentences with words, in the corpus and in each draw: (1 + B,)."""
-        return self._sentences
 
     @property
     def pairs(self) -> Array:
@@ -102,7 +98,7 @@ class SimilaritySums:
         """Add the vectors (L, N, D) of a batch's words in this space."""
         shape = (len(vectors), batch.texts, vectors.shape[-1])
         sums, means = vectors.new_zeros(shape), vectors.new_zeros(shape)
-        # Layer by layer: what all layers take at once is too large for the allocator to use again.
+        # Layer by layer: the allocator cannot reuse blocks as large as all layers at once.
         for layer, rows in enumerate(vectors):
             lengths = rows.norm(dim=-1, keepdim=True)
             units = rows / _positive(lengths)
@@ -145,9 +141,9 @@ class SimilaritySums:
 
 
 class FlushedSums:
-    """Sums (L, W, D) of rows by word, in the rows' own type and, every few batches, moved into float64.
+    """Sums (L, W, D) of rows by word, in the rows' own type; every few batches they move into float64.
 
-    Adding each row in float64 would cost more than all other sums together; adding millions in float32 would lose them.
+    Adding each row in float64 costs more than all other sums together; adding millions in float32 loses precision.
     """
 
     def __init__(self, layers: int, words: int, width: int) -> None:
@@ -183,14 +179,14 @@ class Moments:
         self._next = 0
 
     def add(self, vectors: Tensor, sizes: Tensor) -> None:
-        """Add the vectors (L, N, D) of a batch's words, sentence by sentence of so many words (S,)."""
+        """Add the vectors (L, N, D) of a batch's words; ``sizes`` (S,) are the words of each sentence."""
         if not vectors.shape[1]:
             return
         if self._origin is None:
-            # Counted from one of the words, the mean is small, and little is lost when its square is taken away.
+            # Relative to one of the words the mean is small, so that subtracting its square loses little precision.
             self._origin = vectors[:, :1].clone()
         shifted, start = vectors - self._origin, 0
-        # A batch holds sentences of one length, so each block gets a part of it, until there are batches for all.
+        # A batch has sentences of one length, so each block gets a part of it until there are enough batches for all.
         parts = BLOCKS if self._next < SPLIT_BATCHES else 1
         for index, part in enumerate(torch.tensor_split(sizes, parts)):
             end = start + int(part.sum())
@@ -207,10 +203,10 @@ class Moments:
     def of(self, layer: int, without: int | None = None) -> tuple[Array, Array]:
         """The mean (D,) and the covariance (D, D), over n, of a layer, of all blocks or all but one."""
         assert self._origin is not None
-        kept = [block for block in range(BLOCKS) if block != without]
-        count = float(self._counts[kept].sum())
-        mean = self._sums[kept, layer].sum(0) / count
-        square = self._squares[kept, layer].sum(0) / count
+        blocks = [block for block in range(BLOCKS) if block != without]
+        count = float(self._counts[blocks].sum())
+        mean = self._sums[blocks, layer].sum(0) / count
+        square = self._squares[blocks, layer].sum(0) / count
         covariance = square - mean[:, None] * mean
         return (mean + self._origin[layer, 0].double()).numpy(), covariance.numpy()
 
@@ -218,6 +214,46 @@ class Moments:
     def filled(self) -> list[int]:
         """The blocks that have words."""
         return torch.nonzero(self._counts)[:, 0].tolist()
+
+
+class Samples:
+    """Vectors of the contexts of sampled words and of random points, by the plan, without words that were cut off."""
+
+    def __init__(self, plan: SamplingPlan, layers: int, width: int, dtype: torch.dtype) -> None:
+        self._starts = plan.starts
+        self._contexts = torch.zeros(layers, int(plan.starts[-1]), width, dtype=dtype)
+        self._points = torch.zeros(layers, len(plan.points), width, dtype=dtype)
+        self._found = np.zeros(int(plan.starts[-1]), bool)
+        self._sentence_of = np.full(len(plan.points), -1, np.int64)
+        self._sentences = 0
+
+    def add(self, batch: Occurrences) -> None:
+        """Store the planned vectors of a batch."""
+        for store, rows in ((self._contexts, batch.sampled), (self._points, batch.points)):
+            if rows:
+                indices, targets = zip(*rows, strict=True)
+                store[:, list(targets)] = batch.vectors[:, list(indices)]
+        self._found[[row for _, row in batch.sampled]] = True
+        for index, row in batch.points:
+            self._sentence_of[row] = self._sentences + int(batch.sentences[index])
+        self._sentences += batch.texts
+
+    def contexts(self, which: int) -> NDArray[np.floating]:
+        """The vectors (L, n, D) of a sampled word."""
+        rows = slice(*map(int, self._starts[which : which + 2]))
+        found: NDArray[np.floating] = self._contexts[:, rows][:, torch.from_numpy(self._found[rows])].numpy()
+        return found
+
+    @property
+    def points(self) -> NDArray[np.floating]:
+        """The random occurrences: (L, P, D)."""
+        found: NDArray[np.floating] = self._points[:, torch.from_numpy(self._sentence_of >= 0)].numpy()
+        return found
+
+    @property
+    def sentences(self) -> NDArray[np.int64]:
+        """The sentence of each point: (P,)."""
+        return self._sentence_of[self._sentence_of >= 0]
 
 
 def _positive(lengths: Tensor) -> Tensor:

@@ -1,12 +1,13 @@
-"""Trajectories: how near two words, or two sentences, are to one another at each layer."""
+"""Trajectories: how close two words, or two sentences, are at each layer of one or several models."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -19,31 +20,39 @@ from likewise.encoder.tokens import TokenizedText
 from likewise.encoder.variants import encode_readings
 from likewise.errors import DataError, UsageError
 from likewise.geometry.anisotropy import unit_rows
-from likewise.geometry.words import Places, averaged_tokens, require_layers, spans_of_words, tokens_of_spans
+from likewise.geometry.corpus import spans_of_words
+from likewise.geometry.occurrences import TokenIndices, averaged_tokens, require_layers, tokens_of_spans
 from likewise.plotting.curves import Panel, curve_panels, curves
-from likewise.plotting.html import paragraph, table
+from likewise.plotting.sparklines import BARS, sparkline
 from likewise.plotting.text import shortened
-from likewise.progress import Progress
+from likewise.progress import Progress, Ticker
+from likewise.results import Column, Comparable, Figure, Result, ResultSet, Table
 
 AXES = ("layer", "cosine")
 NUMBERED = re.compile(r"(.*\S)\s*:([1-9][0-9]{0,5})", re.DOTALL)
 """``bank:2``, the second bank."""
-MODEL_LETTERS, TITLE_LETTERS = 36, 26
-"""What a figure shows of a model's name, whose end tells the most, and of the words that are followed."""
+MODEL_CHARACTERS, TITLE_CHARACTERS = 36, 26
+"""The most characters of a model's name (its end) and of the followed words above a panel."""
 LISTED = 40
 """The most words of a sentence that an error lists."""
+LAYERS_NOTE = "Layer 0 is the embedding output: word, position and type, normalised."
+WORDS_NOTE = "The same word is close to 1 there: only its position differs between sentences."
+CURVE_COLUMNS = (
+    "model", "pair", "curve", Column("layer_0", "layer 0", ".3f"), Column("lowest", "", ".3f"),
+    Column("lowest_layer", "at layer"), Column("last", "", ".3f"), "scale",
+)  # fmt: skip
 
 States = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class WordPlace:
-    """Where a word, or a run of words, stands in its sentence."""
+class WordLocation:
+    """The location of a word, or of a run of words, in its sentence."""
 
     word: str
     """as the sentence writes it"""
     first: int
-    """its first word's place among the sentence's words and punctuation marks, from 1 on"""
+    """the index of its first word among the sentence's words and punctuation marks, from 1 on"""
     last: int
 
 
@@ -54,7 +63,7 @@ class PairTrajectory:
     left: int
     right: int
     words: tuple[str, str] | None
-    """what was followed in the left and in the right sentence; None: their pooled vectors"""
+    """the words that are followed in the left and in the right sentence; None: the sentences' vectors"""
     cosine: tuple[float, ...]
 
     @property
@@ -63,8 +72,8 @@ class PairTrajectory:
         return int(np.argmin(self.cosine))
 
 
-@dataclass(frozen=True)
-class Trajectories:
+@dataclass(frozen=True, repr=False)
+class Trajectories(Comparable):
     """Every pair of some sentences in one model, layer by layer; layer 0 is the embeddings' output.
 
     >>> pair = PairTrajectory(0, 1, ("bank", "bank"), (1.0, 0.5))
@@ -76,58 +85,89 @@ class Trajectories:
     layers: tuple[int, ...]
     pairs: tuple[PairTrajectory, ...]
     texts: tuple[str, ...]
-    indices: tuple[WordPlace, ...] = ()
-    """the word that is followed in each sentence; none for pooled vectors"""
-    tokens: tuple[Places, ...] = ()
-    """where each word's tokens stand in what the model reads; the same places make the same embedding"""
+    locations: tuple[WordLocation, ...] = ()
+    """the word that is followed in each sentence; none for sentence vectors"""
+    tokens: tuple[TokenIndices, ...] = ()
+    """the indices of each word's tokens in the model's input"""
     pooling: str | None = None
-    """how sentence vectors are pooled; None for words"""
+    """the pooling of sentence vectors; None for words"""
+    look_for: str = ""
+    """what an example shows"""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """A short name of each sentence: its word where these tell the sentences apart, else its number too."""
-        words = [index.word for index in self.indices]
+        """A short, unique name of each sentence: its word, its number, or both."""
+        words = [one.word for one in self.locations]
         if words and len(set(words)) == len(words):
             return tuple(words)
-        summary = [f"{word} " for word in words] if len(set(words)) > 1 else [""] * len(self.texts)
-        return tuple(f"{word}{number}" for number, word in enumerate(summary, start=1))
+        prefixes = [f"{word} " for word in words] if len(set(words)) > 1 else [""] * len(self.texts)
+        return tuple(f"{prefix}{number}" for number, prefix in enumerate(prefixes, start=1))
 
     @property
-    def title(self) -> str:
-        """What is followed."""
-        words = dict.fromkeys(index.word for index in self.indices)
+    def pair_names(self) -> list[str]:
+        """A name of each pair."""
+        names = self.names
+        return [f"{names[pair.left]} / {names[pair.right]}" for pair in self.pairs]
+
+    @property
+    def followed(self) -> str:
+        """The words, or the kind of sentence vectors."""
+        words = dict.fromkeys(one.word for one in self.locations)
         return ", ".join(words) if words else f"sentence vectors, {self.pooling}"
 
     @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"Layers: {self.followed}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What an example shows, and the sentences."""
+        sentences = [f"{name}: {text}" for name, text in zip(self.names, self.texts, strict=True)]
+        return [*([self.look_for] if self.look_for else []), *sentences]
+
+    @property
     def heading(self) -> str:
-        """The model and what is followed in it, short enough to stand above a panel."""
-        model = self.model if len(self.model) <= MODEL_LETTERS else f"…{self.model[1 - MODEL_LETTERS :]}"
-        return f"{model}: {shortened(self.title, TITLE_LETTERS)}"
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        """The columns of the table."""
-        return ("pair", *map(str, self.layers))
-
-    @property
-    def rows(self) -> list[tuple[str, list[float]]]:
-        """Each pair's name and its cosines."""
-        names = self.names
-        return [(f"{names[pair.left]} / {names[pair.right]}", list(pair.cosine)) for pair in self.pairs]
+        """The model and what is followed in it, short enough for a panel."""
+        model = self.model if len(self.model) <= MODEL_CHARACTERS else f"…{self.model[1 - MODEL_CHARACTERS :]}"
+        return f"{model}: {shortened(self.followed, TITLE_CHARACTERS)}"
 
     @property
     def panel(self) -> Panel:
         """What ``curve_panels`` draws."""
-        return self.layers, {name: (cosine, None, None) for name, cosine in self.rows}
+        return self.layers, {
+            name: (pair.cosine, None, None) for name, pair in zip(self.pair_names, self.pairs, strict=True)
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The model, its layers, and each pair's cosines."""
-        followed = {"places": [asdict(one) for one in self.indices], "tokens": list(map(list, self.tokens))}
-        metadata = {"model": self.model, "layers": list(self.layers), "pairs": [asdict(pair) for pair in self.pairs]}
-        return metadata | {"texts": list(self.texts)} | (followed if self.indices else {"pooling": self.pooling})
+        words = {"places": [asdict(one) for one in self.locations], "tokens": list(map(list, self.tokens))}
+        found = {"model": self.model, "layers": list(self.layers), "pairs": [asdict(pair) for pair in self.pairs]}
+        return found | {"texts": list(self.texts)} | (words if self.locations else {"pooling": self.pooling})
 
-    def _repr_html_(self) -> str:
-        return table(self.header, [(name, *cosine) for name, cosine in self.rows])
+    def tables(self) -> dict[str, Table]:
+        """The cosines of each pair at each layer, and their course as bars on a common scale."""
+        named = list(zip(self.pair_names, self.pairs, strict=True))
+        layers = [Column(f"layer_{layer}", str(layer), ".3f") for layer in self.layers]
+        note = f"{LAYERS_NOTE} {WORDS_NOTE}" if self.locations else LAYERS_NOTE
+        rows = [(self.model, name, *pair.cosine) for name, pair in named]
+        values = [value for pair in self.pairs for value in pair.cosine if isfinite(value)] or [0.0]
+        low, high = min(values), max(values)
+        scale = f"{BARS[0]} {low:.2f} to {BARS[-1]} {high:.2f}"
+        curve_rows = [
+            (self.model, name, sparkline(pair.cosine, low, high), pair.cosine[0], pair.cosine[pair.lowest], pair.lowest,
+             pair.cosine[-1], scale)
+            for name, pair in named
+        ]  # fmt: skip
+        return {
+            "cosines": Table.of(["model", "pair", *layers], rows, "Cosines by layer", note),
+            "curves": Table.of(CURVE_COLUMNS, curve_rows, "Cosines as curves"),
+        }
+
+    @classmethod
+    def figures_of(cls, results: Sequence[Trajectories]) -> dict[str, Figure]:
+        """A panel per model on common axes."""
+        return {"layers": Figure(lambda: trajectories_figure(results), "Cosine by layer")}
 
     def plot(self, ax: Any = None) -> Any:
         """A curve for each pair."""
@@ -135,25 +175,12 @@ class Trajectories:
         return curves(layers, series, AXES, self.heading, ax, whole=True)
 
 
-@dataclass(frozen=True)
-class TrajectoryTable:
-    """The same sentences in several models."""
-
-    results: tuple[Trajectories, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """A single model as itself, several under ``results``."""
-        models = [result.to_dict() for result in self.results]
-        return models[0] if len(models) == 1 else {"results": models}
-
-    def _repr_html_(self) -> str:
-        return "".join(f"{paragraph(one.model)}{one._repr_html_()}" for one in self.results)
-
-    def plot(self, sentences: bool = True) -> Any:
-        """A panel per model on common axes, the sentences listed below; returns the first panel's Axes."""
-        named = zip(self.results[0].names, self.results[0].texts, strict=True)
-        panels = [(one.heading, one.panel) for one in self.results]
-        return curve_panels(panels, AXES, [f"{name}: {text}" for name, text in named] if sentences else ())[0]
+def trajectories_figure(results: Sequence[Trajectories]) -> Any:
+    """A panel per model on common axes, with the sentences below; returns the first panel's Axes."""
+    named = zip(results[0].names, results[0].texts, strict=True)
+    return curve_panels(
+        [(one.heading, one.panel) for one in results], AXES, [f"{name}: {text}" for name, text in named]
+    )[0]
 
 
 def word_trajectories(
@@ -161,15 +188,15 @@ def word_trajectories(
 ) -> Trajectories:
     """The cosine of a word's vectors in each pair of texts, at every layer; several tokens are averaged.
 
-    ``words`` is one for all texts or one for each; ``bank:2`` is the second bank of a text. ``prompt`` is put before
-    each text; None uses the model's own.
+    ``words`` is one word for all texts or one for each; ``bank:2`` is the second bank of a text. ``prompt`` is put
+    before each text; None uses the model's own.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = word_trajectories(encoder, ["We rob a bank.", "We sit on a bank."], "bank")
     >>> [pair.words for pair in found.pairs], found.layers
     ([('bank', 'bank')], (0, 1, 2, 3, 4, 5, 6))
     """
-    found, layers = word_places(texts, words), _layers(encoder)
+    found, layers = word_locations(texts, words), _layers(encoder)
     read = zip(found, encoder.tokenize(list(texts), prompt), range(1, len(texts) + 1), strict=True)
     tokens = tuple(_tokens_of(*one, encoder.tokenizer.limit) for one in read)
     vectors: dict[int, States] = {}
@@ -177,14 +204,14 @@ def word_trajectories(
         groups = [(row, tokens[which]) for row, which in enumerate(batch.indices)]
         followed = averaged_tokens(batch.hidden.cpu().double(), groups).numpy()
         vectors |= {which: followed[:, row] for row, which in enumerate(batch.indices)}
-    pairs = _pairs(np.stack([vectors[which] for which in range(len(texts))], 1), [index.word for index in found])
+    pairs = _pairs(np.stack([vectors[which] for which in range(len(texts))], 1), [one.word for one in found])
     return Trajectories(encoder.name, layers, pairs, tuple(texts), found, tokens)
 
 
 def sentence_trajectories(
     encoder: Encoder, texts: Sequence[str], prompt: str | None = None, progress: Progress | None = None
 ) -> Trajectories:
-    """The cosine of each pair of texts at every layer, their vectors read as the encoder reads its last one.
+    """The cosine of each pair of texts at every layer, pooled like the last layer.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = sentence_trajectories(encoder, ["A cat sat.", "A dog ran."])
@@ -213,13 +240,13 @@ def _pairs(vectors: States, words: Sequence[str] = ()) -> tuple[PairTrajectory, 
 
 
 def _layers(encoder: Encoder) -> tuple[int, ...]:
-    """0 to L, of a model that shows what they hold."""
+    """0 to L; rejects a model whose layers are not accessible."""
     require_layers(encoder)
     return tuple(range(encoder.model_view.layers + 1))
 
 
 def require_sentences(texts: Sequence[str]) -> None:
-    """Refuse what cannot be compared: a single sentence, an empty one."""
+    """Rejects a single sentence and an empty one."""
     if len(texts) < 2:
         raise UsageError(f"give at least two sentences to compare, not {len(texts)}")
     for number, text in enumerate(texts, start=1):
@@ -227,33 +254,33 @@ def require_sentences(texts: Sequence[str]) -> None:
             raise DataError(f"sentence {number} is empty; give it words or leave it out")
 
 
-def word_places(texts: Sequence[str], words: str | Sequence[str]) -> tuple[WordPlace, ...]:
-    """Where each text has its word; what is not there, or is there more than once, is refused.
+def word_locations(texts: Sequence[str], words: str | Sequence[str]) -> tuple[WordLocation, ...]:
+    """The location of its word in each text; rejects a word that is missing or occurs more than once.
 
-    A text is searched for the word as it is written, then without regard to case, and then, where the word ends in a
-    colon and a number, for that occurrence of what stands before the colon.
+    The search is for the word as written, then without regard to case, and then, for a word that ends in a colon and a
+    number, for that occurrence of the part before the colon.
 
-    >>> word_places(["The bank by the river bank.", "In New York"], ["bank:2", "new york"])[0]
-    WordPlace(word='bank', first=6, last=6)
+    >>> word_locations(["The bank by the river bank.", "In New York"], ["bank:2", "new york"])[0]
+    WordLocation(word='bank', first=6, last=6)
     """
     require_sentences(texts)
-    asked = [words] if isinstance(words, str) else list(words)
-    if len(asked) not in (1, len(texts)):
+    given = [words] if isinstance(words, str) else list(words)
+    if len(given) not in (1, len(texts)):
         raise UsageError(
-            f"{len(asked)} words for {len(texts)} sentences; give --word once for all or once for each, in their order"
+            f"{len(given)} words for {len(texts)} sentences; give --word once for all or once for each, in their order"
         )
-    each = asked * len(texts) if len(asked) == 1 else asked
-    return tuple(_word_place(*one) for one in zip(texts, each, range(1, len(texts) + 1), strict=True))
+    each = given * len(texts) if len(given) == 1 else given
+    return tuple(_word_location(*one) for one in zip(texts, each, range(1, len(texts) + 1), strict=True))
 
 
-def _word_place(text: str, asked: str, number: int) -> WordPlace:
-    """The one place at which the numbered sentence has the asked word."""
-    if not spans_of_words(asked, punctuation=True):
+def _word_location(text: str, query: str, number: int) -> WordLocation:
+    """The only location of a word in the numbered sentence."""
+    if not spans_of_words(query, punctuation=True):
         raise UsageError(f"the word for sentence {number} is empty; give one of its words")
-    numbered, found = NUMBERED.fullmatch(asked), _found(text, asked)
-    word, chosen = asked, 0
+    numbered, found = NUMBERED.fullmatch(query), _found(text, query)
+    word, chosen = query, 0
     if numbered and not found:
-        # Only now: in a text that has "10:30" this is a time and no thirtieth "10".
+        # Only now: in a text with "10:30" this is a time, not the thirtieth "10".
         word, chosen = numbered[1], int(numbered[2])
         found = _found(text, word)
     if not found:
@@ -266,17 +293,17 @@ def _word_place(text: str, asked: str, number: int) -> WordPlace:
     return found[max(chosen, 1) - 1]
 
 
-def _found(text: str, asked: str) -> list[WordPlace]:
-    """Every run of whole words that is the asked one: in the same case, else in any."""
+def _found(text: str, query: str) -> list[WordLocation]:
+    """Every run of whole words that equals the query: in the same case, else in any."""
     forms: tuple[Callable[[str], str], ...] = (str, _without_case)
     spans = spans_of_words(text, punctuation=True)
     for form in forms:
-        words, run = list(map(form, _words(text))), list(map(form, _words(asked)))
+        words, run = list(map(form, _words(text))), list(map(form, _words(query)))
         starts = [start for start in range(len(words)) if words[start : start + len(run)] == run]
         if starts:
             runs = [spans[start : start + len(run)] for start in starts]
             return [
-                WordPlace(text[characters[0][0] : characters[-1][1]], start + 1, start + len(run))
+                WordLocation(text[characters[0][0] : characters[-1][1]], start + 1, start + len(run))
                 for start, characters in zip(starts, runs, strict=True)
             ]
     return []
@@ -287,7 +314,7 @@ def _words(text: str) -> list[str]:
 
 
 def _without_case(word: str) -> str:
-    """Composed too: an accent may be a letter of its own in the text and not in what was typed."""
+    """Composed too: an accent may be a character of its own in the text and not in the query."""
     return unicodedata.normalize("NFC", word.casefold())
 
 
@@ -297,25 +324,127 @@ def _listed(text: str) -> str:
     return " ".join(f"{index} {word}" for index, word in enumerate(words[:LISTED], start=1)) + more
 
 
-def _tokens_of(index: WordPlace, tokens: TokenizedText, number: int, limit: int) -> Places:
-    """The places of the tokens of a word that the model sees whole."""
+def _tokens_of(location: WordLocation, tokens: TokenizedText, number: int, limit: int) -> TokenIndices:
+    """The token indices of a word that the model sees whole."""
     spans = spans_of_words(str(tokens.text), punctuation=True)
-    chosen = slice(index.first - 1, index.last)
+    chosen = slice(location.first - 1, location.last)
     start, end = spans[chosen][0][0], spans[chosen][-1][1]
     if tokens.truncated and not _is_kept(tokens, start, end):
         raise DataError(
-            f"{index.word!r} of sentence {number} lies beyond the model's limit of {limit} tokens; shorten the sentence"
+            f"{location.word!r} of sentence {number} lies beyond the model's limit of {limit} tokens;"
+            " shorten the sentence"
         )
     found = tuple(token for group in tokens_of_spans(tokens, spans)[chosen] for token in group)
     if not found:
         raise DataError(
-            f"the model has no token of its own for {index.word!r} of sentence {number}; add the word beside"
+            f"the model has no token of its own for {location.word!r} of sentence {number}; add the word next to it"
         )
     return found
 
 
 def _is_kept(tokens: TokenizedText, start: int, end: int) -> bool:
-    """Whether characters lie between the first and the last ones that have tokens."""
+    """Whether all characters are between the first and the last token."""
     described = zip(tokens.offsets, tokens.special, tokens.prompt, strict=True)
     inside = [offset for offset, special, prompt in described if not special and not prompt]
     return bool(inside) and inside[0][0] <= start and end <= inside[-1][1]
+
+
+@dataclass(frozen=True)
+class Example:
+    """Sentences, the word that is followed in each (none: sentence vectors), and what there is to see."""
+
+    look_for: str
+    texts: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+BANKS = (
+    "We will rob a bank next week!",
+    "The children skipped stones by the bank of the river.",
+    "I put money in the bank.",
+)
+EXAMPLES = {
+    "bank": Example(
+        "One word in two senses: near 1 at layer 0, then the contexts pull it apart.", BANKS[:2], ("bank",)
+    ),
+    "banks": Example("Two banks of money and one of a river: which pair stays together?", BANKS, ("bank",)),
+    "weather": Example(
+        "Synonyms and antonyms in one frame: does the model keep nice from bad as it brings lovely near?",
+        tuple(f"What {word} weather we are having today." for word in ("nice", "bad", "lovely")),
+        ("nice", "bad", "lovely"),
+    ),
+    "vehicles": Example(
+        "Three vehicles in one place: the same context brings different words together.",
+        tuple(f"My neighbour takes a {word} to work." for word in ("car", "bike", "plane")),
+        ("car", "bike", "plane"),
+    ),
+    "idiom": Example(
+        "1 an idiom, 2 its literal reading, 3 its paraphrase: whose side is the idiom on, and from which layer?",
+        (
+            "The manager had to bite the bullet.",
+            "The manager had to chew the cartridge.",
+            "The manager had to accept the hardship.",
+        ),
+    ),
+    "certainty": Example(
+        "1 certain, 2 possible, 3 not so: whether a thing happened, in sentences that share most words.",
+        (
+            "The crew definitely repaired the engine.",
+            "The crew might have repaired the engine.",
+            "The crew failed to repair the engine.",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class ExampleList(Result):
+    """All ready examples."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The examples by name."""
+        return {"examples": {name: vars(one) for name, one in EXAMPLES.items()}}
+
+    def tables(self) -> dict[str, Table]:
+        """A row for each example."""
+        rows = [
+            (name, ", ".join(one.words) or "(sentences)", "\n".join([one.look_for, *one.texts]))
+            for name, one in sorted(EXAMPLES.items())
+        ]
+        return {"examples": Table.of(["example", "words", "what to look for"], rows)}
+
+
+def example(name: str) -> Example:
+    """A ready example by its name.
+
+    >>> example("bank").words
+    ('bank',)
+    """
+    if name not in EXAMPLES:
+        raise UsageError(f"unknown example {name!r}; choose from {', '.join(sorted(EXAMPLES))}")
+    return EXAMPLES[name]
+
+
+def compare_layers(
+    example: Example,
+    models: Sequence[str],
+    load: Callable[[str], Encoder] = Encoder.load,
+    prompt: str | None = None,
+    progress: Progress | None = None,
+) -> ResultSet[Trajectories]:
+    """Follow a word of each text, or without words the texts themselves, through every model."""
+    texts, words = example.texts, example.words
+    if words:
+        word_locations(texts, words)  # Rejects a wrong word before a model is loaded.
+    else:
+        require_sentences(texts)
+    ticker, results = Ticker(progress, len(dict.fromkeys(models)), "models"), []
+    for model in dict.fromkeys(models):
+        encoder = load(model)
+        found = (
+            word_trajectories(encoder, texts, words, prompt) if words else sentence_trajectories(encoder, texts, prompt)
+        )
+        results.append(replace(found, look_for=example.look_for))
+        ticker.add(1)
+    ticker.close()
+    return ResultSet(tuple(results))

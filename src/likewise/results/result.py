@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -144,12 +144,11 @@ class ResultSet(Result, Generic[One]):
         return found[0] if len(found) == 1 else {"results": found}
 
     def tables(self) -> dict[str, Table]:
-        """The rows of all results."""
+        """The rows of all results; empty cells fill the rows of a narrower table, as a shallower model has."""
         found: dict[str, Table] = {}
         for one in self.results:
             for name, table in one.tables().items():
-                before = found.get(name)
-                found[name] = table if before is None else replace(before, rows=[*before.rows, *table.rows])
+                found[name] = found[name].extended(table) if name in found else table
         return found
 
     def figures(self) -> dict[str, Figure]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +75,16 @@ class Table:
         """Whether a column holds numbers only."""
         cells = [row[index] for row in self.rows if row[index] is not None]
         return bool(cells) and all(isinstance(cell, (int, float, Interval)) for cell in cells)
+
+    def extended(self, other: Table) -> Table:
+        """The rows of both tables under the columns of the wider one.
+
+        >>> Table.of(["layer_0"], [[0.1]]).extended(Table.of(["layer_0", "layer_1"], [[0.2, 0.3]])).rows
+        [(0.1, None), (0.2, 0.3)]
+        """
+        wider = max(self, other, key=lambda table: len(table.columns))
+        rows = [(*row, *[None] * (len(wider.columns) - len(row))) for row in (*self.rows, *other.rows)]
+        return replace(self, columns=wider.columns, rows=rows)
 
     def flat(self) -> tuple[list[str], list[list[object]]]:
         """Names and rows with three columns for each interval: the value, ``_low`` and ``_high``.

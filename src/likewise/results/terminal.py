@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 SHORT = 12
 """Cells of at most so many characters are not broken over lines."""
 PIPE_WIDTH = 160
+PADDING = 2
+"""Blanks around a cell."""
 
 
 def console() -> Console:
@@ -35,7 +38,27 @@ def print_result(result: Result) -> None:
         out.print(line)
     for table in result.tables().values():
         if table.rows and not table.detail:
-            out.print(_rich(table))
+            for part in _fitting(table, out.width):
+                out.print(_rich(part))
+
+
+def _fitting(table: Table, width: int) -> list[Table]:
+    """A table in as many parts as the terminal needs for its columns of numbers; each part repeats the texts before."""
+    texts = table.texts()
+    numeric = [table.numeric(index) for index in range(len(table.columns))]
+    first = numeric.index(True) if True in numeric else len(numeric)
+    sizes = [max(len(line) for cell in (heading, *(row[index] for row in texts)) for line in cell.splitlines() or [""])
+             for index, heading in enumerate(table.headings)]  # fmt: skip
+    left = width - sum(min(size, SHORT) + PADDING for size in sizes[:first]) - PADDING
+    if not all(numeric[first:]) or sum(size + PADDING for size in sizes[first:]) <= left:
+        return [table]
+    fitting = max(1, left // (max(sizes[first:]) + PADDING))
+    parts = []
+    for start in range(first, len(numeric), fitting):
+        chosen = [*range(first), *range(start, min(start + fitting, len(numeric)))]
+        rows = [tuple(row[index] for index in chosen) for row in table.rows]
+        parts.append(replace(table, columns=tuple(table.columns[index] for index in chosen), rows=rows))
+    return [parts[0], *(replace(part, title="", note="") for part in parts[1:])]
 
 
 def _rich(table: Table) -> RichTable:

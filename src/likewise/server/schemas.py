@@ -39,7 +39,7 @@ class PairRequest(PoolingConfig):
 
     left: Text
     right: Text
-    method: Literal["bilrp", "hxp", "embedding", "embedding-squared", "jacobian", "random"] = "bilrp"
+    method: Literal["bilrp", "hxp", "embedding", "embedding-squared", "integrated-jacobian", "random"] = "bilrp"
     granularity: Literal["token", "word", "sentence"] = Field("word", alias="by")
     bias: Literal["separate", "local", "traced", "shared"] | None = None
     reference: Literal["none", "filler"] | None = None

@@ -26,7 +26,7 @@ from likewise.server.uploads import Uploads
 
 Found = TypeVar("Found")
 
-EFFORT = {"bilrp": 1.0, "hxp": 2.5, "jacobian": 20.0}
+EFFORT = {"bilrp": 1.0, "hxp": 2.5, "integrated-jacobian": 20.0}
 """How long methods take beside BiLRP, as measured; the others take no time to speak of."""
 RankedTexts = tuple[Ranker, Corpus]
 """A classic ranker and the texts that it ranks."""

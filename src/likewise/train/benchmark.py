@@ -24,9 +24,8 @@ from likewise.errors import DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
 from likewise.explain.pairs import explain_many
 from likewise.explain.settings import PLAIN
-from likewise.geometry.isotropy import IsotropyOptions, IsotropySource, study_isotropy
-from likewise.geometry.measuring import geometry_of
-from likewise.geometry.settings import GeometrySettings
+from likewise.geometry import GeometrySettings, geometry_of
+from likewise.geometry.isotropy import IsotropyOptions, isotropy_task, study_isotropy
 from likewise.grammar import Grammar
 from likewise.lint.evidence import PairEvidence, evidence
 from likewise.lint.lint import report
@@ -158,8 +157,7 @@ def _lengths(pairs: Sequence[ScoredPair]) -> dict[str, list[int]]:
 
 def _space(model: ModelUnderTest, progress: Progress | None) -> Measures:
     """The space of the vectors: expected cosine of two texts, IsoScore, recall."""
-    data = model.data.dataset
-    task = IsotropySource(data.name, columns=data.columns, data_dir=data.data_dir, limit=data.limit).read()
+    task = isotropy_task(model.data.dataset)
     plain = study_isotropy(model.encoder, task, IsotropyOptions(dims=()), progress).settings[0]
     recall = {f"recall@{k}": each.value for k, each in plain.recall.items()}
     return {"baseline": plain.baseline, "isoscore": plain.isoscore, **recall}

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from likewise.encoder.pooling import POOLERS
 from likewise.explain.methods import METHODS
-from likewise.geometry.layers import EXAMPLES
+from likewise.geometry.trajectories import EXAMPLES
 from likewise.results.folder import versions
 from likewise.server.routes.answers import ERRORS
 from likewise.server.studio import StudioDep

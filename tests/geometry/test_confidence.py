@@ -1,4 +1,4 @@
-"""Bands: intervals by draws, by words and by blocks left out."""
+"""Confidence bands: intervals by draws, by words and by blocks left out."""
 
 from __future__ import annotations
 
