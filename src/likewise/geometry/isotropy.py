@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data import GUESSED, Columns, ScoredPair, read_scored_pairs
+from likewise.data import GUESSED, Columns, Dataset, ScoredPair, read_scored_pairs
 from likewise.data.corpora import CorpusSource
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import Vectors
@@ -65,10 +65,8 @@ class IsotropySource:
         if len(pairs) < 2:
             raise DataError(f"{self.file}: a correlation needs at least 2 pairs, got {len(pairs)}")
         least = _high_score(pairs) if self.min_score is None else self.min_score
-        asking = RetrievalSource(
-            self.file, min_score=least, limit=self.limit, columns=self.columns, data_dir=self.data_dir,
-            skip_bad=self.skip_bad,
-        )  # fmt: skip
+        dataset = Dataset(self.file, self.columns, self.data_dir, self.skip_bad, self.limit)
+        asking = RetrievalSource(dataset, min_score=least)
         fit_texts = None if self.fit is None else self._fit_texts(bad)
         return IsotropyTask(self.file, pairs, asking.read(), least, self.fit, fit_texts, len(bad))
 

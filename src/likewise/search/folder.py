@@ -1,12 +1,14 @@
-"""An index in a folder: immutable segments, and one manifest whose renaming is the commit.
+"""An index in a folder: immutable segments, and one manifest; renaming the manifest is the commit.
 
 Whatever happens to a writer, the folder holds the old index or the new one: files that no manifest names do not
-count, and the next writer clears them away.
+count, and the next writer removes them. A long build leaves a draft from which it continues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -14,31 +16,41 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.locks import only_writer
+from likewise.progress import Progress
 from likewise.search.engines import Engine, Plan, built
-from likewise.search.folder_writer import OWN_FILES, FolderWriter
-from likewise.search.manifest import MANIFEST, UNFINISHED, IndexManifest
-from likewise.search.saved_engine import load_engine, stacked
-from likewise.search.segments import Segment, check_files
-from likewise.search.stacked import StackedVectors, Vectors
-from likewise.search.store import Hit, Searched, StoredRows
+from likewise.search.manifest import (
+    MANIFEST,
+    UNFINISHED,
+    EngineEntry,
+    IndexManifest,
+    SegmentEntry,
+    load_engine,
+    new_engine,
+    save_engine,
+)
+from likewise.search.segments import KnownRows, Segment, SegmentStore, check_files, remove_others, synced_checksum
+from likewise.search.store import StoredRows
 
 LOCK = ".lock"
-WINDOW = 4096
 OPENING_TRIES = 5
-"""A writer may commit, and clear the old files away, between reading a manifest and opening its files."""
+"""A writer may commit and remove the old files between the reading of a manifest and the opening of its files."""
+LARGEST_SEGMENT = 65536
+OWN_FILES = ("segment-*", "engine-*", "postprocessing-*", "*.draft")
 
 
 @dataclass(frozen=True, eq=False)
-class FolderStore:
+class FolderStore(SegmentStore):
     """One committed state of an index folder, mapped into memory."""
 
     folder: Path
     manifest: IndexManifest
     segments: tuple[Segment, ...]
     attachments: Mapping[str, bytes] = field(default_factory=dict)
-    """other files that are kept with the index"""
+    """other files that are stored with the index"""
 
     @classmethod
     def open(cls, folder: Path, verify: bool = True) -> FolderStore:
@@ -46,11 +58,11 @@ class FolderStore:
         for attempt in range(OPENING_TRIES):
             manifest = IndexManifest.read(folder)
             if manifest is None:
-                raise DataError(_nothing_there(folder))
+                raise DataError(_missing_index(folder))
             try:
                 if verify:
                     check_files(folder, manifest.files)
-                segments = tuple(Segment.open(folder, metadata.name) for metadata in manifest.segments)
+                segments = tuple(Segment.open(folder, entry.name) for entry in manifest.segments)
                 attachments = {name: (folder / name).read_bytes() for name in manifest.attachments}
                 return cls(folder, manifest, segments, attachments)
             except FileNotFoundError as error:
@@ -70,79 +82,150 @@ class FolderStore:
         """What the vectors depend on."""
         return self.manifest.settings
 
-    def __len__(self) -> int:
-        return self.manifest.rows
+    @property
+    def wanted(self) -> tuple[str, int]:
+        """The wanted engine and its bits per vector component."""
+        return self.manifest.engine_kind, self.manifest.bits
 
-    @cached_property
-    def vectors(self) -> StackedVectors:
-        """All vectors (n, d), mapped."""
-        return stacked(self.segments)
+    @property
+    def recall(self) -> float | None:
+        """Measured when the engine was saved; None for an exact search."""
+        return None if self.manifest.engine is None else self.manifest.engine.recall
 
     @cached_property
     def engine(self) -> Engine:
-        """What searches; made or read at the first search."""
-        metadata = self.manifest.engine
-        if metadata is None:
-            return built(self.vectors, self.plan)
-        return load_engine(self.folder, metadata, self.segments)
-
-    @cached_property
-    def plan(self) -> Plan:
-        """The engine that this many vectors get."""
-        return Plan.of(len(self), self.manifest.engine_kind, self.manifest.bits)
-
-    @property
-    def searched(self) -> Searched:
-        """How the folder is searched."""
-        metadata = self.manifest.engine
-        name = self.plan.kind if self.plan.bits == 32 else f"{self.plan.kind}, {self.plan.bits} bits"
-        return Searched(name, None if metadata is None else metadata.recall, self.plan.why)
-
-    def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
-        """The k best rows for each query vector (q, d)."""
-        if not len(self):
-            return [[] for _ in vectors]
-        found = self.engine.search(vectors, k)
-        return [
-            [self._hit(row, score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True) if row >= 0]
-            for rows, scores in zip(found.rows, found.scores, strict=True)
-        ]
-
-    def _hit(self, row: int, score: float) -> Hit:
-        part, index = self.vectors.part_of(row)
-        return Hit(*self.segments[part].row(index), score)
-
-    def windows(self) -> Iterator[StoredRows]:
-        """All rows in order."""
-        for segment in self.segments:
-            yield from segment.windows(WINDOW)
+        """What searches; built or read at the first search."""
+        entry = self.manifest.engine
+        return built(self.vectors, self.plan) if entry is None else load_engine(self.folder, entry, self.segments)
 
     @contextmanager
     def writer(self, change: str = "") -> Iterator[FolderWriter]:
         """Change the folder's present state, which may be newer than this one."""
         with only_writer(self.folder / LOCK, self.folder):
             present = FolderStore.open(self.folder, verify=False)
-            # From now on it holds other texts than those it was built from.
+            # From now on it has other texts than those it was built from.
             yield FolderWriter.begun(self.folder, present.manifest, replace(present.manifest, source=""), change)
 
     def reopened(self) -> FolderStore:
         """The folder's present state."""
         return FolderStore.open(self.folder, verify=False)
 
-    def close(self) -> None:
-        """Nothing is held that others wait for."""
+
+@dataclass
+class FolderWriter(KnownRows):
+    """One change, under the folder's lock: nothing is visible before ``commit``, nothing is lost after it."""
+
+    folder: Path
+    present: IndexManifest | None
+    """what readers see"""
+    draft: IndexManifest
+    """what they will see after the commit"""
+    segments: list[Segment]
+
+    def __post_init__(self) -> None:
+        super().__init__(self.segments)
+
+    @classmethod
+    def begun(cls, folder: Path, present: IndexManifest | None, start: IndexManifest, change: str) -> FolderWriter:
+        """Begin at ``start``, or where the same change to the same present state was cut short."""
+        change = _fingerprint(present, change) if change else ""
+        draft = _draft(folder)
+        if draft is None or not change or draft.change != change:
+            (folder / UNFINISHED).unlink(missing_ok=True)
+            draft = replace(start, change=change)
+        number = max(draft.number, 0 if present is None else present.number, _highest_number(folder))
+        segments = [Segment.open(folder, entry.name) for entry in draft.segments]
+        writer = cls(folder, present, replace(draft, number=number), segments)
+        writer._sweep()
+        return writer
+
+    def append(self, rows: StoredRows) -> None:
+        """Add rows after the others; segments are merged so that few remain."""
+        if not len(rows):
+            return
+        segment = Segment.of(rows)
+        self._remember(segment)
+        entries = list(self.draft.segments)
+        # As in a binary counter, each row is written again only log(n) times.
+        while entries and entries[-1].rows <= len(segment) and entries[-1].rows + len(segment) <= LARGEST_SEGMENT:
+            # Otherwise damage would be written anew with a checksum that fits.
+            check_files(self.folder, entries.pop().files)
+            segment = Segment.joined([self.segments.pop(), segment])
+        entries.append(self._written(segment))
+        self._go_on(entries)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete rows: their segments are written anew without them."""
+        keys = self._forget(ids)
+        entries: list[SegmentEntry] = []
+        segments, self.segments = self.segments, []
+        for segment, old in zip(segments, self.draft.segments, strict=True):
+            gone = np.isin(segment.keys["id"], keys)
+            if not gone.any():
+                self.segments.append(segment)
+                entries.append(old)
+            elif not gone.all():
+                check_files(self.folder, old.files)
+                entries.append(self._written(segment.without(gone)))
+        self._go_on(entries)
+
+    def attach(self, kind: str, ending: str, data: bytes) -> None:
+        """Store another file with the index; a build that continues has it already."""
+        if any(name.startswith(kind) for name in self.draft.attachments):
+            return
+        path = self.folder / f"{self._next_name(kind)}{ending}"
+        path.write_bytes(data)
+        self.draft = replace(self.draft, attachments=self.draft.attachments | {path.name: synced_checksum(path)})
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Build or extend the engine, then make everything the present state by renaming the manifest."""
+        self.draft = replace(self.draft, engine=self._engine(progress), change="")
+        self.draft.write(self.folder)
+        self.present = self.draft
+        (self.folder / UNFINISHED).unlink(missing_ok=True)
+        self._sweep()
+
+    def _engine(self, progress: Progress | None) -> EngineEntry | None:
+        """The saved engine of the new state; None if the vectors themselves are searched."""
+        plan = Plan.of(self.draft.rows, self.draft.engine_kind, self.draft.bits)
+        if plan.is_plain or not self.segments:
+            return None
+        engine, labels = new_engine(self.folder, self.draft.engine, plan, self.segments, progress)
+        return save_engine(self.folder, self._next_name("engine"), engine, labels)
+
+    def _written(self, segment: Segment) -> SegmentEntry:
+        name = self._next_name("segment")
+        files = segment.write(self.folder, name)
+        self.segments.append(Segment.open(self.folder, name))
+        return SegmentEntry(name, len(segment), files)
+
+    def _next_name(self, kind: str) -> str:
+        self.draft = replace(self.draft, number=self.draft.number + 1)
+        return f"{kind}-{self.draft.number:06d}"
+
+    def _go_on(self, entries: Sequence[SegmentEntry]) -> None:
+        self.draft = replace(self.draft, segments=tuple(entries))
+        if self.draft.change:
+            self.draft.write(self.folder, UNFINISHED)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove the files of neither state."""
+        kept = {**self.draft.files, **({} if self.present is None else self.present.files)}
+        for pattern in OWN_FILES:
+            remove_others(self.folder, kept, pattern)
 
 
 @contextmanager
 def building(folder: Path, empty: IndexManifest, replaces: bool = False) -> Iterator[FolderWriter]:
-    """Build anew from an empty manifest; what is there stays until the commit. Goes on with the same build's draft."""
+    """Build anew from an empty manifest; the old index stays until the commit. Continues the same build's draft."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
-    strangers = sorted(path.name for path in folder.iterdir() if not _is_own(path.name))
-    if strangers and _present(folder, replaces) is None:
-        raise UsageError(f"{folder} already holds {strangers[0]}; give a new or empty folder as --out")
+    others = sorted(path.name for path in folder.iterdir() if not _is_own(path.name))
+    if others and _present(folder, replaces) is None:
+        raise UsageError(f"{folder} already holds {others[0]}; give a new or empty folder as --out")
     with only_writer(folder / LOCK, folder):
         present = _present(folder, replaces)
         if present is not None and not replaces:
@@ -151,7 +234,7 @@ def building(folder: Path, empty: IndexManifest, replaces: bool = False) -> Iter
 
 
 def _present(folder: Path, replaces: bool) -> IndexManifest | None:
-    """What is there; a damaged index is nothing to one that replaces it."""
+    """The present index; a damaged one counts as none if it is replaced."""
     try:
         return IndexManifest.read(folder)
     except DamagedIndex:
@@ -161,13 +244,35 @@ def _present(folder: Path, replaces: bool) -> IndexManifest | None:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a file may be one that a killed writer left."""
+    """Whether a file may be left over from a killed writer."""
     return name in (LOCK, MANIFEST, UNFINISHED) or any(fnmatch(name, pattern) for pattern in OWN_FILES)
 
 
-def _nothing_there(folder: Path) -> str:
+def _missing_index(folder: Path) -> str:
     if (folder / UNFINISHED).exists():
         return f"{folder} is unfinished; run the same likewise index again"
     if folder.exists():
         return f"{folder} holds no index; make one with: likewise index FILE --out {folder}"
     return f"{folder} does not exist; make an index with: likewise index FILE --out {folder}"
+
+
+def _highest_number(folder: Path) -> int:
+    """The highest number of all file names; a manifest may be missing or damaged."""
+    found = (re.search(r"-(\d{6,})\.", path.name) for path in folder.iterdir())
+    return max((int(match[1]) for match in found if match), default=0)
+
+
+def _draft(folder: Path) -> IndexManifest | None:
+    """The draft of an unfinished change, if it is whole."""
+    try:
+        found = IndexManifest.read(folder, UNFINISHED)
+        if found is not None:
+            check_files(folder, found.files)
+        return found
+    except (DataError, FileNotFoundError):
+        return None
+
+
+def _fingerprint(present: IndexManifest | None, change: str) -> str:
+    before = "" if present is None else present.checksum
+    return hashlib.sha256(f"{before}:{change}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The interface of what keeps an index: a folder on this machine, or Milvus."""
+"""The interface of what stores an index: memory, a folder on this machine, or Milvus."""
 
 from __future__ import annotations
 
@@ -7,26 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from likewise.search.corpus import Corpus
-from likewise.search.stacked import Vectors
-
-
-@dataclass(frozen=True)
-class Hit:
-    """One text that a query found.
-
-    >>> Hit("7", "A cat sat.", 0.5).score
-    0.5
-    """
-
-    id: str
-    text: str
-    score: float
+from likewise.search.engines import Vectors
+from likewise.search.hits import Hit
+from likewise.search.ranker import Corpus
 
 
 @dataclass(frozen=True)
 class Searched:
-    """How a store searches, as it is told to the user."""
+    """How a store searches."""
 
     engine: str
     """exact, hnsw, ivf, or the name of Milvus's index"""
@@ -49,20 +37,20 @@ class StoredRows:
 
 
 class Writer(Protocol):
-    """One change of a store. Nothing that it appends may be lost once ``commit`` has returned."""
+    """One change of a store. Nothing that it appends is lost once ``commit`` has returned."""
 
     @property
     def at_once(self) -> bool:
-        """Whether rows are stored as they are appended, and stay where the change is cut short."""
+        """Whether rows are stored as they are appended, and stay if the change is cut short."""
 
     def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
-        """The places of the rows that are not stored yet; an id stored with another text raises DataError."""
+        """The indices of the rows that are not stored yet; an id that is stored with another text raises DataError."""
 
     def append(self, rows: StoredRows) -> None:
-        """Put rows behind the others."""
+        """Add rows after the others."""
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Take rows out; an unknown id raises DataError before any is taken."""
+        """Delete rows; an unknown id raises DataError before any is deleted."""
 
     def commit(self) -> None:
         """Make the change the present state."""
@@ -77,7 +65,7 @@ class Store(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What the vectors depend on, as it was given when the store was made; plain JSON."""
+        """What the vectors depend on, as given when the store was made; plain JSON."""
 
     @property
     def searched(self) -> Searched:
@@ -90,25 +78,25 @@ class Store(Protocol):
         """The k best rows for each query vector (q, d), best first, with exact scores."""
 
     def windows(self) -> Iterator[StoredRows]:
-        """All rows, in order of their adding, some thousands at a time."""
+        """All rows, in the order of their addition, some thousands at a time."""
 
     @property
     def attachments(self) -> Mapping[str, bytes]:
-        """Other files that are kept with the index."""
+        """Other files that are stored with the index."""
 
     def reopened(self) -> Store:
         """The present state, after a change."""
 
     def close(self) -> None:
-        """Let go of it; Milvus Lite lets no other process in before."""
+        """Release it; until then Milvus Lite lets no other process in."""
 
     def writer(self, change: str = "") -> AbstractContextManager[Writer]:
-        """Begin a change; a second writer gets a UsageError. The same named change goes on where it was cut short."""
+        """Begin a change; a second writer gets a UsageError. The same named change continues where it was cut short."""
 
 
 @contextmanager
 def closed_on_error(store: Store) -> Iterator[None]:
-    """Let go of a store where it cannot be used after all."""
+    """Close a store that turns out to be unusable."""
     try:
         yield
     except BaseException:
