@@ -143,7 +143,7 @@ def test_a_folder_of_results(run_tiny: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     answer = run_tiny("evaluate", "retrieval", "sample/pairs", "--compare", "--k", "1,5", "--out", out, "--json")
     assert {path.name for path in out.iterdir()} == {
-        "run.json", "recall.csv", "recall.md", "recall.html", "recall.png", "recall.svg",
+        "run.json", "recall.csv", "recall.md", "index.html", "recall.png", "recall.svg",
     }  # fmt: skip
     run = json.loads((out / "run.json").read_text())
     assert run["command"].startswith("likewise evaluate retrieval sample/pairs --compare --k 1,5 --out")
@@ -156,7 +156,7 @@ def test_a_folder_of_results(run_tiny: Any, tmp_path: Path) -> None:
     markdown = (out / "recall.md").read_text()
     assert "| model | pooling | layer | ranker | n | R@1 | R@5 | MRR@10 | nDCG@10 |" in markdown
     assert markdown.count("\n|") == 11 and "ties are in the query's favour" in markdown
-    assert "input-embeddings" in (out / "recall.html").read_text()
+    assert "input-embeddings" in (out / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

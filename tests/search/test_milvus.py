@@ -18,9 +18,10 @@ pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")
 
 from likewise.errors import DataError, MissingExtra, UsageError
+from likewise.search.engines import Vectors
 from likewise.search.milvus import MilvusStore, is_milvus
 from likewise.search.milvus_address import BATCH_ROWS, Address, batches, id_of, key_of
-from likewise.search.store import StoredRows, Vectors
+from likewise.search.store import StoredRows
 
 SETTINGS = {"model": "tiny", "prompts": {"query": "find: ü\n"}, "max_tokens": 128, "layers": (1, 2)}
 DIMENSION = 8
