@@ -120,7 +120,7 @@ def evaluation_claim(encoder: Encoder, task: RetrievalTask) -> tuple[bool, np.nd
     result = retrieving.evaluate_ranker(ranker, task, retrieving.dense_setting(encoder), truncated=cut)
     whole = time.perf_counter() - start
     print(f"encoding {seconds:.1f} s, evaluate retrieval {whole:.1f} s, Recall@1 {result.recall[1].value:.4f}")
-    queries = ranker.asked[[ranker.row_of[query] for query in task.queries]]
+    queries = ranker.query_vectors[[ranker.row_of[query] for query in task.queries]]
     return summary("times the encoding", whole / seconds, 1.2), ranker.texts, queries
 
 

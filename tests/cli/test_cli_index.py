@@ -222,7 +222,7 @@ class TestChange:
     )  # fmt: skip
     def test_settled_options_are_refused(self, run: Any, built: Path, more: Path, options: tuple[str, ...]) -> None:
         words = (
-            f"{options[0]} does not go with an index that is there: it keeps the settings it was made with; leave it"
+            f"{options[0]} does not go with an existing index: it keeps the settings it was made with; leave it"
         )
         assert words in refusal(run("index", more, "--out", built, "--add", *options))
         assert words in refusal(run("index", "--out", built, "--delete", "0", *options))
@@ -290,7 +290,7 @@ class TestMistakes:
         ("options", "words"),
         [
             (("--engine", "annoy"), "unknown engine 'annoy'; choose from auto, exact, hnsw, ivf"),
-            (("--bits", "4"), "vectors of 4 bits are not kept; choose 32 or 8"),
+            (("--bits", "4"), "vectors of 4 bits are not supported; choose 32 or 8"),
             (("--similarity", "l2"), "unknown similarity 'l2'; choose from"),
             (("--pooling", "avg"), "unknown pooling 'avg'"),
         ],

@@ -17,8 +17,8 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import PostProcessing, fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
+from likewise.explain import cache as cache_module
 from likewise.explain import contrast, explain
-from likewise.explain import kept as kept_module
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
 from likewise.search import explained as searching
@@ -81,12 +81,12 @@ def check_ledgers(found: Hits) -> None:
     for one in found:
         size = max(1.0, abs(one.score))
         assert one.score == pytest.approx(one.shares.similarity, abs=1e-5 * size)
-        shown = one.to_dict()
+        shown = one.to_dict()["explanation"]
         total = sum(word["share"] for word in shown["words"]) + shown["bias"]
         assert total == pytest.approx(one.score, abs=1e-5 * size) and abs(shown["gap"]) < 1e-5 * size
         if one.above_next is not None:
-            granularity = sum(share for _, share in one.margin_terms) + one.above_next.query_bias
-            assert granularity == pytest.approx(one.margin, abs=1e-5 * size)
+            terms = sum(share for _, share in one.margin_terms) + one.above_next.query_bias
+            assert terms == pytest.approx(one.margin, abs=1e-5 * size)
             margin = shown["above_next"]
             assert sum(row["difference"] for row in margin["by"]) + margin["bias"] == pytest.approx(
                 margin["difference"], abs=1e-5 * size
@@ -100,7 +100,9 @@ class TestTheShownScoreIsExplained:
     def test_ledgers_add_up(self, tiny: Encoder, tmp_path: Path, variant: str) -> None:
         index = built(tiny, tmp_path / "index", variant)
         found = explained_search(index, QUERY, 6)
-        assert found.hits == index.search(QUERY, 6)
+        plain = index.search(QUERY, 6)
+        assert (found.query, found.ranker) == (plain.query, plain.ranker)
+        assert [(hit.id, hit.text, hit.score) for hit in found] == [(hit.id, hit.text, hit.score) for hit in plain]
         check_ledgers(found)
         after = index.search(QUERY, 7)[6]
         last = found[5]
@@ -153,14 +155,11 @@ class TestHits:
     def test_words_are_where_they_stand(self, tiny: Encoder, tmp_path: Path) -> None:
         index = Index.build(text_inputs(tiny), SHORT, tmp_path / "prompted")
         for one in explained_search(index, "the cat", 4):
-            shown = {
-                (word["start"], word["end"]): word
-                for word in one.to_dict()["explanation"]["words"]
-                if word["kind"] == "text"
-            }
+            every = one.to_dict()["explanation"]["words"]
+            shown = {(word["start"], word["end"]): word for word in every if word["kind"] == "text"}
             assert [one.text[start:end] for start, end, _ in one.words] == [word["text"] for word in shown.values()]
             assert "".join(one.text.split()) == "".join(word["text"] for word in shown.values())
-            assert {word["kind"] for word in one.to_dict()["explanation"]["words"]} == {"text", "special", "prompt"}
+            assert {word["kind"] for word in every} == {"text", "special", "prompt"}
             assert "text" not in [left for left, _, _ in one.pairs], "a prompt is no word of the text"
 
     def test_one_text_has_no_next(self, tiny: Encoder, tmp_path: Path) -> None:
@@ -283,13 +282,13 @@ class TestKept:
         first = explained_search(index, "the cat", 2)
         assert len(list(memory.iterdir())) == 4, "the query, two hits and the next"
         streamed: list[str] = []
-        stream = kept_module.contribution_stream
+        stream = cache_module.contribution_stream
 
         def counting(encoder: Encoder, texts: Any, *rest: Any) -> Any:
             streamed.extend(one.text for one in texts)
             return stream(encoder, texts, *rest)
 
-        monkeypatch.setattr(kept_module, "contribution_stream", counting)
+        monkeypatch.setattr(cache_module, "contribution_stream", counting)
         second = explained_search(index, "the cat", 2)
         assert streamed == [] and second.to_dict() == first.to_dict()
         explained_search(index, "a cat", 2)

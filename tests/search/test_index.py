@@ -371,7 +371,7 @@ def test_vectors_that_are_no_numbers_are_refused(
 ) -> None:
     broken = Encoded(np.full((1, 16), np.nan, np.float32), 0)
     monkeypatch.setattr(Encoder, "encode_with_stats", lambda *_, **__: broken)
-    with pytest.raises(ModelError, match="no numbers; load it with dtype float32"):
+    with pytest.raises(ModelError, match="not numbers; load it with dtype float32"):
         Index.build(tiny, TEXTS[:1], tmp_path / "index")
 
 

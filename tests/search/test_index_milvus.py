@@ -255,7 +255,7 @@ class TestCommandLine:
         assert "--engine does not go with an index" in refusal(run("search", address, "cat", "--engine", "hnsw"))
         assert "an empty query" in refusal(run("search", address, " "))
         assert "holds no index; make one with" in refusal(run("search", f"milvus:{tmp_path}/none.db", "cat"))
-        assert "is no address of Milvus" in refusal(run("search", "milvus:none", "cat"))
+        assert "is not an address of Milvus" in refusal(run("search", "milvus:none", "cat"))
         assert "was begun with pooling" in refusal(run_tiny("index", file, "--store", address, "--pooling", "cls"))
         assert not (tmp_path / "none.db").exists()
 

@@ -214,13 +214,13 @@ class TestCachedIndex:
         encoded.clear()
         copy = tmp_path / "elsewhere" / "copy.jsonl"
         copy.parent.mkdir()
-        copy.write_bytes(Path(source.file).read_bytes())
+        copy.write_bytes(Path(source.name).read_bytes())
         again = cached_index(tiny, Dataset(str(copy)), USUAL)
         assert again.cached and again.index.store.address == first.index.store.address and encoded == []
 
     def test_changed_content_is_another_index(self, tiny: Encoder, source: Dataset, kept_indexes: Path) -> None:
         cached_index(tiny, source, USUAL)
-        path = Path(source.file)
+        path = Path(source.name)
         path.write_text(path.read_text() + '{"id": "new", "text": "the volcano erupted"}\n')
         changed = cached_index(tiny, source, USUAL)
         assert not changed.cached and len(changed.index) == 61 and changed.index.search("volcano erupted", 1)[0].id
@@ -272,14 +272,14 @@ class TestCachedIndex:
     def test_names_and_packed_files(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         assert len(cached_index(tiny, Dataset("sample/sentences"), USUAL).index) == 300
         packed = tmp_path / "texts.jsonl.gz"
-        packed.write_bytes(gzip.compress(Path(source.file).read_bytes()))
+        packed.write_bytes(gzip.compress(Path(source.name).read_bytes()))
         assert list(cached_index(tiny, Dataset(str(packed)), USUAL).index.corpus().texts) == TEXTS
 
 
 class TestFingerprint:
     def test_of_content_and_reading_alone(self, source: Dataset, tmp_path: Path) -> None:
         copy = tmp_path / "copy.jsonl"
-        copy.write_bytes(Path(source.file).read_bytes())
+        copy.write_bytes(Path(source.name).read_bytes())
         assert fingerprint(Dataset(str(copy))) == fingerprint(source)
         others = [
             Dataset(source.name, Columns(text="text")), Dataset(source.name, skip_bad=True),

@@ -80,7 +80,7 @@ def result_of(setting: Setting, seed: int = 0, n: int = 50, kept: bool = False) 
     places = np.random.default_rng(seed).integers(0, 60, n)
     metadata = {"texts": 60, "left_out": 1, "skipped": 2, "truncated": 3}
     found = retrieval_result("mine", setting, places, Relevant.single(np.arange(n)), KS, metadata)
-    return RetrievalResult(**(vars(found) | {"kept": kept}))
+    return RetrievalResult(**(vars(found) | {"cached": kept}))
 
 
 def test_a_result_is_the_mean_of_its_queries() -> None:

@@ -109,7 +109,7 @@ def test_queries_without_answers_cost_nothing() -> None:
     judged = Relevant.of([{}, {1: 1.0}, {}])
     assert ranks([(0, random_scores(0)[:3])], judged).shape == (1,)
     assert per_query([2.0], judged).tolist() == [0, 2, 0]
-    assert judged.query_of.tolist() == [1] and judged.turn.tolist() == [0]
+    assert judged.query_of.tolist() == [1] and judged.offset.tolist() == [0]
 
 
 @pytest.mark.parametrize("count", [16, 0])

@@ -39,7 +39,7 @@ def brute_force(left: np.ndarray, right: np.ndarray) -> dict[int, float]:
 
 
 def check_pairs(encoder: Encoder, source: RetrievalSource) -> None:
-    pairs = list(read_pairs(source.file, data_dir=source.data_dir))[: source.limit]
+    pairs = list(read_pairs(source.dataset.name, data_dir=source.dataset.data_dir))[: source.dataset.limit]
     left, right = (encoder.encode([getattr(pair, side) for pair in pairs]) for side in ("left", "right"))
     result = evaluate_retrieval(encoder, source.read())
     assert result.n == len(pairs)
@@ -59,7 +59,7 @@ def test_recall_of_real_pairs_is_that_of_brute_force(
     task = RetrievalSource(Dataset("compression/test_36k", limit=500, data_dir=shared_data)).read()
     [ranker], _ = encoded_rankers(minilm, [minilm.pooling_config], task)
     result = evaluate_ranker(ranker, task, dense_setting(minilm))
-    right = ranker.asked[[ranker.row_of[query] for query in task.queries]]
+    right = ranker.query_vectors[[ranker.row_of[query] for query in task.queries]]
     assert result.n == 500
     assert {k: one.value for k, one in result.recall.items()} == brute_force(ranker.texts, right)
     some = [0, 249, 499]
@@ -258,12 +258,12 @@ class TestJudged:
         task = RetrievalSource("set").read()
         assert (list(task.corpus.texts), list(task.queries), task.left_out) == (["Cats purr", "dogs"], ["cats?"], 1)
         other = RetrievalSource("set", qrels=write("dev.tsv", "query-id\tcorpus-id\tscore", "q2\td2\t1")).read()
-        assert other.judged.rows.tolist() == [1]
+        assert other.relevant.rows.tolist() == [1]
 
     @pytest.mark.parametrize(
         ("lines", "message"),
         [
-            (["q9 0 d1 1"], r"new\.txt, line 1: no query 'q9' in queries\.csv; correct the id, or pass over it"),
+            (["q9 0 d1 1"], r"new\.txt, line 1: no query 'q9' in queries\.csv; correct the id, or skip it"),
             (["q1 0 d1 1", "q1 0 d9 1"], r"new\.txt, line 2: no text 'd9' in texts\.csv; correct the id"),
             (["q1 0 d1 1", "q1 0 d1 0"], r"new\.txt, line 2: query 'q1' and text 'd1' are judged twice"),
         ],
