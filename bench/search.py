@@ -37,7 +37,7 @@ from likewise.search import Corpus, Index, IndexSettings
 from likewise.search import evaluation as retrieving
 from likewise.search.engines import KINDS, Plan, StackedVectors, built, recall_against
 from likewise.search.evaluation import RetrievalSource, RetrievalTask
-from likewise.search.explained import explained_search
+from likewise.search.hits import explained_search
 from likewise.search.recall import Relevant
 
 K = 50

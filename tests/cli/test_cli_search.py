@@ -16,7 +16,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.explained import explained_search
+from likewise.search.hits import explained_search
 
 pytest_plugins = ("command_line",)
 

@@ -17,8 +17,7 @@ from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.folder import FolderStore, FolderWriter
-from likewise.search.manifest import IndexManifest
+from likewise.search.folder import FolderStore, FolderWriter, IndexManifest
 
 TEXTS = [(f"t{place}", text) for place, text in enumerate(sample_sentences()[:80])]
 HOSTILE = [

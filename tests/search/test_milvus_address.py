@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from likewise.errors import DataError, UsageError
-from likewise.search.manifest import MANIFEST
+from likewise.search.folder import MANIFEST
 from likewise.search.milvus_address import POINTER, address_of, write_pointer
 
 SERVER = "milvus://localhost:19530/news"

@@ -67,8 +67,7 @@ def search(
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.units import check_granularity
     from likewise.search.baselines import check_ranker
-    from likewise.search.hits import SearchResult
-    from likewise.search.index import check_search
+    from likewise.search.hits import SearchResult, check_search
     from likewise.search.milvus_address import address_of
 
     explained = explain or html is not None

@@ -24,19 +24,21 @@ from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
 from likewise.search.engines import Vectors, check_engine
-from likewise.search.folder import FolderStore, building
-from likewise.search.hits import Hits
-from likewise.search.manifest import IndexManifest
-from likewise.search.milvus import MilvusStore
+from likewise.search.folder import FolderStore, FolderWriter, IndexManifest, building
+from likewise.search.hits import Hits, check_search, explained_search
+from likewise.search.milvus import MilvusStore, MilvusWriter
 from likewise.search.milvus_address import address_of, is_milvus
 from likewise.search.ranker import Blocks, Corpus
-from likewise.search.segments import MemoryStore
-from likewise.search.store import Store, StoredRows, Writer, closed_on_error, corpus_of
+from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
 
 IdAndText = tuple[str, str]
 Item = str | IdAndText | Text
 """A plain text, whose id is its number from 1 on, or a text with an id."""
 POSTPROCESSING = "postprocessing"
+Store = FolderStore | MemoryStore | MilvusStore
+"""Vectors of one model with their texts and ids, compared by inner product."""
+Writer = FolderWriter | MemoryWriter | MilvusWriter
+"""One change of a store; nothing that it appends is lost once ``commit`` has returned."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Index:
         >>> encoder = Encoder.load("minilm", device="cpu")
         >>> index = Index.build(encoder, ["The volcano spat ash.", "The bank cut rates."], "plain")
         >>> index.search("interest", k=1)[0]
-        <Hit 2: 0.2850 'The bank cut rates.'>
+        <Hit 2: 0.3287 'The bank cut rates.'>
         """
         stored = settings.stored(encoder)
         if is_milvus(str(where)):
@@ -253,8 +255,6 @@ class Index:
         ['query', 'rank', 'id', 'score', 'margin', 'text']
         """
         if explain:
-            from likewise.search.explained import explained_search
-
             return explained_search(self, query, k, **options)
         if options:
             raise UsageError(f"{next(iter(options))} has no effect without explain=True; leave it out")
@@ -305,6 +305,11 @@ class Index:
         """Delete texts; an unknown id raises DataError, and then nothing is deleted."""
         delete_from(self.store, ids)
         self.store = self.store.reopened()
+
+
+def corpus_of(store: Store) -> Corpus:
+    """All texts of a store with their ids."""
+    return Corpus.of((name, text) for rows in store.windows() for name, text in zip(rows.ids, rows.texts, strict=True))
 
 
 def delete_from(store: Store, ids: Sequence[str]) -> None:
@@ -374,14 +379,6 @@ def _milvus(address: str, stored: dict[str, Any], dimension: int, replace: bool)
         with suppress(DataError):  # there is nothing to replace
             MilvusStore.drop(address)
     return MilvusStore.create(address, stored, dimension)
-
-
-def check_search(queries: Sequence[str], k: int) -> None:
-    """Rejects a search that cannot find anything."""
-    if k < 1:
-        raise UsageError(f"a search brings 1 hit or more, got k = {k}")
-    if any(not query.strip() for query in queries):
-        raise UsageError("an empty query finds nothing; give at least one word")
 
 
 def _write(

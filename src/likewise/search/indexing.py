@@ -17,13 +17,12 @@ from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.paths import user_cache
 from likewise.progress import Progress, tracked
 from likewise.search.baselines import Hybrid, baseline
-from likewise.search.hits import Hit, Hits
-from likewise.search.index import Index, IndexSettings, check_search, open_store
-from likewise.search.manifest import FORMAT, MANIFEST, IndexManifest
+from likewise.search.folder import FORMAT, MANIFEST, IndexManifest
+from likewise.search.hits import Hit, Hits, check_search
+from likewise.search.index import Index, IndexSettings, corpus_of, open_store
 from likewise.search.milvus_address import is_milvus
 from likewise.search.ranker import Corpus, Ranker, ranked
 from likewise.search.segments import key_of
-from likewise.search.store import corpus_of
 
 MOST_CACHED_BYTES = 2**33
 """The size of all cached indexes of files, without the one in use."""

@@ -31,7 +31,7 @@ from likewise.search.milvus_address import (
     key_of,
 )
 from likewise.search.ranker import TIE
-from likewise.search.store import Searched, StoredRows, closed_on_error
+from likewise.search.segments import Searched, StoredRows, closed_on_error
 
 __all__ = ["MilvusStore", "MilvusWriter", "is_milvus"]
 

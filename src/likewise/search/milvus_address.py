@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 from likewise.drafts import atomic_write
 from likewise.errors import DataError, LikewiseError, MissingExtra, UsageError, first_line
 from likewise.locks import only_writer
-from likewise.search.manifest import MANIFEST, UNFINISHED
+from likewise.search.folder import MANIFEST, UNFINISHED
 
 SCHEME = "milvus:"
 POINTER = "store.json"

@@ -23,13 +23,46 @@ from numpy.typing import NDArray
 from likewise.errors import DamagedIndex, DataError
 from likewise.search.engines import Engine, Plan, StackedVectors, Vectors, built
 from likewise.search.hits import Hit
-from likewise.search.store import Searched, StoredRows
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])
 """Hashes of a row's id and of its text, and where its line ends."""
 Keys = NDArray[np.void]
 PARTS = ("vectors.npy", "keys.npy", "rows.jsonl")
 WINDOW = 4096
+
+
+@dataclass(frozen=True)
+class Searched:
+    """How a store searches."""
+
+    engine: str
+    """exact, hnsw, ivf, or the name of Milvus's index"""
+    recall: float | None = None
+    """the share of the true ten best that it finds, measured on a sample; None for an exact search"""
+    note: str = ""
+    """one line for the user: why this engine, or that it fell back to another"""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """Some rows: their ids, their texts and their vectors (n, d)."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    vectors: Vectors
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@contextmanager
+def closed_on_error(store: Any) -> Iterator[None]:
+    """Close a store that turns out to be unusable."""
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise
 
 
 def key_of(text: str) -> int:

@@ -11,7 +11,6 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.search.baselines import baseline
 from likewise.search.evaluation import RetrievalSource
-from likewise.search.explained import explained_search
 from likewise.search.index import Index, IndexSettings
 from likewise.search.indexing import index_file, ranked_hits, text_corpus
 from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
@@ -60,9 +59,7 @@ def search(asked: SearchRequest, studio: StudioDep) -> dict[str, Any]:
 
     def work(encoder: Encoder) -> dict[str, Any]:
         index = studio.indexes.get(made, lambda: Index.open(path, encoder))
-        if not asked.explain:
-            return index.search(query, asked.k).to_dict()
-        return explained_search(index, query, asked.k).to_dict()
+        return index.search(query, asked.k, explain=asked.explain).to_dict()
 
     return studio.answer(work, how.model, **how.options())
 

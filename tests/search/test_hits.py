@@ -21,9 +21,8 @@ from likewise.explain import cache as cache_module
 from likewise.explain import contrast, explain
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search import explained as searching
-from likewise.search.explained import explained_search
-from likewise.search.hits import Hits
+from likewise.search import hits as searching
+from likewise.search.hits import Hits, explained_search
 
 TEXTS = [(f"t{place}", text) for place, text in enumerate(sample_sentences()[:40])]
 QUERY = "the man is out of the sea"
