@@ -25,13 +25,13 @@ TIERS = (
     {"demo"},
     {"train"},
     {"lint", "geometry", "attention"},
-    {"search", "evaluation"},
+    {"search", "evaluation", "interface"},
     {"explain"},
     {"encoder"},
     {"data", "grammar"},
     {"results"},
     {"plotting", "metrics", "progress"},
-    {"sample", "paths", "locks", "drafts"},
+    {"sample", "paths", "locks", "drafts", "storage"},
     {"errors"},
 )
 TIER = {room: place for place, rooms in enumerate(TIERS) for room in rooms}
@@ -146,7 +146,7 @@ def test_nothing_is_imported_by_string() -> None:
     assert [path.name for path, _ in rooms() if words.search(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("room", ["data", "grammar", "plotting", "metrics", "progress", "sample", "paths", "errors"])
+@pytest.mark.parametrize("room", ["data", "grammar", "plotting", "metrics", "progress", "sample", "storage", "errors"])
 def test_rooms_without_models(room: str) -> None:
     for path, own in rooms():
         if own == room:

@@ -119,6 +119,5 @@ def tiny_encoder(
     model = make_model(name, seed, **({"vocab_size": len(words)} | (config or {})))
     views = model_view(model)
     read = PoolingConfig(**({"pooling": modules_config.pooling} | pooling_config))
-    return Encoder(
-        name, model, views, Tokenizer(Vocabulary.of(words), min(2048, views.max_positions)), modules_config, read
-    )
+    limited = Tokenizer(Vocabulary.of(words), min(2048, views.max_positions))
+    return Encoder(name, model, model_view=views, tokenizer=limited, modules_config=modules_config, pooling_config=read)

@@ -6,15 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from likewise.encoder import Encoder
     from likewise.explain import Explanation
+    from likewise.interface import Encoder
     from likewise.search import Index
 
 __version__ = "0.1.0"
 __all__ = ["Encoder", "Explanation", "Index", "__version__"]
 
 # Loaded on first use, so that `import likewise` stays free of torch.
-_HOMES = {"Encoder": "likewise.encoder", "Explanation": "likewise.explain", "Index": "likewise.search"}
+_HOMES = {"Encoder": "likewise.interface", "Explanation": "likewise.explain", "Index": "likewise.search"}
 
 
 def __getattr__(name: str) -> Any:

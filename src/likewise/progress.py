@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 Progress = Callable[[int, int | None, str], None]
 """``progress(done, total, note)``; ``total`` is None where it is not known. May raise ``Cancelled``."""
@@ -54,6 +56,38 @@ class Ticker:
         """Report the final count, whatever the time."""
         if self.progress is not None:
             self.progress(self.done, self.total, self.note)
+
+
+MOST_BARS = 4
+"""Bars that are shown at once, the ones that moved last."""
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A progress callable that draws bars on stderr, with rate and time left; it is silent outside a terminal.
+
+    >>> with progress_bar() as progress:
+    ...     progress(1, 2, "texts")
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+
+        def progress(done: int, total: int | None, note: str) -> None:
+            # A note names its work by its words; its numbers change from call to call.
+            key = re.sub(r"[\d.]+", "", note)
+            task = tasks.pop(key, None)
+            tasks[key] = bars.add_task(note, total=total) if task is None else task
+            bars.update(tasks[key], completed=done, total=total, description=note, visible=True)
+            for old in list(tasks)[:-MOST_BARS]:
+                bars.update(tasks[old], visible=False)
+
+        yield progress
 
 
 def named(progress: Progress | None, name: str) -> Progress | None:

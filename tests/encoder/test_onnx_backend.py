@@ -49,8 +49,9 @@ def make_encoder(name: str) -> Encoder:
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
     return Encoder(
-        name, model.eval(), model_view(model), Tokenizer(Vocabulary.of(words), 38), ModulesConfig(), PoolingConfig()
-    )
+        name, model.eval(), model_view=model_view(model), tokenizer=Tokenizer(Vocabulary.of(words), 38),
+        modules_config=ModulesConfig(), pooling_config=PoolingConfig(),
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""The encoder room: name or path -> Encoder; texts -> tokens, hidden states, attentions, vectors."""
+"""Name or path -> Encoder; texts -> tokens, hidden states, attention maps, vectors."""
 
-from likewise.encoder.encoder import Encoded, Encoder
+from likewise.encoder.encoder import Encoded, Encoder, as_encoder
 
-__all__ = ["Encoded", "Encoder"]
+__all__ = ["Encoded", "Encoder", "as_encoder"]

@@ -12,8 +12,10 @@ TOKEN_BUDGET = 4096
 """Tokens per batch; measured best or close to it on one and two threads (bench/encode.py)."""
 
 
-def exact_length_batches(lengths: Sequence[int], budget: int = TOKEN_BUDGET) -> Iterator[list[int]]:
-    """Indices of texts of equal length, at most ``budget`` tokens a batch, longest first.
+def exact_length_batches(
+    lengths: Sequence[int], budget: int = TOKEN_BUDGET, size: int | None = None
+) -> Iterator[list[int]]:
+    """Indices of texts of equal length, at most ``budget`` tokens and ``size`` texts a batch, longest first.
 
     Longest first, so that a text too large for the memory fails at once and not in the end.
 
@@ -22,7 +24,8 @@ def exact_length_batches(lengths: Sequence[int], budget: int = TOKEN_BUDGET) -> 
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     for length, group in groupby(order, key=lambda index: lengths[index]):
-        yield from windows(group, max(1, budget // max(1, length)))
+        fitting = max(1, budget // max(1, length))
+        yield from windows(group, fitting if size is None else min(fitting, size))
 
 
 def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -6,37 +6,38 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from likewise.encoder import catalogue, forward, pooling_head, similarity
+from likewise.encoder import catalogue, forward, similarity
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.device import choose_device, set_threads
-from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.families import config_of, model_view
-from likewise.encoder.forward import Batch, Step
+from likewise.encoder.forward import Batch
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.loading import load_transformer
 from likewise.encoder.model_view import ModelView
-from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.modules_config import ModulesConfig, read_recipe, recipe_of
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
 from likewise.encoder.pooling_config import PoolingConfig, ReadingOptions
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.states import StateBatch, TextStates
+from likewise.encoder.tensors import TensorEncoder
+from likewise.encoder.tensors import Vectors as Vectors
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 from likewise.encoder.weights import tensors_hash, weights_hash, weights_version
 from likewise.errors import ModelError, UsageError
-from likewise.progress import Progress, Ticker
+from likewise.progress import Progress, Ticker, progress_bar
 
 if TYPE_CHECKING:
     from likewise.encoder.onnx_backend import OnnxBackend
@@ -46,7 +47,8 @@ log = logging.getLogger("likewise")
 SORTED_TEXTS = 16384
 """Texts that are tokenised and sorted together; bounds the memory of ids."""
 
-Vectors = NDArray[np.float32]
+Source = Any
+"""A model's folder or name, or a SentenceTransformer."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,15 @@ class Encoded:
     truncated: int
 
 
-@dataclass(frozen=True, eq=False)
-class Encoder:
-    """A text encoder: a transformer with its tokenizer, its recipe and a way of reading vectors off it.
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Encoder(TensorEncoder):
+    """A text encoder: a transformer with its tokenizer, its modules and its pooling.
+
+    ``Encoder("minilm")`` is ``Encoder.load("minilm")``; a SentenceTransformer is taken as it is, its weights shared.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> encoder
+    <Encoder minilm: 6 layers, 384 dimensions, mean pooling>
     >>> encoder.encode(["A cat sat.", "A dog ran."]).shape
     (2, 384)
     """
@@ -85,7 +91,19 @@ class Encoder:
     backend: OnnxBackend | None = None
     """what runs the layers of ``encode`` in place of torch"""
 
-    def __post_init__(self) -> None:
+    def __init__(self, name: Source = catalogue.BUNDLED, model: nn.Module | None = None, **parts: Any) -> None:
+        """Load a model, or take a SentenceTransformer; with ``model`` the parts are the fields of this class."""
+        unset = {field.name: field.default for field in fields(self) if field.default is not MISSING}
+        given = unset | {"name": name, "model": model, **parts}
+        for key, value in (vars(self.load(name, **parts)) if model is None else given).items():
+            object.__setattr__(self, key, value)
+        self._check_learned_pooling()
+
+    def __repr__(self) -> str:
+        layers, pooling = self.model_view.layers, self.pooling_config.pooling
+        return f"<{type(self).__name__} {self.name}: {layers} layers, {self.dimension} dimensions, {pooling} pooling>"
+
+    def _check_learned_pooling(self) -> None:
         learned, width = self.modules_config.learned, self.model_view.hidden_size
         if learned is not None and learned.width != width:
             raise ModelError(
@@ -98,7 +116,7 @@ class Encoder:
     @classmethod
     def load(
         cls,
-        name: str | Path = catalogue.BUNDLED,
+        name: Source = catalogue.BUNDLED,
         *,
         device: str = "auto",
         threads: int | None = None,
@@ -106,7 +124,12 @@ class Encoder:
         backend: str = "torch",
         **pooling_config: Unpack[ReadingOptions],
     ) -> Encoder:
-        """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id."""
+        """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id.
+
+        A SentenceTransformer is taken as it is; device, dtype and backend are its own then.
+        """
+        if not isinstance(name, (str, Path)):
+            return cls.from_sentence_transformer(name).with_pooling(**pooling_config)
         if dtype not in ("float32", "float64", "float16", "bfloat16"):
             raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
         set_threads(threads)
@@ -142,7 +165,10 @@ class Encoder:
         cls, name: str, model: Any, views: ModelView, tokenizer: Tokenizer, modules_config: ModulesConfig
     ) -> Encoder:
         pooling_config = PoolingConfig(pooling=modules_config.pooling, truncate_dim=modules_config.truncate_dim)
-        return cls(name, model, views, tokenizer, modules_config.to(views.device, views.dtype), pooling_config)
+        return cls(
+            name, model, model_view=views, tokenizer=tokenizer, pooling_config=pooling_config,
+            modules_config=modules_config.to(views.device, views.dtype),
+        )  # fmt: skip
 
     def with_pooling(self, **pooling_config: Unpack[ReadingOptions]) -> Encoder:
         """The same weights, read in another way: ``encoder.with_reading(pooling="cls", layer=3)``."""
@@ -192,11 +218,6 @@ class Encoder:
 
     # What it is
 
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.model_view.device
-
     @cached_property
     def dimension(self) -> int:
         """The width of a vector."""
@@ -232,32 +253,61 @@ class Encoder:
 
     # Texts -> vectors
 
+    @overload
+    def encode(
+        self, texts: str | Sequence[str], *, prompt: str | None = ..., batch_size: int | None = ...,
+        show_progress_bar: bool = ..., convert_to_tensor: Literal[False] = ..., progress: Progress | None = ...,
+        **pooling_config: Unpack[ReadingOptions],
+    ) -> Vectors:  # fmt: skip
+        """As an array."""
+
+    @overload
+    def encode(
+        self, texts: str | Sequence[str], *, prompt: str | None = ..., batch_size: int | None = ...,
+        show_progress_bar: bool = ..., convert_to_tensor: Literal[True], progress: Progress | None = ...,
+        **pooling_config: Unpack[ReadingOptions],
+    ) -> Tensor:  # fmt: skip
+        """As a tensor."""
+
     def encode(
         self,
         texts: str | Sequence[str],
         *,
         prompt: str | None = None,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+        convert_to_tensor: bool = False,
         progress: Progress | None = None,
         **pooling_config: Unpack[ReadingOptions],
-    ) -> Vectors:
-        """Vectors (n, d) of n texts, or (d,) of one string, as float32.
+    ) -> Vectors | Tensor:
+        """Vectors (n, d) of n texts, or (d,) of one string: a float32 array, or a tensor on the model's device.
 
-        ``prompt`` is put before each text; None uses the model's default one, "" none.
+        ``prompt`` is put before each text; None uses the model's default one, "" none. ``batch_size`` is the largest
+        number of texts that run together; None fills batches up to a number of tokens, which is faster. Vectors do not
+        depend on it but for rounding.
+
+        >>> encoder = Encoder.load("minilm", device="cpu")
+        >>> encoder.encode(["A cat sat.", "A dog ran."], batch_size=1, convert_to_tensor=True).shape
+        torch.Size([2, 384])
         """
-        if isinstance(texts, str):
-            one: Vectors = self.encode([texts], prompt=prompt, progress=progress, **pooling_config)[0]
-            return one
-        encoded = self.encode_with_stats(texts, prompt=prompt, progress=progress, **pooling_config)
-        report_truncation(encoded.truncated, len(texts), self.tokenizer.limit)
-        return encoded.vectors
+        rows = [texts] if isinstance(texts, str) else texts
+        with progress_bar() if show_progress_bar and progress is None else nullcontext(progress) as heard:
+            encoded = self.encode_with_stats(
+                rows, prompt=prompt, progress=heard, batch_size=batch_size, **pooling_config
+            )
+        report_truncation(encoded.truncated, len(rows), self.tokenizer.limit)
+        vectors = encoded.vectors[0] if isinstance(texts, str) else encoded.vectors
+        return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Vectors:
         """``encode`` with the model's own prompt for queries."""
-        return self.encode(texts, prompt=self.modules_config.prompt_for("query"), **options)
+        found: Vectors = self.encode(texts, prompt=self.modules_config.prompt_for("query"), **options)
+        return found
 
     def encode_document(self, texts: str | Sequence[str], **options: Any) -> Vectors:
         """``encode`` with the model's own prompt for documents."""
-        return self.encode(texts, prompt=self.modules_config.prompt_for("document"), **options)
+        found: Vectors = self.encode(texts, prompt=self.modules_config.prompt_for("document"), **options)
+        return found
 
     def encode_with_stats(
         self,
@@ -266,25 +316,30 @@ class Encoder:
         prompt: str | None = None,
         progress: Progress | None = None,
         budget: int = TOKEN_BUDGET,
+        batch_size: int | None = None,
         **pooling_config: Unpack[ReadingOptions],
     ) -> Encoded:
-        """``encode``, with the number of cut texts; ``budget`` is the tokens per batch."""
+        """``encode``, with the number of cut texts; ``budget`` is the largest number of tokens in a batch."""
+        if batch_size is not None and batch_size < 1:
+            raise UsageError(f"batch_size must be at least 1, got {batch_size}")
         encoder = self.with_pooling(**pooling_config) if pooling_config else self
         prompt = self.modules_config.prompt_for(None) if prompt is None else prompt
         ticker = Ticker(progress, len(texts), "texts")
         parts, truncated = [], 0
         for window in windows(texts, SORTED_TEXTS):
-            part = encoder._encode_window(window, prompt, budget, ticker)
+            part = encoder._encode_window(window, prompt, (budget, batch_size), ticker)
             parts.append(part.vectors)
             truncated += part.truncated
         ticker.close()
         vectors = np.concatenate(parts) if parts else np.empty((0, encoder.dimension), np.float32)
         return Encoded(vectors, truncated)
 
-    def _encode_window(self, texts: Sequence[str], prompt: str, budget: int, ticker: Ticker) -> Encoded:
+    def _encode_window(
+        self, texts: Sequence[str], prompt: str, size: tuple[int, int | None], ticker: Ticker
+    ) -> Encoded:
         ids, truncated = self.tokenizer.ids([self.tokenizer.text_inputs(text, prompt) for text in texts])
         vectors: Vectors | None = None
-        for indices, states in self._layer_batches(ids, budget):
+        for indices, states in self._layer_batches(ids, size):
             with torch.inference_mode():
                 rows = self.read(states, self.counted_tokens(self._id_rows(ids, indices), prompt))
             if vectors is None:
@@ -296,9 +351,9 @@ class Encoder:
             vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         return Encoded(vectors, truncated)
 
-    def _layer_batches(self, ids: list[list[int]], budget: int) -> Iterator[tuple[list[int], Tensor]]:
-        """Exact-length batches of texts: their places and the averaged states (B, T, D) of the read layers."""
-        batches = (indices for indices in exact_length_batches([len(row) for row in ids], budget) if ids[indices[0]])
+    def _layer_batches(self, ids: list[list[int]], size: tuple[int, int | None]) -> Iterator[tuple[list[int], Tensor]]:
+        """Exact-length batches of texts: their indices and the states (B, T, D) that are pooled."""
+        batches = (indices for indices in exact_length_batches([len(row) for row in ids], *size) if ids[indices[0]])
         if self.backend is not None:
             yield from self.backend.states(self, ids, batches)
             return
@@ -309,84 +364,6 @@ class Encoder:
 
     def _id_rows(self, ids: list[list[int]], indices: Sequence[int]) -> Tensor:
         return torch.tensor([ids[index] for index in indices], dtype=torch.long, device=self.device)
-
-    @cached_property
-    def _special_ids(self) -> Tensor:
-        return torch.tensor(self.tokenizer.special_ids(), device=self.device)
-
-    # Tensors -> tensors, with autograd or without
-
-    def layer_states(self, batch: Batch, dropout: Dropout = no_dropout) -> Tensor:
-        """The states (B, T, D) that pooling reads: one layer's, or several layers' average."""
-        x = forward.embed(self.model_view, batch, dropout)
-        return self.averaged(forward.layers(self.model_view, x, batch.mask, dropout=dropout))
-
-    def averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
-        """Of steps that begin at a layer, the states (B, T, D) that pooling reads."""
-        wanted = self.pooling_config.layers_of(self.model_view.layers)
-        total: Tensor | None = None
-        for layer, step in enumerate(steps, start=start):
-            if layer in wanted:
-                total = step.states if total is None else total + step.states
-            if layer == max(wanted):
-                break
-        assert total is not None
-        return total / len(set(wanted)) if len(set(wanted)) > 1 else total
-
-    def pool(self, states: Tensor, pooling_mask: Tensor) -> Tensor:
-        """States (B, T, D) and counting tokens (B, T) -> pooled (B, P)."""
-        return pooling_head.pool(self.model_view, self.modules_config, self.pooling_config, states, pooling_mask)
-
-    def finish(self, pooled: Tensor) -> Tensor:
-        """Dense heads, the model's own Normalize and the dimension cut: (B, P) -> (B, d)."""
-        return pooling_head.finish(self.modules_config, self.pooling_config, pooled)
-
-    def read(self, states: Tensor, pooling_mask: Tensor) -> Vectors:
-        """States (B, T, D) of the read layers and counting tokens (B, T) -> the vectors (B, d) of ``encode``."""
-        rows: Vectors = self.finish(self.pool(states, pooling_mask)).float().cpu().numpy()
-        if self.postprocessing is not None:
-            rows = self.postprocessing(rows)
-        return similarity.unit(rows) if self.pooling_config.normalize else rows
-
-    def vectors_from(self, x: Tensor, pooling_mask: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
-        """The whole way from embeddings (B, T, E) to vectors (B, d), in any mode; rows (B, R, T, E) -> (B, R, d).
-
-        ``counted`` (B, T) are the tokens that count in pooling. With ``start`` x holds the states of that layer.
-        """
-        states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start)
-        pooled = pooling_head.pool(
-            self.model_view, self.modules_config, self.pooling_config, states, pooling_mask, mode
-        )
-        vectors = pooling_head.finish(self.modules_config, self.pooling_config, pooled, mode)
-        if self.postprocessing is not None:
-            vectors = pooling_head.post_processed(self.postprocessing, vectors, mode)
-        return pooling_head.unit(vectors, mode) if self.pooling_config.normalize else vectors
-
-    def directions_from(self, directions: Tensor, pooling_mask: Tensor, mode: Transposed) -> Tensor:
-        """The whole way back: directions (B, K, d) -> (B, K, T, E), so that <J x, u> = <x, J^T u>."""
-        gradient = directions
-        if self.pooling_config.normalize:
-            gradient = gradient * mode.held("unit")
-        if self.postprocessing is not None:
-            gradient = pooling_head.post_processed_transposed(self.postprocessing, gradient, mode)
-        gradient = gradient.to(self.model_view.dtype)
-        gradient = pooling_head.finish_transposed(
-            self.model_view, self.modules_config, self.pooling_config, gradient, mode
-        )
-        gradient = pooling_head.pool_transposed(
-            self.model_view, self.modules_config, self.pooling_config, gradient, pooling_mask, mode
-        )
-        wanted = set(self.pooling_config.layers_of(self.model_view.layers))
-        return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
-
-    def counted_tokens(self, ids: Tensor, prompt: str = "") -> Tensor:
-        """Which tokens of ids (B, T) count in pooling: (B, T), 1 or 0."""
-        pooling_mask = torch.ones_like(ids)
-        if not self.pooling_config.special_tokens:
-            pooling_mask = pooling_mask * ~torch.isin(ids, self._special_ids)
-        if not self.modules_config.include_prompt:
-            pooling_mask[:, : self.tokenizer.prompt_length(prompt)] = 0
-        return pooling_mask
 
     # Texts -> states
 
@@ -461,3 +438,12 @@ def report_truncation(count: int, total: int, limit: int) -> None:
     """Say how many texts were cut; nothing where none was."""
     if count:
         log.warning("cut at the model's limit of %d tokens: %d of %d texts", limit, count, total)
+
+
+def as_encoder(source: Encoder | Source) -> Encoder:
+    """An encoder as it is; a name, a folder or a SentenceTransformer as ``Encoder.load`` takes it.
+
+    >>> as_encoder("minilm").name
+    'minilm'
+    """
+    return source if isinstance(source, Encoder) else Encoder.load(source)

@@ -118,7 +118,8 @@ def _require_known_pooling(encoder: Encoder) -> None:
             known = ", ".join(POOLING_NAMES.values())
             alone = f", or {part} alone" if part in LEARNED else ""
             raise UsageError(
-                f"sentence-transformers has no pooling {encoder.pooling_config.pooling!r}; save it with one of {known}{alone}"
+                f"sentence-transformers has no pooling {encoder.pooling_config.pooling!r};"
+                f" save it with one of {known}{alone}"
             )
 
 

@@ -1,0 +1,173 @@
+"""Files on the user's machine: written whole or not at all, one writer at a time, cached by what they depend on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+from filelock import FileLock, Timeout
+
+from likewise.errors import UsageError
+
+log = logging.getLogger("likewise")
+
+Loaded = TypeVar("Loaded")
+
+DRAFT = ".draft"
+OLD_DRAFT_SECONDS = 3600.0
+"""A draft that is older belongs to no living process."""
+DAMAGED = (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile)
+"""What reading a missing or a damaged file raises."""
+
+
+def user_cache() -> Path:
+    """The folder for what can be made or downloaded again; it need not exist.
+
+    ``$LIKEWISE_CACHE``, else ``$XDG_CACHE_HOME/likewise``, else ``~/.cache/likewise``.
+
+    >>> user_cache()  # doctest: +SKIP
+    PosixPath('/home/ada/.cache/likewise')
+    """
+    if own := os.environ.get("LIKEWISE_CACHE"):
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "likewise"
+
+
+def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False) -> None:
+    """Write a file whole or not at all: ``write`` fills a draft, which is synced to disk and then renamed.
+
+    ``unique`` gives each call a draft of its own, for files that several processes may write at once.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
+    >>> atomic_write(path, lambda draft: draft.write_text("done"))
+    >>> [each.name for each in path.parent.iterdir()]
+    ['note.txt']
+    """
+    draft = path.with_suffix(f".{uuid.uuid4().hex}{DRAFT}" if unique else DRAFT)
+    write(draft)
+    sync(draft)
+    os.replace(draft, path)
+    sync(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text whole or not at all."""
+    atomic_write(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+
+
+def sync(path: Path) -> None:
+    """Flush a file or a folder to disk, where the system can."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows cannot open folders.
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def only_writer(lock: Path, what: Path, cure: str = "wait for it to end") -> Iterator[None]:
+    """Hold a lock file, or say that another process is writing to ``what``. A lock dies with its process.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with only_writer(folder / ".lock", folder):
+    ...     (folder / ".lock").exists()
+    True
+    """
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=0)
+    except Timeout as error:
+        raise UsageError(f"another process is writing to {what}; {cure}") from error
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def file_hash(path: Path) -> str:
+    """The sha256 of a file's content."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def content_key(*parts: Any) -> str:
+    """A name for everything that a result depends on: the sha256 of the parts as JSON.
+
+    >>> content_key("minilm", {"seed": 1}) == content_key("minilm", {"seed": 1}), content_key(1) == content_key(2)
+    (True, False)
+    """
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class FileCache:
+    """Files under content keys in a folder of bounded size. A cache that fails costs time, nothing else.
+
+    >>> import tempfile
+    >>> cache = FileCache(Path(tempfile.mkdtemp()), ".txt")
+    >>> cache.write("a", lambda path: path.write_text("1"))
+    >>> cache.read("a", Path.read_text), cache.read("b", Path.read_text)
+    ('1', None)
+    """
+
+    folder: Path
+    suffix: str
+    max_bytes: int | None = None
+    """The largest size of the folder; the files that were used longest ago go first."""
+
+    def path(self, key: str) -> Path:
+        """Where the file of a key is, or would be."""
+        return self.folder / f"{key}{self.suffix}"
+
+    def read(self, key: str, load: Callable[[Path], Loaded]) -> Loaded | None:
+        """What a file holds; None where it is missing or damaged."""
+        path = self.path(key)
+        try:
+            found = load(path)
+        except DAMAGED:
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return found
+
+    def write(self, key: str, write: Callable[[Path], Any]) -> None:
+        """Keep a file; logs a warning where the folder cannot be written."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            atomic_write(self.path(key), write, unique=True)
+        except OSError as error:
+            log.warning("cannot write to the cache %s (%s)", self.folder, error.strerror)
+
+    def prune(self) -> None:
+        """Delete the files that were used longest ago beyond the size limit, and drafts that killed processes left."""
+        files = sorted((state.st_mtime, state.st_size, path) for path, state in self._files())
+        excess = sum(size for _, size, _ in files) - (float("inf") if self.max_bytes is None else self.max_bytes)
+        for used, size, path in files:
+            is_draft = path.suffix == DRAFT
+            if is_draft and time.time() - used < OLD_DRAFT_SECONDS:
+                continue
+            if excess > 0 or is_draft:
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
+                excess -= size
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        for path in [*self.folder.glob(f"*{self.suffix}"), *self.folder.glob(f"*{DRAFT}")]:
+            with contextlib.suppress(FileNotFoundError):  # another process may prune too
+                yield path, path.stat()
