@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data import Dataset
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, as_encoder
+from likewise.encoder.encoder import Source
 from likewise.encoder.inspection import Inspection, inspect
 from likewise.evaluation.sts import StsResult, evaluate_sts
 from likewise.explain import Explanation, explain
@@ -104,8 +105,9 @@ class Demo(Result):
         return [section(heading, content) for heading, content in parts.items()]
 
 
-def demo(encoder: Encoder, texts: tuple[str, ...] = TEXTS) -> Demo:
+def demo(encoder: Encoder | Source = "minilm", texts: tuple[str, ...] = TEXTS) -> Demo:
     """Run the demo with any encoder."""
+    encoder = as_encoder(encoder)
     pairs = Dataset("sample/pairs").scored_pairs()
     result = evaluate_sts(encoder, pairs, "sample/pairs")
     groups: dict[str, list[int]] = defaultdict(list)

@@ -227,7 +227,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(
     memory.parent.mkdir()
     memory.write_text("a file where the folder should be")
     assert len(compared(RetrievalGrid(("tiny",)), tiny).results) == 1
-    assert "results cannot be kept in" in caplog.text
+    assert "cannot write to the cache" in caplog.text
 
 
 # What is told before the work

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 
 from likewise.encoder import Encoder
+from likewise.encoder.encoder import Source
 from likewise.errors import UsageError
 from likewise.search.lexical import BagOfWords, Bm25, InputEmbeddings, StaticVectors, TfIdf
 from likewise.search.ranker import TIE, Blocks, Ranker, Scores, block_rows
@@ -106,44 +106,29 @@ class Hybrid:
         return credits
 
 
-@dataclass(frozen=True)
-class Ingredients:
-    """What a baseline may need in addition to the texts.
-
-    >>> Ingredients(seed=1).vectors is None
-    True
-    """
-
-    encoder: Encoder | None = None
-    """the model whose word embeddings ``input-embeddings`` averages"""
-    vectors: Path | None = None
-    """the file of word vectors that ``static`` reads"""
-    seed: int = 0
-    """the seed of ``random``"""
-
-
-def _static(texts: Sequence[str], given: Ingredients) -> Ranker:
-    if given.vectors is None:
+def _static(texts: Sequence[str], vectors: Path | None) -> Ranker:
+    if vectors is None:
         raise UsageError(
             "the baseline static needs word vectors; give --vectors FILE, or take input-embeddings, which needs no file"
         )
-    return StaticVectors(texts, given.vectors)
+    return StaticVectors(texts, vectors)
 
 
-def _input_embeddings(texts: Sequence[str], given: Ingredients) -> Ranker:
-    if given.encoder is None:
+def _input_embeddings(texts: Sequence[str], encoder: Encoder | Source | None) -> Ranker:
+    if encoder is None:
         raise UsageError("the baseline input-embeddings needs a model; give one with --model NAME")
-    return InputEmbeddings(texts, given.encoder)
+    return InputEmbeddings(texts, encoder)
 
 
-BASELINES: dict[str, Callable[[Sequence[str], Ingredients], Ranker]] = {
-    "bow": lambda texts, _: BagOfWords(texts),
-    "tfidf": lambda texts, _: TfIdf(texts),
-    "bm25": lambda texts, _: Bm25(texts),
-    "static": _static,
-    "input-embeddings": _input_embeddings,
-    "random": lambda texts, given: Chance(texts, given.seed),
+BASELINES: dict[str, Callable[[Sequence[str], Encoder | Source | None, Path | None, int], Ranker]] = {
+    "bow": lambda texts, *_: BagOfWords(texts),
+    "tfidf": lambda texts, *_: TfIdf(texts),
+    "bm25": lambda texts, *_: Bm25(texts),
+    "static": lambda texts, _encoder, vectors, _seed: _static(texts, vectors),
+    "input-embeddings": lambda texts, encoder, _vectors, _seed: _input_embeddings(texts, encoder),
+    "random": lambda texts, _encoder, _vectors, seed: Chance(texts, seed),
 }
+"""Each takes the texts, an encoder, a file of word vectors and a seed."""
 RANKERS = ("dense", *BASELINES, "hybrid")
 """All ways to rank: a model's vectors, the baselines, and BM25 with a model."""
 
@@ -155,7 +140,12 @@ def check_ranker(name: str) -> None:
 
 
 def baseline(
-    name: str, texts: Sequence[str], *, encoder: Encoder | None = None, vectors: Path | None = None, seed: int = 0
+    name: str,
+    texts: Sequence[str],
+    *,
+    encoder: Encoder | Source | None = None,
+    vectors: Path | None = None,
+    seed: int = 0,
 ) -> Ranker:
     """The baseline of a name over a corpus's texts.
 
@@ -165,4 +155,4 @@ def baseline(
     builder = BASELINES.get(name)
     if builder is None:
         raise UsageError(f"unknown baseline {name!r}; choose from {', '.join(BASELINES)}")
-    return builder(texts, Ingredients(encoder, vectors, seed))
+    return builder(texts, encoder, vectors, seed)

@@ -33,7 +33,8 @@ from likewise.data import (
 )
 from likewise.data.dataset import OnBad
 from likewise.data.location import shown
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, as_encoder
+from likewise.encoder.encoder import Source
 from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.similarity import unit
 from likewise.encoder.variants import encode_readings
@@ -315,15 +316,15 @@ def evaluate_ranker(
 
 
 def evaluate_retrieval(
-    encoder: Encoder, task: RetrievalTask, ks: Sequence[int] = KS, progress: Progress | None = None
+    encoder: Encoder | Source, task: RetrievalTask, ks: Sequence[int] = KS, progress: Progress | None = None
 ) -> RetrievalResult:
     """How well an encoder's cosines find the relevant texts.
 
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> result = evaluate_retrieval(encoder, RetrievalSource("sample/pairs").read())
+    >>> result = evaluate_retrieval("minilm", RetrievalSource("sample/pairs").read())
     >>> result.n, result.recall[10].value > 0.9
     (60, True)
     """
+    encoder = as_encoder(encoder)
     [ranker], truncated = encoded_rankers(encoder, [encoder.pooling_config], task, progress)
     return evaluate_ranker(ranker, task, dense_setting(encoder), ks, truncated, progress)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.errors import DamagedIndex, DataError, UsageError
-from likewise.locks import only_writer
 from likewise.progress import Progress
 from likewise.search.engines import Engine, Plan, StackedVectors, built, loaded
 from likewise.search.ranker import Rows
@@ -36,6 +34,7 @@ from likewise.search.segments import (
     remove_others,
     synced_checksum,
 )
+from likewise.storage import only_writer, sync, write_text
 
 Labels = NDArray[np.uint64]
 
@@ -111,15 +110,8 @@ class IndexManifest:
 
     def write(self, folder: Path, name: str = MANIFEST) -> None:
         """Commit: write a draft and rename it, so that the old or the new one is there, never half of one."""
-        draft = folder / f"{name}.draft"
-        with draft.open("w", encoding="utf-8") as stream:
-            json.dump(asdict(self) | {"sha256": self.checksum}, stream, indent=1)
-            stream.flush()
-            os.fsync(stream.fileno())
-        # Before the rename, so that the names of the files reach the disk first; after it, so that the commit does.
-        _sync_folder(folder)
-        draft.replace(folder / name)
-        _sync_folder(folder)
+        sync(folder)  # the names of the files reach the disk before the manifest does
+        write_text(folder / name, json.dumps(asdict(self) | {"sha256": self.checksum}, indent=1))
 
     @classmethod
     def read(cls, folder: Path, name: str = MANIFEST) -> IndexManifest | None:
@@ -142,16 +134,6 @@ class IndexManifest:
         if found.checksum != checksum:
             raise DamagedIndex(f"{path} is damaged: its checksum does not fit; build the index again")
         return found
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync the rename itself, if the system can."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def load_engine(folder: Path, entry: EngineEntry, segments: Sequence[Segment]) -> Engine:

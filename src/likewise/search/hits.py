@@ -16,11 +16,11 @@ from likewise.explain.pairs import explained_maps, explanation, has_columns, met
 from likewise.explain.settings import SettingOptions, Settings
 from likewise.explain.texts import TextInput, TextMap, TokenGroups, token_groups
 from likewise.explain.units import check_granularity
-from likewise.paths import user_cache
 from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
 from likewise.plotting.text import one_line, shortened
 from likewise.progress import Progress, Ticker
 from likewise.results import Comparable, Result, ResultSet, Table
+from likewise.storage import user_cache
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Text
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import report_truncation
+from likewise.encoder.encoder import Source, report_truncation
 from likewise.encoder.identity import identity
 from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
@@ -104,7 +104,7 @@ class Index:
     @classmethod
     def from_texts(
         cls,
-        encoder: Encoder,
+        encoder: Encoder | Source,
         texts: Iterable[Item],
         settings: IndexSettings = USUAL,
         *,
@@ -113,10 +113,11 @@ class Index:
         """An index in memory, without a folder: the same engine and the same scores.
 
         >>> texts = ["The volcano spat ash.", "The bank cut rates."]
-        >>> index = Index.from_texts(Encoder.load("minilm", device="cpu"), texts)
+        >>> index = Index.from_texts("minilm", texts)
         >>> index.search("eruption", k=1).to_dataframe()[["id", "text"]].values.tolist()
         [['1', 'The volcano spat ash.']]
         """
+        encoder = as_encoder(encoder)
         index = cls(encoder, MemoryStore(settings.stored(encoder), (settings.engine, settings.bits)))
         index.add(texts, progress=progress)
         return index
@@ -124,7 +125,7 @@ class Index:
     @classmethod
     def build(
         cls,
-        encoder: Encoder,
+        encoder: Encoder | Source,
         items: Iterable[Item],
         where: str | Path,
         settings: IndexSettings = USUAL,
@@ -144,6 +145,7 @@ class Index:
         >>> index.search("interest", k=1)[0]
         <Hit 2: 0.3287 'The bank cut rates.'>
         """
+        encoder = as_encoder(encoder)
         stored = settings.stored(encoder)
         if is_milvus(str(where)):
             store = _milvus(str(where), stored | {"texts": source[:16]}, encoder.dimension, replace)
@@ -164,7 +166,7 @@ class Index:
     def open(
         cls,
         where: str | Path,
-        encoder: Encoder | None = None,
+        encoder: Encoder | Source | None = None,
         *,
         load: Callable[..., Encoder] = Encoder.load,
         verify: bool = True,
@@ -177,10 +179,9 @@ class Index:
         """
         store = open_store(where, verify)
         with closed_on_error(store):
-            if encoder is None:
-                encoder = _own_encoder(store, load, changes)
-            _check_same(encoder, store)
-        return cls(encoder, store)
+            used = _own_encoder(store, load, changes) if encoder is None else as_encoder(encoder)
+            _check_same(used, store)
+        return cls(used, store)
 
     def close(self) -> None:
         """Release the store; until then Milvus Lite lets no other process in."""

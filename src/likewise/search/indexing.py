@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from likewise.data import Dataset, SkippedRows, locate, read_texts
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, as_encoder
+from likewise.encoder.encoder import Source
 from likewise.errors import DamagedIndex, DataError, UsageError
-from likewise.paths import user_cache
 from likewise.progress import Progress, tracked
 from likewise.search.baselines import Hybrid, baseline
 from likewise.search.folder import FORMAT, MANIFEST, IndexManifest
@@ -23,6 +23,7 @@ from likewise.search.index import Index, IndexSettings, corpus_of, open_store
 from likewise.search.milvus_address import is_milvus
 from likewise.search.ranker import Corpus, Ranker, ranked
 from likewise.search.segments import key_of
+from likewise.storage import file_hash, user_cache
 
 MOST_CACHED_BYTES = 2**33
 """The size of all cached indexes of files, without the one in use."""
@@ -38,7 +39,7 @@ class IndexedFile:
 
 
 def index_file(
-    encoder: Encoder,
+    encoder: Encoder | Source,
     source: Dataset,
     where: str | Path,
     settings: IndexSettings,
@@ -50,7 +51,7 @@ def index_file(
 
     The file is read through once before, so that a bad row is an error before hours of work and not after.
     """
-    name = fingerprint(source)
+    encoder, name = as_encoder(encoder), fingerprint(source)
     if not is_milvus(str(where)) and not replace:
         present = IndexManifest.read(Path(where))
         if present is not None and _is_same(present, encoder, settings, name):
@@ -80,9 +81,10 @@ def add_file(index: Index, source: Dataset, prefix: str = "", progress: Progress
 
 
 def cached_index(
-    encoder: Encoder, source: Dataset, settings: IndexSettings, progress: Progress | None = None
+    encoder: Encoder | Source, source: Dataset, settings: IndexSettings, progress: Progress | None = None
 ) -> IndexedFile:
     """The index of a file, built at the first search; its key is the file's content and all settings."""
+    encoder = as_encoder(encoder)
     made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
     folder = user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
     try:
@@ -124,10 +126,8 @@ def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedR
 def fingerprint(source: Dataset) -> str:
     """A hash of a file's bytes and of how they are read."""
     path = locate(source.name, source.data_dir)
-    with path.open("rb") as stream:
-        content = hashlib.file_digest(stream, "sha256").hexdigest()
     # With the suffixes: the same bytes are other texts in a .csv than in a .txt.
-    how = [content, path.suffixes, asdict(source.columns), source.skip_bad]
+    how = [file_hash(path), path.suffixes, asdict(source.columns), source.skip_bad]
     if source.limit is not None:
         how.append(source.limit)
     return hashlib.sha256(json.dumps(how).encode()).hexdigest()

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from likewise.data.word_vectors import read_word_vectors
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.batches import windows
-from likewise.encoder.encoder import report_truncation
+from likewise.encoder.encoder import Source, report_truncation
 from likewise.encoder.similarity import Vectors, similarity, unit
 from likewise.errors import MissingExtra, UsageError
 from likewise.progress import Progress
@@ -221,7 +221,7 @@ class InputEmbeddings:
 
     Positions, special tokens and prompts do not count; a text is cut at the model's limit.
 
-    >>> ranker = InputEmbeddings(["A cat sat.", "A dog ran."], Encoder.load("minilm", device="cpu"))
+    >>> ranker = InputEmbeddings(["A cat sat.", "A dog ran."], "minilm")
     >>> [int(scores.argmax()) for _, scores in ranker.score_blocks(["the dogs were running"])]
     [1]
     """
@@ -230,8 +230,8 @@ class InputEmbeddings:
     floor = -np.inf
     """a cosine of 0 does not mean that there is nothing in common"""
 
-    def __init__(self, texts: Sequence[str], encoder: Encoder) -> None:
-        self._encoder = encoder
+    def __init__(self, texts: Sequence[str], encoder: Encoder | Source) -> None:
+        self._encoder = as_encoder(encoder)
         self._texts = unit(self._averages(texts))
 
     def score_blocks(self, queries: Sequence[str]) -> Blocks:

@@ -15,10 +15,9 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from likewise.drafts import atomic_write
 from likewise.errors import DataError, LikewiseError, MissingExtra, UsageError, first_line
-from likewise.locks import only_writer
 from likewise.search.folder import MANIFEST, UNFINISHED
+from likewise.storage import only_writer, write_text
 
 SCHEME = "milvus:"
 POINTER = "store.json"
@@ -122,8 +121,7 @@ def write_pointer(folder: Path, store: str) -> None:
     """Make a folder point at a store; the address is absolute."""
     check_pointer(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    document = json.dumps({"store": Address.parse(store).absolute})
-    atomic_write(folder / POINTER, lambda draft: draft.write_text(document, encoding="utf-8"))
+    write_text(folder / POINTER, json.dumps({"store": Address.parse(store).absolute}))
 
 
 def key_of(name: str) -> str:

@@ -6,11 +6,8 @@ one.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -19,21 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
 from likewise.encoder.identity import identity
 from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.pooling_config import Layer, PoolingConfig
 from likewise.errors import UsageError
 from likewise.metrics import Interval
-from likewise.paths import user_cache
 from likewise.progress import Progress, Ticker
 from likewise.search.baselines import RANKERS, Hybrid, baseline, check_ranker
 from likewise.search.evaluation import RetrievalTask, dense_setting, encoded_rankers, evaluate_ranker
 from likewise.search.ranker import Ranker
 from likewise.search.recall import KS, RetrievalResult, RetrievalTable, Setting, checked_ks
-
-log = logging.getLogger("likewise")
+from likewise.storage import FileCache, content_key, file_hash, user_cache
 
 DENSE, HYBRID, STATIC, RANDOM = "dense", "hybrid", "static", "random"
 INPUTS = "input-embeddings"
@@ -146,7 +140,7 @@ class _Run:
                 yield from self._model_cells(model, self.load(model))
         for ranker in self.grid.rankers:
             if ranker not in NEED_A_MODEL:
-                made_of = {"vectors": _file_hash(self.grid.vectors)} if ranker == STATIC else {}
+                made_of = {"vectors": file_hash(self.grid.vectors)} if ranker == STATIC and self.grid.vectors else {}
                 made_of |= {"seed": str(self.grid.seed)} if ranker == RANDOM else {}
                 yield Cell(Setting(ranker), self._key(ranker, made_of))
 
@@ -174,9 +168,7 @@ class _Run:
                 yield encoder.with_pooling(pooling=pooling, layer=numbers)
 
     def _key(self, ranker: str, made_of: dict[str, Any]) -> str:
-        run = {"format": FORMAT, "version": version("likewise"), "task": self.task.key, "ks": self.grid.ks}
-        document = json.dumps(run | {"ranker": ranker, "made of": made_of}, sort_keys=True)
-        return hashlib.sha256(document.encode()).hexdigest()
+        return content_key(FORMAT, version("likewise"), self.task.key, self.grid.ks, ranker, made_of)
 
     # Results
 
@@ -223,18 +215,25 @@ class _Run:
 
     # The cache
 
+    @property
+    def cache(self) -> FileCache:
+        """The results of earlier runs."""
+        return FileCache(user_cache() / "retrieval", ".json")
+
     def cached(self, cell: Cell) -> RetrievalResult | None:
         """The result of an earlier run, if there is one that can be read."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(_file_of(cell).read_text(encoding="utf-8"))
+
+        def load(path: Path) -> RetrievalResult:
+            found = json.loads(path.read_text(encoding="utf-8"))
             positions = np.array(found["places"], np.int64)
+            if positions.shape != self.task.relevant.rows.shape:
+                raise ValueError("a result of another task")
             recall = {int(k): Interval(*ends) for k, ends in found["recall"].items()}
-            ends = Interval(*found["mrr"]), Interval(*found["ndcg"])
-            if positions.shape == self.task.relevant.rows.shape:
-                ranked = self.task.name, cell.setting, positions, self.task.relevant
-                metadata = self.task.metadata | {"truncated": found["truncated"]}
-                return RetrievalResult(*ranked, recall, *ends, metadata, True)
-        return None
+            ranked = self.task.name, cell.setting, positions, self.task.relevant, recall
+            metadata = self.task.metadata | {"truncated": found["truncated"]}
+            return RetrievalResult(*ranked, Interval(*found["mrr"]), Interval(*found["ndcg"]), metadata, True)
+
+        return self.cache.read(cell.key, load)
 
     def store(self, cell: Cell, result: RetrievalResult) -> None:
         """Write a result; a cache that cannot be written costs only time."""
@@ -243,26 +242,10 @@ class _Run:
         document["recall"] = {k: list(vars(interval).values()) for k, interval in result.recall.items()}
         document |= {"data": self.task.name, "setting": cell.setting.to_dict()}
         document |= {"truncated": result.metadata["truncated"], "places": result.positions.tolist()}
-        path = _file_of(cell)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(path, lambda draft: draft.write_text(json.dumps(document), encoding="utf-8"))
-        except OSError as error:
-            log.warning("results cannot be kept in %s (%s)", path.parent, error.strerror)
-
-
-def _file_of(cell: Cell) -> Path:
-    return user_cache() / "retrieval" / f"{cell.key}.json"
+        self.cache.write(cell.key, lambda draft: draft.write_text(json.dumps(document), encoding="utf-8"))
 
 
 def _model_identity(encoder: Encoder) -> dict[str, Any]:
     """Everything that an encoder's vectors depend on, without the model's name."""
     own = {name: value for name, value in identity(encoder).items() if name != "model"}
     return own | {"prompts": [encoder.modules_config.prompt_for(role) for role in ("document", "query")]}
-
-
-def _file_hash(path: Path | None) -> str:
-    if path is None:
-        return ""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from likewise.errors import DamagedIndex, DataError
 from likewise.search.engines import Engine, Plan, StackedVectors, Vectors, built
 from likewise.search.hits import Hit
+from likewise.storage import file_hash, sync
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])
 """Hashes of a row's id and of its text, and where its line ends."""
@@ -152,19 +152,17 @@ def _line(name: str, text: str) -> bytes:
 
 def synced_checksum(path: Path) -> str:
     """The sha256 of a file, after its bytes are synced to the disk."""
-    with path.open("r+b") as stream:
-        os.fsync(stream.fileno())
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    sync(path)
+    return file_hash(path)
 
 
 def check_files(folder: Path, checksums: Mapping[str, str]) -> None:
     """Rejects a file that is not what was written."""
     for name, checksum in checksums.items():
-        with (folder / name).open("rb") as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() != checksum:
-                raise DamagedIndex(
-                    f"{folder / name} is damaged: its checksum is not the one in the manifest; build it again"
-                )
+        if file_hash(folder / name) != checksum:
+            raise DamagedIndex(
+                f"{folder / name} is damaged: its checksum is not the one in the manifest; build it again"
+            )
 
 
 def remove_others(folder: Path, kept: Iterable[str], pattern: str) -> None:
