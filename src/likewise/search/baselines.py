@@ -140,13 +140,9 @@ def check_ranker(name: str) -> None:
 
 
 def baseline(
-    name: str,
-    texts: Sequence[str],
-    *,
-    encoder: Encoder | Source | None = None,
-    vectors: Path | None = None,
+    name: str, texts: Sequence[str], *, encoder: Encoder | Source | None = None, vectors: Path | None = None,
     seed: int = 0,
-) -> Ranker:
+) -> Ranker:  # fmt: skip
     """The baseline of a name over a corpus's texts.
 
     >>> baseline("bm25", ["A cat sat.", "A dog ran."]).name

@@ -301,13 +301,9 @@ def encoded_rankers(
 
 
 def evaluate_ranker(
-    ranker: Ranker,
-    task: RetrievalTask,
-    setting: Setting,
-    ks: Sequence[int] = KS,
-    truncated: int = 0,
+    ranker: Ranker, task: RetrievalTask, setting: Setting, ks: Sequence[int] = KS, truncated: int = 0,
     progress: Progress | None = None,
-) -> RetrievalResult:
+) -> RetrievalResult:  # fmt: skip
     """Rank the relevant texts of every query and average over the queries."""
     ks = checked_ks(ks)
     found = ranks(ranker.score_blocks(task.queries), task.relevant, progress)

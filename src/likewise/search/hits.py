@@ -259,15 +259,9 @@ def check_search(queries: Sequence[str], k: int) -> None:
 
 
 def explained_search(
-    index: Index,
-    query: str,
-    k: int = 10,
-    *,
-    granularity: str = "word",
-    pairs_per_hit: int | None = None,
-    progress: Progress | None = None,
-    **settings: Unpack[SettingOptions],
-) -> Hits:
+    index: Index, query: str, k: int = 10, *, granularity: str = "word", pairs_per_hit: int | None = None,
+    progress: Progress | None = None, **settings: Unpack[SettingOptions],
+) -> Hits:  # fmt: skip
     """The k best hits, each explained exactly as it was scored: same model, prompts and similarity.
 
     The shares of a hit's words cost one transposed pass. Pairs of words cost one for each word of the query: by

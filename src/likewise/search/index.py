@@ -103,13 +103,9 @@ class Index:
 
     @classmethod
     def from_texts(
-        cls,
-        encoder: Encoder | Source,
-        texts: Iterable[Item],
-        settings: IndexSettings = USUAL,
-        *,
+        cls, encoder: Encoder | Source, texts: Iterable[Item], settings: IndexSettings = USUAL, *,
         progress: Progress | None = None,
-    ) -> Index:
+    ) -> Index:  # fmt: skip
         """An index in memory, without a folder: the same engine and the same scores.
 
         >>> texts = ["The volcano spat ash.", "The bank cut rates."]
@@ -124,17 +120,9 @@ class Index:
 
     @classmethod
     def build(
-        cls,
-        encoder: Encoder | Source,
-        items: Iterable[Item],
-        where: str | Path,
-        settings: IndexSettings = USUAL,
-        *,
-        source: str = "",
-        replace: bool = False,
-        total: int | None = None,
-        progress: Progress | None = None,
-    ) -> Index:
+        cls, encoder: Encoder | Source, items: Iterable[Item], where: str | Path, settings: IndexSettings = USUAL, *,
+        source: str = "", replace: bool = False, total: int | None = None, progress: Progress | None = None,
+    ) -> Index:  # fmt: skip
         """Encode texts, plain or as (id, text), into a folder or a Milvus address.
 
         ``source`` names the texts: with the same name, a build that was cut short continues. An index that is there
@@ -164,14 +152,9 @@ class Index:
 
     @classmethod
     def open(
-        cls,
-        where: str | Path,
-        encoder: Encoder | Source | None = None,
-        *,
-        load: Callable[..., Encoder] = Encoder.load,
-        verify: bool = True,
-        **changes: Any,
-    ) -> Index:
+        cls, where: str | Path, encoder: Encoder | Source | None = None, *, load: Callable[..., Encoder] = Encoder.load,
+        verify: bool = True, **changes: Any,
+    ) -> Index:  # fmt: skip
         """Open an index; without an encoder, ``load`` loads the one that made it.
 
         ``changes`` replace what is loaded: another path of the model (``model``), its post-processing (``post``) or

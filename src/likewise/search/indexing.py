@@ -39,14 +39,9 @@ class IndexedFile:
 
 
 def index_file(
-    encoder: Encoder | Source,
-    source: Dataset,
-    where: str | Path,
-    settings: IndexSettings,
-    *,
-    replace: bool = False,
+    encoder: Encoder | Source, source: Dataset, where: str | Path, settings: IndexSettings, *, replace: bool = False,
     progress: Progress | None = None,
-) -> IndexedFile:
+) -> IndexedFile:  # fmt: skip
     """Build the index of a file; the same call again continues where it stopped, or finds it done.
 
     The file is read through once before, so that a bad row is an error before hours of work and not after.
@@ -146,13 +141,9 @@ def text_corpus(source: Dataset) -> tuple[Corpus, SkippedRows]:
 
 
 def baseline_hits(
-    name: str,
-    corpus: Corpus,
-    queries: Sequence[str],
-    k: int,
-    given: tuple[Encoder | None, Path | None] = (None, None),
+    name: str, corpus: Corpus, queries: Sequence[str], k: int, given: tuple[Encoder | None, Path | None] = (None, None),
     progress: Progress | None = None,
-) -> list[Hits]:
+) -> list[Hits]:  # fmt: skip
     """The k best texts for each query by a baseline; ``given`` are the encoder and the vectors that some need."""
     ranker = baseline(name, corpus.texts, encoder=given[0], vectors=given[1])
     return ranked_hits(ranker, corpus, queries, k, progress)

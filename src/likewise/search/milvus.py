@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import nlargest
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -125,9 +124,7 @@ class MilvusStore:
     def __enter__(self) -> MilvusStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

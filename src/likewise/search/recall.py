@@ -19,7 +19,7 @@ from likewise.errors import DataError, UsageError
 from likewise.metrics import Interval, bootstrap_means
 from likewise.plotting.curves import share_curves
 from likewise.progress import Progress, Ticker
-from likewise.results import Comparable, Figure, ResultSet, Table
+from likewise.results import Column, Comparable, Figure, ResultSet, Table
 from likewise.search.ranker import TIE, Rows, Scores
 
 KS = (1, 5, 10, 20, 50)
@@ -256,10 +256,12 @@ class RetrievalResult(Comparable):
 
     def tables(self) -> dict[str, Table]:
         """One row of measures."""
-        measured = [*(f"R@{k}" for k in self.recall), "MRR@10", "nDCG@10"]
+        measured = [Column(name, format=".3f") for name in (*(f"R@{k}" for k in self.recall), "MRR@10", "nDCG@10")]
         row = (*self.setting.cells, self.n, *self.recall.values(), self.mrr, self.ndcg)
         title = f"{self.data}: {self.metadata.get('texts', '?')} texts; with bootstrap 95 % intervals"
-        return {"recall": Table.of(["model", "pooling", "layer", "ranker", "n", *measured], [row], title, f"{TIES}.")}
+        return {
+            "recall": Table.of(["model", "pooling", "layer", "ranker", "n", *measured], [row], title, f"A{TIES[1:]}.")
+        }
 
     @classmethod
     def figures_of(cls, results: Sequence[RetrievalResult]) -> dict[str, Figure]:
