@@ -66,20 +66,18 @@ def search(
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.units import check_granularity
-    from likewise.search.baselines import check_ranker
     from likewise.search.hits import SearchResult, check_search
     from likewise.search.milvus_address import address_of
 
     explained = explain or html is not None
     _check(context, ranker, explained)
-    check_ranker(ranker)
     check_search(queries, k)
     check_granularity(granularity)
     output = Output(out, html, None, as_json)
     source = _Source(address_of(where), encoder, pooling_config, run, files, options, context)
     with progress_bar() as progress:
         if ranker != "dense":
-            found = SearchResult(source.ranked(ranker, queries, k, vectors, progress))
+            found = SearchResult(tuple(source.ranked(ranker, queries, k, vectors, progress)))
         else:
             how = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
             with source.index(progress) as index:
@@ -88,12 +86,16 @@ def search(
                     if explained
                     else index.search_many(queries, k, progress)
                 )
-                found = SearchResult(hits, index.engine, index.summary())
+                found = SearchResult(tuple(hits), index.engine, index.summary())
     output.show(found, run=vars(run))
 
 
 def _check(context: typer.Context, ranker: str, explained: bool) -> None:
     """Rejects options that have no effect."""
+    if ranker != "dense":
+        from likewise.search.baselines import check_ranker
+
+        check_ranker(ranker)
     if explained and ranker != "dense":
         raise UsageError("only the model's own scores can be explained; leave --ranker or --explain out")
     if not explained:

@@ -19,7 +19,7 @@ from likewise.explain.units import check_granularity
 from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
 from likewise.plotting.text import one_line, shortened
 from likewise.progress import Progress, Ticker
-from likewise.results import Comparable, Result, ResultSet, Table
+from likewise.results import Comparable, ResultSet, Table
 from likewise.storage import user_cache
 
 if TYPE_CHECKING:
@@ -214,10 +214,9 @@ class Hits(Comparable):
 
 
 @dataclass(frozen=True, repr=False)
-class SearchResult(Result):
+class SearchResult(ResultSet[Hits]):
     """The hits of one or more queries, and how the index searched."""
 
-    results: Sequence[Hits]
     engine: Mapping[str, Any] = field(default_factory=dict)
     """engine and recall, for the document of each query"""
     summary: str = ""
@@ -236,10 +235,6 @@ class SearchResult(Result):
         """A single query as itself, several under ``results``."""
         found = [{**one.to_dict(), **self.engine} for one in self.results]
         return found[0] if len(found) == 1 else {"results": found}
-
-    def tables(self) -> dict[str, Table]:
-        """The rows of all queries."""
-        return ResultSet(tuple(self.results)).tables()
 
     def lines(self, width: int) -> list[Text]:
         """The hits of all queries."""
