@@ -105,14 +105,14 @@ def test_how_vectors_are_read(retrieval: Retrieval, tiny: Encoder, tmp_path: Pat
     assert retrieval("sample/pairs", "--truncate-dim", 2)["mrr"] != retrieval("sample/pairs")["mrr"]
 
 
-def test_what_is_kept_is_told(run_tiny: Any, memory: Path) -> None:
+def test_cached_results_are_named(run_tiny: Any, memory: Path) -> None:
     arguments = ("evaluate", "retrieval", "sample/pairs", "--ranker", "dense", "--ranker", "bm25", "--json")
     first, second = run_tiny(*arguments), run_tiny(*arguments)
-    assert "kept" not in first.err
-    assert "kept from before (2 of 2; --fresh computes anew): mean; bm25" in second.err
+    assert "cache" not in first.err
+    assert "from the cache (2 of 2; --fresh computes anew): mean; bm25" in second.err
     one, other = (json.loads(answer.out)["results"] for answer in (first, second))
     assert [row | {"kept": True} for row in one] == other
-    assert "kept from before" not in run_tiny(*arguments, "--fresh").err
+    assert "from the cache" not in run_tiny(*arguments, "--fresh").err
     assert len(list(memory.iterdir())) == 2
 
 

@@ -201,11 +201,11 @@ class Engine:
             scores[position, there] = self.vectors.take(found[there]) @ query
         return scores
 
-    def extended(self, vectors: StackedVectors, kept: Rows, progress: Progress | None = None) -> Engine:
-        """For a changed store: ``kept`` is the row of each position now, -1 if deleted; later rows are added."""
-        first_new = int((kept >= 0).sum())
+    def extended(self, vectors: StackedVectors, present: Rows, progress: Progress | None = None) -> Engine:
+        """For a changed store: ``present`` is the row of each position now, -1 if deleted; later rows are added."""
+        first_new = int((present >= 0).sum())
         _fill(self.index, vectors, first_new, progress)
-        rows = np.concatenate([kept, np.arange(first_new, len(vectors), dtype=np.int64)])
+        rows = np.concatenate([present, np.arange(first_new, len(vectors), dtype=np.int64)])
         return tuned(replace(self, vectors=vectors, rows=rows))
 
     def save(self, path: Path) -> None:

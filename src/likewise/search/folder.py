@@ -367,9 +367,9 @@ class FolderWriter(KnownRows):
 
     def _sweep(self) -> None:
         """Remove the files of neither state."""
-        kept = {**self.draft.files, **({} if self.present is None else self.present.files)}
+        named = {**self.draft.files, **({} if self.present is None else self.present.files)}
         for pattern in OWN_FILES:
-            remove_others(self.folder, kept, pattern)
+            remove_others(self.folder, named, pattern)
 
 
 @contextmanager

@@ -215,8 +215,8 @@ class MilvusStore:
     def _search_info(self) -> Searched:
         engine = str((self._index() or {})["index_type"])
         if engine in EXACT:
-            who = "Milvus" if self._connection.where.file is None else "Milvus Lite"
-            return Searched(engine, None, f"{who} compares a query with every row; a Milvus server builds a graph")
+            name = "Milvus" if self._connection.where.file is None else "Milvus Lite"
+            return Searched(engine, None, f"{name} compares a query with every row; a Milvus server builds a graph")
         recall = json.loads(self._properties().get(RECALL, "{}")).get("recall")
         return Searched(engine, recall, "" if recall is not None else "the recall was not measured yet")
 

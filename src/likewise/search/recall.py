@@ -292,7 +292,7 @@ class RetrievalTable(ResultSet[RetrievalResult]):
         """Those of the results, and which results come from an earlier run."""
         cached = [name for name, one in zip(labels(self.results), self.results, strict=True) if one.cached]
         count = f"{len(cached)} of {len(self.results)}; --fresh computes anew"
-        return [*super().cautions, *([f"kept from before ({count}): {'; '.join(cached)}"] if cached else [])]
+        return [*super().cautions, *([f"from the cache ({count}): {'; '.join(cached)}"] if cached else [])]
 
     def save(self, folder: Path | str, run: Mapping[str, Any] | None = None) -> Path:
         """As every result, and the table as Markdown in recall.md."""

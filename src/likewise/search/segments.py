@@ -165,9 +165,9 @@ def check_files(folder: Path, checksums: Mapping[str, str]) -> None:
             )
 
 
-def remove_others(folder: Path, kept: Iterable[str], pattern: str) -> None:
+def remove_others(folder: Path, named: Iterable[str], pattern: str) -> None:
     """Remove the files of a pattern that no manifest names."""
-    names = set(kept)
+    names = set(named)
     for path in folder.glob(pattern):
         if path.name not in names:
             path.unlink(missing_ok=True)
