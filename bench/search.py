@@ -27,6 +27,7 @@ import faiss
 import numpy as np
 import torch
 
+from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.encoder.variants import encode_readings
 from likewise.errors import DataError
@@ -34,11 +35,10 @@ from likewise.explain import explain_many
 from likewise.sample import sample_sentences
 from likewise.search import Corpus, Index, IndexSettings
 from likewise.search import evaluation as retrieving
-from likewise.search.engines import KINDS, Plan, built, recall_against
+from likewise.search.engines import KINDS, Plan, StackedVectors, built, recall_against
 from likewise.search.evaluation import RetrievalSource, RetrievalTask
-from likewise.search.explained import explained_search
-from likewise.search.ranks import Relevant
-from likewise.search.stacked import StackedVectors
+from likewise.search.hits import explained_search
+from likewise.search.recall import Relevant
 
 K = 50
 
@@ -47,7 +47,7 @@ def task_of(options: argparse.Namespace) -> RetrievalTask:
     """The pairs of a file, or pairs of recombined sentences and their beginnings."""
     if options.pairs:
         try:
-            return RetrievalSource(options.pairs, limit=options.limit, data_dir=options.data_dir).read()
+            return RetrievalSource(Dataset(options.pairs, limit=options.limit, data_dir=options.data_dir)).read()
         except DataError as error:
             print(f"{error}: made-up texts instead")
     rng, sentences = random.Random(0), sample_sentences()
@@ -120,7 +120,7 @@ def evaluation_claim(encoder: Encoder, task: RetrievalTask) -> tuple[bool, np.nd
     result = retrieving.evaluate_ranker(ranker, task, retrieving.dense_setting(encoder), truncated=cut)
     whole = time.perf_counter() - start
     print(f"encoding {seconds:.1f} s, evaluate retrieval {whole:.1f} s, Recall@1 {result.recall[1].value:.4f}")
-    queries = ranker.asked[[ranker.row_of[query] for query in task.queries]]
+    queries = ranker.query_vectors[[ranker.row_of[query] for query in task.queries]]
     return summary("times the encoding", whole / seconds, 1.2), ranker.texts, queries
 
 
@@ -136,9 +136,7 @@ def explained_claim(encoder: Encoder, task: RetrievalTask) -> bool:
             alone, _ = timed(lambda pairs=pairs: list(explain_many(encoder, pairs, granularity="word", bias="shared")))
             ratios.append(seconds / alone)
             again, _ = timed(lambda query=query: explained_search(index, query, 10))
-            print(
-                f"{len(found.explained)} explained hits {seconds:.2f} s, pairs {alone:.2f} s, kept ones {again:.3f} s"
-            )
+            print(f"{len(found)} explained hits {seconds:.2f} s, pairs {alone:.2f} s, kept ones {again:.3f} s")
     return summary("times ten explained pairs", float(np.median(ratios)), 1.5)
 
 

@@ -21,7 +21,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 TIERS = (
     {"__main__"},
     {"cli"},
-    {"server", "demo_report"},
+    {"server"},
     {"demo"},
     {"train"},
     {"lint", "geometry", "attention"},

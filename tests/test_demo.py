@@ -1,8 +1,11 @@
-"""The demo's study."""
+"""The demo: its numbers and its page."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from likewise.data import read_scored_pairs
 from likewise.demo import TEXTS, demo
 from likewise.encoder import Encoder
 from likewise.evaluation.sts import evaluate_sts
+from likewise.plotting.explained_html import explained_fragment
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,7 @@ def test_kinds_are_means_over_their_pairs(wide: Encoder) -> None:
     found, cosines = demo(wide), evaluate_sts(wide, pairs).predicted
     assert {kind: count for kind, count, _, _ in found.kinds} == Counter(pair.meta["kind"] for pair in pairs)
     for kind, _, score, cosine in found.kinds:
-        rows = [place for place, pair in enumerate(pairs) if pair.meta["kind"] == kind]
+        rows = [row for row, pair in enumerate(pairs) if pair.meta["kind"] == kind]
         assert score == pytest.approx(np.mean([pairs[row].score for row in rows]))
         assert cosine == pytest.approx(cosines[rows].mean(), abs=1e-6)
     order = [cosine for *_, cosine in found.kinds]
@@ -54,3 +58,50 @@ def test_bundled_model_tells_the_story_of_the_page(minilm: Encoder) -> None:
     assert min(cosine["negation"], cosine["number"], cosine["role-swap"]) > cosine["idiom"] > cosine["unrelated"]
     strongest = [(left.text, right.text) for left, right, _ in found.explanation.strongest(3)]
     assert ("harbour", "harbour") in strongest
+
+
+def test_page_shows_the_study(wide: Encoder) -> None:
+    study = demo(wide)
+    page = study.to_html()
+    assert f"{study.sts.agreement['spearman'].value:.3f}" in page
+    for kind, count, score, cosine in study.kinds:
+        cells = "".join(f"<td class=number>{value}</td>" for value in (count, f"{score:.3f}", f"{cosine:.3f}"))
+        assert f"<tr><td>{kind}</td>{cells}</tr>" in page
+    svg = re.search(r"<svg.*?</svg>", page, re.DOTALL)
+    assert svg and len(re.findall("<rect", svg[0])) == len(TEXTS) ** 2
+    ElementTree.fromstring(svg[0])
+
+
+def test_texts_are_escaped_everywhere(wide: Encoder) -> None:
+    attack = "<img src=x onerror=alert(1)>"
+    page = demo(wide, (attack, "[bold]plain[/bold]")).to_html()
+    assert "<img" not in page
+    assert page.count("&lt;img src=x onerror=alert(1)&gt;") >= 3  # the text, the label, the hints
+    assert "[bold]plain[/bold]" in page
+
+
+def test_page_shows_the_explanation(wide: Encoder) -> None:
+    study = demo(wide)
+    page = study.to_html()
+    assert explained_fragment(study.explanation.drawn()) in page
+    assert f"{study.explanation.similarity:.4f}" in page and ">harbour<" in page
+
+
+def test_page_needs_no_network(wide: Encoder) -> None:
+    page = demo(wide).to_html().replace("http://www.w3.org/2000/svg", "")  # a name, never fetched
+    assert not re.search(r"https?://|<script\s|<link|src=|@import|url\(", page)
+
+
+def test_written_page(wide: Encoder, tmp_path: Path) -> None:
+    study = demo(wide, ("ein Café", "naïve 日本"))
+    folder = study.save(tmp_path / "a" / "b")
+    assert (folder / "index.html").read_text(encoding="utf-8") == study.to_html()
+    assert "日本" in (folder / "index.html").read_bytes().decode("utf-8")
+
+
+def test_tables_are_the_numbers_of_the_study(wide: Encoder) -> None:
+    study = demo(wide)
+    tables = study.tables()
+    assert [row[1:] for row in tables["similarity"].rows] == [tuple(row) for row in study.similarity.tolist()]
+    assert [tuple(row) for row in tables["kinds"].rows] == study.kinds and len(tables["strongest"].rows) == 6
+    assert study.to_dict()["similarity"] == study.similarity.tolist()

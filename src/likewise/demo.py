@@ -1,18 +1,23 @@
-"""The demo: a first look at the bundled model on the built-in sample."""
+"""The demo: a first look at the bundled model on the built-in sample, as tables and one self-contained page."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data import read_scored_pairs
-from likewise.encoder import Encoder
+from likewise.data import Dataset
+from likewise.encoder import Encoder, as_encoder
+from likewise.encoder.encoder import Source
 from likewise.encoder.inspection import Inspection, inspect
 from likewise.evaluation.sts import StsResult, evaluate_sts
 from likewise.explain import Explanation, explain
+from likewise.plotting.html import paragraph, section, table
+from likewise.plotting.matrix import matrix_svg
+from likewise.results import Column, Result, Table
 
 TEXTS = (
     "A fire in the old harbour left nine people without a home.",
@@ -21,11 +26,12 @@ TEXTS = (
     "The harbour café has the best soup in town.",
     "My printer refuses to talk to my laptop.",
 )
+STRONGEST = 6
 
 
-@dataclass(frozen=True)
-class Demo:
-    """What the demo shows: an inspected text, similarities (n, n) of n texts, and the sample pairs by kind."""
+@dataclass(frozen=True, repr=False)
+class Demo(Result):
+    """An inspected text, similarities (n, n) of n texts, and the sample pairs by kind."""
 
     texts: tuple[str, ...]
     inspection: Inspection
@@ -36,10 +42,73 @@ class Demo:
     explanation: Explanation
     """why the first two texts are similar"""
 
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "Likewise demo"
 
-def demo(encoder: Encoder, texts: tuple[str, ...] = TEXTS) -> Demo:
+    @property
+    def notes(self) -> list[str]:
+        """The model."""
+        model = self.inspection.model
+        return [f"Model {model.name}: {model.layers} layers, {model.parameters:,} parameters, on this machine."]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The similarities, the strongest pairs of words and the kinds of pairs."""
+        pairs = [[left.text, right.text, value] for left, right, value in self.explanation.strongest(STRONGEST)]
+        found = {"texts": list(self.texts), "similarity": self.similarity.tolist(), "strongest": pairs}
+        return found | {"spearman": self.sts.agreement["spearman"].value, "kinds": [list(row) for row in self.kinds]}
+
+    def tables(self) -> dict[str, Table]:
+        """How similar the texts are, why the first two are, and the cosines of each kind of pair."""
+        rows = zip(self.texts, self.similarity.tolist(), strict=True)
+        numbers = [str(number) for number in range(1, len(self.texts) + 1)]
+        similarity = [(f"{number} {text}", *row) for number, (text, row) in zip(numbers, rows, strict=True)]
+        strongest = [(left.text, right.text, value) for left, right, value in self.explanation.strongest(STRONGEST)]
+        why = "why it finds the first two similar"
+        kinds: list[str | Column] = [
+            Column("kind", "kind of pair"),
+            "pairs",
+            Column("score", "mean score 0-5", ".3f"),
+            Column("cosine", "mean cosine", ".3f"),
+        ]
+        return {
+            "similarity": Table.of([Column("text", "how similar the model finds these"), *numbers], similarity),
+            "strongest": Table.of(["1", "2", Column("share", "adds to the cosine")], strongest, why),
+            "kinds": Table.of(kinds, self.kinds),
+        }
+
+    def fragments(self) -> list[str]:
+        """Inspection, similarity, explanation and agreement with scores by hand."""
+        read = self.inspection.texts[0]
+        tokens = [(token.token, token.id, "special" if token.special else "") for token in read.tokens]
+        agreement = (
+            f"On {self.sts.n} built-in pairs with scores given by hand, Spearman's correlation is"
+            f" {self.sts.agreement['spearman'].value:.3f}. Near-misses cost most: negations, numbers and swapped roles"
+            " change the meaning and hardly the vector."
+        )
+        parts = {
+            "How the model reads a text": [paragraph(read.text), table(("token", "id", ""), tokens)],
+            "How similar it finds texts": [
+                paragraph("Cosine of every pair of sentence vectors."),
+                matrix_svg(self.similarity, self.texts, self.texts),
+            ],
+            "Why it finds the first two similar": [
+                paragraph("Each pair of words with what it adds to the cosine; the parts sum to the whole."),
+                self.explanation._repr_html_(),
+            ],
+            "How well that agrees with a reader": [
+                paragraph(agreement),
+                table(("kind of pair", "pairs", "mean score, 0 to 5", "mean cosine"), self.kinds),
+            ],
+        }
+        return [section(heading, content) for heading, content in parts.items()]
+
+
+def demo(encoder: Encoder | Source = "minilm", texts: tuple[str, ...] = TEXTS) -> Demo:
     """Run the demo with any encoder."""
-    pairs = list(read_scored_pairs("sample/pairs"))
+    encoder = as_encoder(encoder)
+    pairs = Dataset("sample/pairs").scored_pairs()
     result = evaluate_sts(encoder, pairs, "sample/pairs")
     groups: dict[str, list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):

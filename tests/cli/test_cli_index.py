@@ -60,10 +60,10 @@ class TestBuild:
         answer = run_tiny("index", file, "--out", folder, "--json")
         assert answer.err == ""
         plain = Index.build(tiny, [(str(place), text) for place, text in enumerate(TEXTS)], tmp_path / "plain")
-        assert one_document(answer) == plain.metadata() | {"index": str(folder)}
+        assert one_document(answer) == plain.info.to_dict() | {"index": str(folder)}
         made = Index.open(folder)
         assert made.search("the cat").hits == plain.search("the cat").hits
-        assert made.metadata()["model"] == str(tiny_folder.resolve())
+        assert made.info.to_dict()["model"] == str(tiny_folder.resolve())
 
     def test_shown_as_a_table_with_the_choice(self, run_tiny: Any, file: Path, folder: Path) -> None:
         out = run_tiny("index", file, "--out", folder).out
@@ -110,7 +110,7 @@ class TestBuild:
         settings = IndexSettings(similarity="dot", query_prompt="the ", document_prompt="a ")
         items = [(str(place), text) for place, text in enumerate(TEXTS)]
         plain = Index.build(encoder.with_postprocessing(post), items, tmp_path / "plain", settings)
-        assert found == plain.metadata() | {"index": str(folder)}
+        assert found == plain.info.to_dict() | {"index": str(folder)}
         assert Index.open(folder).search("the cat").hits == plain.search("the cat").hits
 
     def test_columns_names_and_bad_rows(self, run_tiny: Any, folder: Path, tmp_path: Path, tiny: Encoder) -> None:
@@ -222,7 +222,7 @@ class TestChange:
     )  # fmt: skip
     def test_settled_options_are_refused(self, run: Any, built: Path, more: Path, options: tuple[str, ...]) -> None:
         words = (
-            f"{options[0]} does not go with an index that is there: it keeps the settings it was made with; leave it"
+            f"{options[0]} does not go with an existing index: it keeps the settings it was made with; leave it"
         )
         assert words in refusal(run("index", more, "--out", built, "--add", *options))
         assert words in refusal(run("index", "--out", built, "--delete", "0", *options))
@@ -290,7 +290,7 @@ class TestMistakes:
         ("options", "words"),
         [
             (("--engine", "annoy"), "unknown engine 'annoy'; choose from auto, exact, hnsw, ivf"),
-            (("--bits", "4"), "vectors of 4 bits are not kept; choose 32 or 8"),
+            (("--bits", "4"), "vectors of 4 bits are not supported; choose 32 or 8"),
             (("--similarity", "l2"), "unknown similarity 'l2'; choose from"),
             (("--pooling", "avg"), "unknown pooling 'avg'"),
         ],

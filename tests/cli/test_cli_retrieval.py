@@ -105,14 +105,14 @@ def test_how_vectors_are_read(retrieval: Retrieval, tiny: Encoder, tmp_path: Pat
     assert retrieval("sample/pairs", "--truncate-dim", 2)["mrr"] != retrieval("sample/pairs")["mrr"]
 
 
-def test_what_is_kept_is_told(run_tiny: Any, memory: Path) -> None:
+def test_cached_results_are_named(run_tiny: Any, memory: Path) -> None:
     arguments = ("evaluate", "retrieval", "sample/pairs", "--ranker", "dense", "--ranker", "bm25", "--json")
     first, second = run_tiny(*arguments), run_tiny(*arguments)
-    assert "kept" not in first.err
-    assert "kept from before (2 of 2; --fresh computes anew): mean; bm25" in second.err
+    assert "cache" not in first.err
+    assert "from the cache (2 of 2; --fresh computes anew): mean; bm25" in second.err
     one, other = (json.loads(answer.out)["results"] for answer in (first, second))
     assert [row | {"kept": True} for row in one] == other
-    assert "kept from before" not in run_tiny(*arguments, "--fresh").err
+    assert "from the cache" not in run_tiny(*arguments, "--fresh").err
     assert len(list(memory.iterdir())) == 2
 
 
@@ -143,7 +143,7 @@ def test_a_folder_of_results(run_tiny: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     answer = run_tiny("evaluate", "retrieval", "sample/pairs", "--compare", "--k", "1,5", "--out", out, "--json")
     assert {path.name for path in out.iterdir()} == {
-        "run.json", "recall.csv", "recall.md", "recall.html", "recall.png", "recall.svg",
+        "run.json", "recall.csv", "recall.md", "index.html", "recall.png", "recall.svg",
     }  # fmt: skip
     run = json.loads((out / "run.json").read_text())
     assert run["command"].startswith("likewise evaluate retrieval sample/pairs --compare --k 1,5 --out")
@@ -156,7 +156,7 @@ def test_a_folder_of_results(run_tiny: Any, tmp_path: Path) -> None:
     markdown = (out / "recall.md").read_text()
     assert "| model | pooling | layer | ranker | n | R@1 | R@5 | MRR@10 | nDCG@10 |" in markdown
     assert markdown.count("\n|") == 11 and "ties are in the query's favour" in markdown
-    assert "input-embeddings" in (out / "recall.html").read_text()
+    assert "input-embeddings" in (out / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.explained import explained_search
+from likewise.search.hits import explained_search
 
 pytest_plugins = ("command_line",)
 
@@ -115,7 +116,7 @@ class TestLines:
 
     def test_explained(self, run: Any, index: Index, folder: str) -> None:
         out = run("search", folder, "the cat", "-k", 2, "--explain").out
-        for one in explained_search(index, "the cat", 2).explained:
+        for one in explained_search(index, "the cat", 2):
             assert f"above the next by {one.margin:.4f}: {one.margin_terms[0][0]} {one.margin_terms[0][1]:+.3f}" in out
             assert f"pairs: {one.pairs[0][0]} × {one.pairs[0][1]} {one.pairs[0][2]:+.3f}" in out
         assert "\x1b" not in out, "no colours in a pipe"
@@ -137,7 +138,7 @@ class TestPage:
         Index.build(tiny, [(HOSTILE, HOSTILE), ("2", "the cat")], tmp_path / "any")
         path = tmp_path / "new" / "page.html"
         answer = run("search", tmp_path / "any", HOSTILE, "--html", path)
-        assert answer.code == 0 and f"likewise: written: {path}\n" in answer.err
+        assert answer.code == 0 and f"likewise: wrote {path}\n" in answer.err
         assert "above the next by" in answer.out, "a page is of explained hits, and so are the lines"
         page = path.read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>") and page.count("<style>") == page.count("</style>") == 2
@@ -148,12 +149,22 @@ class TestPage:
         answer = run("search", folder, "the cat", "--html", tmp_path / "a.html", "--json")
         assert "explanation" in one_document(answer)["hits"][0] and (tmp_path / "a.html").exists()
 
-    def test_several_queries_are_refused(
-        self, run: Any, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(Encoder, "load", refuse_to_load)
-        said = refusal(run("search", folder, "cat", "man", "--html", tmp_path / "a.html"))
-        assert "--html shows one query; give one, or leave --html out" in said
+    def test_several_queries_are_on_one_page(self, run: Any, folder: str, tmp_path: Path) -> None:
+        assert run("search", folder, "cat", "man", "--html", tmp_path / "a.html").code == 0
+        page = (tmp_path / "a.html").read_text(encoding="utf-8")
+        assert "<h1>Search: 2 queries</h1>" in page and page.count("<ol class=likewise-hits>") == 2
+        assert "<b dir=auto>cat</b>" in page and "<b dir=auto>man</b>" in page
+
+    def test_a_folder_of_results(self, run: Any, index: Index, folder: str, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        answer = run("search", folder, "the cat", "-k", 2, "--explain", "--out", out, "--json")
+        assert {path.name for path in out.iterdir()} == {
+            "run.json", "index.html", "hits.csv", "words.csv", "pairs.csv", "margin_terms.csv",
+        }  # fmt: skip
+        assert json.loads((out / "run.json").read_text())["results"] == one_document(answer)
+        with (out / "hits.csv").open(newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        assert [row["id"] for row in rows] == [hit.id for hit in index.search("the cat", 2)]
 
     def test_that_cannot_be_written(self, run: Any, folder: str, tmp_path: Path) -> None:
         assert str(tmp_path) in refusal(run("search", folder, "cat", "--html", tmp_path))

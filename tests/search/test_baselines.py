@@ -10,8 +10,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.search import ranker
-from likewise.search.baselines import BASELINES, baseline
-from likewise.search.chance import Chance
+from likewise.search.baselines import BASELINES, Chance, baseline
 from likewise.search.ranker import ranked
 
 TEXTS = ["A cat sat on the mat.", "Dogs bark.", "", "It rains in Tokyo."]

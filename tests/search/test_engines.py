@@ -7,9 +7,8 @@ import pytest
 
 from likewise.errors import DataError, UsageError
 from likewise.search import engines
-from likewise.search.engines import Plan, built, exact_best, recall_against
+from likewise.search.engines import Plan, StackedVectors, built, exact_best, recall_against
 from likewise.search.ranker import Ranked
-from likewise.search.stacked import StackedVectors
 
 KINDS = [(kind, bits) for kind in engines.KINDS for bits in engines.BITS]
 

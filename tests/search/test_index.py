@@ -17,9 +17,7 @@ from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.folder import FolderStore
-from likewise.search.folder_writer import FolderWriter
-from likewise.search.manifest import IndexManifest
+from likewise.search.folder import FolderStore, FolderWriter, IndexManifest
 
 TEXTS = [(f"t{place}", text) for place, text in enumerate(sample_sentences()[:80])]
 HOSTILE = [
@@ -273,7 +271,7 @@ def test_a_replacement_killed_while_attaching_leaves_the_old_index(
     encoder = tiny.with_postprocessing(post)
     Index.build(encoder, TEXTS[:3], tmp_path / "index")
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr("likewise.search.folder_writer.synced_checksum", killed)
+        patch.setattr("likewise.search.folder.synced_checksum", killed)
         Index.build(encoder, TEXTS, tmp_path / "index", replace=True)
     assert len(Index.open(tmp_path / "index")) == 3
     assert len(Index.build(encoder, TEXTS, tmp_path / "index", replace=True)) == len(TEXTS)
@@ -372,7 +370,7 @@ def test_vectors_that_are_no_numbers_are_refused(
 ) -> None:
     broken = Encoded(np.full((1, 16), np.nan, np.float32), 0)
     monkeypatch.setattr(Encoder, "encode_with_stats", lambda *_, **__: broken)
-    with pytest.raises(ModelError, match="no numbers; load it with dtype float32"):
+    with pytest.raises(ModelError, match="not numbers; load it with dtype float32"):
         Index.build(tiny, TEXTS[:1], tmp_path / "index")
 
 

@@ -15,13 +15,13 @@ pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")
 
 from conftest import save_classic
+from likewise.data import Dataset
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings, milvus
-from likewise.search.explained import explained_search
+from likewise.search.hits import explained_search
 from likewise.search.indexing import hybrid_hits, index_file, stored_corpus
 from likewise.search.milvus_address import _USERS
 
@@ -119,10 +119,11 @@ class TestLikeTheFolders:
 
     def test_explained(self, index: Index, folder_index: Index) -> None:
         found, plain = (explained_search(one, "the cat sat", 4) for one in (index, folder_index))
-        for here, there in zip(found.explained, plain.explained, strict=True):
-            assert here.hit.score == pytest.approx(here.shares.similarity, abs=1e-5)
-            total = sum(word["share"] for word in here.to_dict()["words"]) + here.to_dict()["bias"]
-            assert total == pytest.approx(here.hit.score, abs=1e-5)
+        for here, there in zip(found, plain, strict=True):
+            assert here.score == pytest.approx(here.shares.similarity, abs=1e-5)
+            why = here.to_dict()["explanation"]
+            total = sum(word["share"] for word in why["words"]) + why["bias"]
+            assert total == pytest.approx(here.score, abs=1e-5)
             assert here.shares.relevance == pytest.approx(there.shares.relevance, abs=1e-6)
             assert here.margin == pytest.approx(there.margin, abs=1e-6)
 
@@ -132,8 +133,8 @@ class TestLikeTheFolders:
         assert list(stored_corpus(address).ids) == [name for name, _ in ITEMS]
 
     def test_says_how_it_searches(self, index: Index) -> None:
-        assert index.summary() == f"40 texts, engine FLAT ({BRUTE})" and index.metadata()["note"] == BRUTE
-        assert (index.metadata()["engine"], index.metadata()["recall"]) == ("FLAT", None)
+        assert index.summary() == f"40 texts, engine FLAT ({BRUTE})" and index.info.to_dict()["note"] == BRUTE
+        assert (index.info.to_dict()["engine"], index.info.to_dict()["recall"]) == ("FLAT", None)
 
     def test_built_again_goes_on(self, tiny: Encoder, address: str) -> None:
         Index.build(tiny, ITEMS[:20], address).close()
@@ -149,7 +150,7 @@ class TestLikeTheFolders:
         assert len(Index.build(tiny, MORE, address, replace=True)) == 20
 
     def test_other_texts_are_refused(self, index: Index, tiny: Encoder, address: str, tmp_path: Path) -> None:
-        source = TextSource(str(written(tmp_path / "more.jsonl", MORE)))
+        source = Dataset(str(written(tmp_path / "more.jsonl", MORE)))
         with pytest.raises(UsageError, match="already holds an index"):
             index_file(tiny, source, address, IndexSettings())
 
@@ -227,9 +228,7 @@ class TestCommandLine:
         plain = explained_search(folder_index, "the cat", 3)
         assert [hit["id"] for hit in found["hits"]] == [hit.id for hit in plain.hits]
         assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.score for hit in plain.hits], abs=1e-5)
-        assert found["hits"][0]["explanation"]["above_next"]["difference"] == pytest.approx(
-            plain.explained[0].margin, abs=1e-5
-        )
+        assert found["hits"][0]["explanation"]["above_next"]["difference"] == pytest.approx(plain[0].margin, abs=1e-5)
         assert BRUTE in run("search", address, "the cat").err
 
     def test_a_folder_that_points_there(
@@ -256,7 +255,7 @@ class TestCommandLine:
         assert "--engine does not go with an index" in refusal(run("search", address, "cat", "--engine", "hnsw"))
         assert "an empty query" in refusal(run("search", address, " "))
         assert "holds no index; make one with" in refusal(run("search", f"milvus:{tmp_path}/none.db", "cat"))
-        assert "is no address of Milvus" in refusal(run("search", "milvus:none", "cat"))
+        assert "is not an address of Milvus" in refusal(run("search", "milvus:none", "cat"))
         assert "was begun with pooling" in refusal(run_tiny("index", file, "--store", address, "--pooling", "cls"))
         assert not (tmp_path / "none.db").exists()
 

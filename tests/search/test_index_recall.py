@@ -11,7 +11,7 @@ import pytest
 from likewise.data import read_pairs
 from likewise.encoder import Encoder
 from likewise.search import Index
-from likewise.search.ranks import Relevant, ranks
+from likewise.search.recall import Relevant, ranks
 
 KS = (1, 5, 10, 20, 50)
 

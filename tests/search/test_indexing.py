@@ -12,15 +12,12 @@ import numpy as np
 import pytest
 
 from conftest import save_classic
-from likewise.data import Columns
+from likewise.data import Columns, Dataset
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.baselines import BASELINES, baseline
-from likewise.search.corpus import Corpus
-from likewise.search.hybrid import Hybrid
+from likewise.search.baselines import BASELINES, Hybrid, baseline
 from likewise.search.indexing import (
     add_file,
     baseline_hits,
@@ -32,6 +29,7 @@ from likewise.search.indexing import (
     stored_corpus,
     text_corpus,
 )
+from likewise.search.ranker import Corpus
 
 USUAL = IndexSettings()
 TEXTS = sample_sentences()[:60]
@@ -43,14 +41,14 @@ def kept_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "indexes"
 
 
-def written(path: Path, texts: list[str], prefix: str = "t") -> TextSource:
+def written(path: Path, texts: list[str], prefix: str = "t") -> Dataset:
     rows = [{"id": f"{prefix}{place}", "text": text} for place, text in enumerate(texts)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return TextSource(str(path))
+    return Dataset(str(path))
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> TextSource:
+def source(tmp_path: Path) -> Dataset:
     return written(tmp_path / "texts.jsonl", TEXTS)
 
 
@@ -79,21 +77,21 @@ def stop_at(count: int) -> Callable[[int, int | None, str], None]:
 
 
 class TestIndexFile:
-    def test_built_and_then_kept(self, tiny: Encoder, source: TextSource, tmp_path: Path, encoded: list[str]) -> None:
+    def test_built_and_then_kept(self, tiny: Encoder, source: Dataset, tmp_path: Path, encoded: list[str]) -> None:
         made = index_file(tiny, source, tmp_path / "index", USUAL)
-        assert (made.kept, made.skipped.count, len(made.index)) == (False, 0, 60) and len(encoded) == 60
+        assert (made.cached, made.skipped.count, len(made.index)) == (False, 0, 60) and len(encoded) == 60
         plain = Index.build(tiny, [(f"t{place}", text) for place, text in enumerate(TEXTS)], tmp_path / "plain")
         assert made.index.search("the cat").hits == plain.search("the cat").hits
         encoded.clear()
         again = index_file(tiny, source, tmp_path / "index", USUAL)
-        assert again.kept and encoded == [] and again.index.search("the cat") == made.index.search("the cat")
+        assert again.cached and encoded == [] and again.index.search("the cat") == made.index.search("the cat")
 
-    def test_progress_knows_the_total(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
+    def test_progress_knows_the_total(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         heard: list[tuple[int, int | None, str]] = []
         index_file(tiny, source, tmp_path / "index", USUAL, progress=lambda *summary: heard.append(summary))
         assert (60, 60, "texts") in heard and {note for *_, note in heard} >= {"rows checked", "texts"}
 
-    def test_other_texts_are_refused_with_their_cure(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
+    def test_other_texts_are_refused_with_their_cure(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         index_file(tiny, source, tmp_path / "index", USUAL)
         other = written(tmp_path / "other.jsonl", TEXTS[:3])
         cure = r"already holds an index of other texts or settings; use --add, --replace or another --out"
@@ -105,9 +103,9 @@ class TestIndexFile:
         with pytest.raises(UsageError, match=cure):
             index_file(tiny.with_pooling(pooling="cls"), source, tmp_path / "index", USUAL)
         assert len(index_file(tiny, other, tmp_path / "index", USUAL, replace=True).index) == 3
-        assert index_file(tiny, other, tmp_path / "index", USUAL).kept
+        assert index_file(tiny, other, tmp_path / "index", USUAL).cached
 
-    def test_another_model_is_refused(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
+    def test_another_model_is_refused(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         index_file(tiny, source, tmp_path / "index", USUAL)
         other = Encoder.load(str(save_classic(tmp_path / "other", seed=3)), device="cpu")
         with pytest.raises(UsageError, match="other texts or settings"):
@@ -115,19 +113,19 @@ class TestIndexFile:
 
     @pytest.mark.parametrize("settings", [IndexSettings("hnsw"), IndexSettings(bits=8)], ids=["hnsw", "8 bits"])
     def test_another_engine_is_no_less_another_setting(
-        self, tiny: Encoder, source: TextSource, tmp_path: Path, settings: IndexSettings
+        self, tiny: Encoder, source: Dataset, tmp_path: Path, settings: IndexSettings
     ) -> None:
         index_file(tiny, source, tmp_path / "index", USUAL)
         with pytest.raises(UsageError, match="other texts or settings"):
             index_file(tiny, source, tmp_path / "index", settings)
 
-    def test_a_changed_index_is_not_the_files_any_more(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
+    def test_a_changed_index_is_not_the_files_any_more(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         index_file(tiny, source, tmp_path / "index", USUAL).index.delete(["t0"])
         with pytest.raises(UsageError, match="other texts"):
             index_file(tiny, source, tmp_path / "index", USUAL)
 
     def test_replacing_leaves_the_old_one_until_then(
-        self, tiny: Encoder, source: TextSource, tmp_path: Path, encoded: list[str]
+        self, tiny: Encoder, source: Dataset, tmp_path: Path, encoded: list[str]
     ) -> None:
         index_file(tiny, source, tmp_path / "index", USUAL)
         other = written(tmp_path / "other.jsonl", sample_sentences()[100:140])
@@ -139,33 +137,33 @@ class TestIndexFile:
         assert len(done.index) == 40 and len(encoded) <= 20, "goes on where it stopped"
 
     def test_a_cancelled_build_goes_on(
-        self, tiny: Encoder, source: TextSource, tmp_path: Path, encoded: list[str]
+        self, tiny: Encoder, source: Dataset, tmp_path: Path, encoded: list[str]
     ) -> None:
         with pytest.raises(Cancelled):
             index_file(tiny, source, tmp_path / "index", USUAL, progress=stop_at(35))
         encoded.clear()
         done = index_file(tiny, source, tmp_path / "index", USUAL)
-        assert not done.kept and len(encoded) == 30 and list(done.index.corpus().texts) == TEXTS
+        assert not done.cached and len(encoded) == 30 and list(done.index.corpus().texts) == TEXTS
 
     def test_a_bad_row_is_told_before_any_work(self, tiny: Encoder, tmp_path: Path, encoded: list[str]) -> None:
         path = tmp_path / "texts.jsonl"
         written(path, TEXTS)
         path.write_text(path.read_text() + '{"id": "bad"}\n')
         with pytest.raises(DataError, match=r"texts\.jsonl, line 61"):
-            index_file(tiny, TextSource(str(path)), tmp_path / "index", USUAL)
+            index_file(tiny, Dataset(str(path)), tmp_path / "index", USUAL)
         assert encoded == [] and not (tmp_path / "index").exists()
-        done = index_file(tiny, TextSource(str(path), skip_bad=True), tmp_path / "index", USUAL)
+        done = index_file(tiny, Dataset(str(path), skip_bad=True), tmp_path / "index", USUAL)
         assert (done.skipped.count, len(done.index)) == (1, 60) and "line 61" in str(done.skipped)
 
     def test_two_texts_of_one_id(self, tiny: Encoder, tmp_path: Path) -> None:
         (tmp_path / "two.csv").write_text("id,text\na,the cat\na,the sea\n")
         with pytest.raises(DataError, match="'a'"):
-            index_file(tiny, TextSource(str(tmp_path / "two.csv")), tmp_path / "index", USUAL)
+            index_file(tiny, Dataset(str(tmp_path / "two.csv")), tmp_path / "index", USUAL)
 
 
 class TestAddFile:
     @pytest.fixture
-    def index(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> Index:
+    def index(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> Index:
         return index_file(tiny, source, tmp_path / "index", USUAL).index
 
     def test_with_a_prefix(self, index: Index, tmp_path: Path) -> None:
@@ -201,53 +199,53 @@ class TestAddFile:
     def test_skipped_rows_are_counted(self, index: Index, tmp_path: Path, encoded: list[str]) -> None:
         (tmp_path / "more.csv").write_text("id,text\nx,the cat\ny,\nz,the sea\n")
         with pytest.raises(DataError, match="line 3"):
-            add_file(index, TextSource(str(tmp_path / "more.csv")))
+            add_file(index, Dataset(str(tmp_path / "more.csv")))
         assert encoded == [] and len(index) == 60
-        assert add_file(index, TextSource(str(tmp_path / "more.csv"), skip_bad=True)).count == 1
+        assert add_file(index, Dataset(str(tmp_path / "more.csv"), skip_bad=True)).count == 1
         assert len(index) == 62
 
 
 class TestCachedIndex:
     def test_found_again_by_its_content(
-        self, tiny: Encoder, source: TextSource, tmp_path: Path, encoded: list[str], kept_indexes: Path
+        self, tiny: Encoder, source: Dataset, tmp_path: Path, encoded: list[str], kept_indexes: Path
     ) -> None:
         first = cached_index(tiny, source, USUAL)
-        assert Path(first.index.store.address).parent == kept_indexes and not first.kept
+        assert Path(first.index.store.address).parent == kept_indexes and not first.cached
         encoded.clear()
         copy = tmp_path / "elsewhere" / "copy.jsonl"
         copy.parent.mkdir()
-        copy.write_bytes(Path(source.file).read_bytes())
-        again = cached_index(tiny, TextSource(str(copy)), USUAL)
-        assert again.kept and again.index.store.address == first.index.store.address and encoded == []
+        copy.write_bytes(Path(source.name).read_bytes())
+        again = cached_index(tiny, Dataset(str(copy)), USUAL)
+        assert again.cached and again.index.store.address == first.index.store.address and encoded == []
 
-    def test_changed_content_is_another_index(self, tiny: Encoder, source: TextSource, kept_indexes: Path) -> None:
+    def test_changed_content_is_another_index(self, tiny: Encoder, source: Dataset, kept_indexes: Path) -> None:
         cached_index(tiny, source, USUAL)
-        path = Path(source.file)
+        path = Path(source.name)
         path.write_text(path.read_text() + '{"id": "new", "text": "the volcano erupted"}\n')
         changed = cached_index(tiny, source, USUAL)
-        assert not changed.kept and len(changed.index) == 61 and changed.index.search("volcano erupted", 1)[0].id
+        assert not changed.cached and len(changed.index) == 61 and changed.index.search("volcano erupted", 1)[0].id
         assert len(list(kept_indexes.iterdir())) == 2
 
     def test_each_setting_has_its_own(self, tiny: Encoder, tmp_path: Path, kept_indexes: Path) -> None:
         (tmp_path / "two.csv").write_text("text,title\nthe cat sat,a cat\nthe sea,a sea\n")
-        source = TextSource(str(tmp_path / "two.csv"), Columns(text="text"))
-        titles = TextSource(source.file, Columns(text="title"))
+        source = Dataset(str(tmp_path / "two.csv"), Columns(text="text"))
+        titles = Dataset(source.name, Columns(text="title"))
         for settings in (USUAL, IndexSettings("hnsw"), IndexSettings(bits=8), IndexSettings(similarity="dot"),
                          IndexSettings(query_prompt="the "), IndexSettings(document_prompt="the ")):  # fmt: skip
-            assert not cached_index(tiny, source, settings).kept
-        assert not cached_index(tiny.with_pooling(pooling="max"), source, USUAL).kept
+            assert not cached_index(tiny, source, settings).cached
+        assert not cached_index(tiny.with_pooling(pooling="max"), source, USUAL).cached
         found = cached_index(tiny, titles, USUAL)
-        assert not found.kept and list(found.index.corpus().texts) == ["a cat", "a sea"]
+        assert not found.cached and list(found.index.corpus().texts) == ["a cat", "a sea"]
         assert len(list(kept_indexes.iterdir())) == 8
         assert cached_index(tiny, source, IndexSettings("hnsw")).index.store.searched.engine == "hnsw"
 
     def test_the_same_bytes_read_in_another_way(self, tiny: Encoder, tmp_path: Path) -> None:
         for name in ("a.csv", "a.txt"):
             (tmp_path / name).write_text("text\nthe cat\n")
-        assert len(cached_index(tiny, TextSource(str(tmp_path / "a.csv")), USUAL).index) == 1
-        assert len(cached_index(tiny, TextSource(str(tmp_path / "a.txt")), USUAL).index) == 2
+        assert len(cached_index(tiny, Dataset(str(tmp_path / "a.csv")), USUAL).index) == 1
+        assert len(cached_index(tiny, Dataset(str(tmp_path / "a.txt")), USUAL).index) == 2
 
-    def test_a_damaged_one_is_made_again(self, tiny: Encoder, source: TextSource) -> None:
+    def test_a_damaged_one_is_made_again(self, tiny: Encoder, source: Dataset) -> None:
         vectors = next(Path(cached_index(tiny, source, USUAL).index.store.address).glob("*.vectors.npy"))
         vectors.write_bytes(vectors.read_bytes()[:-4] + b"abcd")
         assert len(cached_index(tiny, source, USUAL).index.search("cat")) == 10
@@ -258,7 +256,7 @@ class TestCachedIndex:
         def folder_of(number: int) -> Path:
             path = tmp_path / f"{number}.txt"
             path.write_text(f"text number {number}\n")
-            return Path(cached_index(tiny, TextSource(str(path)), USUAL).index.store.address)
+            return Path(cached_index(tiny, Dataset(str(path)), USUAL).index.store.address)
 
         folders = [folder_of(number) for number in range(4)]
         size = sum(path.stat().st_size for path in folders[0].iterdir())
@@ -271,31 +269,31 @@ class TestCachedIndex:
         others = [folder for folder in folders if folder.exists()]
         assert latest.exists() and others == [folders[0], folders[3]]
 
-    def test_names_and_packed_files(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
-        assert len(cached_index(tiny, TextSource("sample/sentences"), USUAL).index) == 300
+    def test_names_and_packed_files(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
+        assert len(cached_index(tiny, Dataset("sample/sentences"), USUAL).index) == 300
         packed = tmp_path / "texts.jsonl.gz"
-        packed.write_bytes(gzip.compress(Path(source.file).read_bytes()))
-        assert list(cached_index(tiny, TextSource(str(packed)), USUAL).index.corpus().texts) == TEXTS
+        packed.write_bytes(gzip.compress(Path(source.name).read_bytes()))
+        assert list(cached_index(tiny, Dataset(str(packed)), USUAL).index.corpus().texts) == TEXTS
 
 
 class TestFingerprint:
-    def test_of_content_and_reading_alone(self, source: TextSource, tmp_path: Path) -> None:
+    def test_of_content_and_reading_alone(self, source: Dataset, tmp_path: Path) -> None:
         copy = tmp_path / "copy.jsonl"
-        copy.write_bytes(Path(source.file).read_bytes())
-        assert fingerprint(TextSource(str(copy))) == fingerprint(source)
+        copy.write_bytes(Path(source.name).read_bytes())
+        assert fingerprint(Dataset(str(copy))) == fingerprint(source)
         others = [
-            TextSource(source.file, Columns(text="text")), TextSource(source.file, skip_bad=True),
+            Dataset(source.name, Columns(text="text")), Dataset(source.name, skip_bad=True),
             written(tmp_path / "less.jsonl", TEXTS[:-1]),
         ]  # fmt: skip
         assert len({fingerprint(one) for one in (source, *others)}) == 4
 
     def test_of_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"no file .*check the path"):
-            fingerprint(TextSource(str(tmp_path / "none.csv")))
+            fingerprint(Dataset(str(tmp_path / "none.csv")))
 
     def test_checked_counts(self, tmp_path: Path) -> None:
         (tmp_path / "some.csv").write_text("text\nthe cat\n \nthe sea\n")
-        skipped, total = checked(TextSource(str(tmp_path / "some.csv"), skip_bad=True))
+        skipped, total = checked(Dataset(str(tmp_path / "some.csv"), skip_bad=True))
         assert (skipped.count, total) == (1, 2)
 
 
@@ -338,7 +336,7 @@ class TestRankedHits:
             with pytest.raises(UsageError, match=words):
                 baseline_hits("bm25", CORPUS, [query], k)
 
-    def test_hybrid_is_the_fusion_of_both(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
+    def test_hybrid_is_the_fusion_of_both(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         index = index_file(tiny, source, tmp_path / "index", USUAL).index
         queries = ["the cat sat", "rates"]
         found = hybrid_hits(index, queries, 7)
@@ -349,14 +347,14 @@ class TestRankedHits:
             np.testing.assert_allclose([hit.score for hit in hits], row[expected], atol=1e-6)
             assert hits.ranker == f"bm25+{index.name}"
 
-    def test_hybrid_of_an_approximate_engine_is_exact(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
+    def test_hybrid_of_an_approximate_engine_is_exact(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         plain = index_file(tiny, source, tmp_path / "plain", USUAL).index
         graph = index_file(tiny, source, tmp_path / "graph", IndexSettings("hnsw", 8)).index
         assert [hit.id for hit in hybrid_hits(graph, ["the cat"], 9)[0]] == [
             hit.id for hit in hybrid_hits(plain, ["the cat"], 9)[0]
         ]
 
-    def test_the_texts_of_an_index_without_its_model(self, tiny: Encoder, source: TextSource, tmp_path: Path) -> None:
+    def test_the_texts_of_an_index_without_its_model(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         index_file(tiny, source, tmp_path / "index", USUAL)
         stored, (read, _) = stored_corpus(tmp_path / "index"), text_corpus(source)
         assert (list(stored.ids), list(stored.texts)) == (list(read.ids), list(read.texts))

@@ -18,9 +18,10 @@ pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")
 
 from likewise.errors import DataError, MissingExtra, UsageError
+from likewise.search.engines import Vectors
 from likewise.search.milvus import MilvusStore, is_milvus
 from likewise.search.milvus_address import BATCH_ROWS, Address, batches, id_of, key_of
-from likewise.search.store import StoredRows, Vectors
+from likewise.search.segments import StoredRows
 
 SETTINGS = {"model": "tiny", "prompts": {"query": "find: ü\n"}, "max_tokens": 128, "layers": (1, 2)}
 DIMENSION = 8
@@ -93,7 +94,7 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 def in_another_process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     head = "import os, signal, sys\nimport numpy as np\nfrom likewise.errors import LikewiseError\n"
-    head += "from likewise.search.milvus import MilvusStore\nfrom likewise.search.store import StoredRows\n"
+    head += "from likewise.search.milvus import MilvusStore\nfrom likewise.search.segments import StoredRows\n"
     return subprocess.run([sys.executable, "-c", head + code, *arguments], capture_output=True, text=True, timeout=60)
 
 

@@ -12,13 +12,14 @@ import pytest
 from likewise.errors import DataError, UsageError
 from likewise.metrics import Interval
 from likewise.plotting.axes import save_figure
-from likewise.search.ranks import Relevant
 from likewise.search.recall import (
     KS,
+    Relevant,
     RetrievalResult,
     RetrievalTable,
     Setting,
     checked_ks,
+    labels,
     measures,
     retrieval_result,
 )
@@ -79,7 +80,7 @@ def result_of(setting: Setting, seed: int = 0, n: int = 50, kept: bool = False) 
     places = np.random.default_rng(seed).integers(0, 60, n)
     metadata = {"texts": 60, "left_out": 1, "skipped": 2, "truncated": 3}
     found = retrieval_result("mine", setting, places, Relevant.single(np.arange(n)), KS, metadata)
-    return RetrievalResult(**(vars(found) | {"kept": kept}))
+    return RetrievalResult(**(vars(found) | {"cached": kept}))
 
 
 def test_a_result_is_the_mean_of_its_queries() -> None:
@@ -129,32 +130,33 @@ def test_a_table_of_one_is_that_one(table: RetrievalTable) -> None:
 
 
 def test_rows(table: RetrievalTable) -> None:
-    assert table.header == (
+    shown = table.tables()["recall"]
+    assert shown.headings == [
         "model", "pooling", "layer", "ranker", "n", "R@1", "R@5", "R@10", "R@20", "R@50", "MRR@10", "nDCG@10",
-    )  # fmt: skip
-    assert table.rows[1][:5] == ("a/minilm", "mean", "1,6", "dense", 50)
-    assert table.rows[5][:4] == ("", "", "", "bm25")
-    assert all(len(row) == len(table.header) and isinstance(row[-1], Interval) for row in table.rows)
+    ]  # fmt: skip
+    assert shown.rows[1][:5] == ("a/minilm", "mean", "1,6", "dense", 50)
+    assert shown.rows[5][:4] == ("", "", "", "bm25")
+    assert all(len(row) == len(shown.columns) and isinstance(row[-1], Interval) for row in shown.rows)
 
 
 def test_names_say_what_differs(table: RetrievalTable) -> None:
-    assert table.names == [
+    assert labels(table.results) == [
         "minilm, mean, layer 6", "minilm, mean, layer 1,6", "e5, cls, layer 12", "input-embeddings, e5",
         "hybrid, e5, cls, layer 12", "bm25",
     ]  # fmt: skip
-    assert RetrievalTable(table.results[2:3]).names == ["cls"]
-    assert RetrievalTable(table.results[:1] * 2).names == ["mean (1)", "mean (2)"]
-    assert RetrievalTable((result_of(Setting()),)).names == ["dense"]
+    assert labels(table.results[2:3]) == ["cls"]
+    assert labels(table.results[:1] * 2) == ["mean (1)", "mean (2)"]
+    assert labels((result_of(Setting()),)) == ["dense"]
 
 
 def test_figures(table: RetrievalTable, tmp_path: Path) -> None:
-    axes = table.plot()
-    assert [text.get_text() for text in axes.texts] == table.names
+    axes = table.figures()["recall"].draw()
+    assert [text.get_text() for text in axes.texts] == labels(table.results)
     assert axes.get_title() == "mine, n = 50" and not axes.collections
     save_figure(axes, tmp_path / "table.png")
-    [line] = table.results[0].plot().lines
+    [line] = table.results[0].figures()["recall"].draw().lines
     np.testing.assert_allclose(line.get_ydata(), [one.value for one in table.results[0].recall.values()])
-    assert len(table.results[0].plot().collections) == 1
+    assert len(table.results[0].figures()["recall"].draw().collections) == 1
 
 
 def test_a_notebook_shows_a_table() -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, UsageError
 from likewise.search import evaluation as retrieving
 from likewise.search import retrieval_grid
-from likewise.search.baselines import baseline
+from likewise.search.baselines import Hybrid, baseline
 from likewise.search.evaluation import (
     RetrievalSource,
     RetrievalTask,
@@ -24,7 +25,6 @@ from likewise.search.evaluation import (
     evaluate_ranker,
     evaluate_retrieval,
 )
-from likewise.search.hybrid import Hybrid
 from likewise.search.recall import RetrievalTable
 from likewise.search.retrieval_grid import RANKERS, RetrievalGrid, compare_retrieval
 from tiny_models import tiny_encoder
@@ -75,15 +75,15 @@ def test_cells_in_order(tiny: Encoder, passes: list[int]) -> None:
 def test_a_cell_is_what_a_ranker_alone_gives(tiny: Encoder) -> None:
     found = compared(WHOLE, tiny).results
     alone = evaluate_retrieval(tiny.with_pooling(pooling="cls", layer=0), TASK)
-    assert found[4].indices.tolist() == alone.indices.tolist() and found[4].recall == alone.recall
+    assert found[4].positions.tolist() == alone.positions.tolist() and found[4].recall == alone.recall
     texts = TASK.corpus.texts
     words = baseline("bm25", texts)
-    assert found[9].indices.tolist() == evaluate_ranker(words, TASK, found[9].setting).indices.tolist()
+    assert found[9].positions.tolist() == evaluate_ranker(words, TASK, found[9].setting).positions.tolist()
     [ranker], _ = encoded_rankers(tiny, [tiny.with_pooling(pooling="mean", layer=[0, 2]).pooling_config], TASK)
     fused = evaluate_ranker(Hybrid([words, ranker]), TASK, found[7].setting)
-    assert found[7].indices.tolist() == fused.indices.tolist()
+    assert found[7].positions.tolist() == fused.positions.tolist()
     inputs = baseline("input-embeddings", texts, encoder=tiny)
-    assert found[6].indices.tolist() == evaluate_ranker(inputs, TASK, found[6].setting).indices.tolist()
+    assert found[6].positions.tolist() == evaluate_ranker(inputs, TASK, found[6].setting).positions.tolist()
 
 
 def test_all_layers_each_by_itself(tiny: Encoder) -> None:
@@ -117,7 +117,7 @@ def test_two_names_of_one_model(tiny: Encoder, passes: list[int]) -> None:
 def test_kept_cells_are_not_computed_again(tiny: Encoder, passes: list[int]) -> None:
     first, second = compared(WHOLE, tiny), compared(WHOLE, tiny)
     assert passes == [6] and values(first) == values(second)
-    assert not any(one.kept for one in first.results) and all(one.kept for one in second.results)
+    assert not any(one.cached for one in first.results) and all(one.cached for one in second.results)
     for one, other in zip(first.results, second.results, strict=True):
         np.testing.assert_array_equal(one.values, other.values)
 
@@ -125,14 +125,14 @@ def test_kept_cells_are_not_computed_again(tiny: Encoder, passes: list[int]) -> 
 def test_fresh_computes_anew(tiny: Encoder, passes: list[int]) -> None:
     grid = RetrievalGrid(("tiny",))
     compared(grid, tiny)
-    assert not compared(RetrievalGrid(("tiny",), fresh=True), tiny).results[0].kept
-    assert passes == [1, 1] and compared(grid, tiny).results[0].kept
+    assert not compared(RetrievalGrid(("tiny",), fresh=True), tiny).results[0].cached
+    assert passes == [1, 1] and compared(grid, tiny).results[0].cached
 
 
 def test_new_cells_join_kept_ones(tiny: Encoder, passes: list[int]) -> None:
     compared(RetrievalGrid(("tiny",), ("mean",)), tiny)
     table = compared(RetrievalGrid(("tiny",), ("mean", "cls", "max")), tiny)
-    assert passes == [1, 2] and [one.kept for one in table.results] == [True, False, False]
+    assert passes == [1, 2] and [one.cached for one in table.results] == [True, False, False]
 
 
 def test_a_cancelled_grid_goes_on(tiny: Encoder, passes: list[int], memory: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_cancelled_grid_goes_on(tiny: Encoder, passes: list[int], memory: Path
         compared(WHOLE, tiny, progress=cancel)
     assert len(list(memory.iterdir())) == 3
     table = compared(WHOLE, tiny)
-    assert sum(one.kept for one in table.results) == 3 and passes[0] == 6 > passes[1]
+    assert sum(one.cached for one in table.results) == 3 and passes[0] == 6 > passes[1]
     fresh = compared(RetrievalGrid(**(vars(WHOLE) | {"fresh": True})), tiny)
     assert values(table) == values(fresh)
 
@@ -164,14 +164,14 @@ def test_a_killed_ranking_leaves_what_came_before(tiny: Encoder, monkeypatch: py
     grid = RetrievalGrid(("tiny",), ("mean", "cls", "max"))
     with pytest.raises(KeyboardInterrupt):
         compared(grid, tiny)
-    assert [one.kept for one in compared(grid, tiny).results] == [True, True, False]
+    assert [one.cached for one in compared(grid, tiny).results] == [True, True, False]
 
 
 def others(tiny: Encoder) -> Iterator[tuple[str, RetrievalGrid, Encoder, RetrievalTask]]:
     grid = RetrievalGrid(("tiny",))
     processing = fit_postprocessing("whitening", tiny.encode(list(TASK.queries)), 4)
     yield "the first k", RetrievalGrid(("tiny",), ks=(1, 3)), tiny, TASK
-    yield "the texts", grid, tiny, RetrievalSource("sample/pairs", limit=50).read()
+    yield "the texts", grid, tiny, RetrievalSource(Dataset("sample/pairs", limit=50)).read()
     yield "the queries", grid, tiny, RetrievalSource("sample/pairs", where="kind=number").read()
     yield "the weights", grid, tiny_encoder("bert"), TASK
     yield "the prompts", grid, tiny_encoder("bert", modules_config=ModulesConfig(prompts={"query": "q: "})), TASK
@@ -184,7 +184,7 @@ def test_what_a_cell_depends_on_is_in_its_key(tiny: Encoder, memory: Path) -> No
     compared(RetrievalGrid(("tiny",)), tiny)
     for count, (what, grid, encoder, task) in enumerate(others(tiny), start=2):
         [result] = compared(grid, encoder, task).results
-        assert not result.kept, what
+        assert not result.cached, what
         assert len(list(memory.iterdir())) == count, what
 
 
@@ -193,12 +193,12 @@ def test_neither_name_nor_pooling_by_default_is_in_the_key(tiny: Encoder, tmp_pa
     (tmp_path / "link").symlink_to(str(tiny.folder))
     other = Encoder.load(str(tmp_path / "link"), device="cpu")
     [result] = compared(RetrievalGrid(("other",), ("mean",), (2,)), other).results
-    assert result.kept and result.setting.model == str(tmp_path / "link")
+    assert result.cached and result.setting.model == str(tmp_path / "link")
 
 
 def test_seeds_and_word_vectors_are_in_the_key(tmp_path: Path) -> None:
     def kept(**options: Any) -> bool:
-        return compare_retrieval(TASK, RetrievalGrid(**options)).results[0].kept
+        return compare_retrieval(TASK, RetrievalGrid(**options)).results[0].cached
 
     assert [kept(rankers=("random",), seed=seed) for seed in (0, 1, 0)] == [False, False, True]
     file = tmp_path / "vectors.txt"
@@ -217,7 +217,7 @@ def test_what_cannot_be_read_is_computed_again(tiny: Encoder, memory: Path, cont
     whole = json.loads(file.read_text())
     file.write_text(content)
     again = compared(grid, tiny)
-    assert values(again) == values(first) and not again.results[0].kept
+    assert values(again) == values(first) and not again.results[0].cached
     assert json.loads(file.read_text()) == whole
 
 
@@ -227,7 +227,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(
     memory.parent.mkdir()
     memory.write_text("a file where the folder should be")
     assert len(compared(RetrievalGrid(("tiny",)), tiny).results) == 1
-    assert "results cannot be kept in" in caplog.text
+    assert "cannot write to the cache" in caplog.text
 
 
 # What is told before the work

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from conftest import save_classic
-from likewise.data import Columns, read_pairs
+from likewise.data import Columns, Dataset, read_pairs
 from likewise.encoder import Encoder
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.similarity import unit
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
-from likewise.search.corpus import Corpus
 from likewise.search.evaluation import (
     RetrievalSource,
     RetrievalTask,
@@ -25,7 +24,8 @@ from likewise.search.evaluation import (
     evaluate_ranker,
     evaluate_retrieval,
 )
-from likewise.search.ranks import Relevant
+from likewise.search.ranker import Corpus
+from likewise.search.recall import Relevant
 from tiny_models import tiny_encoder
 
 KS = (1, 5, 10, 20, 50)
@@ -39,7 +39,7 @@ def brute_force(left: np.ndarray, right: np.ndarray) -> dict[int, float]:
 
 
 def check_pairs(encoder: Encoder, source: RetrievalSource) -> None:
-    pairs = list(read_pairs(source.file, data_dir=source.data_dir))[: source.limit]
+    pairs = list(read_pairs(source.dataset.name, data_dir=source.dataset.data_dir))[: source.dataset.limit]
     left, right = (encoder.encode([getattr(pair, side) for pair in pairs]) for side in ("left", "right"))
     result = evaluate_retrieval(encoder, source.read())
     assert result.n == len(pairs)
@@ -56,10 +56,10 @@ def test_recall_of_real_pairs_is_that_of_brute_force(
     minilm: Encoder, shared_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("likewise.search.ranker.BLOCK_BYTES", 2**20)
-    task = RetrievalSource("compression/test_36k", limit=500, data_dir=shared_data).read()
+    task = RetrievalSource(Dataset("compression/test_36k", limit=500, data_dir=shared_data)).read()
     [ranker], _ = encoded_rankers(minilm, [minilm.pooling_config], task)
     result = evaluate_ranker(ranker, task, dense_setting(minilm))
-    right = ranker.asked[[ranker.row_of[query] for query in task.queries]]
+    right = ranker.query_vectors[[ranker.row_of[query] for query in task.queries]]
     assert result.n == 500
     assert {k: one.value for k, one in result.recall.items()} == brute_force(ranker.texts, right)
     some = [0, 249, 499]
@@ -78,7 +78,7 @@ def task_of(texts: list[str], queries: list[str], rows: list[int]) -> RetrievalT
 
 def test_equal_texts_tie_in_the_querys_favour(tiny: Encoder) -> None:
     found = evaluate_retrieval(tiny, task_of(["a cat", "a cat", "the sea"], ["a cat", "a cat"], [0, 1]))
-    assert found.indices.tolist() == [0, 0]
+    assert found.positions.tolist() == [0, 0]
 
 
 @pytest.fixture
@@ -165,16 +165,16 @@ class TestPairs:
     def test_right_asks_for_left(self) -> None:
         task = RetrievalSource("pairs.csv").read()
         assert (list(task.corpus.texts), list(task.queries)) == (["a", "c", "a"], ["b", "d", "e"])
-        assert task.judged.rows.tolist() == [0, 1, 2]
+        assert task.relevant.rows.tolist() == [0, 1, 2]
 
     def test_sides_can_be_named(self) -> None:
-        task = RetrievalSource("pairs.csv", columns=Columns(left="sentence2", right="sentence1")).read()
+        task = RetrievalSource(Dataset("pairs.csv", Columns(left="sentence2", right="sentence1"))).read()
         assert (list(task.corpus.texts), list(task.queries)) == (["b", "d", "e"], ["a", "c", "a"])
 
     def test_some_ask_among_all(self) -> None:
         task = RetrievalSource("pairs.csv", where="kind=x").read()
         assert (len(task.corpus), list(task.queries), task.name) == (3, ["b", "e"], "pairs.csv, kind=x")
-        assert task.judged.rows.tolist() == [0, 2]
+        assert task.relevant.rows.tolist() == [0, 2]
 
     def test_only_similar_pairs_ask(self, write: Write) -> None:
         write("scored.csv", "sentence1,sentence2,score,kind", "a,b,5,x", "c,d,1,x", "e,f,4,y")
@@ -188,13 +188,13 @@ class TestPairs:
             RetrievalSource("pairs.csv", min_score=1).read()
 
     def test_the_first_rows(self) -> None:
-        task = RetrievalSource("pairs.csv", limit=2).read()
+        task = RetrievalSource(Dataset("pairs.csv", limit=2)).read()
         assert (len(task.corpus), len(task.queries)) == (2, 2)
 
     def test_bad_rows(self) -> None:
         with pytest.raises(DataError, match=r"bad\.csv, line 3, column 'sentence2'"):
             RetrievalSource("bad.csv").read()
-        task = RetrievalSource("bad.csv", skip_bad=True).read()
+        task = RetrievalSource(Dataset("bad.csv", skip_bad=True)).read()
         assert (len(task.queries), task.skipped) == (2, 1)
 
     @pytest.mark.parametrize(
@@ -203,13 +203,14 @@ class TestPairs:
             ({"where": "kind=z"}, r"pairs\.csv: no pair has kind=z; 'kind' has 'x', 'y'"),
             ({"where": "source=x"}, r"no column 'source' beside the texts \(--where\); there are 'kind'"),
             ({"where": "kind"}, r"--where takes COLUMN=VALUE"),
-            ({"limit": 0}, r"--limit takes a number of rows from 1 on, got 0"),
             ({"qrels": "r.tsv"}, r"--qrels judges a corpus's texts for queries; give --queries too"),
         ],
     )
     def test_wrong_options(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises((DataError, UsageError), match=message):
             RetrievalSource("pairs.csv", **options).read()
+        with pytest.raises(UsageError, match="--limit takes a number of rows from 1 on, got 0"):
+            RetrievalSource(Dataset("pairs.csv", limit=0))
 
     def test_texts_are_no_pairs(self) -> None:
         with pytest.raises(
@@ -230,25 +231,25 @@ class TestJudged:
         write("named.csv", "query,relevant", "purr,d1", "sing,d3 d1")
 
     def read(self, **options: Any) -> RetrievalTask:
-        return RetrievalSource(
-            **({"file": "texts.csv", "queries": "queries.csv", "qrels": "qrels.txt"} | options)
-        ).read()
+        how = {name: options.pop(name) for name in ("limit", "skip_bad", "columns", "data_dir") if name in options}
+        data = Dataset(options.pop("file", "texts.csv"), **how)
+        return RetrievalSource(data, **({"queries": "queries.csv", "qrels": "qrels.txt"} | options)).read()
 
     def test_gains_and_queries_without_answers(self) -> None:
         task = self.read()
         assert (list(task.queries), task.left_out) == (["purr", "bark"], 1)
-        judged = task.judged
+        judged = task.relevant
         assert (judged.rows.tolist(), judged.gains.tolist()) == ([0, 1, 2], [1, 2, 1])
         assert judged.starts.tolist() == [0, 1, 3]
 
     def test_queries_that_name_their_answers(self) -> None:
         task = self.read(queries="named.csv", qrels=None)
-        assert (list(task.queries), task.judged.rows.tolist()) == (["purr", "sing"], [0, 2, 0])
+        assert (list(task.queries), task.relevant.rows.tolist()) == (["purr", "sing"], [0, 2, 0])
 
     def test_the_first_rows(self) -> None:
         task = self.read(limit=2)
         assert (len(task.corpus), list(task.queries), task.left_out) == (2, ["purr", "bark"], 0)
-        assert task.judged.rows.tolist() == [0, 1]
+        assert task.relevant.rows.tolist() == [0, 1]
 
     def test_a_beir_folder(self, write: Write) -> None:
         write("set/corpus.jsonl", '{"_id": "d1", "title": "Cats", "text": "purr"}', '{"_id": "d2", "text": "dogs"}')
@@ -257,12 +258,12 @@ class TestJudged:
         task = RetrievalSource("set").read()
         assert (list(task.corpus.texts), list(task.queries), task.left_out) == (["Cats purr", "dogs"], ["cats?"], 1)
         other = RetrievalSource("set", qrels=write("dev.tsv", "query-id\tcorpus-id\tscore", "q2\td2\t1")).read()
-        assert other.judged.rows.tolist() == [1]
+        assert other.relevant.rows.tolist() == [1]
 
     @pytest.mark.parametrize(
         ("lines", "message"),
         [
-            (["q9 0 d1 1"], r"new\.txt, line 1: no query 'q9' in queries\.csv; correct the id, or pass over it"),
+            (["q9 0 d1 1"], r"new\.txt, line 1: no query 'q9' in queries\.csv; correct the id, or skip it"),
             (["q1 0 d1 1", "q1 0 d9 1"], r"new\.txt, line 2: no text 'd9' in texts\.csv; correct the id"),
             (["q1 0 d1 1", "q1 0 d1 0"], r"new\.txt, line 2: query 'q1' and text 'd1' are judged twice"),
         ],
@@ -272,7 +273,7 @@ class TestJudged:
         with pytest.raises(DataError, match=message):
             self.read(qrels=file)
         task = self.read(qrels=file, skip_bad=True)
-        assert task.skipped == 1 and task.judged.rows.tolist()[-1] == 2
+        assert task.skipped == 1 and task.relevant.rows.tolist()[-1] == 2
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -301,5 +302,5 @@ class TestJudged:
 
 def test_a_model_with_one_layer_less(tmp_path: Path) -> None:
     encoder = Encoder.load(str(save_classic(tmp_path / "other", seed=3)), device="cpu", layer=1, pooling="max")
-    setting = evaluate_retrieval(encoder, RetrievalSource("sample/pairs", limit=5).read()).setting
+    setting = evaluate_retrieval(encoder, RetrievalSource(Dataset("sample/pairs", limit=5)).read()).setting
     assert (setting.layers, setting.pooling, setting.ranker) == ((1,), "max", "dense")

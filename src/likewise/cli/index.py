@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likewise.cli.screen import notice, progress_bar, show_json, show_table
+from likewise.cli.output import Output
+from likewise.cli.screen import notice, progress_bar
 from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
@@ -23,14 +24,15 @@ from likewise.cli.settings import (
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
+    from likewise.data import Dataset
     from likewise.encoder import Encoder
-    from likewise.encoder.files import TextSource
+    from likewise.search.index import IndexInfo
 
 FIXED = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
-"""Options that are settled when an index is made."""
+"""Options that are fixed when an index is made."""
 
-READ_BY = ("model", "pooling", "layer", "special_tokens", "heads", "truncate_dim", "post")
-"""Options of the model; those of an index that is there must be its own."""
+MODEL_OPTIONS = ("model", "pooling", "layer", "special_tokens", "heads", "truncate_dim", "post")
+"""Options of the model; for an existing index they must be its own."""
 
 
 @with_settings
@@ -47,41 +49,40 @@ def index(
     out: Annotated[Path | None, typer.Option(help="The index's folder.")] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="Keep the vectors in Milvus: milvus://HOST:PORT/COLLECTION, or milvus:FILE.db for Milvus"
-                     " Lite. --out, if given, then only points there."),
+        typer.Option(help="Store the vectors in Milvus: milvus://HOST:PORT/COLLECTION, or milvus:FILE.db for Milvus"
+                     " Lite. With it, --out is a folder that points there."),
     ] = None,
     add: Annotated[bool, typer.Option("--add", help="Add the file's texts to the index.")] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Build anew; in a folder the old index stays until then.")
     ] = False,
-    delete: Annotated[list[str] | None, typer.Option(help="Take the text of this id out; repeat.")] = None,
+    delete: Annotated[list[str] | None, typer.Option(help="Delete the text of this id; repeat.")] = None,
     prefix: Annotated[str, typer.Option(help="With --add: put before each new id.")] = "",
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Build an index of a file of any size, add to it, delete from it, or show what it is.
 
-    The same command again goes on where it stopped. In a folder there is at no moment half an index: readers see the
-    old one until the new one is whole.
+    The same command again continues where it stopped. A folder never holds half an index: readers see the old one
+    until the new one is whole.
     """
-    from likewise.search.milvus_address import is_milvus
-    from likewise.search.pointers import check_pointer, place_of
+    from likewise.search.milvus_address import address_of, check_pointer, is_milvus
 
     _check(file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)})
-    where = place_of(out, store)
+    where = address_of(out, store)
     if is_milvus(where):
         refuse_given(context, ("engine", "bits"), "Milvus, which has its own index")
     if store is not None and out is not None:
         check_pointer(out)
     if file is not None and not add:
-        metadata = _build(encoder.load(run, pooling_config), files, (file, where, replace), options, out)
+        info = _build(encoder.load(run, pooling_config), files, (file, where, replace), options, out)
     else:
-        refuse_given(context, FIXED, "an index that is there: it keeps the settings it was made with")
+        refuse_given(context, FIXED, "an existing index: it keeps the settings it was made with")
         if file is None:
-            refuse_given(context, READ_BY, "--delete or a look at the index, which load no model")
+            refuse_given(context, MODEL_OPTIONS, "--delete or a look at the index, which load no model")
         else:
-            _add((where, given_encoder(context, encoder, pooling_config)), run, files.texts(file), prefix)
-        metadata = _deleted(where, delete or [])
-    _show(metadata, as_json)
+            _add((where, given_encoder(context, encoder, pooling_config)), run, files.dataset(file), prefix)
+        info = _deleted(where, delete or [])
+    Output(as_json=as_json).show(info)
 
 
 def _check(file: str | None, out: Path | None, store: str | None, modes: dict[str, bool]) -> None:
@@ -99,24 +100,24 @@ def _check(file: str | None, out: Path | None, store: str | None, modes: dict[st
 
 def _build(
     model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
-) -> dict[str, Any]:
+) -> IndexInfo:
     from likewise.search.indexing import index_file
-    from likewise.search.pointers import write_pointer
+    from likewise.search.milvus_address import write_pointer
 
     file, where, replace = target
     with progress_bar() as progress:
-        done = index_file(model, files.texts(file), where, options.settings(), replace=replace, progress=progress)
+        done = index_file(model, files.dataset(file), where, options.settings(), replace=replace, progress=progress)
     if done.skipped.count:
         notice(str(done.skipped))
-    if done.kept:
+    if done.cached:
         notice(f"{where} already holds this index; nothing to do")
     if out is not None and str(out) != where:
         write_pointer(out, where)
     with done.index as index:
-        return index.metadata()
+        return index.info
 
 
-def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: TextSource, prefix: str) -> None:
+def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: Dataset, prefix: str) -> None:
     from likewise.search import Index
     from likewise.search.indexing import add_file
 
@@ -127,19 +128,11 @@ def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: TextSourc
         notice(str(skipped))
 
 
-def _deleted(where: str, ids: list[str]) -> dict[str, Any]:
-    """Take texts out; what is there then. No model is loaded for that."""
-    from likewise.search.index import delete_from, metadata_of, open_store
+def _deleted(where: str, ids: list[str]) -> IndexInfo:
+    """Delete texts without loading a model; returns what the index is then."""
+    from likewise.search.index import IndexInfo, delete_from, open_store
 
     with closing(open_store(where)) as store:
         if ids:
             delete_from(store, ids)
-        return metadata_of(store.reopened())
-
-
-def _show(metadata: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        return show_json(metadata)
-    show_table(
-        ("index", metadata["index"]), [(name, str(value)) for name, value in metadata.items() if name != "index"]
-    )
+        return IndexInfo.of(store.reopened())

@@ -34,6 +34,8 @@ class Output:
             from likewise.plotting.axes import check_format
 
             check_format(Path("figure.png") if self.plot is None else self.plot)
+        if self.html is not None and self.html.is_dir():
+            raise UsageError(f"{self.html} is a folder; give a file as --html")
 
     @property
     def run(self) -> dict[str, Any]:

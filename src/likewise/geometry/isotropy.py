@@ -47,10 +47,7 @@ def isotropy_task(dataset: Dataset, fit: str | None = None, min_score: float | N
         raise DataError(f"{dataset.name}: a correlation needs at least 2 pairs, got {len(pairs)}")
     scores = [pair.score for pair in pairs]
     least = min(scores) + HIGH * (max(scores) - min(scores)) if min_score is None else min_score
-    retrieval = RetrievalSource(
-        dataset.name, min_score=least, limit=dataset.limit, columns=dataset.columns, data_dir=dataset.data_dir,
-        skip_bad=dataset.skip_bad,
-    ).read()  # fmt: skip
+    retrieval = RetrievalSource(dataset, min_score=least).read()
     skipped, fit_texts = SkippedRows(), None
     if fit is not None:
         fit_texts = list(dict.fromkeys(replace(dataset, name=fit, limit=None).sentences(skipped)))

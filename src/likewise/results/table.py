@@ -104,7 +104,7 @@ class Table:
     def to_csv(self, path: Path) -> None:
         """Write the table as CSV."""
         names, rows = self.flat()
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
             csv.writer(file).writerows([names, *rows])
 
     def to_dataframe(self) -> pd.DataFrame:

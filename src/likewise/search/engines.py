@@ -1,26 +1,26 @@
-"""Engines: which faiss index searches, chosen by the number of vectors, and how well it finds what is there."""
+"""Engines: a faiss index over the rows of a store, chosen by the number of vectors, with its measured recall."""
 
 from __future__ import annotations
 
-import logging
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from likewise.errors import DataError, MissingExtra, UsageError, first_line
 from likewise.progress import Progress, Ticker
 from likewise.search.ranker import Ranked, Rows, Scores, best
-from likewise.search.stacked import StackedVectors, Vectors
 
-log = logging.getLogger("likewise")
+Vectors = NDArray[np.float32]
 
 EXACT_UP_TO = 1_000_000
 HNSW_UP_TO = 8_000_000
-"""Beyond, the graph's links and its building cost more than IVF's lists lose."""
+"""Beyond, the links and the build time of a graph cost more than IVF's lists lose."""
 
 KINDS = ("exact", "hnsw", "ivf")
 BITS = (32, 8)
@@ -29,14 +29,68 @@ WIDTHS = {"hnsw": (32, 64, 128, 256, 512, 1024), "ivf": (4, 8, 16, 32, 64, 128, 
 ENOUGH_RECALL = 0.99
 SAMPLE, SAMPLE_K = 200, 10
 CANDIDATES = 4
-"""How many times k rows an 8-bit search brings in to be scored again with the full vectors."""
+"""An 8-bit search scores this many times k rows again with the full vectors."""
 
 CHUNK = 16384
 
 
+@dataclass(frozen=True, eq=False)
+class StackedVectors:
+    """Arrays (n_i, d), on disk or in memory, as one of n rows; never copied as a whole.
+
+    >>> stack = StackedVectors((np.zeros((2, 3), np.float32), np.ones((1, 3), np.float32)))
+    >>> len(stack), stack.take([2]).tolist()
+    (3, [[1.0, 1.0, 1.0]])
+    """
+
+    parts: Sequence[Vectors]
+
+    def __len__(self) -> int:
+        return int(self.ends[-1]) if len(self.parts) else 0
+
+    @property
+    def dimension(self) -> int:
+        """The width of a row."""
+        return int(self.parts[0].shape[1]) if len(self.parts) else 0
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """The end of each part."""
+        return np.cumsum([len(part) for part in self.parts], dtype=np.int64)
+
+    def part_of(self, row: int) -> tuple[int, int]:
+        """The part of a row, and its row in that part."""
+        part = int(np.searchsorted(self.ends, row, side="right"))
+        return part, row - (int(self.ends[part - 1]) if part else 0)
+
+    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> Vectors:
+        """Some rows (m, d), in the given order."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        result = np.empty((len(wanted), self.dimension), np.float32)
+        indices = np.searchsorted(self.ends, wanted, side="right")
+        for part in np.unique(indices):
+            here = indices == part
+            start = int(self.ends[part - 1]) if part else 0
+            result[here] = self.parts[part][wanted[here] - start]
+        return result
+
+    def blocks(self, size: int, start: int = 0) -> Iterator[Vectors]:
+        """All rows from ``start`` on, at most ``size`` at a time."""
+        for part, end in zip(self.parts, self.ends, strict=True):
+            first = max(0, start - int(end) + len(part))
+            for index in range(first, len(part), size):
+                yield np.ascontiguousarray(part[index : index + size])
+
+    def sample(self, most: int) -> Vectors:
+        """At most ``most`` rows, evenly spread."""
+        if len(self) <= most:
+            return self.take(np.arange(len(self)))
+        return self.take(np.linspace(0, len(self) - 1, most).astype(np.int64))
+
+
 @dataclass(frozen=True)
 class Plan:
-    """What to build: a kind of index, the bits of a number in it, and why.
+    """What to build: a kind of index, the bits per vector component, and why.
 
     >>> Plan.of(300).kind, Plan.of(2_000_000).kind
     ('exact', 'hnsw')
@@ -59,20 +113,20 @@ class Plan:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the vectors themselves are the engine, so that there is nothing to keep beside them."""
+        """Whether the vectors themselves are the engine, so that nothing else is stored."""
         return self.kind == "exact" and self.bits == 32
 
 
 def check_engine(kind: str, bits: int) -> None:
-    """Refuse an unknown engine before any work."""
+    """Rejects an unknown engine before any work."""
     if kind != "auto" and kind not in KINDS:
         raise UsageError(f"unknown engine {kind!r}; choose from auto, {', '.join(KINDS)}")
     if bits not in BITS:
-        raise UsageError(f"vectors of {bits} bits are not kept; choose 32 or 8")
+        raise UsageError(f"vectors of {bits} bits are not supported; choose 32 or 8")
 
 
 def faiss() -> Any:
-    """The library, on as many threads as torch uses, so that one setting rules both."""
+    """The library, with the number of threads that torch uses."""
     try:
         import faiss as library
     except ImportError as error:
@@ -96,9 +150,9 @@ class Engine:
     plan: Plan
     vectors: StackedVectors
     rows: Rows | None = None
-    """the store's row at each place of the index, -1 where it was deleted since; None where nothing was"""
+    """the store's row at each position of the index, -1 if it was deleted since; None if the two are the same"""
     width: int = 0
-    """how many candidates hnsw, or lists ivf, looks at; 0 for a scan"""
+    """the number of candidates of hnsw, or of lists of ivf; 0 for a scan"""
     recall: float | None = None
 
     def search(self, queries: Vectors, k: int) -> Ranked:
@@ -115,7 +169,7 @@ class Engine:
         if self.plan.bits != 32:
             scores = self._scored_again(queries, rows)
         found = _in_order(scores, rows, k)
-        # A graph may have lost some rows from sight; where it brings too few, all are looked at.
+        # A graph may not reach every row; if it brings too few, all rows are scanned.
         short = np.flatnonzero((found.rows < 0).any(1))
         if len(short):
             every = exact_best(self.vectors, queries[short], k)
@@ -134,7 +188,7 @@ class Engine:
 
     @cached_property
     def _selector(self) -> Any:
-        """Only rows that still exist; kept, for faiss does not own the bits."""
+        """Only rows that still exist; cached because faiss does not own the bits."""
         if self.rows is None or (self.rows >= 0).all():
             return None
         return faiss().IDSelectorBitmap(np.packbits(self.rows >= 0, bitorder="little"))
@@ -147,11 +201,11 @@ class Engine:
             scores[position, there] = self.vectors.take(found[there]) @ query
         return scores
 
-    def extended(self, vectors: StackedVectors, kept: Rows, progress: Progress | None = None) -> Engine:
-        """Go on with a store that changed: ``kept`` is each place's row now, -1 if deleted; rows behind are added."""
-        first_new = int((kept >= 0).sum())
+    def extended(self, vectors: StackedVectors, present: Rows, progress: Progress | None = None) -> Engine:
+        """For a changed store: ``present`` is the row of each position now, -1 if deleted; later rows are added."""
+        first_new = int((present >= 0).sum())
         _fill(self.index, vectors, first_new, progress)
-        rows = np.concatenate([kept, np.arange(first_new, len(vectors), dtype=np.int64)])
+        rows = np.concatenate([present, np.arange(first_new, len(vectors), dtype=np.int64)])
         return tuned(replace(self, vectors=vectors, rows=rows))
 
     def save(self, path: Path) -> None:
@@ -160,7 +214,7 @@ class Engine:
 
     @property
     def bytes_per_vector(self) -> float:
-        """What the index takes in memory for one vector."""
+        """The memory of the index per vector."""
         size: int = len(faiss().serialize_index(self.index))
         return size / max(1, int(self.index.ntotal))
 
@@ -193,11 +247,8 @@ def _empty(vectors: StackedVectors, plan: Plan) -> Any:
     metric, eight = library.METRIC_INNER_PRODUCT, library.ScalarQuantizer.QT_8bit
     if plan.kind == "hnsw":
         small = plan.bits == 8
-        index = (
-            library.IndexHNSWSQ(dimension, eight, LINKS, metric)
-            if small
-            else library.IndexHNSWFlat(dimension, LINKS, metric)
-        )
+        flat = library.IndexHNSWFlat
+        index = library.IndexHNSWSQ(dimension, eight, LINKS, metric) if small else flat(dimension, LINKS, metric)
         index.hnsw.efConstruction = BUILD_WIDTH
     elif plan.kind == "ivf":
         lists = max(1, min(int(4 * math.sqrt(len(vectors))), len(vectors) // 39))
@@ -212,7 +263,7 @@ def _empty(vectors: StackedVectors, plan: Plan) -> Any:
 
 
 def _fill(index: Any, vectors: StackedVectors, start: int, progress: Progress | None) -> None:
-    """Add the rows from ``start`` on, in pieces, so that a long building can be heard and cancelled."""
+    """Add the rows from ``start`` on, in pieces, so that a long build reports progress and can be cancelled."""
     ticker = Ticker(progress, len(vectors) - start, "indexed")
     for block in vectors.blocks(CHUNK, start):
         index.add(block)
@@ -221,7 +272,7 @@ def _fill(index: Any, vectors: StackedVectors, start: int, progress: Progress | 
 
 
 def tuned(engine: Engine) -> Engine:
-    """The engine with its recall measured, as wide as it must be to find enough."""
+    """The engine with its recall measured, at the smallest width that finds enough."""
     if not len(engine.vectors):
         return engine
     queries = midpoints(engine.vectors)
@@ -235,7 +286,7 @@ def tuned(engine: Engine) -> Engine:
 
 
 def midpoints(vectors: StackedVectors, count: int = SAMPLE) -> Vectors:
-    """Sums of two random rows each, (count, d): beside the texts, as queries are; a text itself is found too easily."""
+    """Sums of two random rows each, (count, d): near the texts, as queries are; a text itself is too easy to find."""
     rng = np.random.default_rng(len(vectors))
     first, second = rng.integers(0, len(vectors), (2, count))
     return vectors.take(first) + vectors.take(second)

@@ -1,30 +1,28 @@
 """Retrieval evaluation: how well a ranker finds the texts that answer queries.
 
-A pair asks with its right text for its left one, among the left texts of all pairs. A corpus with queries and
-judgements asks with each query for its relevant texts.
+In a file of pairs each right text is a query, its left text is relevant, and all left texts are the corpus. A corpus
+with queries and judgements is taken as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data import (
-    GUESSED,
-    Columns,
+    Dataset,
     JudgedFiles,
     Judgement,
     Pair,
     Query,
     ScoredPair,
+    SkippedRows,
     beir_files,
     read_documents,
     read_pairs,
@@ -33,18 +31,26 @@ from likewise.data import (
     read_scored_pairs,
     read_texts,
 )
+from likewise.data.dataset import OnBad
 from likewise.data.location import shown
-from likewise.data.rows import Report
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, as_encoder
+from likewise.encoder.encoder import Source
 from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.similarity import unit
 from likewise.encoder.variants import encode_readings
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress
-from likewise.search.corpus import Corpus
-from likewise.search.ranker import Blocks, Ranker, block_rows
-from likewise.search.ranks import Relevant, indices, ranks
-from likewise.search.recall import KS, RetrievalResult, Setting, checked_ks, retrieval_result
+from likewise.search.ranker import Blocks, Corpus, Ranker, block_rows
+from likewise.search.recall import (
+    KS,
+    Relevant,
+    RetrievalResult,
+    Setting,
+    checked_ks,
+    positions,
+    ranks,
+    retrieval_result,
+)
 
 Vectors = NDArray[np.float32]
 
@@ -61,7 +67,7 @@ class RetrievalTask:
     name: str
     corpus: Corpus
     queries: Sequence[str]
-    judged: Relevant
+    relevant: Relevant
     left_out: int = 0
     """queries without any relevant text"""
     skipped: int = 0
@@ -69,26 +75,26 @@ class RetrievalTask:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What a result says of its task."""
+        """The counts of the task that results repeat."""
         return {"texts": len(self.corpus), "left_out": self.left_out, "skipped": self.skipped}
 
     @cached_property
     def key(self) -> str:
-        """The sha256 of all that ranks depend on."""
+        """The sha256 of everything that ranks depend on."""
         digest = hashlib.sha256()
         for words in (self.corpus.ids, self.corpus.texts, self.queries):
             digest.update(f"{len(words)};".encode())
             for word in words:
                 content = word.encode("utf-8", "surrogatepass")
                 digest.update(f"{len(content)}:".encode() + content)
-        for array in (self.judged.rows, self.judged.gains, self.judged.starts):
+        for array in (self.relevant.rows, self.relevant.gains, self.relevant.starts):
             digest.update(array.tobytes())
         return digest.hexdigest()
 
 
 @dataclass(frozen=True)
 class RetrievalSource:
-    """Where a task comes from: pairs, a folder in BEIR's layout, or a corpus with queries and judgements.
+    """The files of a task: pairs, a folder in BEIR's layout, or a corpus with queries and judgements.
 
     >>> RetrievalSource("sample/pairs").read().metadata["texts"]
     60
@@ -96,30 +102,30 @@ class RetrievalSource:
     6
     """
 
-    file: str
+    data: Dataset | str
+    """its limit keeps the first rows of the corpus and of the queries"""
     queries: str | None = None
     qrels: str | None = None
     where: str | None = None
-    """COLUMN=VALUE: only these pairs ask"""
+    """COLUMN=VALUE: only these pairs are queries"""
     min_score: float | None = None
-    """only pairs with at least this score ask"""
-    limit: int | None = None
-    """the first rows only, of the corpus and of the queries"""
-    columns: Columns = GUESSED
-    data_dir: Path | None = None
-    skip_bad: bool = False
+    """only pairs with at least this score are queries"""
 
     def __post_init__(self) -> None:
         if self.where is not None and "=" not in self.where:
             raise UsageError(f"--where takes COLUMN=VALUE, such as source=news, not {self.where!r}")
-        if self.limit is not None and self.limit < 1:
-            raise UsageError(f"--limit takes a number of rows from 1 on, got {self.limit}")
+
+    @property
+    def dataset(self) -> Dataset:
+        """The pairs, or the corpus."""
+        return Dataset(self.data) if isinstance(self.data, str) else self.data
 
     def read(self) -> RetrievalTask:
         """The whole task; files are read in full."""
-        files = beir_files(self.file, self.data_dir, self.queries, self.qrels)
+        name = self.dataset.name
+        files = beir_files(name, self.dataset.data_dir, self.queries, self.qrels)
         if files is None and self.queries is not None:
-            files = JudgedFiles(self.file, self.queries, self.qrels)
+            files = JudgedFiles(name, self.queries, self.qrels)
         if files is None and self.qrels is not None:
             raise UsageError("--qrels judges a corpus's texts for queries; give --queries too")
         if files is None:
@@ -129,39 +135,36 @@ class RetrievalSource:
         return self._judged(files)
 
     def _pairs(self) -> RetrievalTask:
-        bad: list[DataError] = []
         read: Callable[..., Iterator[Pair | ScoredPair]] = read_pairs if self.min_score is None else read_scored_pairs
+        skipped = SkippedRows()
         try:
-            found = read(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=self._on_bad(bad))
+            found = self.dataset.stream(read, skipped)
         except DataError as error:
             raise DataError(f"{error}{self._corpus_hint()}") from error
-        pairs = list(islice(found, self.limit))
-        asking = [row for row, pair in enumerate(pairs) if self._asks(pair)]
-        if not asking:
-            raise DataError(f"{self.file}: no pair has {self._condition}; {self._values(pairs)}")
+        pairs = list(found)
+        chosen = [row for row, pair in enumerate(pairs) if self._is_query(pair)]
+        if not chosen:
+            raise DataError(f"{self.dataset.name}: no pair has {self._condition}; {self._values(pairs)}")
         corpus = Corpus([pair.id for pair in pairs], [pair.left for pair in pairs])
-        queries = [pairs[row].right for row in asking]
-        name = ", ".join(part for part in (self.file, self._condition) if part)
-        return RetrievalTask(name, corpus, queries, Relevant.single(asking), skipped=len(bad))
+        queries = [pairs[row].right for row in chosen]
+        name = ", ".join(part for part in (self.dataset.name, self._condition) if part)
+        return RetrievalTask(name, corpus, queries, Relevant.single(chosen), skipped=skipped.count)
 
     def _corpus_hint(self) -> str:
-        """For a file that has no pairs but texts."""
+        """The cure for a file that has texts but no pairs."""
         try:
-            read_texts(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=self._on_bad([]))
+            self.dataset.stream(read_texts)
         except DataError:
             return ""
         return "; or, to search these texts, give --queries"
 
     @property
     def _condition(self) -> str:
-        """Which pairs ask, in words; nothing where all do."""
+        """Which pairs are queries, in words; empty if all are."""
         least = "" if self.min_score is None else f"score >= {self.min_score:g}"
         return ", ".join(part for part in (self.where, least) if part)
 
-    def _on_bad(self, bad: list[DataError]) -> Report | None:
-        return bad.append if self.skip_bad else None
-
-    def _asks(self, pair: Pair | ScoredPair) -> bool:
+    def _is_query(self, pair: Pair | ScoredPair) -> bool:
         if self.min_score is not None and isinstance(pair, ScoredPair) and pair.score < self.min_score:
             return False
         if self.where is None:
@@ -169,7 +172,9 @@ class RetrievalSource:
         column, _, value = self.where.partition("=")
         if column not in pair.meta:
             names = ", ".join(map(shown, pair.meta)) or "none"
-            raise DataError(f"{self.file}: no column {shown(column)} beside the texts (--where); there are {names}")
+            raise DataError(
+                f"{self.dataset.name}: no column {shown(column)} beside the texts (--where); there are {names}"
+            )
         return pair.meta[column] == value
 
     def _values(self, pairs: Sequence[Pair | ScoredPair]) -> str:
@@ -181,27 +186,27 @@ class RetrievalSource:
 
     def _judged(self, files: JudgedFiles) -> RetrievalTask:
         bad: list[DataError] = []
-        on_bad = self._on_bad(bad)
-        how: dict[str, Any] = {"columns": self.columns, "data_dir": self.data_dir, "on_bad": on_bad}
-        corpus = Corpus.of((text.id, text.text) for text in read_documents(files.corpus, **how))
+        everything, on_bad = replace(self.dataset, limit=None), bad.append if self.dataset.skip_bad else None
+        documents = replace(everything, name=str(files.corpus)).stream(read_documents, bad.append)
+        corpus = Corpus.of((text.id, text.text) for text in documents)
         _check_ids(corpus, str(files.corpus))
-        queries = list(read_queries(files.queries, **how))
+        queries = list(replace(everything, name=str(files.queries)).stream(read_queries, bad.append))
         found = _gains(corpus, queries, self._judgements(files, queries, on_bad), files, on_bad)
-        limit = len(corpus) if self.limit is None else self.limit
-        first = found if self.limit is None else found[:limit]
+        limit = len(corpus) if self.dataset.limit is None else self.dataset.limit
+        first = found if self.dataset.limit is None else found[:limit]
         gains = [{row: gain for row, gain in each.items() if row < limit} for each in first]
         if not any(gains):
             raise DataError(
-                f"{self.file}: no query has a relevant text; check the ids in {files.qrels or files.queries}"
+                f"{self.dataset.name}: no query has a relevant text; check the ids in {files.qrels or files.queries}"
             )
-        asked = [query.text for query, each in zip(queries, gains, strict=False) if each]
+        texts = [query.text for query, each in zip(queries, gains, strict=False) if each]
         cut = Corpus(corpus.ids[:limit], corpus.texts[:limit])
-        judged = Relevant.of(each for each in gains if each)
-        return RetrievalTask(self.file, cut, asked, judged, len(gains) - len(asked), len(bad))
+        relevant = Relevant.of(each for each in gains if each)
+        return RetrievalTask(self.dataset.name, cut, texts, relevant, len(gains) - len(texts), len(bad))
 
-    def _judgements(self, files: JudgedFiles, queries: Sequence[Query], on_bad: Report | None) -> Iterator[Judgement]:
+    def _judgements(self, files: JudgedFiles, queries: Sequence[Query], on_bad: OnBad | None) -> Iterator[Judgement]:
         if files.qrels is not None:
-            return read_qrels(files.qrels, data_dir=self.data_dir, on_bad=on_bad)
+            return read_qrels(files.qrels, data_dir=self.dataset.data_dir, on_bad=on_bad)
         if not any(query.relevant for query in queries):
             raise DataError(
                 f"{files.queries}: no query names its relevant texts; add a column relevant, or give --qrels"
@@ -217,13 +222,9 @@ def _check_ids(corpus: Corpus, file: str) -> None:
 
 
 def _gains(
-    corpus: Corpus,
-    queries: Sequence[Query],
-    judgements: Iterator[Judgement],
-    files: JudgedFiles,
-    on_bad: Report | None,
+    corpus: Corpus, queries: Sequence[Query], judgements: Iterator[Judgement], files: JudgedFiles, on_bad: OnBad | None
 ) -> list[dict[int, float]]:
-    """The gain of each relevant row, query by query; what names no query or no text, or judges twice, is bad."""
+    """The gain of each relevant row, query by query; an unknown id or a second judgement is a bad row."""
     found: dict[str, dict[int, float]] = {}
     for query in queries:
         if query.id in found:
@@ -233,9 +234,9 @@ def _gains(
     for one in judgements:
         flaw = None
         if one.query not in found:
-            flaw = f"no query {shown(one.query)} in {files.queries}; correct the id, or pass over it with --skip-bad"
+            flaw = f"no query {shown(one.query)} in {files.queries}; correct the id, or skip it with --skip-bad"
         elif one.text not in corpus.row_of:
-            flaw = f"no text {shown(one.text)} in {files.corpus}; correct the id, or pass over it with --skip-bad"
+            flaw = f"no text {shown(one.text)} in {files.corpus}; correct the id, or skip it with --skip-bad"
         elif (one.query, one.text) in seen:
             flaw = f"query {shown(one.query)} and text {shown(one.text)} are judged twice; keep one of the rows"
         if flaw is None:
@@ -251,7 +252,7 @@ def _gains(
 
 @dataclass(frozen=True, eq=False)
 class EncodedRanker:
-    """Ranks by the cosines of vectors that are already there: the texts' (n, d) and the queries', all of length 1.
+    """Ranks by the cosines of given vectors: the texts' (n, d) and the queries', all of length 1.
 
     >>> one = np.ones((1, 1), np.float32)
     >>> [scores.tolist() for _, scores in EncodedRanker(one, one, {"cat": 0}).score_blocks(["cat"])]
@@ -259,28 +260,28 @@ class EncodedRanker:
     """
 
     texts: Vectors
-    asked: Vectors
+    query_vectors: Vectors
     """the vectors (m, d) of m distinct queries"""
     row_of: dict[str, int]
-    """the row of each query in ``asked``"""
+    """the row of each query in ``query_vectors``"""
     name: str = "dense"
     floor: float = float("-inf")
-    """no cosine says that two texts have nothing in common"""
+    """a cosine of 0 does not mean that there is nothing in common"""
 
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
         """The cosines (b, n) of each query with all texts, block by block."""
         rows = np.array([self.row_of[query] for query in queries], np.int64)
         size = block_rows(len(self.texts))
         for start in range(0, len(rows), size):
-            yield start, self.asked[rows[start : start + size]] @ self.texts.T
+            yield start, self.query_vectors[rows[start : start + size]] @ self.texts.T
 
 
 def encoded_rankers(
     encoder: Encoder, variants: Sequence[PoolingConfig], task: RetrievalTask, progress: Progress | None = None
 ) -> tuple[list[EncodedRanker], int]:
-    """A ranker for each reading, from one forward pass over each distinct text; and how many texts were cut.
+    """A ranker for each pooling, from one forward pass over each distinct text; and how many texts were cut.
 
-    Texts get the model's prompt for documents and queries its prompt for queries.
+    Texts get the model's prompt for documents, queries its prompt for queries.
     """
     prompts = [encoder.modules_config.prompt_for(role) for role in ("document", "query")]
     sides = [list(dict.fromkeys(task.corpus.texts)), list(dict.fromkeys(task.queries))]
@@ -300,35 +301,31 @@ def encoded_rankers(
 
 
 def evaluate_ranker(
-    ranker: Ranker,
-    task: RetrievalTask,
-    setting: Setting,
-    ks: Sequence[int] = KS,
-    truncated: int = 0,
+    ranker: Ranker, task: RetrievalTask, setting: Setting, ks: Sequence[int] = KS, truncated: int = 0,
     progress: Progress | None = None,
-) -> RetrievalResult:
+) -> RetrievalResult:  # fmt: skip
     """Rank the relevant texts of every query and average over the queries."""
     ks = checked_ks(ks)
-    found = ranks(ranker.score_blocks(task.queries), task.judged, progress)
+    found = ranks(ranker.score_blocks(task.queries), task.relevant, progress)
     metadata = task.metadata | {"truncated": truncated}
-    return retrieval_result(task.name, setting, indices(found, task.judged), task.judged, ks, metadata)
+    return retrieval_result(task.name, setting, positions(found, task.relevant), task.relevant, ks, metadata)
 
 
 def evaluate_retrieval(
-    encoder: Encoder, task: RetrievalTask, ks: Sequence[int] = KS, progress: Progress | None = None
+    encoder: Encoder | Source, task: RetrievalTask, ks: Sequence[int] = KS, progress: Progress | None = None
 ) -> RetrievalResult:
     """How well an encoder's cosines find the relevant texts.
 
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> result = evaluate_retrieval(encoder, RetrievalSource("sample/pairs").read())
+    >>> result = evaluate_retrieval("minilm", RetrievalSource("sample/pairs").read())
     >>> result.n, result.recall[10].value > 0.9
     (60, True)
     """
+    encoder = as_encoder(encoder)
     [ranker], truncated = encoded_rankers(encoder, [encoder.pooling_config], task, progress)
     return evaluate_ranker(ranker, task, dense_setting(encoder), ks, truncated, progress)
 
 
 def dense_setting(encoder: Encoder, ranker: str = "dense") -> Setting:
-    """How an encoder reads its vectors, as results name it."""
+    """The encoder, its pooling and its layers, as results name them."""
     layers = tuple(sorted(set(encoder.pooling_config.layers_of(encoder.model_view.layers))))
     return Setting(ranker, encoder.name, encoder.pooling_config.pooling, layers)

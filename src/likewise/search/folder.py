@@ -1,44 +1,212 @@
-"""An index in a folder: immutable segments, and one manifest whose renaming is the commit.
+"""An index in a folder: immutable segments, and one manifest; renaming the manifest is the commit.
 
 Whatever happens to a writer, the folder holds the old index or the new one: files that no manifest names do not
-count, and the next writer clears them away.
+count, and the next writer removes them. A long build leaves a draft from which it continues. A saved engine has a
+label for each of its positions: rows move when others are deleted, labels do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import DamagedIndex, DataError, UsageError
-from likewise.locks import only_writer
-from likewise.search.engines import Engine, Plan, built
-from likewise.search.folder_writer import OWN_FILES, FolderWriter
-from likewise.search.manifest import MANIFEST, UNFINISHED, IndexManifest
-from likewise.search.saved_engine import load_engine, stacked
-from likewise.search.segments import Segment, check_files
-from likewise.search.stacked import StackedVectors, Vectors
-from likewise.search.store import Hit, Searched, StoredRows
+import numpy as np
+from numpy.typing import NDArray
 
-LOCK = ".lock"
-WINDOW = 4096
+from likewise.errors import DamagedIndex, DataError, UsageError
+from likewise.progress import Progress
+from likewise.search.engines import Engine, Plan, StackedVectors, built, loaded
+from likewise.search.ranker import Rows
+from likewise.search.segments import (
+    KnownRows,
+    Segment,
+    SegmentStore,
+    StoredRows,
+    check_files,
+    remove_others,
+    synced_checksum,
+)
+from likewise.storage import only_writer, sync, write_text
+
+Labels = NDArray[np.uint64]
+
+FORMAT = 1
+MANIFEST, UNFINISHED, LOCK = "index.json", "building.json", ".lock"
+STALE_SHARE = 0.2
+"""An engine with more deleted rows than this share is built anew."""
 OPENING_TRIES = 5
-"""A writer may commit, and clear the old files away, between reading a manifest and opening its files."""
+"""A writer may commit and remove the old files between the reading of a manifest and the opening of its files."""
+LARGEST_SEGMENT = 65536
+OWN_FILES = ("segment-*", "engine-*", "postprocessing-*", "*.draft")
+
+
+@dataclass(frozen=True)
+class SegmentEntry:
+    """A segment's name, its number of rows and its files' checksums."""
+
+    name: str
+    rows: int
+    files: dict[str, str]
+
+
+@dataclass(frozen=True)
+class EngineEntry:
+    """A saved engine: its kind and bits, how wide it searches, its measured recall, its files' checksums."""
+
+    kind: str
+    bits: int
+    width: int
+    recall: float | None
+    files: dict[str, str]
+
+
+@dataclass(frozen=True)
+class IndexManifest:
+    """Everything that an index consists of."""
+
+    settings: dict[str, Any]
+    """what the vectors depend on"""
+    dimension: int
+    engine_kind: str = "auto"
+    """as the user gave it"""
+    bits: int = 32
+    source: str = ""
+    """which texts it was built from, if known"""
+    segments: tuple[SegmentEntry, ...] = ()
+    engine: EngineEntry | None = None
+    attachments: dict[str, str] = field(default_factory=dict)
+    """other files with their checksums, such as the post-processing"""
+    change: str = ""
+    """in a draft: the change that it belongs to"""
+    number: int = 0
+    """how many file names were given out, so that none is given twice"""
+    format: int = FORMAT
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(segment.rows for segment in self.segments)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """All files with their checksums."""
+        found = dict(self.attachments)
+        for segment in self.segments:
+            found |= segment.files
+        return found | ({} if self.engine is None else self.engine.files)
+
+    @property
+    def checksum(self) -> str:
+        """A fingerprint of the manifest, and by its files' checksums of the whole index."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def write(self, folder: Path, name: str = MANIFEST) -> None:
+        """Commit: write a draft and rename it, so that the old or the new one is there, never half of one."""
+        sync(folder)  # the names of the files reach the disk before the manifest does
+        write_text(folder / name, json.dumps(asdict(self) | {"sha256": self.checksum}, indent=1))
+
+    @classmethod
+    def read(cls, folder: Path, name: str = MANIFEST) -> IndexManifest | None:
+        """The folder's manifest, or None without one."""
+        path = folder / name
+        try:
+            stored = json.loads(path.read_bytes())
+            checksum, version = stored.pop("sha256"), stored.get("format")
+            if version != FORMAT:
+                raise DamagedIndex(
+                    f"{path} has format {version!r}, this version of Likewise reads {FORMAT}; build it again"
+                )
+            segments = tuple(SegmentEntry(**entry) for entry in stored.pop("segments"))
+            engine = stored.pop("engine")
+            found = cls(**stored, segments=segments, engine=None if engine is None else EngineEntry(**engine))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise DamagedIndex(f"{path} is damaged and no manifest; build the index again") from error
+        if found.checksum != checksum:
+            raise DamagedIndex(f"{path} is damaged: its checksum does not fit; build the index again")
+        return found
+
+
+def load_engine(folder: Path, entry: EngineEntry, segments: Sequence[Segment]) -> Engine:
+    """Read a saved engine for the present rows."""
+    rows = rows_of_labels(_labels(folder, entry), labels_of(segments))
+    plan = Plan(entry.kind, entry.bits)
+    return loaded(_path(folder, entry, ".faiss"), plan, _stacked(segments), rows, entry.width, entry.recall)
+
+
+def new_engine(
+    folder: Path, old: EngineEntry | None, plan: Plan, segments: Sequence[Segment], progress: Progress | None
+) -> tuple[Engine, Labels]:
+    """The engine of a new state and its labels: the old one with the new rows, or one built from scratch."""
+    labels = labels_of(segments)
+    if old is not None and (old.kind, old.bits) == (plan.kind, plan.bits):
+        check_files(folder, old.files)
+        engine, before = load_engine(folder, old, segments), _labels(folder, old)
+        assert engine.rows is not None
+        alive = engine.rows[engine.rows >= 0]
+        # Only rows after those that it knows can be added.
+        if len(alive) >= (1 - STALE_SHARE) * len(before) and (alive == np.arange(len(alive))).all():
+            extended = engine.extended(engine.vectors, engine.rows, progress)
+            return extended, np.concatenate([before, labels[len(alive) :]])
+    return built(_stacked(segments), plan, progress), labels
+
+
+def save_engine(folder: Path, name: str, engine: Engine, labels: Labels) -> EngineEntry:
+    """Write and sync an engine and its labels."""
+    paths = folder / f"{name}.faiss", folder / f"{name}.npy"
+    engine.save(paths[0])
+    np.save(paths[1], labels)
+    files = {path.name: synced_checksum(path) for path in paths}
+    return EngineEntry(engine.plan.kind, engine.plan.bits, engine.width, engine.recall, files)
+
+
+def labels_of(segments: Sequence[Segment]) -> Labels:
+    """One number for each row's id and text."""
+    parts = [segment.keys["id"] * np.uint64(0x9E3779B97F4A7C15) ^ segment.keys["text"] for segment in segments]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+
+def rows_of_labels(labels: Labels, present: Labels) -> Rows:
+    """The present row of each label (m,), -1 if it was deleted."""
+    if not len(present):
+        return np.full(len(labels), -1, np.int64)
+    order = np.argsort(present)
+    indices = np.minimum(np.searchsorted(present, labels, sorter=order), len(present) - 1)
+    rows = order[indices]
+    return np.where(present[rows] == labels, rows, -1).astype(np.int64)
+
+
+def _stacked(segments: Sequence[Segment]) -> StackedVectors:
+    return StackedVectors([segment.vectors for segment in segments])
+
+
+def _labels(folder: Path, entry: EngineEntry) -> Labels:
+    labels: Labels = np.load(_path(folder, entry, ".npy"))
+    return labels
+
+
+def _path(folder: Path, entry: EngineEntry, ending: str) -> Path:
+    return folder / next(name for name in entry.files if name.endswith(ending))
 
 
 @dataclass(frozen=True, eq=False)
-class FolderStore:
+class FolderStore(SegmentStore):
     """One committed state of an index folder, mapped into memory."""
 
     folder: Path
     manifest: IndexManifest
     segments: tuple[Segment, ...]
     attachments: Mapping[str, bytes] = field(default_factory=dict)
-    """other files that are kept with the index"""
+    """other files that are stored with the index"""
 
     @classmethod
     def open(cls, folder: Path, verify: bool = True) -> FolderStore:
@@ -46,11 +214,11 @@ class FolderStore:
         for attempt in range(OPENING_TRIES):
             manifest = IndexManifest.read(folder)
             if manifest is None:
-                raise DataError(_nothing_there(folder))
+                raise DataError(_missing_index(folder))
             try:
                 if verify:
                     check_files(folder, manifest.files)
-                segments = tuple(Segment.open(folder, metadata.name) for metadata in manifest.segments)
+                segments = tuple(Segment.open(folder, entry.name) for entry in manifest.segments)
                 attachments = {name: (folder / name).read_bytes() for name in manifest.attachments}
                 return cls(folder, manifest, segments, attachments)
             except FileNotFoundError as error:
@@ -70,79 +238,150 @@ class FolderStore:
         """What the vectors depend on."""
         return self.manifest.settings
 
-    def __len__(self) -> int:
-        return self.manifest.rows
+    @property
+    def wanted(self) -> tuple[str, int]:
+        """The wanted engine and its bits per vector component."""
+        return self.manifest.engine_kind, self.manifest.bits
 
-    @cached_property
-    def vectors(self) -> StackedVectors:
-        """All vectors (n, d), mapped."""
-        return stacked(self.segments)
+    @property
+    def recall(self) -> float | None:
+        """Measured when the engine was saved; None for an exact search."""
+        return None if self.manifest.engine is None else self.manifest.engine.recall
 
     @cached_property
     def engine(self) -> Engine:
-        """What searches; made or read at the first search."""
-        metadata = self.manifest.engine
-        if metadata is None:
-            return built(self.vectors, self.plan)
-        return load_engine(self.folder, metadata, self.segments)
-
-    @cached_property
-    def plan(self) -> Plan:
-        """The engine that this many vectors get."""
-        return Plan.of(len(self), self.manifest.engine_kind, self.manifest.bits)
-
-    @property
-    def searched(self) -> Searched:
-        """How the folder is searched."""
-        metadata = self.manifest.engine
-        name = self.plan.kind if self.plan.bits == 32 else f"{self.plan.kind}, {self.plan.bits} bits"
-        return Searched(name, None if metadata is None else metadata.recall, self.plan.why)
-
-    def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
-        """The k best rows for each query vector (q, d)."""
-        if not len(self):
-            return [[] for _ in vectors]
-        found = self.engine.search(vectors, k)
-        return [
-            [self._hit(row, score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True) if row >= 0]
-            for rows, scores in zip(found.rows, found.scores, strict=True)
-        ]
-
-    def _hit(self, row: int, score: float) -> Hit:
-        part, index = self.vectors.part_of(row)
-        return Hit(*self.segments[part].row(index), score)
-
-    def windows(self) -> Iterator[StoredRows]:
-        """All rows in order."""
-        for segment in self.segments:
-            yield from segment.windows(WINDOW)
+        """What searches; built or read at the first search."""
+        entry = self.manifest.engine
+        return built(self.vectors, self.plan) if entry is None else load_engine(self.folder, entry, self.segments)
 
     @contextmanager
     def writer(self, change: str = "") -> Iterator[FolderWriter]:
         """Change the folder's present state, which may be newer than this one."""
         with only_writer(self.folder / LOCK, self.folder):
             present = FolderStore.open(self.folder, verify=False)
-            # From now on it holds other texts than those it was built from.
+            # From now on it has other texts than those it was built from.
             yield FolderWriter.begun(self.folder, present.manifest, replace(present.manifest, source=""), change)
 
     def reopened(self) -> FolderStore:
         """The folder's present state."""
         return FolderStore.open(self.folder, verify=False)
 
-    def close(self) -> None:
-        """Nothing is held that others wait for."""
+
+@dataclass
+class FolderWriter(KnownRows):
+    """One change, under the folder's lock: nothing is visible before ``commit``, nothing is lost after it."""
+
+    folder: Path
+    present: IndexManifest | None
+    """what readers see"""
+    draft: IndexManifest
+    """what they will see after the commit"""
+    segments: list[Segment]
+
+    def __post_init__(self) -> None:
+        super().__init__(self.segments)
+
+    @classmethod
+    def begun(cls, folder: Path, present: IndexManifest | None, start: IndexManifest, change: str) -> FolderWriter:
+        """Begin at ``start``, or where the same change to the same present state was cut short."""
+        change = _fingerprint(present, change) if change else ""
+        draft = _draft(folder)
+        if draft is None or not change or draft.change != change:
+            (folder / UNFINISHED).unlink(missing_ok=True)
+            draft = replace(start, change=change)
+        number = max(draft.number, 0 if present is None else present.number, _highest_number(folder))
+        segments = [Segment.open(folder, entry.name) for entry in draft.segments]
+        writer = cls(folder, present, replace(draft, number=number), segments)
+        writer._sweep()
+        return writer
+
+    def append(self, rows: StoredRows) -> None:
+        """Add rows after the others; segments are merged so that few remain."""
+        if not len(rows):
+            return
+        segment = Segment.of(rows)
+        self._remember(segment)
+        entries = list(self.draft.segments)
+        # As in a binary counter, each row is written again only log(n) times.
+        while entries and entries[-1].rows <= len(segment) and entries[-1].rows + len(segment) <= LARGEST_SEGMENT:
+            # Otherwise damage would be written anew with a checksum that fits.
+            check_files(self.folder, entries.pop().files)
+            segment = Segment.joined([self.segments.pop(), segment])
+        entries.append(self._written(segment))
+        self._go_on(entries)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete rows: their segments are written anew without them."""
+        keys = self._forget(ids)
+        entries: list[SegmentEntry] = []
+        segments, self.segments = self.segments, []
+        for segment, old in zip(segments, self.draft.segments, strict=True):
+            gone = np.isin(segment.keys["id"], keys)
+            if not gone.any():
+                self.segments.append(segment)
+                entries.append(old)
+            elif not gone.all():
+                check_files(self.folder, old.files)
+                entries.append(self._written(segment.without(gone)))
+        self._go_on(entries)
+
+    def attach(self, kind: str, ending: str, data: bytes) -> None:
+        """Store another file with the index; a build that continues has it already."""
+        if any(name.startswith(kind) for name in self.draft.attachments):
+            return
+        path = self.folder / f"{self._next_name(kind)}{ending}"
+        path.write_bytes(data)
+        self.draft = replace(self.draft, attachments=self.draft.attachments | {path.name: synced_checksum(path)})
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Build or extend the engine, then make everything the present state by renaming the manifest."""
+        self.draft = replace(self.draft, engine=self._engine(progress), change="")
+        self.draft.write(self.folder)
+        self.present = self.draft
+        (self.folder / UNFINISHED).unlink(missing_ok=True)
+        self._sweep()
+
+    def _engine(self, progress: Progress | None) -> EngineEntry | None:
+        """The saved engine of the new state; None if the vectors themselves are searched."""
+        plan = Plan.of(self.draft.rows, self.draft.engine_kind, self.draft.bits)
+        if plan.is_plain or not self.segments:
+            return None
+        engine, labels = new_engine(self.folder, self.draft.engine, plan, self.segments, progress)
+        return save_engine(self.folder, self._next_name("engine"), engine, labels)
+
+    def _written(self, segment: Segment) -> SegmentEntry:
+        name = self._next_name("segment")
+        files = segment.write(self.folder, name)
+        self.segments.append(Segment.open(self.folder, name))
+        return SegmentEntry(name, len(segment), files)
+
+    def _next_name(self, kind: str) -> str:
+        self.draft = replace(self.draft, number=self.draft.number + 1)
+        return f"{kind}-{self.draft.number:06d}"
+
+    def _go_on(self, entries: Sequence[SegmentEntry]) -> None:
+        self.draft = replace(self.draft, segments=tuple(entries))
+        if self.draft.change:
+            self.draft.write(self.folder, UNFINISHED)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove the files of neither state."""
+        named = {**self.draft.files, **({} if self.present is None else self.present.files)}
+        for pattern in OWN_FILES:
+            remove_others(self.folder, named, pattern)
 
 
 @contextmanager
 def building(folder: Path, empty: IndexManifest, replaces: bool = False) -> Iterator[FolderWriter]:
-    """Build anew from an empty manifest; what is there stays until the commit. Goes on with the same build's draft."""
+    """Build anew from an empty manifest; the old index stays until the commit. Continues the same build's draft."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
-    strangers = sorted(path.name for path in folder.iterdir() if not _is_own(path.name))
-    if strangers and _present(folder, replaces) is None:
-        raise UsageError(f"{folder} already holds {strangers[0]}; give a new or empty folder as --out")
+    others = sorted(path.name for path in folder.iterdir() if not _is_own(path.name))
+    if others and _present(folder, replaces) is None:
+        raise UsageError(f"{folder} already holds {others[0]}; give a new or empty folder as --out")
     with only_writer(folder / LOCK, folder):
         present = _present(folder, replaces)
         if present is not None and not replaces:
@@ -151,7 +390,7 @@ def building(folder: Path, empty: IndexManifest, replaces: bool = False) -> Iter
 
 
 def _present(folder: Path, replaces: bool) -> IndexManifest | None:
-    """What is there; a damaged index is nothing to one that replaces it."""
+    """The present index; a damaged one counts as none if it is replaced."""
     try:
         return IndexManifest.read(folder)
     except DamagedIndex:
@@ -161,13 +400,35 @@ def _present(folder: Path, replaces: bool) -> IndexManifest | None:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a file may be one that a killed writer left."""
+    """Whether a file may be left over from a killed writer."""
     return name in (LOCK, MANIFEST, UNFINISHED) or any(fnmatch(name, pattern) for pattern in OWN_FILES)
 
 
-def _nothing_there(folder: Path) -> str:
+def _missing_index(folder: Path) -> str:
     if (folder / UNFINISHED).exists():
         return f"{folder} is unfinished; run the same likewise index again"
     if folder.exists():
         return f"{folder} holds no index; make one with: likewise index FILE --out {folder}"
     return f"{folder} does not exist; make an index with: likewise index FILE --out {folder}"
+
+
+def _highest_number(folder: Path) -> int:
+    """The highest number of all file names; a manifest may be missing or damaged."""
+    found = (re.search(r"-(\d{6,})\.", path.name) for path in folder.iterdir())
+    return max((int(match[1]) for match in found if match), default=0)
+
+
+def _draft(folder: Path) -> IndexManifest | None:
+    """The draft of an unfinished change, if it is whole."""
+    try:
+        found = IndexManifest.read(folder, UNFINISHED)
+        if found is not None:
+            check_files(folder, found.files)
+        return found
+    except (DataError, FileNotFoundError):
+        return None
+
+
+def _fingerprint(present: IndexManifest | None, change: str) -> str:
+    before = "" if present is None else present.checksum
+    return hashlib.sha256(f"{before}:{change}".encode()).hexdigest()

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.encoder import Encoder
+from likewise.data import Text
+from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import report_truncation
+from likewise.encoder.encoder import Source, report_truncation
 from likewise.encoder.identity import identity
 from likewise.encoder.pooling_config import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
@@ -21,34 +22,37 @@ from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
 from likewise.encoder.stream import text_windows
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker
-from likewise.search.corpus import Corpus
-from likewise.search.engines import check_engine
-from likewise.search.folder import FolderStore, building
-from likewise.search.hits import Hits
-from likewise.search.manifest import IndexManifest
-from likewise.search.milvus import MilvusStore, is_milvus
-from likewise.search.pointers import place_of
-from likewise.search.ranker import Blocks
-from likewise.search.stacked import Vectors
-from likewise.search.store import Store, StoredRows, Writer, closed_on_error, corpus_of
+from likewise.results import Column, Result, Table
+from likewise.search.engines import Vectors, check_engine
+from likewise.search.folder import FolderStore, FolderWriter, IndexManifest, building
+from likewise.search.hits import Hits, check_search, explained_search
+from likewise.search.milvus import MilvusStore, MilvusWriter
+from likewise.search.milvus_address import address_of, is_milvus
+from likewise.search.ranker import Blocks, Corpus
+from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
 
 IdAndText = tuple[str, str]
-READING_FIELDS = tuple(PoolingConfig.__dataclass_fields__)
+Item = str | IdAndText | Text
+"""A plain text, whose id is its number from 1 on, or a text with an id."""
 POSTPROCESSING = "postprocessing"
+Store = FolderStore | MemoryStore | MilvusStore
+"""Vectors of one model with their texts and ids, compared by inner product."""
+Writer = FolderWriter | MemoryWriter | MilvusWriter
+"""One change of a store; nothing that it appends is lost once ``commit`` has returned."""
 
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """How an index is made, beside the model.
+    """How an index is made, apart from the model.
 
     >>> IndexSettings(engine="hnsw", bits=8).similarity
     'cosine'
     """
 
     engine: str = "auto"
-    """exact, hnsw, ivf, or auto, which goes by the number of vectors"""
+    """exact, hnsw, ivf, or auto, which depends on the number of vectors"""
     bits: int = 32
-    """of a number in the engine; 8 takes a quarter of the memory"""
+    """per vector component; 8 takes a quarter of the memory"""
     similarity: str = "cosine"
     """cosine or dot"""
     query_prompt: str | None = None
@@ -67,7 +71,7 @@ class IndexSettings:
             encoder.modules_config.prompt_for(role) if given is None else given
             for role, given in (("query", self.query_prompt), ("document", self.document_prompt))
         )
-        # A folder is found again from anywhere, a short name on any machine.
+        # An absolute folder is found from anywhere, a short name on any machine.
         name = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
         own = {"model": name, "similarity": self.similarity, "query_prompt": query, "document_prompt": document}
         return identity(encoder) | own | {"dimension": encoder.dimension}
@@ -87,6 +91,8 @@ class Index:
     >>> index.add([("3", "An eruption closed the airport.")])
     >>> [hit.id for hit in Index.open("news", encoder).search("eruption", k=2)]
     ['1', '3']
+    >>> index
+    <Index news: 3 texts, minilm, exact>
     """
 
     floor = -np.inf
@@ -96,29 +102,43 @@ class Index:
         self.encoder, self.store = encoder, store
 
     @classmethod
-    def build(
-        cls,
-        encoder: Encoder,
-        items: Iterable[IdAndText],
-        where: str | Path,
-        settings: IndexSettings = USUAL,
-        *,
-        source: str = "",
-        replace: bool = False,
-        total: int | None = None,
+    def from_texts(
+        cls, encoder: Encoder | Source, texts: Iterable[Item], settings: IndexSettings = USUAL, *,
         progress: Progress | None = None,
-    ) -> Index:
-        """Encode (id, text) items into a folder or a Milvus address.
+    ) -> Index:  # fmt: skip
+        """An index in memory, without a folder: the same engine and the same scores.
 
-        ``source`` names the texts: a build that was cut short goes on where the same name is given. An index that is
-        there already is refused, or with ``replace`` stays in place until the new one is whole; in Milvus it is
-        dropped first.
+        >>> texts = ["The volcano spat ash.", "The bank cut rates."]
+        >>> index = Index.from_texts("minilm", texts)
+        >>> index.search("eruption", k=1).to_dataframe()[["id", "text"]].values.tolist()
+        [['1', 'The volcano spat ash.']]
         """
+        encoder = as_encoder(encoder)
+        index = cls(encoder, MemoryStore(settings.stored(encoder), (settings.engine, settings.bits)))
+        index.add(texts, progress=progress)
+        return index
+
+    @classmethod
+    def build(
+        cls, encoder: Encoder | Source, items: Iterable[Item], where: str | Path, settings: IndexSettings = USUAL, *,
+        source: str = "", replace: bool = False, total: int | None = None, progress: Progress | None = None,
+    ) -> Index:  # fmt: skip
+        """Encode texts, plain or as (id, text), into a folder or a Milvus address.
+
+        ``source`` names the texts: with the same name, a build that was cut short continues. An index that is there
+        already raises UsageError, or with ``replace`` stays until the new one is whole; in Milvus it is dropped first.
+
+        >>> encoder = Encoder.load("minilm", device="cpu")
+        >>> index = Index.build(encoder, ["The volcano spat ash.", "The bank cut rates."], "plain")
+        >>> index.search("interest", k=1)[0]
+        <Hit 2: 0.3287 'The bank cut rates.'>
+        """
+        encoder = as_encoder(encoder)
         stored = settings.stored(encoder)
         if is_milvus(str(where)):
             store = _milvus(str(where), stored | {"texts": source[:16]}, encoder.dimension, replace)
             with closed_on_error(store), store.writer() as writer:
-                _write(encoder, items, writer, stored, Ticker(progress, total, "texts"))
+                _write(encoder, _rows(items), writer, stored, Ticker(progress, total, "texts"))
                 writer.commit()
             return cls(encoder, store)
         folder = Path(where)
@@ -126,34 +146,28 @@ class Index:
         with building(folder, empty, replace) as draft:
             if encoder.postprocessing is not None:
                 draft.attach(POSTPROCESSING, ".safetensors", encoder.postprocessing.to_bytes())
-            _write(encoder, items, draft, stored, Ticker(progress, total, "texts"))
+            _write(encoder, _rows(items), draft, stored, Ticker(progress, total, "texts"))
             draft.commit(progress)
         return cls(encoder, FolderStore.open(folder, verify=False))
 
     @classmethod
     def open(
-        cls,
-        where: str | Path,
-        encoder: Encoder | None = None,
-        *,
-        load: Callable[..., Encoder] = Encoder.load,
-        verify: bool = True,
-        **changes: Any,
-    ) -> Index:
-        """Open an index; without an encoder, the one that made it is loaded with ``load``.
+        cls, where: str | Path, encoder: Encoder | Source | None = None, *, load: Callable[..., Encoder] = Encoder.load,
+        verify: bool = True, **changes: Any,
+    ) -> Index:  # fmt: skip
+        """Open an index; without an encoder, ``load`` loads the one that made it.
 
-        ``changes`` are what is to be loaded instead: another place of the model (``model``), its post-processing
-        (``post``) or its reading. What then does not give the same vectors is refused.
+        ``changes`` replace what is loaded: another path of the model (``model``), its post-processing (``post``) or
+        its pooling. A model that does not give the same vectors raises ModelError.
         """
         store = open_store(where, verify)
         with closed_on_error(store):
-            if encoder is None:
-                encoder = _own_encoder(store, load, changes)
-            _check_same(encoder, store)
-        return cls(encoder, store)
+            used = _own_encoder(store, load, changes) if encoder is None else as_encoder(encoder)
+            _check_same(used, store)
+        return cls(used, store)
 
     def close(self) -> None:
-        """Let go of the store; Milvus Lite lets no other process in before."""
+        """Release the store; until then Milvus Lite lets no other process in."""
         self.store.close()
 
     def __enter__(self) -> Index:
@@ -162,14 +176,15 @@ class Index:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What it is
-
     def __len__(self) -> int:
         return len(self.store)
 
+    def __repr__(self) -> str:
+        return f"<Index {self.store.address}: {self._size}, {self.name}>"
+
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
         return f"{self.encoder.name}, {self.store.searched.engine}"
 
     @property
@@ -179,17 +194,27 @@ class Index:
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """What is put before a query, and before a text."""
+        """The prompts of a query and of a text."""
         return str(self.store.settings["query_prompt"]), str(self.store.settings["document_prompt"])
 
-    def metadata(self) -> dict[str, Any]:
-        """What it is, as plain JSON."""
-        return metadata_of(self.store)
+    @property
+    def info(self) -> IndexInfo:
+        """The size, the engine, the model and the settings."""
+        return IndexInfo.of(self.store)
+
+    @property
+    def engine(self) -> dict[str, Any]:
+        """The name and the recall of the engine."""
+        return {"engine": self.store.searched.engine, "recall": self.store.searched.recall}
+
+    @property
+    def _size(self) -> str:
+        return f"{len(self):,} text{'' if len(self) == 1 else 's'}"
 
     def summary(self) -> str:
-        """One line for the user: how it searches and, where that is approximate, how much it finds."""
+        """One line for the user: how it searches and, if that is approximate, how much it finds."""
         searched = self.store.searched
-        line = f"{len(self):,} text{'' if len(self) == 1 else 's'}, engine {searched.engine}"
+        line = f"{self._size}, engine {searched.engine}"
         if searched.note:
             line += f" ({searched.note})"
         if searched.recall is not None:
@@ -202,8 +227,21 @@ class Index:
 
     # Searching
 
-    def search(self, query: str, k: int = 10) -> Hits:
-        """The k best texts for a query."""
+    def search(self, query: str, k: int = 10, *, explain: bool = False, **options: Any) -> Hits:
+        """The k best texts for a query; ``explain`` says why, with the options of ``explained_search``.
+
+        >>> texts = ["The volcano spat ash.", "The bank cut rates."]
+        >>> index = Index.from_texts(Encoder.load("minilm", device="cpu"), texts)
+        >>> found = index.search("volcano erupted", k=5, explain=True)
+        >>> found
+        <Hits 'volcano erupted': 2 hits, minilm, exact>
+        >>> list(found.to_dataframe())
+        ['query', 'rank', 'id', 'score', 'margin', 'text']
+        """
+        if explain:
+            return explained_search(self, query, k, **options)
+        if options:
+            raise UsageError(f"{next(iter(options))} has no effect without explain=True; leave it out")
         return self.search_many([query], k)[0]
 
     def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
@@ -213,71 +251,110 @@ class Index:
         try:
             found = self.store.nearest(vectors, k)
         except FileNotFoundError:
-            # A writer committed, and cleared the old engine away, before it was first needed here.
+            # A writer committed and removed the old engine before its first use here.
             self.store = self.store.reopened()
             found = self.store.nearest(vectors, k)
         return [Hits(query, tuple(hits), self.name) for query, hits in zip(queries, found, strict=True)]
 
     def query_vectors(self, queries: Sequence[str], progress: Progress | None = None) -> Vectors:
-        """Queries as this index compares them, (q, d)."""
+        """The vectors (q, d) of queries, as this index compares them."""
         vectors = self.encoder.encode(queries, prompt=self.prompts[0], progress=progress)
         return unit(vectors) if self.similarity == "cosine" else vectors
 
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
-        """The exact scores of all texts for each query, in blocks, whatever the engine."""
+        """The exact scores of all texts for each query, in blocks, with any engine."""
         empty = np.empty((0, self.encoder.dimension), np.float32)
         everything = np.concatenate([empty, *(rows.vectors for rows in self.store.windows())])
         yield from similarity_blocks(self.query_vectors(queries), everything, "dot")
 
     # Changing
 
-    def add(self, items: Iterable[IdAndText], *, source: str = "", progress: Progress | None = None) -> None:
-        """Encode and add (id, text) items, all of them or none; those that are there already are passed over."""
+    def add(self, items: Iterable[Item], *, source: str = "", progress: Progress | None = None) -> None:
+        """Encode and add texts, plain or as (id, text), all of them or none; texts that are there are skipped.
+
+        The ids of plain texts continue the count of texts.
+        """
         with self.store.writer(f"add {source}" if source else "") as writer:
+            rows = _rows(items, len(self) + 1)
             if writer.at_once:
-                # A row that would be refused must be found before the first is stored.
-                items = list(items)
-                writer.missing([name for name, _ in items], [text for _, text in items])
-            _write(self.encoder, items, writer, self.store.settings, Ticker(progress, None, "texts"))
+                # A row that would be rejected must be found before the first is stored.
+                known = list(rows)
+                writer.missing([name for name, _ in known], [text for _, text in known])
+                rows = iter(known)
+            _write(self.encoder, rows, writer, self.store.settings, Ticker(progress, None, "texts"))
             writer.commit()
         self.store = self.store.reopened()
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Take texts out; an id that is not there is refused, and then nothing is taken out."""
+        """Delete texts; an unknown id raises DataError, and then nothing is deleted."""
         delete_from(self.store, ids)
         self.store = self.store.reopened()
 
 
+def corpus_of(store: Store) -> Corpus:
+    """All texts of a store with their ids."""
+    return Corpus.of((name, text) for rows in store.windows() for name, text in zip(rows.ids, rows.texts, strict=True))
+
+
 def delete_from(store: Store, ids: Sequence[str]) -> None:
-    """Take texts out of a store, for which no model is needed."""
+    """Delete texts from a store, without a model."""
     with store.writer() as writer:
         writer.delete([ids] if isinstance(ids, str) else ids)
         writer.commit()
 
 
-def metadata_of(store: Store) -> dict[str, Any]:
-    """What an index is, as plain JSON."""
-    searched, settings = store.searched, store.settings
-    names = (
-        "dimension", "model", "model_sha256", "pooling", "layer", "postprocessing", "similarity", "query_prompt",
-        "document_prompt",
-    )  # fmt: skip
-    metadata = {"index": store.address, "texts": len(store), "engine": searched.engine, "recall": searched.recall}
-    return metadata | {"note": searched.note} | {name: settings[name] for name in names}
+@dataclass(frozen=True, repr=False)
+class IndexInfo(Result):
+    """The size, the engine, the model and the settings of an index."""
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, store: Store) -> IndexInfo:
+        """What a store says, without loading its model."""
+        searched, settings = store.searched, store.settings
+        names = (
+            "dimension", "model", "model_sha256", "pooling", "layer", "postprocessing", "similarity", "query_prompt",
+            "document_prompt",
+        )  # fmt: skip
+        found = {"index": store.address, "texts": len(store), "engine": searched.engine, "recall": searched.recall}
+        return cls(found | {"note": searched.note} | {name: settings[name] for name in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All values by name."""
+        return dict(self.values)
+
+    def tables(self) -> dict[str, Table]:
+        """A row for each value."""
+        address = str(self.values["index"])
+        rows = [(name, str(value)) for name, value in self.values.items() if name != "index"]
+        return {"index": Table.of(["index", Column(address, address)], rows)}
 
 
-def _strings(items: Iterable[IdAndText]) -> Iterator[IdAndText]:
-    for name, text in items:
+def _rows(items: Iterable[Item], first: int = 1) -> Iterator[IdAndText]:
+    """Ids and texts; a plain text has its number as its id, ``first`` for the first item."""
+    for number, item in enumerate(items, start=first):
+        name, text = (str(number), item) if isinstance(item, str) else _id_and_text(item)
         if not isinstance(name, str) or not isinstance(text, str):
             raise DataError(
-                f"an id and a text are strings, got {name!r} and {type(text).__name__}; make them so with str()"
+                f"an id and a text are strings, got {name!r} and {type(text).__name__}; convert them with str()"
             )
         yield name, text
 
 
+def _id_and_text(item: Any) -> IdAndText:
+    if isinstance(item, Text):
+        return item.id, item.text
+    if isinstance(item, tuple) and len(item) == 2:
+        return item
+    raise DataError(
+        f"an item is a text or a tuple (id, text), got {type(item).__name__} {str(item)[:60]!r}; convert it"
+    )
+
+
 def open_store(where: str | Path, verify: bool = True) -> Store:
-    """What keeps an index, by its address: a folder, a folder that points to Milvus, or Milvus itself."""
-    address = place_of(where)
+    """The store of an address: a folder, a folder that points to Milvus, or Milvus itself."""
+    address = address_of(where)
     return MilvusStore.open(address) if is_milvus(address) else FolderStore.open(Path(address), verify)
 
 
@@ -288,28 +365,20 @@ def _milvus(address: str, stored: dict[str, Any], dimension: int, replace: bool)
     return MilvusStore.create(address, stored, dimension)
 
 
-def check_search(queries: Sequence[str], k: int) -> None:
-    """Refuse a search that cannot find anything."""
-    if k < 1:
-        raise UsageError(f"a search brings 1 hit or more, got k = {k}")
-    if any(not query.strip() for query in queries):
-        raise UsageError("an empty query finds nothing; give at least one word")
-
-
 def _write(
-    encoder: Encoder, items: Iterable[IdAndText], writer: Writer, stored: Mapping[str, Any], ticker: Ticker
+    encoder: Encoder, rows: Iterator[IdAndText], writer: Writer, stored: Mapping[str, Any], ticker: Ticker
 ) -> None:
     """Encode what the writer does not have yet, window by window."""
     truncated = total = 0
     with steady_memory():
-        for window in text_windows(_strings(items)):
+        for window in text_windows(rows):
             wanted = [window[index] for index in writer.missing(*map(list, zip(*window, strict=True)))]
             ticker.add(len(window) - len(wanted))
             texts = [text for _, text in wanted]
             encoded = encoder.encode_with_stats(texts, prompt=stored["document_prompt"], progress=ticker.part())
             vectors = unit(encoded.vectors) if stored["similarity"] == "cosine" else encoded.vectors
             if not np.isfinite(vectors).all():
-                raise ModelError(f"{encoder.name} gave vectors that are no numbers; load it with dtype float32")
+                raise ModelError(f"{encoder.name} gave vectors that are not numbers; load it with dtype float32")
             writer.append(StoredRows([name for name, _ in wanted], texts, vectors))
             truncated, total = truncated + encoded.truncated, total + len(texts)
     ticker.close()
@@ -317,11 +386,11 @@ def _write(
 
 
 def _own_encoder(store: Store, load: Callable[..., Encoder], changes: Mapping[str, Any]) -> Encoder:
-    """The encoder that made the index, with the changes that are asked for."""
+    """The encoder that made the index, with the given changes."""
     wanted = {**store.settings, **changes}
-    pooling_config = {name: wanted[name] for name in READING_FIELDS}
+    pooling_config = {name: wanted[name] for name in PoolingConfig.__dataclass_fields__}
     if isinstance(pooling_config["layer"], list):
-        pooling_config["layer"] = tuple(pooling_config["layer"])  # JSON knows no tuples
+        pooling_config["layer"] = tuple(pooling_config["layer"])  # JSON has no tuples
     encoder = load(wanted["model"], **pooling_config)
     if wanted.get("post") is not None:
         return encoder.with_postprocessing(PostProcessing.load(wanted["post"]))
@@ -334,7 +403,7 @@ def _own_encoder(store: Store, load: Callable[..., Encoder], changes: Mapping[st
 
 
 def _check_same(encoder: Encoder, store: Store) -> None:
-    """Refuse an encoder that would compare other vectors than those in the index."""
+    """Rejects an encoder whose vectors differ from those in the index."""
     own, settings = identity(encoder), store.settings
     for key, value in own.items():
         made = settings.get(key)

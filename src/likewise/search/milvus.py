@@ -1,7 +1,7 @@
 """An index in Milvus: a server's collection, or one of Milvus Lite; the same code for both.
 
-What differs is the index alone. Milvus Lite spends most of a search outside of its index: with 20 000 vectors of 384
-on one core, HNSW took 20 s to build and 21 ms to search, and comparing every row took 43 ms. So there every row is.
+Only their indexes differ. Milvus Lite spends most of a search outside of its index: with 20 000 vectors of 384
+dimensions on one core, HNSW took 20 s to build and 21 ms to search; comparing every row took 43 ms and needs no build.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import nlargest
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from likewise.errors import DataError, UsageError
+from likewise.search.engines import Vectors
+from likewise.search.hits import Hit
 from likewise.search.milvus_address import (
     BATCH_BYTES,
     BATCH_ROWS,
@@ -28,8 +29,8 @@ from likewise.search.milvus_address import (
     is_milvus,
     key_of,
 )
-from likewise.search.stacked import Vectors
-from likewise.search.store import Hit, Searched, StoredRows, closed_on_error
+from likewise.search.ranker import TIE
+from likewise.search.segments import Searched, StoredRows, closed_on_error
 
 __all__ = ["MilvusStore", "MilvusWriter", "is_milvus"]
 
@@ -37,7 +38,6 @@ TEXT_BYTES = 65_535  # Milvus's greatest VARCHAR
 GREATEST_K = 16_384  # Milvus's greatest answer
 INDEX_SECONDS = 1800.0
 SAMPLE = 200
-TIE = 1e-6
 
 SETTINGS, RECALL = "likewise.settings", "likewise.recall"
 EXACT = ("FLAT", "BRUTE_FORCE")
@@ -48,19 +48,19 @@ INDEX = {
 
 
 class MilvusStore:
-    """A collection of Milvus that keeps ids, texts and vectors, and the settings that the vectors depend on.
+    """A collection of Milvus with ids, texts and vectors, and the settings that the vectors depend on.
 
     Make one with ``create`` or ``open``, and close it: ``with MilvusStore.open("milvus:news.db") as store: ...``
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._line = connection
+        self._connection = connection
         self._settings: dict[str, Any] = {}
         self._searched = Searched("")
 
     @classmethod
     def create(cls, address: str, settings: Mapping[str, Any], dimension: int) -> MilvusStore:
-        """Make a collection, or go on with the one that was begun with the same settings."""
+        """Make a collection, or continue the one that was begun with the same settings."""
         where = Address.parse(address)
         if where.file is not None:
             try:
@@ -86,8 +86,8 @@ class MilvusStore:
     @classmethod
     def drop(cls, address: str) -> None:
         """Remove a collection that ``create`` made."""
-        with cls._found(Address.parse(address)) as store, store._line.locked():
-            store._line.ask("drop_collection")
+        with cls._found(Address.parse(address)) as store, store._connection.locked():
+            store._connection.ask("drop_collection")
 
     @classmethod
     def _found(cls, where: Address) -> MilvusStore:
@@ -98,7 +98,7 @@ class MilvusStore:
             raise missing  # Milvus Lite would make an empty one
         store = cls(Connection(where))
         with closed_on_error(store):
-            if not store._line.ask("has_collection"):
+            if not store._connection.ask("has_collection"):
                 raise missing
             store._read_settings()
         return store
@@ -106,7 +106,7 @@ class MilvusStore:
     @property
     def address(self) -> str:
         """Where it is, as the user wrote it."""
-        return self._line.where.written
+        return self._connection.where.written
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -115,23 +115,21 @@ class MilvusStore:
 
     @property
     def searched(self) -> Searched:
-        """How Milvus searches; the recall is measured when a change is committed."""
+        """How Milvus searches; the recall is measured at each commit."""
         return self._searched
 
     def __len__(self) -> int:
-        return int(self._line.query("", ["count(*)"])[0]["count(*)"])
+        return int(self._connection.query("", ["count(*)"])[0]["count(*)"])
 
     def __enter__(self) -> MilvusStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Leave Milvus; the last store of a Milvus Lite database stops it."""
-        self._line.close()
+        self._connection.close()
 
     def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
         """The k best rows for each query vector (q, d), best first, earlier rows first among equals.
@@ -155,28 +153,28 @@ class MilvusStore:
 
     @property
     def attachments(self) -> Mapping[str, bytes]:
-        """None: Milvus keeps no files."""
+        """None: Milvus stores no files."""
         return {}
 
     def reopened(self) -> MilvusStore:
-        """Itself: what is asked of it is asked of Milvus each time."""
+        """Itself: every call asks Milvus."""
         return self
 
     @contextmanager
     def writer(self, change: str = "") -> Iterator[MilvusWriter]:  # noqa: ARG002
         """Begin a change; a second writer of a Milvus Lite database gets a UsageError.
 
-        A server's collection is not locked: there the user sees to it that one process writes at a time.
+        A server's collection is not locked: the user must write from one process at a time.
         """
-        with self._line.locked():
+        with self._connection.locked():
             yield MilvusWriter(self)
 
-    # How the collection is made and read
+    # The collection
 
     def _begin(self, settings: dict[str, Any], dimension: int) -> None:
-        if not self._line.ask("has_collection"):
+        if not self._connection.ask("has_collection"):
             properties = {SETTINGS: json.dumps(settings)}
-            self._line.ask(
+            self._connection.ask(
                 "create_collection", schema=_schema(dimension), properties=properties, consistency_level="Strong"
             )
         try:
@@ -196,69 +194,71 @@ class MilvusStore:
             self._settings = dict(json.loads(self._properties()[SETTINGS]))
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(
-                f"the collection {self._line.where.collection} was not made by Likewise; give another collection"
+                f"the collection {self._connection.where.collection} was not made by Likewise; give another collection"
             ) from error
 
     def _properties(self) -> dict[str, str]:
-        return dict(self._line.ask("describe_collection")["properties"])
+        return dict(self._connection.ask("describe_collection")["properties"])
 
     def _make_ready(self) -> None:
-        """Load the collection, and first make its index where a killed build could not."""
+        """Load the collection; first make its index if a killed build could not."""
         if self._index() is None:
-            # Not sync: there is nothing to wait for yet, and how pymilvus waits is unknown to Milvus Lite.
-            self._line.ask("create_index", index_params=_index_params(self._line.where), sync=False)
-        self._line.ask("load_collection", timeout=INDEX_SECONDS)
-        self._searched = self._told()
+            # Not sync: there is nothing to wait for yet, and Milvus Lite does not know how pymilvus waits.
+            self._connection.ask("create_index", index_params=_index_params(self._connection.where), sync=False)
+        self._connection.ask("load_collection", timeout=INDEX_SECONDS)
+        self._searched = self._search_info()
 
     def _index(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self._line.ask("describe_index", index_name="vector")
+        found: dict[str, Any] | None = self._connection.ask("describe_index", index_name="vector")
         return found
 
-    def _told(self) -> Searched:
+    def _search_info(self) -> Searched:
         engine = str((self._index() or {})["index_type"])
         if engine in EXACT:
-            who = "Milvus" if self._line.where.file is None else "Milvus Lite"
-            return Searched(engine, None, f"{who} compares a query with every row; a Milvus server builds a graph")
+            name = "Milvus" if self._connection.where.file is None else "Milvus Lite"
+            return Searched(engine, None, f"{name} compares a query with every row; a Milvus server builds a graph")
         recall = json.loads(self._properties().get(RECALL, "{}")).get("recall")
         return Searched(engine, recall, "" if recall is not None else "the recall was not measured yet")
 
     def _pages(self, fields: list[str]) -> Iterator[list[Row]]:
-        """All rows by their places; not by an offset, which a server limits."""
+        """All rows by their field ``place``; a server limits offsets."""
         for low in range(0, self._end(), BATCH_ROWS):
-            rows = self._line.query(f"place >= {low} and place < {low + BATCH_ROWS}", [*fields, "place"])
+            rows = self._connection.query(f"place >= {low} and place < {low + BATCH_ROWS}", [*fields, "place"])
             if rows:
                 yield sorted(rows, key=lambda row: (row["place"], row["id"]))
 
     def _end(self) -> int:
-        """The first free place. It is not stored, so that a killed build cannot leave a wrong one behind."""
-        end = len(self)  # so many places are taken, and more lie above them only where rows were deleted
-        while found := self._line.query(f"place >= {end}", ["place"], limit=BATCH_ROWS):
+        """The first free ``place``. It is not stored, so that a killed build cannot leave a wrong one."""
+        end = len(self)  # higher places exist only after deletions
+        while found := self._connection.query(f"place >= {end}", ["place"], limit=BATCH_ROWS):
             end = 1 + max(int(row["place"]) for row in found)
         return end
 
-    # How a query is answered
+    # Searching
 
     def _candidates(self, queries: Vectors, k: int) -> list[list[str]]:
         """For each query the keys of all rows that may belong to its k best."""
         found = self._search(queries, min(k + 1, GREATEST_K))
         cut = [row for row, hits in enumerate(found) if len(hits) > k and hits[k][0] >= _bar(hits, k)]
-        if cut:  # equals lie on both sides of the last place, and only all of them tell who came first
+        if cut:  # there are equals on both sides of the cut, and only all of them say which came first
             wider = self._search(queries[cut], min(k + BATCH_ROWS, GREATEST_K))
             for row, hits in zip(cut, wider, strict=True):
                 found[row] = hits
         short = [row for row, hits in enumerate(found) if len(hits) < k]
         if short and min(len(found[row]) for row in short) < min(k, len(self)):
-            for row, hits in zip(short, self._scanned(queries[short], k), strict=True):  # a graph may lose rows
+            for row, hits in zip(
+                short, self._scanned(queries[short], k), strict=True
+            ):  # a graph may not reach every row
                 found[row] = hits
         return [[key for score, key in hits if score >= _bar(hits, k)] for hits in found]
 
     def _search(self, queries: Vectors, k: int) -> list[list[tuple[float, str]]]:
-        """What Milvus finds, best first, as scores and keys."""
+        """The scores and keys that Milvus finds, best first."""
         params = {"ef": max(128, k)} if self._searched.engine == "HNSW" else {}
         found: list[list[tuple[float, str]]] = []
         step = max(1, GREATEST_K // k)
         for start in range(0, len(queries), step):
-            answers = self._line.ask(
+            answers = self._connection.ask(
                 "search",
                 data=list(queries[start : start + step]),
                 anns_field="vector",
@@ -283,27 +283,27 @@ class MilvusStore:
     def _scored(self, queries: Vectors, candidates: list[list[str]], k: int) -> list[list[Hit]]:
         keys = sorted({key for row in candidates for key in row})
         stored: dict[str, tuple[int, str, Vectors]] = {}
-        for rows in self._line.rows(keys, ["place", "text", "vector"]):
+        for rows in self._connection.rows(keys, ["place", "text", "vector"]):
             vectors = _stacked(rows)
             stored |= {row["id"]: (row["place"], row["text"], vectors[i]) for i, row in enumerate(rows)}
         found = []
         for query, row in zip(queries, candidates, strict=True):
             known = [key for key in row if key in stored]
             stack = np.array([stored[key][2] for key in known], dtype=np.float64).reshape(len(known), len(query))
-            # Not a matrix product: it may sum equal rows in different orders, and they would be no equals any more.
+            # Not a matrix product: it may sum equal rows in different orders, which gives different scores.
             scores = (stack * query).sum(axis=1).astype(np.float32)
             order = sorted(range(len(known)), key=lambda i: (-scores[i], stored[known[i]][0]))
             found.append([Hit(id_of(known[i]), stored[known[i]][1], float(scores[i])) for i in order[:k]])
         return found
 
-    # How a change ends
+    # Committing
 
     def _wait_for_index(self) -> None:
         until = time.monotonic() + INDEX_SECONDS
         while True:
             found = self._index() or {}
             if found.get("state") == "Failed":
-                raise DataError(f"Milvus could not build the index of {self.address}; its log tells why")
+                raise DataError(f"Milvus could not build the index of {self.address}; see its log")
             if found.get("state") == "Finished" and not int(found.get("pending_index_rows", 0)):
                 return
             if time.monotonic() > until:
@@ -314,20 +314,20 @@ class MilvusStore:
             time.sleep(0.5)
 
     def _measure(self) -> None:
-        """Keep the recall with the settings; it is measured anew once a tenth of the rows has come or gone."""
+        """Store the recall with the settings; it is measured anew after a tenth of the rows has changed."""
         if self._searched.engine in EXACT:
             return
         rows, known = len(self), json.loads(self._properties().get(RECALL, "{}"))
         if known and abs(rows - known["rows"]) * 10 <= known["rows"]:
             return
         indices = np.unique(np.linspace(0, max(0, self._end() - 1), SAMPLE).astype(int)).tolist()
-        if rows > 1 and (sample := self._line.query(f"place in {indices}", ["id", "vector"])):
+        if rows > 1 and (sample := self._connection.query(f"place in {indices}", ["id", "vector"])):
             measured = json.dumps({"recall": self._recall(sample), "rows": rows})
-            self._line.ask("alter_collection_properties", properties={RECALL: measured})
-            self._searched = self._told()
+            self._connection.ask("alter_collection_properties", properties={RECALL: measured})
+            self._searched = self._search_info()
 
     def _recall(self, sample: list[Row], k: int = 10) -> float:
-        """The share of the k best rows that Milvus finds for stored rows; the row itself is left out."""
+        """The share of the k best rows that Milvus finds for stored rows, without the row itself."""
         queries = _stacked(sample)
         shares = []
         for row, best, hits in zip(sample, self._scanned(queries, k + 1), self.nearest(queries, k + 1), strict=True):
@@ -338,7 +338,7 @@ class MilvusStore:
 
 
 class MilvusWriter:
-    """One change of a ``MilvusStore``. Rows are stored as they come: a killed change can be made again."""
+    """One change of a ``MilvusStore``. Rows are stored at once; a killed change can be repeated."""
 
     at_once = True
 
@@ -347,13 +347,13 @@ class MilvusWriter:
         self._end: int | None = None
 
     def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
-        """The places of the rows that are not stored yet; a row that is given twice counts once."""
+        """The indices of the rows that are not stored yet; a row that is given twice counts once."""
         indices: dict[str, int] = {}
         for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
             first = indices.setdefault(_checked_key(name, text), index)
             if texts[first] != text:
                 raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
-        for rows in self._store._line.rows(list(indices), ["text"]):
+        for rows in self._store._connection.rows(list(indices), ["text"]):
             for row in rows:
                 index = indices.pop(row["id"])
                 if row["text"] != texts[index]:
@@ -364,7 +364,7 @@ class MilvusWriter:
         return list(indices.values())
 
     def append(self, rows: StoredRows) -> None:
-        """Put rows behind the others; a row whose id is stored already takes its place."""
+        """Add rows after the others; a row whose id is stored already replaces it."""
         vectors = np.ascontiguousarray(rows.vectors, dtype=np.float32)
         keys = [_checked_key(name, text) for name, text in zip(rows.ids, rows.texts, strict=True)]
         entries = {
@@ -374,23 +374,23 @@ class MilvusWriter:
         start = self._store._end() if self._end is None else self._end
         data = [{**entry, "place": start + index} for index, entry in enumerate(entries.values())]
         for batch in batches([len(row["id"]) + len(row["text"].encode()) + vectors[0].nbytes for row in data]):
-            self._store._line.ask("upsert", data=data[batch])
+            self._store._connection.ask("upsert", data=data[batch])
         self._end = start + len(data)
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Take rows out; an unknown id raises DataError before any is taken."""
+        """Delete rows; an unknown id raises DataError before any is deleted."""
         keys = list(dict.fromkeys(key_of(name) for name in ids))
-        known = {row["id"] for rows in self._store._line.rows(keys, []) for row in rows}
+        known = {row["id"] for rows in self._store._connection.rows(keys, []) for row in rows}
         if unknown := next((key for key in keys if key not in known), None):
             raise DataError(f"the id {id_of(unknown)!r} is not in the index, so nothing was deleted; check the ids")
         for batch in batches([len(key) for key in keys]):
-            self._store._line.ask("delete", ids=keys[batch])
+            self._store._connection.ask("delete", ids=keys[batch])
 
     def commit(self) -> None:
-        """Have Milvus write everything down, build its index and load it; measure how well it then searches."""
-        self._store._line.ask("flush", timeout=INDEX_SECONDS)
+        """Let Milvus flush everything, build its index and load it; then measure its recall."""
+        self._store._connection.ask("flush", timeout=INDEX_SECONDS)
         self._store._wait_for_index()
-        self._store._line.ask("load_collection", timeout=INDEX_SECONDS)
+        self._store._connection.ask("load_collection", timeout=INDEX_SECONDS)
         self._store._measure()
 
 
@@ -415,12 +415,12 @@ def _index_params(where: Address) -> Any:
 
 
 def _checked_key(name: str, text: str) -> str:
-    """The key of a row that Milvus can take."""
+    """The key of a row that fits into Milvus."""
     try:
         key, size = key_of(name), len(text.encode())
     except UnicodeEncodeError as error:
         raise DataError(
-            f"the text of {name!r} holds half of a surrogate pair, which is no character; mend it"
+            f"the text of {name!r} has half of a surrogate pair, which is not a character; correct it"
         ) from error
     if len(key) > TEXT_BYTES:
         raise DataError(f"the id {name[:40]!r}... is too long for Milvus: {len(key)} bytes, at most {TEXT_BYTES}")
@@ -434,6 +434,6 @@ def _stacked(rows: Sequence[Row]) -> Vectors:
 
 
 def _bar(hits: Sequence[tuple[float, str]], k: int) -> float:
-    """What a score has to reach to be among the k best; Milvus's own sums differ in their last digits."""
+    """The least score of the k best; Milvus's own sums differ in their last digits."""
     least = hits[min(k, len(hits)) - 1][0]
     return least - TIE * max(1.0, abs(least))

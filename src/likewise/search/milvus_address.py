@@ -1,7 +1,8 @@
-"""Milvus's addresses, and the connection to one: a server, or a Milvus Lite database that runs inside this process."""
+"""Addresses of indexes, and the connection to Milvus: a server, or a Milvus Lite database inside this process."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -15,9 +16,12 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from likewise.errors import DataError, LikewiseError, MissingExtra, UsageError, first_line
-from likewise.locks import only_writer
+from likewise.search.folder import MANIFEST, UNFINISHED
+from likewise.storage import only_writer, write_text
 
 SCHEME = "milvus:"
+POINTER = "store.json"
+"""The file of a folder that only says in which Milvus collection its index is."""
 DEFAULT_COLLECTION = "likewise"
 BATCH_ROWS = 1024  # of the longest texts these are 67 MB; a server sends at most 100 MB at once
 BATCH_BYTES = 8_000_000
@@ -32,7 +36,7 @@ _READABLE = " /:@#+=,"
 
 Row = dict[str, Any]
 
-# Milvus Lite runs one server per database in this process; whoever closes last stops it.
+# Milvus Lite runs one server per database in this process; the last user stops it.
 _USERS: Counter[str] = Counter()
 _USERS_LOCK = Lock()
 
@@ -62,7 +66,7 @@ class Address:
         address = _server(written) if rest.startswith("//") else _lite(written, rest)
         if not is_milvus(written) or address is None:
             raise UsageError(
-                f"{written!r} is no address of Milvus; write milvus://HOST:PORT/COLLECTION or milvus:FILE.db"
+                f"{written!r} is not an address of Milvus; write milvus://HOST:PORT/COLLECTION or milvus:FILE.db"
             )
         if not _COLLECTION_FORM.fullmatch(address.collection):
             raise UsageError(
@@ -85,8 +89,43 @@ def is_milvus(address: str) -> bool:
     return address.startswith(SCHEME)
 
 
+def address_of(folder: str | Path | None, store: str | None = None) -> str:
+    """The address of an index: Milvus, given or named in the folder's pointer, or the folder itself.
+
+    >>> address_of("news"), address_of("news", "milvus:news.db")
+    ('news', 'milvus:news.db')
+    """
+    if store is not None:
+        if not is_milvus(store):
+            raise UsageError(f"unknown store {store!r}; give milvus://HOST:PORT/COLLECTION or milvus:FILE.db")
+        return store
+    path = Path(str(folder)) / POINTER
+    if folder is None or is_milvus(str(folder)) or not path.is_file():
+        return str(folder)
+    try:
+        store = json.loads(path.read_text(encoding="utf-8"))["store"]
+        if isinstance(store, str) and is_milvus(store):
+            return store
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
+
+
+def check_pointer(folder: Path) -> None:
+    """Rejects a pointer in a folder that is an index itself."""
+    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
+        raise UsageError(f"{folder} already holds an index of its own; give another --out")
+
+
+def write_pointer(folder: Path, store: str) -> None:
+    """Make a folder point at a store; the address is absolute."""
+    check_pointer(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / POINTER, json.dumps({"store": Address.parse(store).absolute}))
+
+
 def key_of(name: str) -> str:
-    """An id as Milvus keeps it: in ASCII, without quotes and backslashes.
+    """An id as Milvus stores it: in ASCII, without quotes and backslashes.
 
     pymilvus puts primary keys between quotes without escaping them, and Milvus Lite has no parameters for filters,
     so a key must not be able to end its own quotes.
@@ -103,7 +142,7 @@ def id_of(key: str) -> str:
 
 
 class Connection:
-    """The line to one collection; the collection itself need not be there yet."""
+    """The connection to one collection, which need not exist yet."""
 
     def __init__(self, where: Address) -> None:
         client_class = _client_class(where)
@@ -138,30 +177,30 @@ class Connection:
                 server_manager_instance.release_server(self.where.uri)
 
     def ask(self, method: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:
-        """Call a method of pymilvus's client for the collection; what it raises is told in one line."""
+        """Call a method of pymilvus's client for the collection; what it raises becomes a DataError of one line."""
         if self._client is None:
             raise UsageError(f"the store {self.where.written} is closed; open it again")
         try:
             return getattr(self._client, method)(self.where.collection, timeout=timeout, **arguments)
         except _failures() as error:
             raise DataError(
-                f"Milvus failed at {method} on {self.where.written} ({_said(error)}); see to it and try again"
+                f"Milvus failed at {method} on {self.where.written} ({_message(error)}); check Milvus and try again"
             ) from error
 
     def query(self, condition: str, fields: list[str], **arguments: Any) -> list[Row]:
-        """The rows that meet a condition, with everything that was ever written."""
-        asked = self.ask("query", filter=condition, output_fields=fields, consistency_level="Strong", **arguments)
-        return list(asked)
+        """The rows that meet a condition, at the consistency level Strong."""
+        how: dict[str, Any] = {"filter": condition, "output_fields": fields, "consistency_level": "Strong"}
+        return list(self.ask("query", **how, **arguments))
 
     def rows(self, keys: Sequence[str], fields: list[str]) -> Iterator[list[Row]]:
-        """The rows of these keys, in no order, some at a time; unknown keys are passed over."""
+        """The rows of these keys, in no order, some at a time; unknown keys are skipped."""
         for batch in batches([len(key) for key in keys]):
             names = ["id", *fields]
             yield list(self.ask("get", ids=list(keys[batch]), output_fields=names, consistency_level="Strong"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other writers out of a Milvus Lite database; a server's collection is not locked."""
+        """Lock a Milvus Lite database against other writers; a server's collection is not locked."""
         if self.where.file is None:
             yield
             return
@@ -170,7 +209,7 @@ class Connection:
 
 
 def batches(sizes: Sequence[int]) -> Iterator[slice]:
-    """Cut rows of these sizes in bytes into batches that a server takes and sends.
+    """Cut rows of these sizes in bytes into batches that a server accepts.
 
     >>> list(batches([5_000_000, 5_000_000, 1]))
     [slice(0, 1, None), slice(1, 3, None)]
@@ -192,7 +231,7 @@ def _failures() -> tuple[type[Exception], ...]:
     return MilvusException, RpcError
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return first_line(Exception(getattr(error, "message", "") or str(error)))
 
 
@@ -213,7 +252,7 @@ def _lite(written: str, rest: str) -> Address | None:
     match = _LITE_FORM.fullmatch(rest)
     if match is None:
         return None
-    # Absolute: the process may change its directory, and two ways to write a path are one database.
+    # Absolute: the process may change its directory, and two spellings of a path are one database.
     file = Path(os.path.abspath(Path(match["file"]).expanduser()))
     collection = DEFAULT_COLLECTION if match["collection"] is None else match["collection"]
     return Address(written, str(file), collection, file)
@@ -230,23 +269,23 @@ def _client_class(address: Address) -> Any:
         except ImportError as error:
             raise MissingExtra("milvus-lite", "search") from error
     for name in LOGGERS:
-        # They print tracebacks of errors that are raised as well.
+        # They also print the tracebacks of errors that are raised.
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return MilvusClient
 
 
 def _refusal(address: Address, error: Exception) -> LikewiseError:
-    """Why there is no connection, with its cure."""
+    """The reason that there is no connection, with its cure."""
     if address.file is None:
         return DataError(
-            f"no Milvus answers at {address.uri} ({_said(error)}); start it, or check the address and MILVUS_TOKEN"
+            f"no Milvus answers at {address.uri} ({_message(error)}); start it, or check the address and MILVUS_TOKEN"
         )
     from milvus_lite import DataDirLockedError, MilvusLite
 
     try:
-        MilvusLite(address.uri).close()  # pymilvus keeps the reason to itself, so ask once more
+        MilvusLite(address.uri).close()  # pymilvus hides the reason, so ask once more
     except DataDirLockedError:
         return UsageError(f"another process has {address.file} open and Milvus Lite serves only one; wait for it")
     except Exception as reason:
         return DataError(f"{address.file} cannot be opened ({first_line(reason)}); give another file")
-    return DataError(f"{address.file} cannot be opened ({_said(error)}); try again")
+    return DataError(f"{address.file} cannot be opened ({_message(error)}); try again")

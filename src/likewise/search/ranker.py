@@ -1,14 +1,16 @@
-"""The interface of everything that ranks a corpus: dense vectors, BM25, TF-IDF and the other baselines."""
+"""A corpus, and the interface of everything that ranks it: dense vectors, BM25, TF-IDF and the other baselines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 
 Scores = NDArray[np.float32]
@@ -16,8 +18,48 @@ Rows = NDArray[np.int64]
 Blocks = Iterator[tuple[int, Scores]]
 """The first query of a block, and the scores (b, n) of its b queries with all n texts; blocks come in order."""
 
+TIE = 1e-6
+"""Scores that lie no further apart are equal."""
 BLOCK_BYTES = 2**26
-"""What a block of scores may take."""
+"""The memory of a block of scores."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts to be searched, each with an id of its own.
+
+    >>> corpus = Corpus(("a", "b"), ("A cat sat.", "A dog ran."))
+    >>> corpus.row_of["b"], len(corpus)
+    (1, 2)
+    """
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if len(self.ids) != len(self.texts):
+            raise DataError(f"{len(self.ids)} ids and {len(self.texts)} texts; give each text one id")
+        if not self.ids:
+            raise DataError("a corpus needs at least one text; give or add some")
+
+    @classmethod
+    def of(cls, items: Iterable[tuple[str, str]]) -> Corpus:
+        """A corpus of (id, text) items."""
+        rows = list(items)
+        return cls([name for name, _ in rows], [text for _, text in rows])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of each id; an id that names two texts raises DataError."""
+        rows = {name: row for row, name in enumerate(self.ids)}
+        if len(rows) != len(self.ids):
+            # The first row whose id a later row has too.
+            twice = next(name for row, name in enumerate(self.ids) if rows[name] != row)
+            raise DataError(f"the id {twice!r} names two texts; give each text an id of its own")
+        return rows
 
 
 class Ranker(Protocol):
@@ -25,7 +67,7 @@ class Ranker(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
 
     @property
     def floor(self) -> float:
@@ -57,7 +99,7 @@ def best(scores: Scores, k: int) -> Ranked:
     k = min(k, scores.shape[1])
     if k == 0:
         return Ranked(np.empty((len(scores), 0), np.float32), np.empty((len(scores), 0), np.int64))
-    # The k-th highest value decides who may come in; among those that equal it, the earliest do.
+    # The k-th highest value is the bar; among rows that equal it, the earliest come in.
     bar = -np.partition(-scores, k - 1, axis=1)[:, k - 1]
     rows = np.empty((len(scores), k), np.int64)
     for index, (row, least) in enumerate(zip(scores, bar, strict=True)):

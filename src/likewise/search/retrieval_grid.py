@@ -1,17 +1,12 @@
 """A grid of rankers on one retrieval task: models x poolings x layers, baselines and hybrids, in one table.
 
-Each cell of the grid is kept in the user's cache as soon as it is computed, so that a run that was stopped goes on at
-the next missing cell.
+Each result goes to the user's cache as soon as it is computed: a run that was stopped continues with the next missing
+one.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import logging
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -27,15 +22,12 @@ from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.pooling_config import Layer, PoolingConfig
 from likewise.errors import UsageError
 from likewise.metrics import Interval
-from likewise.paths import user_cache
 from likewise.progress import Progress, Ticker
-from likewise.search.baselines import RANKERS, baseline, check_ranker
+from likewise.search.baselines import RANKERS, Hybrid, baseline, check_ranker
 from likewise.search.evaluation import RetrievalTask, dense_setting, encoded_rankers, evaluate_ranker
-from likewise.search.hybrid import Hybrid
 from likewise.search.ranker import Ranker
 from likewise.search.recall import KS, RetrievalResult, RetrievalTable, Setting, checked_ks
-
-log = logging.getLogger("likewise")
+from likewise.storage import FileCache, content_key, file_hash, user_cache
 
 DENSE, HYBRID, STATIC, RANDOM = "dense", "hybrid", "static", "random"
 INPUTS = "input-embeddings"
@@ -47,9 +39,9 @@ ALL_LAYERS = "all"
 COMPARED_POOLINGS = ("mean", "cls", "max")
 
 FORMAT = 1
-"""Of kept results; raise it when ranks come to be counted otherwise."""
+"""Version of cached results; raise it when ranks are counted in another way."""
 VECTOR_BYTES = 2**31
-"""What the vectors of one forward pass may take; more readings than that take another pass."""
+"""The memory for the vectors of one forward pass; poolings beyond that take another pass."""
 
 Load = Callable[[str], Encoder]
 
@@ -74,7 +66,7 @@ class RetrievalGrid:
     seed: int = 0
     """of the random baseline"""
     fresh: bool = False
-    """compute anew what earlier runs have kept"""
+    """compute anew what earlier runs have cached"""
 
     def __post_init__(self) -> None:
         for ranker in self.rankers:
@@ -96,7 +88,7 @@ class RetrievalGrid:
 
 @dataclass(frozen=True)
 class Cell:
-    """One ranker of a grid, and the key under which its result is kept."""
+    """One ranker of a grid, and the key of its result in the cache."""
 
     setting: Setting
     key: str
@@ -108,7 +100,7 @@ class Cell:
 def compare_retrieval(
     task: RetrievalTask, grid: RetrievalGrid, load: Load = Encoder.load, progress: Progress | None = None
 ) -> RetrievalTable:
-    """Every cell of the grid in one table; what an earlier run has kept is taken from there.
+    """Every cell of the grid in one table; results of earlier runs come from the cache.
 
     >>> from likewise.search.evaluation import RetrievalSource
     >>> table = compare_retrieval(RetrievalSource("sample/pairs").read(), RetrievalGrid(rankers=("bow", "random")))
@@ -116,15 +108,15 @@ def compare_retrieval(
     ['bow', 'random']
     """
     run = _Run(task, grid, lru_cache(maxsize=1)(load))
-    # All models are looked at before any of them works: a layer that one does not have is told at once.
+    # All models are looked at first: a layer that one of them lacks is an error before any work.
     cells = list(dict.fromkeys(run.cells()))
-    found = {} if grid.fresh else {cell.key: kept for cell in cells if (kept := run.kept(cell)) is not None}
+    found = {} if grid.fresh else {cell.key: known for cell in cells if (known := run.cached(cell)) is not None}
     ticker = Ticker(progress, len(cells), "rankers")
     ticker.add(len(found))
     missing = {cell.key: cell for cell in cells if cell.key not in found}
     for cell, result in run.computed(list(missing.values()), progress):
         found[cell.key] = result
-        run.keep(cell, result)
+        run.store(cell, result)
         ticker.add()
     ticker.close()
     # One model under two names has one result.
@@ -133,36 +125,36 @@ def compare_retrieval(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """A grid at work on a task."""
+    """A grid on a task."""
 
     task: RetrievalTask
     grid: RetrievalGrid
     load: Load
 
-    # Which cells there are
+    # Cells
 
     def cells(self) -> Iterator[Cell]:
-        """All cells, in the order of the table: model by model, then what needs none."""
+        """All cells, in the order of the table: model by model, then rankers that need none."""
         for model in self.grid.models:
             if any(ranker in NEED_A_MODEL for ranker in self.grid.rankers):
                 yield from self._model_cells(model, self.load(model))
         for ranker in self.grid.rankers:
             if ranker not in NEED_A_MODEL:
-                made_of = {"vectors": _file_hash(self.grid.vectors)} if ranker == STATIC else {}
+                made_of = {"vectors": file_hash(self.grid.vectors)} if ranker == STATIC and self.grid.vectors else {}
                 made_of |= {"seed": str(self.grid.seed)} if ranker == RANDOM else {}
                 yield Cell(Setting(ranker), self._key(ranker, made_of))
 
     def _model_cells(self, model: str, encoder: Encoder) -> Iterator[Cell]:
-        metadata = _model_facts(encoder)
+        made_of = _model_identity(encoder)
         for ranker in self.grid.rankers:
             if ranker == INPUTS:
-                yield Cell(Setting(ranker, encoder.name), self._key(ranker, metadata), model)
+                yield Cell(Setting(ranker, encoder.name), self._key(ranker, made_of), model)
             elif ranker in NEED_A_MODEL:
-                for reader in self._readers(encoder, ranker):
-                    key = self._key(ranker, metadata | vars(reader.pooling_config))
-                    yield Cell(dense_setting(reader, ranker), key, model, reader.pooling_config)
+                for variant in self._variants(encoder, ranker):
+                    key = self._key(ranker, made_of | vars(variant.pooling_config))
+                    yield Cell(dense_setting(variant, ranker), key, model, variant.pooling_config)
 
-    def _readers(self, encoder: Encoder, ranker: str) -> Iterator[Encoder]:
+    def _variants(self, encoder: Encoder, ranker: str) -> Iterator[Encoder]:
         depth = encoder.model_view.layers
         layers: list[Layer] = []
         for layer in self.grid.layers:
@@ -176,22 +168,20 @@ class _Run:
                 yield encoder.with_pooling(pooling=pooling, layer=numbers)
 
     def _key(self, ranker: str, made_of: dict[str, Any]) -> str:
-        metadata = {"format": FORMAT, "version": version("likewise"), "task": self.task.key, "ks": self.grid.ks}
-        document = json.dumps(metadata | {"ranker": ranker, "made of": made_of}, sort_keys=True)
-        return hashlib.sha256(document.encode()).hexdigest()
+        return content_key(FORMAT, version("likewise"), self.task.key, self.grid.ks, ranker, made_of)
 
-    # What they give
+    # Results
 
     def computed(self, cells: Sequence[Cell], progress: Progress | None) -> Iterator[tuple[Cell, RetrievalResult]]:
-        """The result of each cell, as soon as it is there; the cells of a model come together."""
+        """The result of each cell, as soon as it is computed; the cells of a model come together."""
         for model in dict.fromkeys(cell.model for cell in cells):
             own = [cell for cell in cells if cell.model == model]
             for cell in own:
                 if cell.pooling_config is None:
                     yield cell, self._evaluated(self._baseline(cell), cell, 0, progress)
-            read = [cell for cell in own if cell.pooling_config is not None]
-            if read and model is not None:
-                yield from self._dense(self.load(model), read, progress)
+            dense = [cell for cell in own if cell.pooling_config is not None]
+            if dense and model is not None:
+                yield from self._dense(self.load(model), dense, progress)
 
     def _dense(
         self, encoder: Encoder, cells: Sequence[Cell], progress: Progress | None
@@ -223,54 +213,39 @@ class _Run:
     def _words(self) -> Ranker:
         return baseline(WORDS, self.task.corpus.texts)
 
-    # What is kept of them
+    # The cache
 
-    def kept(self, cell: Cell) -> RetrievalResult | None:
-        """The result of an earlier run, where there is one that can be read."""
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(_file_of(cell).read_text(encoding="utf-8"))
-            indices = np.array(found["places"], np.int64)
+    @property
+    def cache(self) -> FileCache:
+        """The results of earlier runs."""
+        return FileCache(user_cache() / "retrieval", ".json")
+
+    def cached(self, cell: Cell) -> RetrievalResult | None:
+        """The result of an earlier run, if there is one that can be read."""
+
+        def load(path: Path) -> RetrievalResult:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            positions = np.array(found["places"], np.int64)
+            if positions.shape != self.task.relevant.rows.shape:
+                raise ValueError("a result of another task")
             recall = {int(k): Interval(*ends) for k, ends in found["recall"].items()}
-            ends = Interval(*found["mrr"]), Interval(*found["ndcg"])
-            if indices.shape == self.task.judged.rows.shape:
-                metadata = self.task.metadata | {"truncated": found["truncated"]}
-                return RetrievalResult(
-                    self.task.name, cell.setting, indices, self.task.judged, recall, *ends, metadata, True
-                )
-        return None
+            ranked = self.task.name, cell.setting, positions, self.task.relevant, recall
+            metadata = self.task.metadata | {"truncated": found["truncated"]}
+            return RetrievalResult(*ranked, Interval(*found["mrr"]), Interval(*found["ndcg"]), metadata, True)
 
-    def keep(self, cell: Cell, result: RetrievalResult) -> None:
-        """Write a result beside and rename it; a cache that cannot be written costs time, nothing else."""
+        return self.cache.read(cell.key, load)
+
+    def store(self, cell: Cell, result: RetrievalResult) -> None:
+        """Write a result; a cache that cannot be written costs only time."""
         ends = {"mrr": result.mrr, "ndcg": result.ndcg}
         document: dict[str, Any] = {name: list(vars(interval).values()) for name, interval in ends.items()}
         document["recall"] = {k: list(vars(interval).values()) for k, interval in result.recall.items()}
         document |= {"data": self.task.name, "setting": cell.setting.to_dict()}
-        document |= {"truncated": result.metadata["truncated"], "places": result.indices.tolist()}
-        path = _file_of(cell)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as draft:
-                json.dump(document, draft)
-            os.replace(draft.name, path)
-        except OSError as error:
-            log.warning("results cannot be kept in %s (%s)", path.parent, error.strerror)
+        document |= {"truncated": result.metadata["truncated"], "places": result.positions.tolist()}
+        self.cache.write(cell.key, lambda draft: draft.write_text(json.dumps(document), encoding="utf-8"))
 
 
-def _file_of(cell: Cell) -> Path:
-    return user_cache() / "retrieval" / f"{cell.key}.json"
-
-
-def _model_facts(encoder: Encoder) -> dict[str, Any]:
-    """All that an encoder's vectors depend on, but not what the model is called."""
-    metadata = identity(encoder) | {
-        "prompts": [encoder.modules_config.prompt_for(role) for role in ("document", "query")],
-    }
-    del metadata["model"]
-    return metadata
-
-
-def _file_hash(path: Path | None) -> str:
-    if path is None:
-        return ""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _model_identity(encoder: Encoder) -> dict[str, Any]:
+    """Everything that an encoder's vectors depend on, without the model's name."""
+    own = {name: value for name, value in identity(encoder).items() if name != "model"}
+    return own | {"prompts": [encoder.modules_config.prompt_for(role) for role in ("document", "query")]}

@@ -1,7 +1,7 @@
-"""Segments: some rows of an index on disk, written once and never changed.
+"""Segments: some rows of an index, written once and never changed; and a store that keeps them in memory.
 
-A segment is three files: the vectors (.npy), a key for each row (.npy) and the rows themselves, one JSON list
-``[id, text]`` a line. All three are mapped, not read: a hit costs its own line.
+A segment on disk is three files: the vectors (.npy), a key for each row (.npy) and the rows themselves, one JSON list
+``[id, text]`` a line. All three are mapped, not read: a hit reads its own line only.
 """
 
 from __future__ import annotations
@@ -9,23 +9,60 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.errors import DamagedIndex
-from likewise.search.stacked import Vectors
-from likewise.search.store import StoredRows
+from likewise.errors import DamagedIndex, DataError
+from likewise.search.engines import Engine, Plan, StackedVectors, Vectors, built
+from likewise.search.hits import Hit
+from likewise.storage import file_hash, sync
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])
 """Hashes of a row's id and of its text, and where its line ends."""
-
 Keys = NDArray[np.void]
 PARTS = ("vectors.npy", "keys.npy", "rows.jsonl")
+WINDOW = 4096
+
+
+@dataclass(frozen=True)
+class Searched:
+    """How a store searches."""
+
+    engine: str
+    """exact, hnsw, ivf, or the name of Milvus's index"""
+    recall: float | None = None
+    """the share of the true ten best that it finds, measured on a sample; None for an exact search"""
+    note: str = ""
+    """one line for the user: why this engine, or that it fell back to another"""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """Some rows: their ids, their texts and their vectors (n, d)."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    vectors: Vectors
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@contextmanager
+def closed_on_error(store: Any) -> Iterator[None]:
+    """Close a store that turns out to be unusable."""
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise
 
 
 def key_of(text: str) -> int:
@@ -36,7 +73,7 @@ def key_of(text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Rows in the form in which they are kept: vectors (n, d), keys (n,) and the bytes of their lines."""
+    """Rows as they are stored: vectors (n, d), keys (n,) and the bytes of their lines."""
 
     vectors: Vectors
     keys: Keys
@@ -57,7 +94,7 @@ class Segment:
 
     @classmethod
     def joined(cls, segments: Sequence[Segment]) -> Segment:
-        """Several one behind the other."""
+        """Several segments as one."""
         keys = np.concatenate([segment.keys for segment in segments])
         starts = np.cumsum([0, *(len(segment.lines) for segment in segments[:-1])], dtype=np.uint64)
         keys["end"] += np.repeat(starts, [len(segment) for segment in segments])
@@ -66,11 +103,11 @@ class Segment:
 
     def without(self, gone: NDArray[np.bool_]) -> Segment:
         """Only the rows that are not gone (n,)."""
-        kept = np.flatnonzero(~gone)
-        lines = [self.line(row) for row in kept.tolist()]
-        keys = self.keys[kept]
+        left = np.flatnonzero(~gone)
+        lines = [self.line(row) for row in left.tolist()]
+        keys = self.keys[left]
         keys["end"] = np.cumsum([len(line) for line in lines])
-        return Segment(self.vectors[kept], keys, b"".join(lines))
+        return Segment(self.vectors[left], keys, b"".join(lines))
 
     def line(self, row: int) -> bytes:
         """The bytes of one row's line."""
@@ -91,10 +128,11 @@ class Segment:
             yield StoredRows(names, texts, np.asarray(self.vectors[start:stop]))
 
     def write(self, folder: Path, name: str) -> dict[str, str]:
-        """Write the three files, down to the disk; their checksums by file name."""
+        """Write and sync the three files; returns their checksums by file name."""
         vectors, keys, lines = (folder / f"{name}.{part}" for part in PARTS)
-        _save(vectors, self.vectors)
-        _save(keys, self.keys)
+        for path, array in ((vectors, self.vectors), (keys, self.keys)):
+            with path.open("wb") as stream:
+                np.save(stream, array, allow_pickle=False)
         lines.write_bytes(self.lines)
         return {path.name: synced_checksum(path) for path in (vectors, keys, lines)}
 
@@ -108,35 +146,180 @@ class Segment:
 
 
 def _line(name: str, text: str) -> bytes:
-    # Surrogates that stand alone are kept as they are: what goes in must come out.
+    # Lone surrogates are stored as they are: what goes in comes out.
     return (json.dumps([name, text], ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
 
 
-def _save(path: Path, array: NDArray[np.generic]) -> None:
-    with path.open("wb") as stream:
-        np.save(stream, array, allow_pickle=False)
-
-
 def synced_checksum(path: Path) -> str:
-    """The sha256 of a file whose bytes are on the disk by then."""
-    with path.open("r+b") as stream:
-        os.fsync(stream.fileno())
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    """The sha256 of a file, after its bytes are synced to the disk."""
+    sync(path)
+    return file_hash(path)
 
 
 def check_files(folder: Path, checksums: Mapping[str, str]) -> None:
-    """Refuse a file that is not what was written."""
+    """Rejects a file that is not what was written."""
     for name, checksum in checksums.items():
-        with (folder / name).open("rb") as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() != checksum:
-                raise DamagedIndex(
-                    f"{folder / name} is damaged: its checksum is not the one in the manifest; build it again"
-                )
+        if file_hash(folder / name) != checksum:
+            raise DamagedIndex(
+                f"{folder / name} is damaged: its checksum is not the one in the manifest; build it again"
+            )
 
 
-def remove_others(folder: Path, kept: Iterable[str], pattern: str) -> None:
-    """Clear away what no manifest names any more."""
-    names = set(kept)
+def remove_others(folder: Path, named: Iterable[str], pattern: str) -> None:
+    """Remove the files of a pattern that no manifest names."""
+    names = set(named)
     for path in folder.glob(pattern):
         if path.name not in names:
             path.unlink(missing_ok=True)
+
+
+class SegmentStore:
+    """What stores of segments share, on disk and in memory: the same engine, the same scores."""
+
+    segments: Sequence[Segment]
+
+    @property
+    def wanted(self) -> tuple[str, int]:
+        """The wanted engine and its bits per vector component."""
+        raise NotImplementedError
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The engine for this many vectors."""
+        return Plan.of(len(self), *self.wanted)
+
+    @property
+    def recall(self) -> float | None:
+        """Measured, of an approximate engine; None for an exact search."""
+        return None if self.plan.is_plain or not len(self) else self.engine.recall
+
+    def __len__(self) -> int:
+        return sum(len(segment) for segment in self.segments)
+
+    @cached_property
+    def vectors(self) -> StackedVectors:
+        """All vectors (n, d)."""
+        return StackedVectors([segment.vectors for segment in self.segments])
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What searches; built at the first search."""
+        return built(self.vectors, self.plan)
+
+    @property
+    def searched(self) -> Searched:
+        """How the rows are searched."""
+        name = self.plan.kind if self.plan.bits == 32 else f"{self.plan.kind}, {self.plan.bits} bits"
+        return Searched(name, self.recall, self.plan.why)
+
+    def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
+        """The k best rows for each query vector (q, d)."""
+        if not len(self):
+            return [[] for _ in vectors]
+        found = self.engine.search(vectors, k)
+        return [
+            [self._hit(row, score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True) if row >= 0]
+            for rows, scores in zip(found.rows, found.scores, strict=True)
+        ]
+
+    def _hit(self, row: int, score: float) -> Hit:
+        part, index = self.vectors.part_of(row)
+        return Hit(*self.segments[part].row(index), score)
+
+    def windows(self) -> Iterator[StoredRows]:
+        """All rows in order."""
+        for segment in self.segments:
+            yield from segment.windows(WINDOW)
+
+    def close(self) -> None:
+        """Does nothing: no other process waits for these rows."""
+
+
+class KnownRows:
+    """Which ids and texts a change has already: the key of each id -> the key of its text."""
+
+    at_once = False
+
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        self.known: dict[int, int] = {}
+        for segment in segments:
+            self._remember(segment)
+
+    def _remember(self, segment: Segment) -> None:
+        self.known |= zip(segment.keys["id"].tolist(), segment.keys["text"].tolist(), strict=True)
+
+    def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
+        """The indices of the rows that are not stored yet; an id that is stored with another text raises DataError."""
+        wanted: list[int] = []
+        new: dict[int, int] = {}
+        for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
+            key, content = key_of(name), key_of(text)
+            if new.get(key, content) != content:
+                raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
+            stored = self.known.get(key)
+            if stored is None and key not in new:
+                new[key] = content
+                wanted.append(index)
+            elif stored is not None and stored != content:
+                raise DataError(
+                    f"the id {name!r} is already in the index with another text; delete it first, or put a prefix"
+                    " before the new ids"
+                )
+        return wanted
+
+    def _forget(self, ids: Sequence[str]) -> NDArray[np.uint64]:
+        """The keys of rows to delete; an unknown id raises DataError before any is deleted."""
+        keys = {key_of(name): name for name in ids}
+        unknown = [name for key, name in keys.items() if key not in self.known]
+        if unknown:
+            more = f" and {len(unknown) - 1} others are" if len(unknown) > 1 else " is"
+            raise DataError(f"the id {unknown[0]!r}{more} not in the index; nothing was deleted")
+        for key in keys:
+            del self.known[key]
+        return np.array(list(keys), np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryStore(SegmentStore):
+    """The rows of an index without a folder; they end with the process."""
+
+    settings: Mapping[str, Any]
+    """what the vectors depend on"""
+    wanted: tuple[str, int] = ("auto", 32)
+    segments: list[Segment] = field(default_factory=list)
+    attachments: Mapping[str, bytes] = field(default_factory=dict)
+    """none: the encoder is there"""
+    address = "memory"
+
+    @contextmanager
+    def writer(self, change: str = "") -> Iterator[MemoryWriter]:  # noqa: ARG002
+        """Begin a change; nothing of it is visible before its commit."""
+        yield MemoryWriter(self)
+
+    def reopened(self) -> MemoryStore:
+        """The present rows, with a new engine."""
+        return MemoryStore(self.settings, self.wanted, self.segments)
+
+
+class MemoryWriter(KnownRows):
+    """One change of a ``MemoryStore``."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store.segments)
+        self._store, self._segments = store, list(store.segments)
+
+    def append(self, rows: StoredRows) -> None:
+        """Add rows after the others."""
+        if len(rows):
+            self._segments.append(Segment.of(rows))
+            self._remember(self._segments[-1])
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete rows; an unknown id raises DataError before any is deleted."""
+        keys = self._forget(ids)
+        left = [segment.without(np.isin(segment.keys["id"], keys)) for segment in self._segments]
+        self._segments = [segment for segment in left if len(segment)]
+
+    def commit(self) -> None:
+        """Make the change visible in the store after ``reopened``."""
+        self._store.segments[:] = self._segments

@@ -13,9 +13,8 @@ from likewise.errors import LikewiseError, UsageError
 from likewise.grammar import Grammar
 from likewise.grammar.pipelines import chosen, require
 from likewise.grammar.spans import sentence_spans
-from likewise.search.corpus import Corpus
 from likewise.search.index import Index
-from likewise.search.ranker import Ranker
+from likewise.search.ranker import Corpus, Ranker
 from likewise.server.cache import Kept
 from likewise.server.corpora import Corpora
 from likewise.server.jobs import Jobs

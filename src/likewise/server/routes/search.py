@@ -6,13 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from likewise.data import GUESSED, Columns, pair_columns
+from likewise.data import GUESSED, Columns, Dataset, pair_columns
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource
 from likewise.errors import DataError
 from likewise.search.baselines import baseline
 from likewise.search.evaluation import RetrievalSource
-from likewise.search.explained import explained_search
 from likewise.search.index import Index, IndexSettings
 from likewise.search.indexing import index_file, ranked_hits, text_corpus
 from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
@@ -26,11 +24,11 @@ router = APIRouter(prefix="/search", tags=["search"], responses=ERRORS)
 FOLDER = "index"
 
 
-def _source(studio: Studio, corpus: str) -> TextSource:
+def _source(studio: Studio, corpus: str) -> Dataset:
     """The texts of a corpus; of pairs the second ones, which the first ones are to find where recall is measured."""
     file, data_dir = studio.corpus(corpus), studio.settings.data_dir
     pairs = pair_columns(file, data_dir=data_dir)
-    return TextSource(file, GUESSED if pairs is None else Columns(text=pairs[1]), data_dir)
+    return Dataset(file, GUESSED if pairs is None else Columns(text=pairs[1]), data_dir)
 
 
 @router.post("/index", status_code=202)
@@ -61,9 +59,7 @@ def search(asked: SearchRequest, studio: StudioDep) -> dict[str, Any]:
 
     def work(encoder: Encoder) -> dict[str, Any]:
         index = studio.indexes.get(made, lambda: Index.open(path, encoder))
-        if not asked.explain:
-            return index.search(query, asked.k).to_dict()
-        return explained_search(index, query, asked.k).to_dict()
+        return index.search(query, asked.k, explain=asked.explain).to_dict()
 
     return studio.answer(work, how.model, **how.options())
 
@@ -93,7 +89,7 @@ def recall(asked: RecallRequest, studio: StudioDep) -> JobAnswer:
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
-        task = RetrievalSource(file, limit=asked.limit, data_dir=studio.settings.data_dir).read()
+        task = RetrievalSource(Dataset(file, data_dir=studio.settings.data_dir, limit=asked.limit)).read()
         grid = RetrievalGrid(models=tuple(asked.models), rankers=tuple(asked.rankers))
         return {"table": compare_retrieval(task, grid, studio.model_registry.encoder, progress).to_dict()}
 

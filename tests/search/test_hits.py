@@ -17,12 +17,12 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import PostProcessing, fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
+from likewise.explain import cache as cache_module
 from likewise.explain import contrast, explain
-from likewise.explain import kept as kept_module
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search import explained as searching
-from likewise.search.explained import ExplainedHits, explained_search
+from likewise.search import hits as searching
+from likewise.search.hits import Hits, explained_search
 
 TEXTS = [(f"t{place}", text) for place, text in enumerate(sample_sentences()[:40])]
 QUERY = "the man is out of the sea"
@@ -75,23 +75,23 @@ def built(encoder: Encoder, folder: Path, variant: str) -> Index:
     return Index.build(changed(encoder), TEXTS, folder, settings)
 
 
-def check_ledgers(found: ExplainedHits) -> None:
+def check_ledgers(found: Hits) -> None:
     """Everything that is shown sums to what is shown."""
-    for one in found.explained:
-        size = max(1.0, abs(one.hit.score))
-        assert one.hit.score == pytest.approx(one.shares.similarity, abs=1e-5 * size)
-        shown = one.to_dict()
+    for one in found:
+        size = max(1.0, abs(one.score))
+        assert one.score == pytest.approx(one.shares.similarity, abs=1e-5 * size)
+        shown = one.to_dict()["explanation"]
         total = sum(word["share"] for word in shown["words"]) + shown["bias"]
-        assert total == pytest.approx(one.hit.score, abs=1e-5 * size) and abs(shown["gap"]) < 1e-5 * size
+        assert total == pytest.approx(one.score, abs=1e-5 * size) and abs(shown["gap"]) < 1e-5 * size
         if one.above_next is not None:
-            granularity = sum(share for _, share in one.margin_terms) + one.above_next.query_bias
-            assert granularity == pytest.approx(one.margin, abs=1e-5 * size)
+            terms = sum(share for _, share in one.margin_terms) + one.above_next.query_bias
+            assert terms == pytest.approx(one.margin, abs=1e-5 * size)
             margin = shown["above_next"]
             assert sum(row["difference"] for row in margin["by"]) + margin["bias"] == pytest.approx(
                 margin["difference"], abs=1e-5 * size
             )
-    for one, after in pairwise(found.explained):
-        assert one.margin == pytest.approx(one.hit.score - after.hit.score, abs=1e-5 * max(1.0, abs(one.hit.score)))
+    for one, after in pairwise(found):
+        assert one.margin == pytest.approx(one.score - after.score, abs=1e-5 * max(1.0, abs(one.score)))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -99,20 +99,22 @@ class TestTheShownScoreIsExplained:
     def test_ledgers_add_up(self, tiny: Encoder, tmp_path: Path, variant: str) -> None:
         index = built(tiny, tmp_path / "index", variant)
         found = explained_search(index, QUERY, 6)
-        assert found.hits == index.search(QUERY, 6)
+        plain = index.search(QUERY, 6)
+        assert (found.query, found.ranker) == (plain.query, plain.ranker)
+        assert [(hit.id, hit.text, hit.score) for hit in found] == [(hit.id, hit.text, hit.score) for hit in plain]
         check_ledgers(found)
         after = index.search(QUERY, 7)[6]
-        last = found.explained[5]
-        assert last.margin == pytest.approx(last.hit.score - after.score, abs=1e-5 * max(1.0, abs(after.score)))
+        last = found[5]
+        assert last.margin == pytest.approx(last.score - after.score, abs=1e-5 * max(1.0, abs(after.score)))
 
     @pytest.mark.parametrize("bias", ["separate", "local", "shared"])
     def test_as_the_pair_alone_is(self, tiny: Encoder, tmp_path: Path, variant: str, bias: str) -> None:
         index = built(tiny, tmp_path / "index", variant)
         found = explained_search(index, QUERY, 4, bias=bias, pairs_per_hit=3)
         query_prompt, document_prompt = index.prompts
-        for one in found.explained:
+        for one in found:
             plain = explain(
-                index.encoder, QUERY, one.hit.text, granularity="word", similarity=index.similarity, fold_special=True,
+                index.encoder, QUERY, one.text, granularity="word", similarity=index.similarity, fold_special=True,
                 left_prompt=query_prompt, right_prompt=document_prompt, bias=bias,
             )  # fmt: skip
             size = max(1.0, float(np.abs(plain.matrix[0]).max()))
@@ -121,7 +123,7 @@ class TestTheShownScoreIsExplained:
             assert one.shares.left.units == plain.left.units and one.shares.right.units == plain.right.units
             assert one.shares.metadata == plain.metadata
             for start, end, _ in one.words:
-                assert 0 <= start < end <= len(one.hit.text)
+                assert 0 <= start < end <= len(one.text)
 
 
 @pytest.fixture
@@ -131,15 +133,15 @@ def index(tiny: Encoder, tmp_path: Path) -> Index:
 
 class TestHits:
     def test_leads_are_contrasts(self, index: Index, tiny: Encoder) -> None:
-        first, second, *_ = explained_search(index, "the cat", 2, bias="separate").explained
-        plain = contrast(tiny, "the cat", first.hit.text, second.hit.text, fold_special=True)
+        first, second, *_ = explained_search(index, "the cat", 2, bias="separate")
+        plain = contrast(tiny, "the cat", first.text, second.text, fold_special=True)
         assert first.margin == pytest.approx(plain.difference, abs=1e-6)
         expected = sorted(((unit.text, share) for unit, share in plain.query), key=lambda item: -abs(item[1]))
         assert [name for name, _ in first.margin_terms] == [name for name, _ in expected]
         np.testing.assert_allclose([s for _, s in first.margin_terms], [s for _, s in expected], atol=1e-6)
 
     def test_pairs_are_the_strongest_of_words(self, index: Index) -> None:
-        one = explained_search(index, "the cat", 1).explained[0]
+        one = explained_search(index, "the cat", 1)[0]
         cells = [
             (left.text, right.text, one.shares.relevance[row, column])
             for row, left in enumerate(one.shares.left.units)
@@ -151,23 +153,27 @@ class TestHits:
 
     def test_words_are_where_they_stand(self, tiny: Encoder, tmp_path: Path) -> None:
         index = Index.build(text_inputs(tiny), SHORT, tmp_path / "prompted")
-        for one in explained_search(index, "the cat", 4).explained:
-            shown = {(word["start"], word["end"]): word for word in one.to_dict()["words"] if word["kind"] == "text"}
-            assert [one.hit.text[start:end] for start, end, _ in one.words] == [word["text"] for word in shown.values()]
-            assert "".join(one.hit.text.split()) == "".join(word["text"] for word in shown.values())
-            assert {word["kind"] for word in one.to_dict()["words"]} == {"text", "special", "prompt"}
+        for one in explained_search(index, "the cat", 4):
+            every = one.to_dict()["explanation"]["words"]
+            shown = {(word["start"], word["end"]): word for word in every if word["kind"] == "text"}
+            assert [one.text[start:end] for start, end, _ in one.words] == [word["text"] for word in shown.values()]
+            assert "".join(one.text.split()) == "".join(word["text"] for word in shown.values())
+            assert {word["kind"] for word in every} == {"text", "special", "prompt"}
             assert "text" not in [left for left, _, _ in one.pairs], "a prompt is no word of the text"
 
     def test_one_text_has_no_next(self, tiny: Encoder, tmp_path: Path) -> None:
         index = Index.build(tiny, SHORT[:1], tmp_path / "one")
-        (one,) = explained_search(index, "cat", 3).explained
+        (one,) = explained_search(index, "cat", 3)
         assert one.above_next is None and one.margin == 0.0 and one.margin_terms == []
-        assert "above_next" not in one.to_dict() and "above the next" not in explained_search(index, "cat").to_html()
+        assert (
+            "above_next" not in one.to_dict()["explanation"]
+            and "above the next" not in explained_search(index, "cat").to_html()
+        )
 
     def test_more_hits_than_texts(self, index: Index) -> None:
         found = explained_search(index, "cat", 99)
-        assert len(found.hits) == len(found.explained) == 4
-        assert [one.above_next is None for one in found.explained] == [False, False, False, True]
+        assert len(found.hits) == len(found) == 4
+        assert [one.above_next is None for one in found] == [False, False, False, True]
 
     def test_no_texts_at_all(self, tiny: Encoder, tmp_path: Path) -> None:
         found = explained_search(Index.build(tiny, [], tmp_path / "none"), "cat")
@@ -176,32 +182,32 @@ class TestHits:
     def test_identical_texts_lead_by_nothing(self, tiny: Encoder, tmp_path: Path) -> None:
         index = Index.build(tiny, [("a", "the cat"), ("b", "the cat"), ("c", "The  cat")], tmp_path / "same")
         found = explained_search(index, "the sea", 3)
-        assert [one.hit.id for one in found.explained] == ["a", "b", "c"]
+        assert [one.id for one in found] == ["a", "b", "c"]
         check_ledgers(found)
-        assert all(abs(one.margin) < 1e-7 for one in found.explained) and "-0.0000" not in found.to_html()
-        assert all(abs(share) < 1e-7 for one in found.explained for _, share in one.margin_terms)
+        assert all(abs(one.margin) < 1e-7 for one in found) and "-0.0000" not in found.to_html()
+        assert all(abs(share) < 1e-7 for one in found for _, share in one.margin_terms)
 
     def test_the_query_itself_is_a_text(self, index: Index) -> None:
         found = explained_search(index, SHORT[0][1], 2)
-        assert found.explained[0].hit.id == "1" and found.explained[0].hit.score == pytest.approx(1, abs=1e-6)
+        assert found[0].id == "1" and found[0].score == pytest.approx(1, abs=1e-6)
         check_ledgers(found)
 
     @pytest.mark.parametrize("granularity", ["token", "word", "sentence"])
     def test_by(self, index: Index, tiny: Encoder, granularity: str) -> None:
         found = explained_search(index, "a volcano", 4, granularity=granularity)
         check_ledgers(found)
-        last = next(one for one in found.explained if one.hit.id == "4")
-        plain = explain(tiny, "a volcano", last.hit.text, granularity=granularity, fold_special=True)
+        last = next(one for one in found if one.id == "4")
+        plain = explain(tiny, "a volcano", last.text, granularity=granularity, fold_special=True)
         assert last.shares.metadata.granularity == granularity and last.shares.right.units == plain.right.units
         if granularity == "sentence":
-            assert [last.hit.text[start:end] for start, end, _ in last.words] == ["it is out.", "it is in it."]
+            assert [last.text[start:end] for start, end, _ in last.words] == ["it is out.", "it is in it."]
 
     @pytest.mark.parametrize("bias", ["separate", "local", "traced", "shared"])
     def test_biases(self, index: Index, bias: str) -> None:
         found = explained_search(index, "the cat", 4, bias=bias, reference="none")
         check_ledgers(found)
-        assert {one.shares.metadata.bias_mode for one in found.explained} == {bias}
-        assert all((one.to_dict()["bias"] == 0) == (bias != "separate") for one in found.explained)
+        assert {one.shares.metadata.bias_mode for one in found} == {bias}
+        assert all((one.to_dict()["explanation"]["bias"] == 0) == (bias != "separate") for one in found)
 
     def test_long_hits_have_shares_and_the_first_ones_pairs(
         self, tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -211,20 +217,20 @@ class TestHits:
         index = Index.build(tiny, [*SHORT, *texts], tmp_path / "long")
         by_default = explained_search(index, "the cat", 10)
         check_ledgers(by_default)
-        long = [place for place, one in enumerate(by_default.explained) if one.hit.id in dict(texts)]
-        assert [bool(by_default.explained[place].pairs) for place in long] == [place < 3 for place in long]
+        long = [place for place, one in enumerate(by_default) if one.id in dict(texts)]
+        assert [bool(by_default[place].pairs) for place in long] == [place < 3 for place in long]
         assert any(place >= 3 for place in long)
         for wanted in (0, 2):
             found = explained_search(index, "the cat", 10, pairs_per_hit=wanted)
             check_ledgers(found)
-            assert {len(found.explained[place].pairs) for place in long} == {wanted}
-            for one, other in zip(found.explained, by_default.explained, strict=True):
+            assert {len(found[place].pairs) for place in long} == {wanted}
+            for one, other in zip(found, by_default, strict=True):
                 np.testing.assert_allclose(one.shares.right_shares, other.shares.right_shares, atol=1e-5)
                 np.testing.assert_allclose(one.shares.left_shares, other.shares.left_shares, atol=1e-5)
                 assert one.margin == pytest.approx(other.margin, abs=1e-5)
         wordy = explained_search(index, "it is out of the sea and the man is in it too", 10)
         check_ledgers(wordy)
-        assert not any(one.pairs for one in wordy.explained), "a long query is compared word by word on demand"
+        assert not any(one.pairs for one in wordy), "a long query is compared word by word on demand"
         with pytest.raises(UsageError, match="a number from 0 on, got -1"):
             explained_search(index, "the cat", 10, pairs_per_hit=-1)
 
@@ -233,8 +239,8 @@ class TestHits:
         index = Index.build(tiny, [(text, text) for text in texts], tmp_path / "any")
         found = explained_search(index, "fox", len(texts))
         check_ledgers(found)
-        assert {one.hit.text for one in found.explained} == set(texts)
-        assert next(one for one in found.explained if one.hit.text == "").words == []
+        assert {one.text for one in found} == set(texts)
+        assert next(one for one in found if one.text == "").words == []
 
 
 class TestShown:
@@ -251,21 +257,21 @@ class TestShown:
 
     def test_page_and_lines(self, index: Index, tmp_path: Path) -> None:
         found = explained_search(index, "the <cat>", 3)
-        page = found.save_html(tmp_path / "new" / "page.html").read_text(encoding="utf-8")
+        page = (found.save(tmp_path / "new") / "index.html").read_text(encoding="utf-8")
         assert page == found.to_html() and page.startswith("<!doctype html>") and "the &lt;cat&gt;" in page
         assert not re.search(r"https?://|<link|<script|src=", page)
         lines = [line.plain for line in found.lines()]
-        for place, one in enumerate(found.explained, start=1):
-            assert f"{place}. {one.hit.score:.4f}" in page and f"above the next by <i>{one.margin:.4f}</i>" in page
-            assert any(line.startswith(f"{place:2d}  {one.hit.score:.4f}  {one.hit.id}  ") for line in lines)
+        for place, one in enumerate(found, start=1):
+            assert f"{place}. {one.score:.4f}" in page and f"above the next by <i>{one.margin:.4f}</i>" in page
+            assert any(line.startswith(f"{place:2d}  {one.score:.4f}  {one.id}  ") for line in lines)
         assert sum("above the next by" in line for line in lines) == 3
 
     def test_at_most_five_reasons_are_shown(self, index: Index) -> None:
         query = "it is out of the sea and the man is in it too"
         found = explained_search(index, query, 1)
-        assert len(found.explained[0].margin_terms) > 5
-        assert found.drawn()[0].margin_terms[:-1] == found.explained[0].margin_terms[:5]
-        assert found.drawn()[0].margin_terms[-1] == ("(reference)", found.explained[0].above_next.query_bias)
+        assert len(found[0].margin_terms) > 5
+        assert found[0].drawn.margin_terms[:-1] == found[0].margin_terms[:5]
+        assert found[0].drawn.margin_terms[-1] == ("(reference)", found[0].above_next.query_bias)
 
 
 class TestKept:
@@ -275,13 +281,13 @@ class TestKept:
         first = explained_search(index, "the cat", 2)
         assert len(list(memory.iterdir())) == 4, "the query, two hits and the next"
         streamed: list[str] = []
-        stream = kept_module.contribution_stream
+        stream = cache_module.contribution_stream
 
         def counting(encoder: Encoder, texts: Any, *rest: Any) -> Any:
             streamed.extend(one.text for one in texts)
             return stream(encoder, texts, *rest)
 
-        monkeypatch.setattr(kept_module, "contribution_stream", counting)
+        monkeypatch.setattr(cache_module, "contribution_stream", counting)
         second = explained_search(index, "the cat", 2)
         assert streamed == [] and second.to_dict() == first.to_dict()
         explained_search(index, "a cat", 2)
@@ -335,7 +341,8 @@ class TestRefusals:
 
     def test_page_that_cannot_be_written(self, index: Index, tmp_path: Path) -> None:
         with pytest.raises(OSError, match=re.escape(str(tmp_path))):
-            explained_search(index, "cat", 1).save_html(tmp_path)
+            (tmp_path / "page").write_text("taken")
+            explained_search(index, "cat", 1).save(tmp_path / "page")
 
     def test_long_vectors_may_round(self, tiny: Encoder, tmp_path: Path) -> None:
         plain = tiny.with_pooling(normalize=False)
@@ -343,11 +350,11 @@ class TestRefusals:
         longer = PostProcessing("centred", centred.shift, centred.matrix * 200.0)
         index = Index.build(plain.with_postprocessing(longer), TEXTS, tmp_path / "i", IndexSettings(similarity="dot"))
         for query in ("the cat", "a", "the man is out", QUERY):
-            assert len(explained_search(index, query, 40).explained) == 40
+            assert len(explained_search(index, query, 40)) == 40
 
     def test_half_of_a_pair(self, tiny: Encoder, tmp_path: Path) -> None:
         index = Index.build(tiny, [("1", "a lone \ud83e here")], tmp_path / "index")
-        assert explained_search(index, "a").save_html(tmp_path / "page.html").exists()
+        assert (explained_search(index, "a").save(tmp_path / "page") / "index.html").exists()
 
     def test_a_damaged_index_is_told_before(self, index: Index, tiny: Encoder) -> None:
         vectors = next(Path(index.store.address).glob("*.vectors.npy"))

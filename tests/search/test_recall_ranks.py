@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from likewise.errors import Cancelled, DataError
-from likewise.search.ranks import TIE, Relevant, per_query, places, ranks
+from likewise.search.ranker import TIE
+from likewise.search.recall import Relevant, per_query, positions, ranks
 
 SEEDS = (0, 1, 2)
 
@@ -36,7 +37,7 @@ def plain_ranks(scores: np.ndarray, judged: list[dict[int, float]]) -> list[int]
     ]
 
 
-def plain_places(found: list[int], judged: list[dict[int, float]]) -> list[int]:
+def plain_positions(found: list[int], judged: list[dict[int, float]]) -> list[int]:
     """Query by query, by rank, and by gain among equals: each takes its rank, or the next place if that is taken."""
     result, start = [], 0
     for query in judged:
@@ -67,20 +68,20 @@ def test_single_answers_are_the_general_case(seed: int) -> None:
     one, other = Relevant.single(wanted), Relevant.of([{int(row): 1.0} for row in wanted])
     found = ranks([(0, scores)], one)
     assert found.tolist() == ranks([(0, scores)], other).tolist()
-    assert places(found, one).tolist() == found.tolist()
+    assert positions(found, one).tolist() == found.tolist()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_places_are_those_of_the_definition(seed: int) -> None:
     scores, judged = random_scores(seed), random_judgements(seed)
     found = plain_ranks(scores, judged)
-    assert places(np.array(found), Relevant.of(judged)).tolist() == plain_places(found, judged)
+    assert positions(np.array(found), Relevant.of(judged)).tolist() == plain_positions(found, judged)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_two_answers_of_a_query_share_a_place(seed: int) -> None:
     judged = Relevant.of(random_judgements(seed))
-    taken = places(ranks([(0, random_scores(seed))], judged), judged)
+    taken = positions(ranks([(0, random_scores(seed))], judged), judged)
     assert len(set(zip(judged.query_of.tolist(), taken.tolist(), strict=True))) == len(taken)
 
 
@@ -95,20 +96,20 @@ def test_ties_are_in_the_querys_favour(gap: float, rank: int) -> None:
 def test_tied_answers_stand_by_gain() -> None:
     judged = Relevant.of([{0: 1.0, 1: 3.0, 2: 2.0}])
     found = ranks([(0, np.ones((1, 5), np.float32))], judged)
-    assert found.tolist() == [0, 0, 0] and places(found, judged).tolist() == [2, 0, 1]
+    assert found.tolist() == [0, 0, 0] and positions(found, judged).tolist() == [2, 0, 1]
 
 
 def test_tied_answers_below_another_text_do_not_share_its_next_place() -> None:
     judged = Relevant.of([{0: 1.0, 1: 3.0, 2: 2.0}, {3: 1.0}])
     found = ranks([(0, np.array([[1, 1, 0, 5], [1, 1, 1, 1]], np.float32))], judged)
-    assert found.tolist() == [1, 1, 3, 0] and places(found, judged).tolist() == [2, 1, 3, 0]
+    assert found.tolist() == [1, 1, 3, 0] and positions(found, judged).tolist() == [2, 1, 3, 0]
 
 
 def test_queries_without_answers_cost_nothing() -> None:
     judged = Relevant.of([{}, {1: 1.0}, {}])
     assert ranks([(0, random_scores(0)[:3])], judged).shape == (1,)
     assert per_query([2.0], judged).tolist() == [0, 2, 0]
-    assert judged.query_of.tolist() == [1] and judged.turn.tolist() == [0]
+    assert judged.query_of.tolist() == [1] and judged.offset.tolist() == [0]
 
 
 @pytest.mark.parametrize("count", [16, 0])

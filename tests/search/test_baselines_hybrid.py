@@ -10,10 +10,9 @@ import pytest
 
 from likewise.errors import UsageError
 from likewise.search import ranker
-from likewise.search.hybrid import Hybrid
+from likewise.search.baselines import Hybrid
 from likewise.search.lexical import TfIdf
-from likewise.search.ranker import Blocks, Ranker, Scores, block_rows
-from likewise.search.ranks import TIE
+from likewise.search.ranker import TIE, Blocks, Ranker, Scores, block_rows
 
 
 class Table:
