@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from likewise.grammar import ParsedText, Word
-from likewise.grammar.nouns import noun_matches, shared_nouns
+from likewise.grammar.words import noun_matches, shared_nouns
 
 
 def parsed(*tagged: str) -> ParsedText:

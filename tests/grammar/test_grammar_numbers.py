@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.grammar.numbers import number_value, with_compounds
+from likewise.grammar.lexicon import number_value, with_compounds
 from likewise.grammar.words import Word
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from likewise.errors import Cancelled, DataError
 from likewise.grammar import Grammar, ParsedText
-from likewise.grammar.documents import parsed_text, readable
-from likewise.grammar.grammar import BATCH_CHARACTERS, BATCH_TEXTS
+from likewise.grammar.grammar import BATCH_CHARACTERS, BATCH_TEXTS, parsed_text, readable
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed (extra: grammar)")
 

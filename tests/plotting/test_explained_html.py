@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from likewise.errors import UsageError
-from likewise.plotting.explained_html import explained_fragment, signed
-from likewise.plotting.explained_pair import ExplainedPair
+from likewise.plotting.explained import ExplainedPair, explained_fragment, signed
 from likewise.plotting.html import page
 
 MOST_BYTES = 300_000

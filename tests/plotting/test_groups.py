@@ -14,8 +14,8 @@ from matplotlib.colors import to_rgba
 from PIL import Image
 
 from likewise.plotting.axes import save_figure
-from likewise.plotting.groups import PALE, grouped_scatter, highlighted_scatter
-from likewise.plotting.inline_svg import IMAGES, inline_svg
+from likewise.plotting.html import IMAGES, inline_svg
+from likewise.plotting.scatter import PALE, grouped_scatter, highlighted_scatter
 
 POINTS = np.random.default_rng(0).normal(size=(60, 2))
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from likewise.plotting.matrix import LABEL_LETTERS, matrix_svg
+from likewise.plotting.html import LABEL_CHARACTERS, matrix_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -70,13 +70,15 @@ def test_long_names_are_cut_but_kept_in_the_hint() -> None:
     name = "x" * 100
     root = ElementTree.fromstring(matrix_svg([[1.0]], [name], ["c"]))
     shown = next(text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "end")
-    assert shown == f"1  {'x' * (LABEL_LETTERS - 1)}…"
+    assert shown == f"1  {'x' * (LABEL_CHARACTERS - 1)}…"
     assert any(name in (title.text or "") for title in root.iter(f"{SVG}title"))
 
 
 def test_everything_lies_inside_the_picture() -> None:
     root = ElementTree.fromstring(matrix_svg(np.eye(3), ["a", "b", "c"], ["a", "b", "c"]))
     _, _, width, height = map(float, root.get("viewBox", "").split())
-    for cell in root.iter(f"{SVG}rect"):
+    cells = list(root.iter(f"{SVG}rect"))
+    assert len(cells) == 9
+    for cell in cells:
         x, y, across, down = (float(cell.get(name, "")) for name in ("x", "y", "width", "height"))
         assert x >= 0 and y >= 0 and x + across <= width and y + down <= height

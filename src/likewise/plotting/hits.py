@@ -1,4 +1,4 @@
-"""Hits of a search as HTML and as lines; explained ones with their words coloured by what they make of the score."""
+"""Search hits as HTML and as terminal lines; in explained hits each word is coloured by its share of the score."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from html import escape
 from rich.style import Style
 from rich.text import Text
 
-from likewise.plotting.colours import WHITE_INK_FROM, strength, strongest
+from likewise.plotting.style import WHITE_INK_FROM, strength, strongest
 from likewise.plotting.terminal import coloured_text
 from likewise.plotting.text import one_line, printable
 
@@ -30,7 +30,7 @@ STYLE = """
 
 @dataclass(frozen=True)
 class DrawnHit:
-    """What is shown of a hit: words as (start, end, share), strongest pairs, its lead over the next and by what."""
+    """A hit: words as (start, end, share), strongest pairs, the margin over the next hit and its terms."""
 
     id: str
     score: float
@@ -41,11 +41,11 @@ class DrawnHit:
     """over the next hit"""
     margin_terms: Sequence[tuple[str, float]] = ()
     sums: Sequence[tuple[str, float]] = ()
-    """what the score is the sum of, such as its words and the reference"""
+    """the terms of the score, such as its words and the reference"""
 
 
 def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
-    """A list of hits; colours have one scale, so that they compare across hits.
+    """A list of hits; all share one colour scale.
 
     >>> hit = DrawnHit("7", 0.5, "A <b> cat", [(6, 9, 0.4)], [("cats", "cat", 0.4)])
     >>> "&lt;b&gt; <mark" in hits_fragment("cats", "minilm", [hit])
@@ -64,12 +64,12 @@ def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
 
 
 def _signed(value: float) -> str:
-    """With its sign; what rounds to nothing has a plus."""
+    """With its sign; zero has a plus."""
     return f"{round(value, 3) + 0.0:+.3f}"
 
 
 def _safe(text: str) -> str:
-    # Letter by letter, so that a word still stands where its span says.
+    # Character by character, so that spans stay valid.
     return escape(printable(text))
 
 
@@ -82,7 +82,7 @@ def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> 
     parts, done = [], 0
     for start, end, share in sorted(words):
         if start < done or end <= start:
-            continue  # several tokens of one letter: the first carries the colour
+            continue  # several tokens of one character: the first has the colour
         size = strength(share, scale)
         kind = ("n" if share < 0 else "p") + (" x" if size > WHITE_INK_FROM else "")
         parts.append(_safe(text[done:start]))

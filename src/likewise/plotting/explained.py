@@ -1,35 +1,133 @@
-"""Explained pairs as HTML: a fragment that stands alone in a page or a notebook and needs no network."""
+"""Explained pairs: the arrays of a pair, and its HTML fragment, which needs no network."""
 
 from __future__ import annotations
 
 import base64
 import functools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from likewise.plotting.colours import WHITE_INK_FROM, strength, strongest
-from likewise.plotting.explained_lines import explained_lines
-from likewise.plotting.explained_pair import ExplainedPair
+from likewise.errors import UsageError
+from likewise.plotting.style import WHITE_INK_FROM, strength, strongest
 from likewise.plotting.text import brief, one_line, shortened
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ExplainedPair:
+    """Two texts of n and m units and the relevance of each pair of units for their similarity.
+
+    >>> pair = ExplainedPair(["a", "b"], ["c"], [[0.5], [0.1]], [0.0, 0.1], [0.05], 0.15, 0.9)
+    >>> [f"{name}: {value:.2f}" for name, value in pair.ledger().items()][0]
+    'units × units: 0.60'
+    """
+
+    left: Sequence[str]
+    """The labels of the left text's units (n)."""
+    right: Sequence[str]
+    """The labels of the right text's units (m)."""
+    relevance: ArrayLike
+    """What each pair of units adds to the similarity (n, m)."""
+    bias_left: ArrayLike
+    """What each left unit adds together with the right text's bias (n,)."""
+    bias_right: ArrayLike
+    """What each right unit adds together with the left text's bias (m,)."""
+    bias_both: float
+    """What the two biases add together."""
+    similarity: float
+    """The similarity that all of this adds up to."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Method, model, pooling."""
+    units: str = "units"
+    """What the units are called: tokens, words, sentences."""
+    rest: str = "bias"
+    """What the bias terms hold: bias, or reference."""
+
+    def __post_init__(self) -> None:
+        rows, columns = len(self.left), len(self.right)
+        if not rows or not columns:
+            raise UsageError("nothing to draw: a text without units; give at least one unit on each side")
+        wanted = {"relevance": (rows, columns), "bias_left": (rows,), "bias_right": (columns,)}
+        for name, shape in wanted.items():
+            found = np.asarray(getattr(self, name), dtype=float)
+            if found.shape != shape:
+                raise UsageError(f"{name} has the shape {found.shape}; {rows} and {columns} labels need {shape}")
+            object.__setattr__(self, name, found)
+
+    @property
+    def cells(self) -> Floats:
+        """The relevance as an array (n, m)."""
+        return np.asarray(self.relevance, dtype=float)
+
+    @property
+    def biases(self) -> tuple[Floats, Floats]:
+        """The left units' bias (n,) and the right units' (m,)."""
+        return np.asarray(self.bias_left, dtype=float), np.asarray(self.bias_right, dtype=float)
+
+    def shares(self) -> tuple[Floats, Floats]:
+        """What each left unit (n,) and each right unit (m,) adds to the similarity, its bias included."""
+        left, right = self.biases
+        return self.cells.sum(1) + left, self.cells.sum(0) + right
+
+    def ledger(self) -> dict[str, float]:
+        """The terms that sum to the similarity; the gap is the unexplained rest."""
+        left, right = self.biases
+        terms = {
+            f"{self.units} × {self.units}": float(self.cells.sum()),
+            f"left {self.units} × right {self.rest}": float(left.sum()),
+            f"left {self.rest} × right {self.units}": float(right.sum()),
+            f"{self.rest} × {self.rest}": float(self.bias_both),
+        }
+        return terms | {"gap": float(self.similarity) - sum(terms.values())}
+
+    def strongest_pairs(self, count: int = 10) -> list[tuple[int, int, float]]:
+        """The pairs of units (row, column, relevance) of the largest magnitude, strongest first."""
+        sizes = np.nan_to_num(np.abs(self.cells)).ravel()
+        order = np.argsort(-sizes, kind="stable")[:count]
+        indices = (divmod(int(index), len(self.right)) for index in order)
+        return [(row, column, float(self.cells[row, column])) for row, column in indices]
+
+    def merged(self, left: int, right: int) -> ExplainedPair:
+        """Merges each ``left`` and each ``right`` neighbouring units; their relevances are summed.
+
+        >>> pair = ExplainedPair(["a", "b", "c"], ["d"], [[1], [2], [3]], [0, 0, 0], [0], 0, 6)
+        >>> pair.merged(2, 1).left, pair.merged(2, 1).cells.tolist()
+        (['a b', 'c'], [[3.0], [3.0]])
+        """
+        rows, columns = list(range(0, len(self.left), left)), list(range(0, len(self.right), right))
+        bias_left, bias_right = self.biases
+        return replace(
+            self,
+            left=[" ".join(self.left[start : start + left]) for start in rows],
+            right=[" ".join(self.right[start : start + right]) for start in columns],
+            relevance=np.add.reduceat(np.add.reduceat(self.cells, rows, 0), columns, 1),
+            bias_left=np.add.reduceat(bias_left, rows),
+            bias_right=np.add.reduceat(bias_right, columns),
+        )
+
 
 # Two bytes a cell, so that 65,536 cells are 175 KB of base64 and a fragment stays below 300 KB.
 MAX_CELLS, MAX_UNITS, MAX_LABEL_BYTES = 65_536, 512, 40_000
 TABLE_CELLS, NUMBERED_UNITS, NUMBERED_COLUMNS = 1_600, 40, 14
 CUTS = (2_000, 800, 400, 200, 100, 60, 40, 24, 12)
 LEVELS = 32_767
+ROW, WIDE, SIDE, THICK, NAME_CHARACTERS = 24, 560, 170, 9, 22
+FAINTEST = 0.03
+"""Lines below this share of the strongest are not drawn."""
 
 
 def explained_fragment(pair: ExplainedPair) -> str:
-    """The two texts, their matrix, lines, the strongest pairs and the ledger, linked by pointing at them.
+    """The two texts, their matrix, lines, the strongest pairs and the ledger; hovering links them.
 
-    Larger matrices than 65,536 cells are shown with neighbouring units merged, and the fragment says so.
+    Matrices above 65,536 cells are shown with neighbouring units merged, and the fragment says so.
 
     >>> pair = ExplainedPair(["<em>"], ["c"], [[0.5]], [0.1], [0.1], 0.1, 0.8)
     >>> "&lt;em&gt;" in explained_fragment(pair), "<em>" in explained_fragment(pair)
@@ -37,7 +135,7 @@ def explained_fragment(pair: ExplainedPair) -> str:
     """
     steps = _steps(len(pair.left), len(pair.right))
     merged = pair.merged(*steps)
-    characters = _letters([*merged.left, *merged.right])
+    characters = _label_length([*merged.left, *merged.right])
     left, right = ([shortened(one_line(label), characters) for label in side] for side in (merged.left, merged.right))
     bias_left, bias_right = merged.biases
     data = {
@@ -50,7 +148,7 @@ def explained_fragment(pair: ExplainedPair) -> str:
     shown = replace(merged, left=left, right=right)
     parts = [
         f'<div class="likewise-explained"{attributes}><style>{_asset("explained.css")}</style>\n',
-        f'<div class="head"><p class="score"><b>{pair.similarity:.4f}</b> similarity</p>{_facts(pair)}</div>\n',
+        f'<div class="head"><p class="score"><b>{pair.similarity:.4f}</b> similarity</p>{_metadata(pair)}</div>\n',
         *_notes(pair, steps, characters),
         _texts(shown),
         f'<p class="readout" role="status">Point at one of the {escape(pair.units)} to see what it pairs with.</p>\n',
@@ -68,7 +166,7 @@ def _asset(name: str) -> str:
 
 
 def _steps(rows: int, columns: int) -> tuple[int, int]:
-    """How many neighbouring units to merge on each side: the side that shows more gives way first."""
+    """How many neighbouring units to merge on each side, the longer side first."""
     steps, sizes = [1, 1], [rows, columns]
     while max(sizes) > MAX_UNITS or sizes[0] * sizes[1] > MAX_CELLS:
         side = 0 if sizes[0] >= sizes[1] else 1
@@ -77,8 +175,8 @@ def _steps(rows: int, columns: int) -> tuple[int, int]:
     return steps[0], steps[1]
 
 
-def _letters(labels: Sequence[str]) -> int:
-    """How long a label may be, so that all of them stay in their budget."""
+def _label_length(labels: Sequence[str]) -> int:
+    """The length of labels at which all of them fit their budget."""
     for characters in CUTS:
         if sum(len(_safe(label, characters).encode()) for label in labels) <= MAX_LABEL_BYTES:
             return characters
@@ -90,7 +188,7 @@ def _safe(text: str, characters: int = CUTS[0]) -> str:
 
 
 def _encoded(values: ArrayLike) -> str:
-    """A scale and 16-bit levels in base64; the level below all others stands for what is no number."""
+    """A scale and 16-bit levels in base64; the lowest level stands for nan."""
     numbers = np.asarray(values, dtype=float).ravel()
     scale = strongest(numbers)
     levels = np.where(np.isfinite(numbers), np.round(np.nan_to_num(numbers) / scale * LEVELS), -LEVELS - 1)
@@ -98,7 +196,7 @@ def _encoded(values: ArrayLike) -> str:
 
 
 def signed(value: float) -> str:
-    """A number with its sign and four decimals, or its power of ten where these would hide it.
+    """A number with its sign and four decimals, in scientific notation where it is tiny.
 
     >>> signed(0.25), signed(-3e-7), signed(0.0)
     ('+0.2500', '-3.0e-07', '+0.0000')
@@ -117,7 +215,7 @@ def _sign(value: float) -> str:
     return "n" if value < 0 else "p" if value > 0 else ""
 
 
-def _facts(pair: ExplainedPair) -> str:
+def _metadata(pair: ExplainedPair) -> str:
     items = "".join(
         f"<div><dt>{_safe(k, 60)}</dt><dd>{_safe(str(v), 200)}</dd></div>" for k, v in pair.metadata.items()
     )
@@ -148,7 +246,7 @@ def _texts(pair: ExplainedPair) -> str:
 
 
 def _run(labels: Sequence[str], shares: Iterable[float], scale: float, numbered: bool) -> str:
-    """The units of one text; only the first is a tab stop, arrow keys lead to the others."""
+    """The units of one text. Only the first is a tab stop; arrow keys reach the others."""
     spans = []
     for label, share in zip(labels, shares, strict=True):
         number = f"<small>{share:+.3f}</small>" if numbered else ""
@@ -158,7 +256,7 @@ def _run(labels: Sequence[str], shares: Iterable[float], scale: float, numbered:
 
 
 def _matrix(pair: ExplainedPair) -> str:
-    """A table for short texts, that shows without a script too; a canvas that the script fills for long ones."""
+    """A table for short texts, which needs no script; a canvas that the script fills for long ones."""
     rows, columns = pair.cells.shape
     if rows * columns > TABLE_CELLS:
         return (
@@ -191,7 +289,7 @@ def _cells(values: Iterable[float], scale: float, numbered: bool) -> str:
 
 
 def _legend(pair: ExplainedPair) -> str:
-    """The end of each colour scale; the biases have their own, or strong ones would blanch all pairs."""
+    """The end of each colour scale. Biases have their own, because strong ones would blanch all pairs."""
     drawn = {"pairs": [pair.cells], pair.rest: pair.biases, "texts": pair.shares()}
     scales = {name: strongest(*values) for name, values in drawn.items() if any(np.any(each) for each in values)}
     bars = "".join(
@@ -201,14 +299,14 @@ def _legend(pair: ExplainedPair) -> str:
 
 
 def _drawn_lines(pair: ExplainedPair) -> str:
-    """Lines between the units, where these are few enough to be told apart."""
+    """Lines between the units, if there are few enough of them."""
     if max(len(pair.left), len(pair.right)) > NUMBERED_UNITS:
         return ""
     return f"<section><h4>Lines</h4>{explained_lines(pair)}</section>\n"
 
 
 def _ledger(pair: ExplainedPair) -> str:
-    """A waterfall: each bar begins where the one before it ended, the last is what they add up to."""
+    """A waterfall: each bar begins where the one before it ended; the last is the sum."""
     terms = pair.ledger()
     numbers = [*map(signed, terms.values()), f"{pair.similarity:.4f}"]
     ends = [0.0, *accumulate(terms.values())]
@@ -235,3 +333,44 @@ def _pairs(pair: ExplainedPair, steps: tuple[int, int]) -> str:
         for row, column, value in found
     )
     return f'<ol class="pairs">{items}</ol>'
+
+
+def explained_lines(pair: ExplainedPair) -> str:
+    """Two columns of units as SVG, with a line for each pair; the stronger the pair, the wider the line.
+
+    >>> 'data-i="0" data-j="0"' in explained_lines(ExplainedPair(["a"], ["b"], [[0.5]], [0.1], [0.1], 0.1, 0.8))
+    True
+    """
+    high = max(len(pair.left), len(pair.right)) * ROW + 8
+    sides = [_heights(len(side), high) for side in (pair.left, pair.right)]
+    names = [*_names(pair.left, sides[0], SIDE - 8, "end"), *_names(pair.right, sides[1], WIDE - SIDE + 8, "start")]
+    parts = [*_lines(pair, *sides), *names]
+    return (
+        f'<svg class="lines" role="img" aria-label="Lines between the units of both texts" viewBox="0 0 {WIDE} {high}"'
+        f' style="width:{WIDE}px">{"".join(parts)}</svg>'
+    )
+
+
+def _heights(count: int, high: int) -> list[float]:
+    return [(high - count * ROW) / 2 + (index + 0.5) * ROW for index in range(count)]
+
+
+def _lines(pair: ExplainedPair, left: Sequence[float], right: Sequence[float]) -> Iterator[str]:
+    """Weakest first, so that strong lines are on top."""
+    scale, middle = strongest(pair.cells), WIDE / 2
+    found = [(strength(float(value), scale), float(value), *index) for index, value in np.ndenumerate(pair.cells)]
+    for share, value, row, column in sorted(found):
+        if share < FAINTEST:
+            continue
+        start, end = left[row], right[column]
+        yield (
+            f'<path class="{"n" if value < 0 else "p"}" data-i="{row}" data-j="{column}" style="--s:{share:.3g}"'
+            f' stroke-width="{1 + share * THICK:.3g}"'
+            f' d="M{SIDE},{start:g} C{middle:g},{start:g} {middle:g},{end:g} {WIDE - SIDE},{end:g}"/>'
+        )
+
+
+def _names(labels: Sequence[str], heights: Sequence[float], across: int, anchor: str) -> Iterator[str]:
+    for label, height in zip(labels, heights, strict=True):
+        index = f'transform="translate({across} {height:g})" text-anchor="{anchor}" dominant-baseline="central"'
+        yield f"<text {index}>{escape(shortened(label, NAME_CHARACTERS))}</text>"
