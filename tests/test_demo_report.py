@@ -12,7 +12,7 @@ from conftest import save_tiny
 from likewise.demo import TEXTS, demo
 from likewise.demo_report import demo_page, write_demo
 from likewise.encoder import Encoder
-from likewise.plotting.explained_html import explained_fragment
+from likewise.plotting.explained import explained_fragment
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from likewise.demo import Demo
-from likewise.plotting.html import page, paragraph, section, table
-from likewise.plotting.matrix import matrix_svg
+from likewise.plotting.html import matrix_svg, page, paragraph, section, table
 
 
 def write_demo(demo: Demo, path: Path) -> Path:

@@ -20,7 +20,7 @@ from likewise.attention.report import write_attention
 from likewise.attention.settings import ALGORITHMS
 from likewise.attention.study import AttentionStudy
 from likewise.attention.variables import Variables
-from likewise.plotting.inline_svg import inline_svg
+from likewise.plotting.html import inline_svg
 from likewise.results.folder import finite
 
 

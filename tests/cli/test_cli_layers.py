@@ -15,7 +15,7 @@ from conftest import save_tiny
 from likewise.encoder import Encoder
 from likewise.geometry.layers import EXAMPLES
 from likewise.geometry.trajectories import sentence_trajectories, word_trajectories
-from likewise.plotting.sparklines import BARS
+from likewise.plotting.terminal import BARS
 
 pytest_plugins = ("command_line",)
 

@@ -32,7 +32,7 @@ from likewise.geometry.sums import Counts, PoissonWeights, SentenceBatch, Simila
 from likewise.geometry.words import averaged_tokens
 from likewise.grammar import spans
 from likewise.plotting.curves import curves
-from likewise.plotting.inline_svg import inline_svg
+from likewise.plotting.html import inline_svg
 from tiny_models import tiny_encoder
 
 TEXTS = [

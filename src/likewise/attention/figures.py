@@ -16,10 +16,10 @@ from likewise.attention.tables import SCORES, p_text
 from likewise.attention.training_curve import TrainingCurve
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.boxes import box_plots
-from likewise.plotting.colours import strongest
 from likewise.plotting.curves import Series, curves
-from likewise.plotting.groups import group_colour, grouped_scatter, highlighted_scatter
 from likewise.plotting.heatmap import intensity_map
+from likewise.plotting.scatter import group_colour, grouped_scatter, highlighted_scatter
+from likewise.plotting.style import strongest
 
 PANEL, COLUMNS = (3.5, 2.8), 3
 """The width and height of a layer's panel in inches, and how many stand beside one another."""

@@ -28,8 +28,7 @@ from likewise.attention.tables import (
 from likewise.attention.verdicts import verdicts
 from likewise.locks import only_writer
 from likewise.plotting.axes import save_figure
-from likewise.plotting.html import page, paragraph, section, table
-from likewise.plotting.inline_svg import inline_png, inline_svg
+from likewise.plotting.html import inline_png, inline_svg, page, paragraph, section, table
 from likewise.plotting.text import printable, shortened
 from likewise.progress import Progress, tracked
 from likewise.results.folder import Results, Table, finite, write_results

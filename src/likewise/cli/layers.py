@@ -128,7 +128,7 @@ def _show_numbers(found: Trajectories) -> None:
 
 
 def _show_curves(found: Trajectories) -> None:
-    from likewise.plotting.sparklines import BARS, sparkline
+    from likewise.plotting.terminal import BARS, sparkline
 
     values = [value for _, cosine in found.rows for value in cosine if isfinite(value)] or [0.0]
     low, high = min(values), max(values)

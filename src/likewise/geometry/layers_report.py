@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from likewise.geometry.trajectories import TrajectoryTable
-from likewise.plotting.html import page, paragraph, section, table
-from likewise.plotting.inline_svg import inline_svg
+from likewise.plotting.html import inline_svg, page, paragraph, section, table
 
 LAYERS = "Cosines, layer by layer. Layer 0 is the embedding output: word, position and type, normed."
 WORDS = "The same word is close to 1 there: of it, only the position differs between sentences."

@@ -12,8 +12,7 @@ from likewise.geometry.comparison import GeometryTable
 from likewise.geometry.confidence import ConfidenceBand
 from likewise.geometry.explained_variance import VARIANTS
 from likewise.geometry.geometry import Geometry, mean_over_layers
-from likewise.plotting.html import page, paragraph, section, table
-from likewise.plotting.inline_svg import inline_svg
+from likewise.plotting.html import inline_svg, page, paragraph, section, table
 from likewise.results.folder import Results, Table, write_results
 
 NOTES = {

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.geometry.sense_study import SenseTable
-from likewise.plotting.html import page, paragraph
-from likewise.plotting.inline_svg import inline_svg
+from likewise.plotting.html import inline_svg, page, paragraph
 from likewise.results.folder import Results, Table, flat, write_results
 
 

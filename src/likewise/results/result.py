@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from likewise.plotting.html import Number, page, paragraph, section
+from likewise.plotting.html import Number, inline_svg, page, paragraph, section
 from likewise.plotting.html import table as html_table
-from likewise.plotting.inline_svg import inline_svg
 from likewise.results.folder import write_folder
 from likewise.results.table import Table
 

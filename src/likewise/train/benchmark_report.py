@@ -10,8 +10,7 @@ import numpy as np
 
 from likewise.plotting.axes import save_figure
 from likewise.plotting.curves import Series, curves
-from likewise.plotting.html import page, paragraph, section, table
-from likewise.plotting.inline_svg import inline_svg
+from likewise.plotting.html import inline_svg, page, paragraph, section, table
 from likewise.results.folder import Table, versions, write_csv, write_document
 from likewise.train.benchmark import Checkup
 from likewise.train.benchmark_parts import FIRST_LAYER

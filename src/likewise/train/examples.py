@@ -19,7 +19,7 @@ from likewise.data import (
 from likewise.data.location import Location, shown
 from likewise.errors import DataError
 from likewise.grammar import Grammar
-from likewise.grammar.nouns import shared_nouns
+from likewise.grammar.words import shared_nouns
 from likewise.train.sources import Source, written
 
 Form = Literal["sentiment", "paraphrase", "similarity", "count", "texts", "pairs", "entailment", "negatives"]

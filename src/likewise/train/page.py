@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.plotting.axes import save_figure
-from likewise.plotting.html import Number, page, paragraph, section, table
-from likewise.plotting.inline_svg import inline_png, inline_svg
+from likewise.plotting.html import Number, inline_png, inline_svg, page, paragraph, section, table
 from likewise.plotting.text import printable, shortened
 from likewise.results.folder import Table, versions, write_csv, write_document
 from likewise.train import TaskConfig, TrainReport

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.plotting.axes import save_figure
-from likewise.plotting.html import page, paragraph, section
-from likewise.plotting.inline_svg import inline_png
+from likewise.plotting.html import inline_png, page, paragraph, section
 from likewise.results.folder import versions, write_csv, write_document
 from likewise.train.synthetic import NounStudy
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from likewise.locks import only_writer
 from likewise.plotting.axes import check_format, save_figure
-from likewise.plotting.html import page, paragraph, section, table
-from likewise.plotting.inline_svg import inline_png
+from likewise.plotting.html import inline_png, page, paragraph, section, table
 from likewise.results.folder import Results, finite, write_results
 from likewise.train.tuning import TuneReport, toml
 
