@@ -169,7 +169,7 @@ def roles(parsed: ParsedText) -> list[tuple[str, str, str]]:
 
 
 def _children(words: tuple[Word, ...]) -> list[list[int]]:
-    """The indices of each word's dependents. Dependents of auxiliaries move to the verb, as in Universal Dependencies."""
+    """The indices of each word's dependents; those of auxiliaries move to the verb, as in Universal Dependencies."""
     children: list[list[int]] = [[] for _ in words]
     for index, word in enumerate(words):
         head = words[word.head].head if words[word.head].dep in AUXILIARIES else word.head

@@ -97,7 +97,16 @@ LONG_NUMBERS = re.compile(r"\b[1-9]\d*\.\d{3,}")
 """Coordinates. Numbers below 1 may be scales and keep their digits."""
 IMAGES = re.compile(r'(?<=data:image/png;base64,)[^"]+')
 PICTURE_COLOURS, PICTURE_DPI = 256, 80
+HEAVY = 320_000
+"""Figures with longer SVGs are shown as PNG, so that pages stay small."""
 CELL, LABEL_CHARACTERS = 46, 42
+
+
+def inline_figure(ax: Any, label: str) -> str:
+    """The figure of an Axes for a page: an ``svg`` with compressed dots, or an ``img`` if that is too long."""
+    # The colours of a heat map are its numbers and stay exact.
+    drawn = inline_svg(ax, label, dots=not any(one.images for one in ax.figure.axes))
+    return drawn if len(drawn) <= HEAVY else inline_png(ax, label)
 
 
 def inline_svg(ax: Any, label: str, dots: bool = False) -> str:

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from likewise.attention.autoencoder import LstmAutoencoder, quick_recurrence, train_autoencoder
 from likewise.attention.maps import RandomMaps
+from likewise.attention.reduction import LstmAutoencoder, TrainingCurve, quick_recurrence, train_autoencoder
 from likewise.attention.settings import AutoencoderSettings
-from likewise.attention.training_curve import TrainingCurve
 from likewise.errors import Cancelled, DataError, UsageError
 
 MAPS = RandomMaps(np.array([3, 4, 5, 4, 6, 3, 5, 4, 3, 6]), layers=2, heads=3)

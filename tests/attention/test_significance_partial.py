@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from likewise.attention.partial import given, partial_test
-from likewise.attention.permutations import length_strata, partial_permutation_test, permutation_test
-from likewise.attention.significance import cluster_test
+from likewise.attention.significance import (
+    cluster_test,
+    length_strata,
+    partial_permutation_test,
+    partial_test,
+    permutation_test,
+    residual_ranks,
+)
 from likewise.errors import DataError
 
 Curve = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -77,7 +82,9 @@ def test_values_themselves_still_follow_length_within_strata() -> None:
         points = Points.draw(rng, curve, 0.3)
         strata = length_strata(points.length, most=8)
         raw += permutation_test(points.values, points.labels, strata, 99, seed).p <= 0.05
-        left += permutation_test(given(points.values, points.length), points.labels, strata, 99, seed).p <= 0.05
+        left += (
+            permutation_test(residual_ranks(points.values, points.length), points.labels, strata, 99, seed).p <= 0.05
+        )
     assert raw > 100 and left <= HIGH
 
 
@@ -94,17 +101,17 @@ def test_what_clusters_add_to_length_is_found(blur: float, effect: float) -> Non
 def test_partial_test_is_a_test_of_what_is_left() -> None:
     points = Points.draw(np.random.default_rng(0), curve, 1.5)
     found = partial_test(points.values, points.length, points.labels, alpha=0.3).to_dict()
-    assert found == cluster_test(given(points.values, points.length), points.labels, alpha=0.3).to_dict()
+    assert found == cluster_test(residual_ranks(points.values, points.length), points.labels, alpha=0.3).to_dict()
 
 
 def test_shapes_are_checked() -> None:
     with pytest.raises(DataError, match="two values for each point"):
-        given([1.0, 2.0], [1.0])
+        residual_ranks([1.0, 2.0], [1.0])
 
 
 def test_given_leaves_no_trace_of_the_other() -> None:
     points = Points.draw(np.random.default_rng(0), curve, 1.0)
-    left, length = given(points.values, points.length), points.length
+    left, length = residual_ranks(points.values, points.length), points.length
     groups = [left[low <= length] if high is None else left[(low <= length) & (length < high)] for low, high in BINS]
     assert stats.kruskal(*groups).pvalue > 0.05
     assert left.mean() == pytest.approx(0, abs=1e-6)
@@ -114,28 +121,28 @@ def test_given_leaves_no_trace_of_the_other() -> None:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("other", [[7, 7, 7, 7, 7], [1, 1, 1, 2, 2], [1, 2, 3, 4, 100], [3, 3, 3, 3, np.inf]], ids=str)
 def test_given_takes_few_points(other: list[float]) -> None:
-    left = given([3.0, 1.0, 4.0, 1.0, 5.0], other)
+    left = residual_ranks([3.0, 1.0, 4.0, 1.0, 5.0], other)
     assert np.isfinite(left).all() and np.abs(left).max() > 0.1
     assert left.sum() == pytest.approx(0, abs=1e-6)
-    assert given([2.0], [1.0]).tolist() == [0] and given([], []).tolist() == []
+    assert residual_ranks([2.0], [1.0]).tolist() == [0] and residual_ranks([], []).tolist() == []
 
 
 def test_given_a_constant_is_the_ranks() -> None:
     values = np.array([3.0, 1.0, 4.0, 1.0, 5.0])
-    np.testing.assert_allclose(given(values, np.ones(5)), stats.rankdata(values) - 3)
+    np.testing.assert_allclose(residual_ranks(values, np.ones(5)), stats.rankdata(values) - 3)
 
 
 def test_given_itself_nothing_is_left() -> None:
     length = np.random.default_rng(0).integers(5, 40, 300)
-    assert not given(length, length).any()
-    assert not given(length**3, -length).any()
+    assert not residual_ranks(length, length).any()
+    assert not residual_ranks(length**3, -length).any()
 
 
 def test_given_keeps_ties_and_gaps() -> None:
     rng = np.random.default_rng(0)
     values, length = rng.integers(0, 26, 400) / 5, rng.integers(5, 12, 400).astype(float)
     values[3], length[9] = np.nan, np.nan
-    left = given(values, length)
+    left = residual_ranks(values, length)
     assert np.flatnonzero(np.isnan(left)).tolist() == [3, 9]
     known = ~np.isnan(left)
     pairs = np.stack([values[known], length[known]], 1)

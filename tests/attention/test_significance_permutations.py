@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from likewise.attention import permutations as module
-from likewise.attention.permutations import length_strata, permutation_test
-from likewise.attention.significance import cluster_test
+from likewise.attention import significance as module
+from likewise.attention.significance import cluster_test, length_strata, permutation_test
 from likewise.errors import DataError, UsageError
 
 SEEDS = [0, 1, 2]
@@ -47,7 +46,7 @@ def test_draws_are_those_of_all_shuffles(strata: list[int]) -> None:
 @pytest.mark.parametrize("held", [1, 100, 2**20], ids=["one draw", "some draws", "all draws at a time"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_test_is_a_plain_loop_over_its_draws(seed: int, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HELD", held)
+    monkeypatch.setattr(module, "CHUNK", held)
     values, labels, strata = example(seed)
     kept = (labels >= 0) & (strata >= 0) & ~np.isnan(values)
     inside, clusters, groups = values[kept], labels[kept], strata[kept]

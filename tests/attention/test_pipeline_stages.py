@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise.attention.stages import Stages, key_of
+from likewise.attention.pipeline import Stages, key_of
 from likewise.errors import UsageError
 
 
@@ -67,7 +67,7 @@ def test_a_break_while_clearing_leaves_no_key_over_half_a_stage(
         (folder / "maps.f16").unlink()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("likewise.attention.stages.shutil.rmtree", broken)
+    monkeypatch.setattr("likewise.attention.pipeline.shutil.rmtree", broken)
     with pytest.raises(KeyboardInterrupt):
         stages.index("maps", "b")
     monkeypatch.undo()

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from likewise.attention.maps import RandomMaps
-from likewise.attention.reducing import plane_view, reduced
+from likewise.attention.reduction import SIDE, grid_of, grids_of, pca_points, plane_view, reduced
 from likewise.attention.settings import AutoencoderSettings
-from likewise.attention.summaries import SIDE, principal_points, summaries_of, summary
 from likewise.errors import MissingExtra
 
 MAPS = RandomMaps(np.array([5, 9, 8, 16, 12, 30, 7, 11]), layers=3, heads=2)
@@ -20,7 +19,7 @@ MAPS = RandomMaps(np.array([5, 9, 8, 16, 12, 30, 7, 11]), layers=3, heads=2)
 @pytest.mark.parametrize("n", [8, 16, 24])
 def test_a_summary_is_the_mean_of_each_stretch_in_multiples_of_even_attention(n: int) -> None:
     steps = RandomMaps(np.array([n]), layers=2, heads=3).sequence(0)
-    found = summary(steps, n).reshape(2, 3, SIDE, SIDE)
+    found = grid_of(steps, n).reshape(2, 3, SIDE, SIDE)
     size = n // SIDE
     for layer in range(2):
         for head in range(3):
@@ -35,13 +34,13 @@ def test_a_summary_is_the_mean_of_each_stretch_in_multiples_of_even_attention(n:
 
 @pytest.mark.parametrize("n", [2, 5, 8, 31])
 def test_even_attention_is_one_whatever_the_length(n: int) -> None:
-    assert torch.allclose(summary(torch.full((1, n * n, 2), 1 / n), n), torch.ones(1, 2 * SIDE * SIDE))
+    assert torch.allclose(grid_of(torch.full((1, n * n, 2), 1 / n), n), torch.ones(1, 2 * SIDE * SIDE))
 
 
-def test_principal_points_keep_as_much_variance_as_they_can() -> None:
-    summaries = summaries_of(MAPS)
+def test_pca_points_keep_as_much_variance_as_they_can() -> None:
+    summaries = grids_of(MAPS)
     assert summaries.shape == (8, 3, 2 * SIDE * SIDE)
-    points = principal_points(summaries, 2)
+    points = pca_points(summaries, 2)
     rows = summaries.reshape(24, -1).astype(np.float64)
     spread = np.linalg.svd(rows - rows.mean(0), compute_uv=False) ** 2
     assert points.shape == (8, 3, 2)

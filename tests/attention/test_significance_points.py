@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from likewise.attention.partial import given
-from likewise.attention.point_ties import point_tie
+from likewise.attention.significance import point_tie, residual_ranks
 
 Array = NDArray[np.float64]
 
@@ -26,8 +25,8 @@ def drawn(seed: int, tie: float, n: int = 300) -> tuple[Array, Array, Array]:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_r2_is_that_of_least_squares(seed: int) -> None:
     points, values, length = drawn(seed, 0.3)
-    target = given(values, length)
-    columns = np.column_stack([np.ones(len(target)), *(given(column, length) for column in points.T)])
+    target = residual_ranks(values, length)
+    columns = np.column_stack([np.ones(len(target)), *(residual_ranks(column, length) for column in points.T)])
     left = target - columns @ np.linalg.lstsq(columns, target, rcond=None)[0]
     expected = 1 - np.square(left).sum() / np.square(target - target.mean()).sum()
     assert point_tie(points, values, length, draws=1).r2 == pytest.approx(expected, abs=1e-10)

@@ -1,4 +1,4 @@
-"""Verdicts: what survives the controls, in words with their numbers."""
+"""Survival: which results survive the controls, and verdicts on a study in words."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any
 
 import numpy as np
 
+from likewise.attention.groups import StudyData
 from likewise.attention.significance import holm
-from likewise.attention.study import AttentionStudy
 
 TRIVIAL = "a decoder that answers 1/n everywhere"
 
 
 @dataclass(frozen=True)
 class Survival:
-    """The layers, from 1 on, in which the clusters differ in a variable, before and after each control."""
+    """The layers, from 1, in which the clusters differ in a variable, before and after each control."""
 
     variable: str
     tested: tuple[int, ...]
-    """By Kruskal and Wallis, Holm over the layers."""
+    """Kruskal-Wallis, Holm over the layers"""
     permuted: tuple[int, ...]
-    """Of these, by permutation of the labels as well."""
+    """of these, also by permutation of the labels"""
     given_length: tuple[int, ...] | None
-    """Of these, with values permuted among pairs of like length; None for length itself."""
+    """of these, with values permuted among pairs of similar length; None for length itself"""
     careful: tuple[int, ...] | None
-    """Of these, by Kruskal and Wallis with length partialled out, which finds less where clusters follow length."""
+    """of these, by Kruskal-Wallis with length partialled out, which is conservative if clusters follow length"""
     random: tuple[int, ...] | None
-    """Where random attention passes the same test: within like length, or plainly for length; None without it."""
+    """where random attention passes the same test; None without random attention"""
 
     @property
     def survives(self) -> tuple[int, ...]:
-        """The layers that every control leaves: what random attention shows as well says nothing of a model."""
+        """The layers that pass every control; what random attention shows too is no finding about the model."""
         left = self.permuted if self.given_length is None else self.given_length
         return tuple(layer for layer in left if layer not in (self.random or ()))
 
 
-def survival(study: AttentionStudy, variable: str) -> Survival:
-    """Hold a variable's tests against the controls, layer by layer."""
+def survival(study: StudyData, variable: str) -> Survival:
+    """Compare a variable's tests with the controls, layer by layer."""
     alpha, controls = study.settings.alpha, study.controls
     tested = _below([group.tests[variable].kruskal_p for group in study.main.groups], alpha)
     permuted = tested & _below([control.permutation[variable].p for control in controls], alpha)
@@ -55,8 +55,8 @@ def survival(study: AttentionStudy, variable: str) -> Survival:
     return Survival(variable, *map(_sorted, found))
 
 
-def verdicts(study: AttentionStudy) -> list[str]:
-    """A few sentences on a whole study: its loss, its clusters, and each variable.
+def verdicts(study: StudyData) -> list[str]:
+    """A few sentences on a whole study: its loss, its clusters and each variable.
 
     >>> verdicts(study)[-1]  # doctest: +SKIP
     'Structure: the clusters differ in 2 of 6 layers (1, 2) ... Of the clusters nothing survives.'
@@ -68,7 +68,7 @@ def verdicts(study: AttentionStudy) -> list[str]:
     ]
 
 
-def _loss_words(study: AttentionStudy) -> Iterator[str]:
+def _loss_words(study: StudyData) -> Iterator[str]:
     if study.loss is None:
         return
     share = 1 - study.loss / study.trivial_loss if study.trivial_loss else 0.0
@@ -78,12 +78,12 @@ def _loss_words(study: AttentionStudy) -> Iterator[str]:
     yield f"{beside}: {said}, so {follows}." if share < 0.75 else f"{beside}: {said}."
 
 
-def _cluster_words(study: AttentionStudy) -> Iterator[str]:
+def _cluster_words(study: StudyData) -> Iterator[str]:
     groups, most = study.main.groups, study.settings.clusters.most
     apart = [
         group.layer
         for group, control in zip(groups, study.controls, strict=True)
-        if not group.clusters.chosen.scores.silhouette <= control.blob_high
+        if not group.clusters.chosen.scores.silhouette <= control.null_high
     ]
     yield (
         f"The points are more than one Gaussian cloud in {_of(apart, study.depth)}: there the silhouette is above what"
@@ -101,7 +101,7 @@ def _cluster_words(study: AttentionStudy) -> Iterator[str]:
         yield f"In {_of(bad, study.depth)} no clustering keeps to the rule, and the least bad one was taken."
 
 
-def _variable_words(study: AttentionStudy, variable: str) -> str:
+def _variable_words(study: StudyData, variable: str) -> str:
     found, depth = survival(study, variable), study.depth
     said = [
         f"{variable.capitalize()}: the clusters differ in {_of(found.tested, depth)} (Kruskal-Wallis, Holm over the"
@@ -125,7 +125,7 @@ def _variable_words(study: AttentionStudy, variable: str) -> str:
     return " ".join(said)
 
 
-def _point_words(study: AttentionStudy, variable: str) -> str:
+def _point_words(study: StudyData, variable: str) -> str:
     ties, alpha = [control.points[variable] for control in study.controls], study.settings.alpha
     layers = sorted(_below([tie.p for tie in ties], alpha))
     if not layers:
@@ -141,7 +141,7 @@ def _point_words(study: AttentionStudy, variable: str) -> str:
     return f"{said} Random attention's points tell it in {_of(sorted(random), study.depth)}."
 
 
-def _random_words(study: AttentionStudy, found: Survival) -> str:
+def _random_words(study: StudyData, found: Survival) -> str:
     name, beside = found.variable, [control.random for control in study.controls if control.random is not None]
     own = float(np.mean([group.tests[name].eta2 for group in study.main.groups]))
     random = float(np.mean([layer.same_k[name].eta2 for layer in beside]))
@@ -160,12 +160,12 @@ def _sorted(layers: set[int] | None) -> Any:
 
 
 def _below(ps: Sequence[float], alpha: float) -> set[int]:
-    """The layers whose p, corrected for their number, is below alpha; one without a p is not."""
+    """The layers whose p, with Holm's correction, is below alpha; nan is not."""
     return {layer for layer, p in enumerate(holm(np.nan_to_num(ps, nan=1.0)), start=1) if p < alpha}
 
 
 def _of(layers: Sequence[int], depth: int) -> str:
-    """Layers in words.
+    """Layers as text.
 
     >>> _of([1, 2, 5], 6), _of([], 6), _of([1, 2], 2)
     ('3 of 6 layers (1, 2, 5)', 'no layer', 'all 2 layers')

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from likewise.attention.highlights import STUDY_HIGHLIGHTS, Highlight
-from likewise.attention.variables import Variables, dependency_labels, structures_of
+from likewise.attention.groups import Variables, dependency_labels, structures_of
+from likewise.attention.settings import PUBLISHED_HIGHLIGHTS, Highlight
 from likewise.errors import UsageError
 from likewise.grammar import Grammar
 
@@ -90,8 +90,8 @@ def test_bad_ranges_name_the_cure(text: str, said: str) -> None:
 
 
 def test_the_published_figures_and_their_layers() -> None:
-    assert [each.layers_of(12) for each in STUDY_HIGHLIGHTS] == [[2, 7, 10, 12], [1, 4, 8, 12], [2, 3, 8, 12]]
-    assert [each.layers_of(6) for each in STUDY_HIGHLIGHTS] == [[1, 4, 5, 6], [1, 2, 4, 6], [1, 2, 4, 6]]
-    assert [each.layers_of(1) for each in STUDY_HIGHLIGHTS] == [[1], [1], [1]]
-    assert STUDY_HIGHLIGHTS[0].layers_of(24) == [2, 7, 10, 12]
+    assert [each.layers_of(12) for each in PUBLISHED_HIGHLIGHTS] == [[2, 7, 10, 12], [1, 4, 8, 12], [2, 3, 8, 12]]
+    assert [each.layers_of(6) for each in PUBLISHED_HIGHLIGHTS] == [[1, 4, 5, 6], [1, 2, 4, 6], [1, 2, 4, 6]]
+    assert [each.layers_of(1) for each in PUBLISHED_HIGHLIGHTS] == [[1], [1], [1]]
+    assert PUBLISHED_HIGHLIGHTS[0].layers_of(24) == [2, 7, 10, 12]
     assert Highlight("length", ((1, 2),)).layers_of(3) == [1, 2, 3]

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from attention_studies import attention_study
-from likewise.attention.permutations import PermutationTest
-from likewise.attention.point_ties import PointTie
+from likewise.attention.groups import RandomLayer
 from likewise.attention.settings import ClusterSettings
-from likewise.attention.significance import ClusterTest
-from likewise.attention.study import AttentionStudy, RandomLayer
-from likewise.attention.verdicts import survival, verdicts
+from likewise.attention.significance import ClusterTest, PermutationTest, PointTie
+from likewise.attention.study import AttentionStudy
+from likewise.attention.survival import survival, verdicts
 
 
 @cache
