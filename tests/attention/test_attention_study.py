@@ -18,7 +18,7 @@ from likewise.attention.clustering import RULE
 from likewise.attention.figures import p_text, study_figures
 from likewise.attention.groups import Variables
 from likewise.attention.settings import ALGORITHMS
-from likewise.attention.study import AttentionStudy
+from likewise.attention.study import AttentionStudy, algorithm_table
 from likewise.attention.survival import verdicts
 from likewise.plotting.html import inline_svg
 from likewise.results.folder import finite
@@ -188,7 +188,7 @@ def test_the_chosen_algorithm_comes_first_and_others_say_why_not() -> None:
         group.clusters, rejected={"spectral": "finds none", group.clusters.alternatives[0].algorithm: "x"}
     )
     one = replace(study(), main=replace(study().main, groups=(replace(group, clusters=clusters),)))
-    header, rows = one.tables()["algorithms"].flat()
+    header, rows = algorithm_table(one).flat()
     chosen, why = header.index("chosen"), header.index("why not")
     assert [row[chosen] for row in rows] == ["yes", "", "", ""]
     assert rows[0][1] == clusters.chosen.algorithm and rows[0][3] == clusters.chosen.k

@@ -47,9 +47,9 @@ def test_a_break_leaves_no_half_result(tmp_path: Path) -> None:
 
 def test_another_key_clears_what_was_there(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
-    (stages.index("points", "a") / "autoencoder.pt").write_text("old")
-    assert (stages.index("points", "a") / "autoencoder.pt").exists()
-    assert not (stages.index("points", "b") / "autoencoder.pt").exists()
+    (stages.path("points", "a") / "autoencoder.pt").write_text("old")
+    assert (stages.path("points", "a") / "autoencoder.pt").exists()
+    assert not (stages.path("points", "b") / "autoencoder.pt").exists()
 
 
 def test_keys_see_every_part() -> None:
@@ -61,7 +61,7 @@ def test_a_break_while_clearing_leaves_no_key_over_half_a_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stages = Stages(tmp_path / "stages")
-    (stages.index("maps", "a") / "maps.f16").write_text("whole")
+    (stages.path("maps", "a") / "maps.f16").write_text("whole")
 
     def broken(folder: Path) -> None:
         (folder / "maps.f16").unlink()
@@ -69,9 +69,9 @@ def test_a_break_while_clearing_leaves_no_key_over_half_a_stage(
 
     monkeypatch.setattr("likewise.attention.pipeline.shutil.rmtree", broken)
     with pytest.raises(KeyboardInterrupt):
-        stages.index("maps", "b")
+        stages.path("maps", "b")
     monkeypatch.undo()
-    assert [path.name for path in stages.index("maps", "a").iterdir()] == ["key.txt"]
+    assert [path.name for path in stages.path("maps", "a").iterdir()] == ["key.txt"]
 
 
 def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
@@ -79,5 +79,5 @@ def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
     with pytest.raises(UsageError, match="choose another --out"):
-        Stages(tmp_path / "stages").index("maps", "a")
+        Stages(tmp_path / "stages").path("maps", "a")
     assert mine.read_text() == "mine"

@@ -119,11 +119,12 @@ class AttentionStudy(StudyData, Result):
     def fragments(self) -> list[str]:
         """What was done, the rule of choice, the tables and all figures."""
         tables = self.tables() | {"agreement": agreement_matrix(self)}
-        shown = ("metrics", "tests", "controls", "algorithms", "agreement")
+        wide = [table_section(name, tables[name]) for name in ("controls", "algorithms", "agreement")]
         return [
             section("What was done", map(paragraph, self._methods())),
             section("How a clustering is chosen", [paragraph(RULE)]),
-            *(table_section(name, tables[name]) for name in shown),
+            *(table_section(name, tables[name]) for name in ("metrics", "tests")),
+            f"<div style='font-size: .78rem'>{''.join(wide)}</div>",
             *(figure_section(name, figure) for name, figure in self.figures().items()),
         ]
 
