@@ -131,11 +131,7 @@ def map_starts(lengths: NDArray[np.int64], layers: int, heads: int) -> NDArray[n
 
 
 def write_maps(
-    encoder: Encoder,
-    pairs: Sequence[tuple[str, str]],
-    folder: Path,
-    prompt: str = "",
-    progress: Progress | None = None,
+    encoder: Encoder, pairs: Sequence[tuple[str, str]], folder: Path, prompt: str = "", progress: Progress | None = None
 ) -> AttentionMaps:
     """Run pairs as one sequence each and store every attention weight; an interrupted run resumes.
 

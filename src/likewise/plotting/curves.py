@@ -139,12 +139,7 @@ def best_line(ax: Any, position: float) -> Any:
 
 
 def share_curves(
-    x: ArrayLike,
-    series: Mapping[str, Series],
-    count: int,
-    labels: tuple[str, str],
-    title: str = "",
-    ax: Any = None,
+    x: ArrayLike, series: Mapping[str, Series], count: int, labels: tuple[str, str], title: str = "", ax: Any = None
 ) -> Any:
     """Lines of shares of ``count`` cases, from 0 to 1, over a logarithmic x > 0.
 

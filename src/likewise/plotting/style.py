@@ -70,23 +70,10 @@ def _map(ends: Sequence[tuple[int, int, int]]) -> Any:
 
 # Tried in this order after matplotlib's own font, where the system has them; colour fonts cannot be drawn.
 FALLBACKS = (
-    "Noto Sans",
-    "Noto Sans CJK JP",
-    "Noto Sans CJK SC",
-    "Source Han Sans",
-    "WenQuanYi Zen Hei",
-    "Hiragino Sans",
-    "PingFang SC",
-    "Yu Gothic",
-    "Microsoft YaHei",
-    "Malgun Gothic",
-    "Noto Sans Hebrew",
-    "Noto Sans Arabic",
-    "Noto Sans Devanagari",
-    "Arial Unicode MS",
-    "Noto Emoji",
-    "Symbola",
-)
+    "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Source Han Sans", "WenQuanYi Zen Hei",
+    "Hiragino Sans", "PingFang SC", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic", "Noto Sans Hebrew",
+    "Noto Sans Arabic", "Noto Sans Devanagari", "Arial Unicode MS", "Noto Emoji", "Symbola",
+)  # fmt: skip
 JOINERS = {0x200B, 0x200C, 0x200D, 0xFE0E, 0xFE0F}
 MISSING = "\N{WHITE SQUARE}"
 

@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 from likewise.plotting.style import WHITE_INK_FROM, mixed, strength, strongest
-from likewise.plotting.text import brief, one_line, printable
+from likewise.plotting.text import brief, marked_words, one_line, printable
 
 MOST_ROWS = 40
 NARROW, USUAL, WIDEST_CELL, WIDEST_NAME = 4, 7, 12, 24
@@ -90,14 +90,9 @@ def coloured_text(text: str, words: Sequence[tuple[int, int, float]], scale: flo
     >>> coloured_text("a\\ncat", [(2, 5, 0.4)], 0.4).plain
     'a cat'
     """
-    line, done = Text(), 0
-    for start, end, share in sorted(words):
-        if start < done or end <= start:
-            continue  # several tokens of one character: the first has the colour
-        line.append(_flat(text[done:start]))
-        line.append(_flat(text[start:end]), _style(share, scale))
-        done = end
-    line.append(_flat(text[done:]))
+    line = Text()
+    for piece, share in marked_words(text, words):
+        line.append(_flat(piece), None if share is None else _style(share, scale))
     return line
 
 

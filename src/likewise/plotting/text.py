@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
@@ -41,6 +41,21 @@ def shortened(text: str, characters: int) -> str:
     'hosp…'
     """
     return text if len(text) <= characters else text[: max(0, characters - 1)] + "…"
+
+
+def marked_words(text: str, words: Sequence[tuple[int, int, float]]) -> Iterator[tuple[str, float | None]]:
+    """A text in pieces: words (start, end, share) with their share, the pieces between them with None.
+
+    >>> list(marked_words("a cat", [(2, 5, 0.4)]))
+    [('a ', None), ('cat', 0.4), ('', None)]
+    """
+    done = 0
+    for start, end, share in sorted(words):
+        if done <= start < end:  # of several tokens of one character, the first has the colour
+            yield text[done:start], None
+            yield text[start:end], share
+            done = end
+    yield text[done:], None
 
 
 def brief(value: float, scale: float, sign: str = "-") -> str:
