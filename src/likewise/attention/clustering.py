@@ -356,7 +356,7 @@ def _checked(points: ArrayLike) -> Array:
     if rows.ndim != 2 or not rows.size:
         raise DataError(f"points (n, d) are needed, got the shape {rows.shape}")
     if not np.isfinite(rows).all():
-        raise DataError("some points are not finite; leave out the maps they come from, or train the reducer anew")
+        raise DataError("some points are not finite; leave out the maps they come from, or train the reducer again")
     return rows
 
 

@@ -108,7 +108,7 @@ class AttentionStudy(StudyData, Result):
         }
 
     def figures(self) -> dict[str, Figure]:
-        """Every figure; the effects beside their controls come first."""
+        """Every figure; the effects and their controls come first."""
         return self._figures
 
     @cached_property

@@ -72,10 +72,12 @@ def _loss_words(study: StudyData) -> Iterator[str]:
     if study.loss is None:
         return
     share = 1 - study.loss / study.trivial_loss if study.trivial_loss else 0.0
-    beside = f"The autoencoder's loss over all pairs is {study.loss:.4f}, beside {study.trivial_loss:.4f} of {TRIVIAL}"
+    found = (
+        f"The autoencoder's loss over all pairs is {study.loss:.4f}, beside {study.trivial_loss:.4f} of {TRIVIAL}"
+    )
     said = f"{share:.0%} less" if share > 0 else "it is no better"
     follows = "the points hold little of what the maps show" if share < 0.25 else "the points hold part of the maps"
-    yield f"{beside}: {said}, so {follows}." if share < 0.75 else f"{beside}: {said}."
+    yield f"{compared}: {said}, so {follows}." if share < 0.75 else f"{compared}: {said}."
 
 
 def _cluster_words(study: StudyData) -> Iterator[str]:
@@ -142,9 +144,9 @@ def _point_words(study: StudyData, variable: str) -> str:
 
 
 def _random_words(study: StudyData, found: Survival) -> str:
-    name, beside = found.variable, [control.random for control in study.controls if control.random is not None]
+    name, controls = found.variable, [control.random for control in study.controls if control.random is not None]
     own = float(np.mean([group.tests[name].eta2 for group in study.main.groups]))
-    random = float(np.mean([layer.same_k[name].eta2 for layer in beside]))
+    random = float(np.mean([layer.same_k[name].eta2 for layer in controls]))
     test = "differs as well" if found.given_length is None else "differs among pairs of like length"
     said = (
         f"Random attention of the same shapes, which knows the length alone, {test} in"

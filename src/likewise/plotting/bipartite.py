@@ -40,9 +40,9 @@ def bipartite(
     pairs = _pairs(cells, strongest_pairs)
     columns = [_column(labels, {pair[side] for pair in pairs}) for side, labels in enumerate((left, right))]
     rows = max(map(len, columns))
-    beside = 0.15 + CHARACTER * max(len(name) for column in columns for name, _ in column)
-    ax = axes_or_new(ax, (2 * beside + BETWEEN, min(TALLEST, max(1.6, LINE * rows + 0.6))))
-    edge = beside / (2 * beside + BETWEEN)
+    label_width = 0.15 + CHARACTER * max(len(name) for column in columns for name, _ in column)
+    ax = axes_or_new(ax, (2 * label_width + BETWEEN, min(TALLEST, max(1.6, LINE * rows + 0.6))))
+    edge = label_width / (2 * label_width + BETWEEN)
     heights = [_heights(column, rows) for column in columns]
     ends = [(heights[0][row], heights[1][column]) for row, column in pairs]
     _lines(ax, ends, [float(cells[pair]) for pair in pairs], edge)

@@ -251,13 +251,13 @@ def _name(ax: Any, name: str, point: tuple[float, float], height: float, how: tu
 
     colour, aside, at_start = how
     side = -1 if at_start else 1
-    beside = blended_transform_factory(ax.transData, ax.transAxes)
+    transform = blended_transform_factory(ax.transData, ax.transAxes)
     leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3}
     ax.annotate(
         name,
         point,
         (point[0], height),
-        textcoords=offset_copy(beside, ax.figure, x=side * (22 if aside else 8), y=0, units="points"),
+        textcoords=offset_copy(transform, ax.figure, x=side * (22 if aside else 8), y=0, units="points"),
         ha="right" if at_start else "left",
         va="center",
         fontsize=9,

@@ -123,9 +123,9 @@ def split_heatmap(
 def _size(rows: Sequence[str], columns: Sequence[str], cell: float = CELL) -> tuple[float, float]:
     """The size of a figure, which grows with the matrix up to a bound."""
     cell = min(cell, LARGEST / max(len(rows), len(columns)))
-    beside, above = (0.085 * max(len(drawable(label)) for label in labels) for labels in (rows, columns))
+    left, above = (0.085 * max(len(drawable(label)) for label in labels) for labels in (rows, columns))
     inner = [max(SMALLEST, cell * len(labels)) for labels in (columns, rows)]
-    return inner[0] + beside + 1.2, inner[1] + above + 0.7
+    return inner[0] + left + 1.2, inner[1] + above + 0.7
 
 
 def _frame(ax: Any, rows: Sequence[str], columns: Sequence[str], title: str) -> None:

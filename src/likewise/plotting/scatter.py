@@ -48,8 +48,8 @@ def identity_scatter(
     both = np.concatenate([across, up])
     finite = both[np.isfinite(both)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    room = 0.05 * ((high - low) or 1.0)
-    limits = (low - room, high + room)
+    margin = 0.05 * ((high - low) or 1.0)
+    limits = (low - margin, high + margin)
     ax.plot(limits, limits, color="#999999", linewidth=1, linestyle="--", zorder=0)
     ax.scatter(across, up, s=14, alpha=0.5, color=INK, linewidths=0, rasterized=True)
     ax.set_xlim(limits)
