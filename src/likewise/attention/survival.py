@@ -72,12 +72,10 @@ def _loss_words(study: StudyData) -> Iterator[str]:
     if study.loss is None:
         return
     share = 1 - study.loss / study.trivial_loss if study.trivial_loss else 0.0
-    found = (
-        f"The autoencoder's loss over all pairs is {study.loss:.4f}, beside {study.trivial_loss:.4f} of {TRIVIAL}"
-    )
+    found = f"The autoencoder's loss over all pairs is {study.loss:.4f}, beside {study.trivial_loss:.4f} of {TRIVIAL}"
     said = f"{share:.0%} less" if share > 0 else "it is no better"
     follows = "the points hold little of what the maps show" if share < 0.25 else "the points hold part of the maps"
-    yield f"{compared}: {said}, so {follows}." if share < 0.75 else f"{compared}: {said}."
+    yield f"{found}: {said}, so {follows}." if share < 0.75 else f"{found}: {said}."
 
 
 def _cluster_words(study: StudyData) -> Iterator[str]:
