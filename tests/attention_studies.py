@@ -9,15 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.attention.clustering import blob_silhouettes, clusterings_of
-from likewise.attention.clusterings import NOISE, Clustering, ClusterScores, LayerClusters
-from likewise.attention.grouping import layer_controls, layer_groups, random_layer
-from likewise.attention.head_measures import MEASURES, HeadMeasures
+from likewise.attention.clustering import (
+    NOISE,
+    Clustering,
+    ClusterScores,
+    LayerClusters,
+    clusterings_of,
+    gaussian_silhouettes,
+)
+from likewise.attention.groups import (
+    LayerControls,
+    LayerGroups,
+    ReducedMaps,
+    Structures,
+    Variables,
+    layer_controls,
+    layer_groups,
+    random_layer,
+)
+from likewise.attention.maps import MEASURES, HeadMeasures
+from likewise.attention.reduction import TrainingCurve
 from likewise.attention.settings import ALGORITHMS, AttentionSettings, AutoencoderSettings, ClusterSettings
 from likewise.attention.significance import cluster_test
-from likewise.attention.study import AttentionStudy, LayerControls, LayerGroups, ReducedMaps
-from likewise.attention.training_curve import TrainingCurve
-from likewise.attention.variables import Structures, Variables
+from likewise.attention.study import AttentionStudy
 from likewise.data import ScoredPair
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -49,7 +63,7 @@ def attention_study(
         "trivial_loss": 0.0031,
         "curve": TrainingCurve((0.003, 0.0021, 0.0015, 0.0013), (0.0026, 0.0018, 0.0014, 0.0012)),
         "random_curve": TrainingCurve((0.0009, 0.0008), (0.00085, 0.0008)), "random_losses": (0.0008, 0.0009),
-        "settings": how, "facts": {"truncated": 2, "grammar": "en_core_web_sm"},
+        "settings": how, "metadata": {"truncated": 2, "grammar": "en_core_web_sm"},
     }  # fmt: skip
     return AttentionStudy(**(found | other))
 
@@ -90,7 +104,7 @@ def _controls(
     place, chosen = group.layer - 1, group.clusters.chosen
     beside = random_layer(random.groups[place], random.points[:, place], chosen.k, variables, how)
     return layer_controls(
-        group, points, variables, how, blob_silhouettes(points, chosen, how.clusters, draws=3), beside
+        group, points, variables, how, gaussian_silhouettes(points, chosen, how.clusters, draws=3), beside
     )
 
 

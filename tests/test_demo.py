@@ -15,7 +15,7 @@ from likewise.data import read_scored_pairs
 from likewise.demo import TEXTS, demo
 from likewise.encoder import Encoder
 from likewise.evaluation.sts import evaluate_sts
-from likewise.plotting.explained_html import explained_fragment
+from likewise.plotting.explained import explained_fragment
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ from likewise.encoder.encoder import Source
 from likewise.encoder.inspection import Inspection, inspect
 from likewise.evaluation.sts import StsResult, evaluate_sts
 from likewise.explain import Explanation, explain
-from likewise.plotting.html import paragraph, section, table
-from likewise.plotting.matrix import matrix_svg
+from likewise.plotting.html import matrix_svg, paragraph, section, table
 from likewise.results import Column, Result, Table
 
 TEXTS = (

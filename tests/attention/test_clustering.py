@@ -18,17 +18,25 @@ from sklearn.metrics import (
     silhouette_score,
 )
 
-from likewise.attention.cluster_choice import (
+from likewise.attention.clustering import (
+    NOISE,
+    PARTITIONS,
+    VARIANTS,
     Candidate,
+    Clustering,
+    ClusterScores,
+    LayerClusters,
+    Space,
+    agreement,
     best_first,
     cluster_scores,
+    clusterings_of,
     fewest_points,
+    gaussian_silhouettes,
     objection,
     rank_sums,
-    with_noise_given,
+    with_noise_assigned,
 )
-from likewise.attention.clustering import PARTITIONS, VARIANTS, Space, agreement, blob_silhouettes, clusterings_of
-from likewise.attention.clusterings import NOISE, Clustering, ClusterScores, LayerClusters
 from likewise.attention.settings import ALGORITHMS, ClusterSettings
 from likewise.errors import Cancelled, DataError
 
@@ -209,7 +217,7 @@ def test_noise_is_no_way_to_win() -> None:
     core = DBSCAN(eps=0.4, min_samples=5).fit_predict(points)
     # Without its fringe a cluster always looks better, which is why the ranks count the fringe.
     assert cluster_scores(points, core).davies_bouldin < of["kmeans"].scores.davies_bouldin
-    judged = cluster_scores(points, with_noise_given(points, core))
+    judged = cluster_scores(points, with_noise_assigned(points, core))
     assert judged.davies_bouldin >= of["kmeans"].scores.davies_bouldin - 1e-12
 
 
@@ -376,22 +384,22 @@ def test_only_what_may_be_chosen_is_ranked() -> None:
 def test_noise_goes_to_the_nearest_point_for_the_ranks() -> None:
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(50, 3)), rng.integers(-1, 3, 50)
-    given = with_noise_given(points, labels)
+    given = with_noise_assigned(points, labels)
     clustered = np.flatnonzero(labels != NOISE)
     for place, label in enumerate(labels):
         nearest = min(clustered, key=lambda other: float(np.linalg.norm(points[place] - points[other])))
         assert given[place] == (labels[nearest] if label == NOISE else label)
-    assert with_noise_given(points[:2], [-1, -1]).tolist() == [-1, -1]
+    assert with_noise_assigned(points[:2], [-1, -1]).tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_blob_has_lower_silhouettes_than_clusters(algorithm: str) -> None:
     points, _ = planted(3, 150, 8)
     found = clusterings_of(points, replace(QUICK, algorithms=(algorithm,))).chosen
-    blobs = blob_silhouettes(points, found, QUICK, 4, seed=1)
+    blobs = gaussian_silhouettes(points, found, QUICK, 4, seed=1)
     assert blobs.shape == (4,)
     assert not (blobs >= found.scores.silhouette).any()
-    np.testing.assert_array_equal(blobs, blob_silhouettes(points, found, QUICK, 4, seed=1))
+    np.testing.assert_array_equal(blobs, gaussian_silhouettes(points, found, QUICK, 4, seed=1))
 
 
 def test_a_cloud_stands_out_from_clouds_as_rarely_as_by_chance() -> None:
@@ -400,7 +408,7 @@ def test_a_cloud_stands_out_from_clouds_as_rarely_as_by_chance() -> None:
     for seed in range(30):
         points = np.random.default_rng(seed).normal(size=(80, 2))
         found = clusterings_of(points, quick, seed).chosen
-        above += found.scores.silhouette > np.quantile(blob_silhouettes(points, found, quick, 19, seed + 100), 0.95)
+        above += found.scores.silhouette > np.quantile(gaussian_silhouettes(points, found, quick, 19, seed + 100), 0.95)
     # Of nineteen draws the quantile lies just below the largest, which one in twenty clouds passes.
     assert above <= binom.ppf(0.999, 30, 0.08)
 
@@ -417,7 +425,7 @@ def test_progress_counts_to_its_total_and_can_stop_the_work() -> None:
     with pytest.raises(Cancelled):
         clusterings_of(points, progress=stop)
     with pytest.raises(Cancelled):
-        blob_silhouettes(points, clusterings_of(points, ClusterSettings(most=3)).chosen, progress=stop)
+        gaussian_silhouettes(points, clusterings_of(points, ClusterSettings(most=3)).chosen, progress=stop)
 
 
 def test_algorithms_that_agree_do_not_lose_to_one_that_does_not() -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from likewise.attention.head_measures import MEASURES, measures_of
-from likewise.attention.maps import AttentionMaps, RandomMaps, trivial_loss, write_maps
+from likewise.attention.maps import MEASURES, AttentionMaps, RandomMaps, measures_of, trivial_loss, write_maps
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError
 from tiny_models import tiny_encoder

@@ -104,7 +104,7 @@ def interrupt(note: str, calls: int) -> Callable[[int, int | None, str], None]:
 
 @pytest.mark.parametrize(
     ("note", "calls"),
-    [("attention maps", 2), ("epoch 2", 5), ("points", 3), ("clusterings", 2), ("summarised", 4), ("blobs", 3)],
+    [("attention maps", 2), ("epoch 2", 5), ("points", 3), ("clusterings", 2), ("summarised", 4), ("Gaussians", 3)],
 )
 def test_a_break_in_any_stage_leaves_the_same_study(
     note: str,

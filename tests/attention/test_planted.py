@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from likewise.attention.clustering import clusterings_of
-from likewise.attention.grouping import layer_controls, layer_groups
+from likewise.attention.groups import LayerControls, LayerGroups, Structures, Variables, layer_controls, layer_groups
 from likewise.attention.settings import AttentionSettings, ClusterSettings
-from likewise.attention.study import LayerControls, LayerGroups
-from likewise.attention.variables import Structures, Variables
 
 DRAWS, SIZES = 200, (90, 60, 30)
 MIDDLES = np.array([[0.0, 0.0], [6.0, 1.0], [2.0, 7.0]])

@@ -76,8 +76,8 @@ def test_everything_can_be_computed_again_from_the_folder(run_tiny: Any, short_p
             values = np.array([float(row[name]) for row in here])
             groups = [values[chosen == cluster] for cluster in sorted(set(chosen) - {-1})]
             assert layer["tests"][name]["kruskal_p"] == pytest.approx(stats.kruskal(*groups).pvalue)
-    page = (out / "report.html").read_text()
-    assert "What was found" in page and "http" not in page and len(page) < 2_000_000
+    page = (out / "index.html").read_text()
+    assert "What was done" in page and "http" not in page and len(page) < 2_000_000
 
 
 def test_tables_and_verdicts_are_shown(run_tiny: Any, short_pairs: Path, tmp_path: Path) -> None:

@@ -185,7 +185,10 @@ class TestJson:
             (("--split",), {"split": True}),
             (("--left-prompt", "in: "), {"left_prompt": "in: "}),
             (("--right-prompt", "in: "), {"right_prompt": "in: "}),
-            (("--method", "integrated-jacobian", "--start-layer", "1"), {"method": "integrated-jacobian", "start_layer": 1}),
+            (
+                ("--method", "integrated-jacobian", "--start-layer", "1"),
+                {"method": "integrated-jacobian", "start_layer": 1},
+            ),
         ],
         ids=str,
     )

@@ -221,9 +221,7 @@ class TestChange:
         ids=str,
     )  # fmt: skip
     def test_settled_options_are_refused(self, run: Any, built: Path, more: Path, options: tuple[str, ...]) -> None:
-        words = (
-            f"{options[0]} does not go with an existing index: it keeps the settings it was made with; leave it"
-        )
+        words = f"{options[0]} does not go with an existing index: it keeps the settings it was made with; leave it"
         assert words in refusal(run("index", more, "--out", built, "--add", *options))
         assert words in refusal(run("index", "--out", built, "--delete", "0", *options))
         assert words in refusal(run("index", "--out", built, *options))

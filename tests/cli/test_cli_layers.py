@@ -14,7 +14,7 @@ import pytest
 from conftest import save_tiny
 from likewise.encoder import Encoder
 from likewise.geometry.trajectories import EXAMPLES, sentence_trajectories, word_trajectories
-from likewise.plotting.sparklines import BARS
+from likewise.plotting.terminal import BARS
 
 pytest_plugins = ("command_line",)
 

@@ -28,7 +28,7 @@ from likewise.geometry.occurrences import Occurrences, OccurrenceStream, average
 from likewise.geometry.sums import Counts, PoissonWeights, SentenceBatch, SimilaritySums
 from likewise.grammar import spans
 from likewise.plotting.curves import curves
-from likewise.plotting.inline_svg import inline_svg
+from likewise.plotting.html import inline_svg
 from likewise.results import ResultSet
 from tiny_models import tiny_encoder
 

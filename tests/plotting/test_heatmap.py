@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from likewise.plotting.axes import grid_of_axes, save_figure
-from likewise.plotting.fonts import drawable
 from likewise.plotting.heatmap import heatmap, split_heatmap
+from likewise.plotting.style import drawable
 
 
 def texts(labels: list) -> list[str]:

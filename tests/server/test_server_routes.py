@@ -95,7 +95,11 @@ WRONG = {
     "too long": ({"left": "a", "right": "b" * 201}, 413, "at most 200 characters"),
     "far too long": ({"left": "a", "right": "b" * 300_000}, 413, "at most 200 characters"),
     "too many tokens": ({"left": "a " * 60, "right": "b " * 60}, 413, "take too long to explain by word with bilrp"),
-    "a slow method": ({"left": "a", "right": "b " * 20, "method": "integrated-jacobian"}, 413, "the budget is two texts of 6"),
+    "a slow method": (
+        {"left": "a", "right": "b " * 20, "method": "integrated-jacobian"},
+        413,
+        "the budget is two texts of 6",
+    ),
     "many sentences": ({"left": "a", "right": "B c. " * 20, "by": "sentence", "method": "hxp"}, 413, "with bilrp"),
     "unknown setting": ({"left": "a", "right": "b", "colour": 1}, 422, "colour"),
     "unknown method": ({"left": "a", "right": "b", "method": "magic"}, 422, "method"),

@@ -1,70 +1,259 @@
-"""Clustering: every algorithm with every setting over the points of a layer, and the best of what they find."""
+"""Clustering: every algorithm with every setting over the points of a layer, their scores, and the choice of one."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations, product
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likewise.attention.cluster_choice import Candidate, best_first, cluster_scores, objection, with_noise_given
-from likewise.attention.clusterings import NOISE, Clustering, ClusterScores, LayerClusters
+from likewise.attention.cluster_algorithms import PARTITIONS, VARIANTS, Array, Labels, Space
 from likewise.attention.settings import ALGORITHMS, ClusterSettings
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Variant = Mapping[str, Any]
-"""Hyper-parameters beside K; every algorithm names its distance, linkage and covariance, None where it has none."""
-
-STARTS = 10
-"""Runs of k-means from other seeds, of which the tightest counts."""
-MIXTURE_STARTS = 2
-"""The same for Gaussian mixtures, which begin at k-means and need fewer."""
-NEIGHBOURS = 10
-"""Nearest points, itself among them, that the neighbour graph of spectral clustering joins to a point."""
-DENSE = 3000
-"""Up to so many points all eigenvectors of spectral clustering are found at once."""
-AFFINITIES = ("nearest-neighbours", "rbf")
-EPS_QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0)
-"""Where DBSCAN's eps stands among the points' distances to their ``min_samples``-th neighbour."""
-MOST_KEPT = 5000
-"""With more points than this the silhouette finds its distances anew each time, in blocks."""
+NOISE = -1
+"""The label of a point in no cluster."""
+MOST_CACHED = 5000
+"""With more points, the silhouette computes its distances each time, in blocks."""
 
 
-class Space:
-    """Points (n, d) with the distances that several clusterings need, each matrix made once."""
+@dataclass(frozen=True)
+class ClusterScores:
+    """How well clusters are separated, without noise: silhouette and Calinski-Harabasz high, Davies-Bouldin low."""
 
-    def __init__(self, points: Array, seed: int) -> None:
-        self.points, self.seed = points, seed
-        self._distances: dict[str, Array] = {}
+    silhouette: float
+    davies_bouldin: float
+    calinski_harabasz: float
 
-    def distances(self, name: str) -> Array:
-        """The (n, n) distances of a kind, exact for close points far from the origin."""
-        from scipy.spatial.distance import pdist, squareform
-        from sklearn.metrics.pairwise import cosine_distances
 
-        if name not in self._distances:
-            metric = {"manhattan": "cityblock"}.get(name, name)
-            # SciPy has no cosine for a point at the origin, scikit-learn calls it 1.
-            square = cosine_distances(self.points) if name == "cosine" else squareform(pdist(self.points, metric))
-            self._distances[name] = np.asarray(square, np.float64)
-        return self._distances[name]
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """One way to cluster the points of a layer.
+
+    >>> clustering = Clustering("dbscan", np.array([0, 0, 1, -1]), {"eps": 0.5}, ClusterScores(0.9, 0.1, 80.0))
+    >>> clustering.k, clustering.noise, clustering.sizes
+    (2, 0.25, [2, 1])
+    """
+
+    algorithm: str
+    labels: NDArray[np.int64]
+    """(n,), from 0; noise is -1"""
+    settings: Mapping[str, Any]
+    """its hyper-parameters except K: distance, linkage, covariance, eps, min_samples, affinity"""
+    scores: ClusterScores
+
+    @property
+    def k(self) -> int:
+        """The number of clusters."""
+        return len(self.sizes)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Points in each cluster."""
+        sizes: list[int] = np.bincount(self.labels[self.labels != NOISE]).tolist()
+        return sizes
+
+    @property
+    def noise(self) -> float:
+        """The share of points in no cluster."""
+        return float((self.labels == NOISE).mean())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything except the labels."""
+        settings = {name: self.settings.get(name) for name in ("distance", "linkage", "covariance")}
+        about = {"algorithm": self.algorithm, "k": self.k, "noise": self.noise, "sizes": self.sizes}
+        return about | vars(self.scores) | settings | dict(self.settings)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerClusters:
+    """The clusterings of one layer: each algorithm's best, and the best of these."""
+
+    chosen: Clustering
+    alternatives: tuple[Clustering, ...]
+    """the other algorithms' best, in the order of ``ALGORITHMS``"""
+    rejected: Mapping[str, str]
+    """algorithms without a clustering that may be chosen, and why; ``alternatives`` may have their best one"""
+    agreement: Mapping[tuple[str, str], float]
+    """the adjusted Rand index of any two algorithms' best, over points that are noise to neither"""
+    by_k: Mapping[str, Mapping[int, ClusterScores]]
+    """for each algorithm the scores of its best clustering at each K"""
+
+    @property
+    def best(self) -> tuple[Clustering, ...]:
+        """Each algorithm's best, the chosen one first."""
+        return (self.chosen, *self.alternatives)
+
+    @property
+    def by_algorithm(self) -> list[Clustering]:
+        """The same, in the order of ``ALGORITHMS``."""
+        return sorted(self.best, key=lambda one: ALGORITHMS.index(one.algorithm))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for a cache."""
+        return {
+            "best": [[one.algorithm, one.labels.tolist(), dict(one.settings), vars(one.scores)] for one in self.best],
+            "rejected": dict(self.rejected),
+            "agreement": [[*pair, value] for pair, value in self.agreement.items()],
+            "by_k": {name: [[k, vars(scores)] for k, scores in of.items()] for name, of in self.by_k.items()},
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> LayerClusters:
+        """The inverse of ``to_json``."""
+        chosen, *others = (
+            Clustering(algorithm, np.array(labels, dtype=np.int64), settings, ClusterScores(**scores))
+            for algorithm, labels, settings, scores in document["best"]
+        )
+        agreement = {(first, second): value for first, second, value in document["agreement"]}
+        by_k = {name: {k: ClusterScores(**scores) for k, scores in of} for name, of in document["by_k"].items()}
+        return cls(chosen, tuple(others), document["rejected"], agreement, by_k)
+
+
+FEWEST = 3
+"""A clustering with a smaller cluster is never chosen."""
+
+RULE = (
+    "A clustering may be chosen if it leaves few enough points as noise and each of its clusters is large enough. "
+    "Silhouette, Davies-Bouldin and Calinski-Harabasz each rank all clusterings of a layer that may be chosen, those "
+    "of all algorithms, hyper-parameters and numbers of clusters together, ties sharing their mean rank. The smallest "
+    "sum of the three ranks wins, then the higher silhouette, then fewer clusters, then less noise: it gives an "
+    "algorithm's hyper-parameters at each number of clusters, its number of clusters, and the algorithm. For these "
+    "ranks alone, noise counts to the cluster of the nearest point that has one, since to leave the fringe out would "
+    "better all three scores; the scores that are shown leave noise out. Clusterings that may not be chosen come "
+    "behind those that may, and are ranked among themselves, the least noise beyond what is allowed first."
+)
+# One ranking for all, not one per step: among few rivals, two scores that barely differ outvote a third that differs
+# much, and algorithms that agree share their mean rank, which favours one that does not agree.
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A clustering, and the scores that it is compared by."""
+
+    clustering: Clustering
+    all_scores: ClusterScores
+    """its scores over all points, as ``with_noise_assigned`` labels them"""
+
+
+def cluster_scores(points: ArrayLike, labels: ArrayLike, distances: Array | None = None) -> ClusterScores:
+    """Score the clusters of points (n, d) with labels (n,), without noise; nan where undefined.
+
+    Scores are undefined for fewer than two clusters, and if each point is its own cluster. ``distances`` (n, n) are
+    scikit-learn's Euclidean ones, for callers that score the same points often.
+
+    >>> scores = cluster_scores([[0.0], [1.0], [10.0], [11.0], [99.0]], [0, 0, 1, 1, -1])
+    >>> round(scores.silhouette, 3), scores.davies_bouldin, scores.calinski_harabasz
+    (0.9, 0.1, 200.0)
+    """
+    from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
+
+    rows, names = np.asarray(points, np.float64), np.asarray(labels)
+    kept = names != NOISE
+    if not 2 <= len(np.unique(names[kept])) < kept.sum():
+        return ClusterScores(math.nan, math.nan, math.nan)
+    if distances is None or not kept.all():
+        # A block of the matrix may differ in the last bit from the matrix of a block.
+        rows, names = rows[kept], names[kept]
+        silhouette = silhouette_score(rows, names)
+    else:
+        silhouette = silhouette_score(distances, names, metric="precomputed")
+    return ClusterScores(
+        silhouette=float(silhouette),
+        davies_bouldin=float(davies_bouldin_score(rows, names)),
+        calinski_harabasz=float(calinski_harabasz_score(rows, names)),
+    )
+
+
+def with_noise_assigned(points: ArrayLike, labels: ArrayLike) -> NDArray[np.int64]:
+    """Labels (n,) in which each noise point of points (n, d) joins the cluster of the nearest clustered point.
+
+    For comparing clusterings only. Without any cluster, all points stay noise.
+
+    >>> with_noise_assigned([[0.0], [1.0], [7.0], [10.0], [11.0]], [0, 0, -1, 1, 1]).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    from scipy.spatial import KDTree
+
+    rows, found = np.asarray(points, np.float64), np.array(labels, np.int64)
+    noise = found == NOISE
+    if noise.any() and not noise.all():
+        found[noise] = found[~noise][KDTree(rows[~noise]).query(rows[noise])[1]]
+    return found
+
+
+def rank_sums(scores: Sequence[ClusterScores]) -> Array:
+    """The sum of each clustering's ranks by the three scores (n,); smaller is better.
+
+    >>> rank_sums([ClusterScores(0.9, 0.2, 50.0), ClusterScores(0.5, 0.2, 70.0), ClusterScores(0.4, 0.8, 10.0)])
+    array([4.5, 4.5, 9. ])
+    """
+    from scipy.stats import rankdata
+
+    if not scores:
+        return np.empty(0)
+    # scikit-learn returns 1 for clusters without extent; the true ratio is infinite.
+    ratios = [math.inf if one.davies_bouldin == 0 else one.calinski_harabasz for one in scores]
+    columns = [[-one.silhouette for one in scores], [one.davies_bouldin for one in scores], np.negative(ratios)]
+    return np.asarray(rankdata(columns, axis=1).sum(0), np.float64)
+
+
+def best_first(candidates: Sequence[Candidate], settings: ClusterSettings) -> list[Candidate]:
+    """The candidates in the order of ``RULE``.
+
+    >>> scores = [ClusterScores(0.9, 0.2, 80.0), ClusterScores(0.5, 0.1, 90.0), ClusterScores(0.4, 0.9, 70.0)]
+    >>> found = [Clustering("kmeans", np.repeat([0, 1], n), {}, one) for n, one in zip((2, 3, 4), scores)]
+    >>> [one.clustering.sizes for one in best_first([Candidate(one, one.scores) for one in found], ClusterSettings())]
+    [[3, 3], [4, 4], [2, 2]]
+    """
+    ordered: list[Candidate] = []
+    for allowed in (True, False):
+        rivals = [one for one in candidates if (objection(one.clustering, settings) is None) == allowed]
+        sums = rank_sums([one.all_scores for one in rivals])
+        keys = [_key(one, total, settings) for one, total in zip(rivals, sums, strict=True)]
+        ordered += [rivals[index] for index in sorted(range(len(rivals)), key=keys.__getitem__)]
+    return ordered
+
+
+def objection(clustering: Clustering, settings: ClusterSettings) -> str | None:
+    """Why a clustering may not be chosen; None if it may.
+
+    >>> objection(Clustering("dbscan", np.array([0, 0, 0, -1]), {}, ClusterScores(0.9, 0.1, 80.0)), ClusterSettings())
+    'leaves 25 % of the points as noise'
+    """
+    if clustering.noise > settings.most_noise:
+        return f"leaves {100 * clustering.noise:.0f} % of the points as noise"
+    smallest, needed = min(clustering.sizes), fewest_points(len(clustering.labels), settings)
+    return f"its smallest cluster holds {smallest} of {needed} needed points" if smallest < needed else None
+
+
+def fewest_points(n: int, settings: ClusterSettings) -> int:
+    """The smallest allowed cluster of ``n`` points.
+
+    >>> fewest_points(1379, ClusterSettings(smallest=0.01))
+    14
+    """
+    return max(FEWEST, math.ceil(settings.smallest * n))
+
+
+def _key(candidate: Candidate, rank_sum: float, settings: ClusterSettings) -> tuple[float, ...]:
+    """The sort key of a candidate."""
+    k, noise = candidate.clustering.k, candidate.clustering.noise
+    return max(0.0, noise - settings.most_noise), rank_sum, -candidate.all_scores.silhouette, k, noise
 
 
 def clusterings_of(
     points: ArrayLike, settings: ClusterSettings | None = None, seed: int = 0, progress: Progress | None = None
 ) -> LayerClusters:
-    """Cluster points (n, d) by each algorithm, and choose by ``cluster_choice.RULE``.
+    """Cluster points (n, d) by each algorithm, and choose by ``RULE``.
 
-    Clusters are numbered from the largest on; what DBSCAN leaves as noise stays noise.
+    Cluster 0 is the largest; DBSCAN's noise stays noise.
 
     >>> rng = np.random.default_rng(0)
     >>> points = np.concatenate([rng.normal(size=(size, 2)) + index for size, index in [(40, 0), (30, 12), (20, 24)]])
@@ -77,13 +266,13 @@ def clusterings_of(
     tried = settings or ClusterSettings()
     space = Space(_checked(points), seed)
     ks = _possible_ks(space.points, tried)
-    with config_context(assume_finite=True, skip_parameter_validation=True):  # checked here, once, and not by each fit
+    with config_context(assume_finite=True, skip_parameter_validation=True):  # checked once, here
         ordered = [one.clustering for one in best_first(_candidates(space, tried, ks, progress), tried)]
     names = [name for name in ALGORITHMS if name in tried.algorithms]
     nothing = f"found no {ks[0]} to {ks[-1]} clusters"
     if not ordered:
         raise DataError(f"{' and '.join(names)} {nothing}; add kmeans to the algorithms")
-    # Of equal keys a dict keeps the last, here the best.
+    # A dict keeps the last of equal keys, here the best.
     best = {one.algorithm: one for one in reversed(ordered)}
     bests = [best[name] for name in names if name in best]
     return LayerClusters(
@@ -108,7 +297,7 @@ def agreement(left: Clustering, right: Clustering) -> float:
     return float(adjusted_rand_score(left.labels[kept], right.labels[kept])) if kept.sum() > 1 else float("nan")
 
 
-def blob_silhouettes(
+def gaussian_silhouettes(
     points: ArrayLike,
     clustering: Clustering,
     settings: ClusterSettings | None = None,
@@ -116,15 +305,15 @@ def blob_silhouettes(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Array:
-    """The silhouettes (draws,) that a clustering's algorithm reaches where there are no clusters.
+    """The silhouettes (draws,) that a clustering's algorithm reaches on points without clusters.
 
-    Each draw is as many points from one Gaussian with the mean and the covariance of points (n, d). K, and DBSCAN's
-    eps, are chosen anew for each: the best of many is held against the best of many. Where nothing may be chosen, nan.
+    Each draw is n points from one Gaussian with the mean and covariance of points (n, d). K and DBSCAN's eps are chosen
+    again for each draw, so that best is compared with best. nan where no clustering may be chosen.
 
     >>> rng = np.random.default_rng(0)
     >>> points = np.concatenate([rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 12])
     >>> found = clusterings_of(points, ClusterSettings(algorithms=("kmeans",), most=3)).chosen
-    >>> bool(blob_silhouettes(points, found, draws=5).max() < found.scores.silhouette)
+    >>> bool(gaussian_silhouettes(points, found, draws=5).max() < found.scores.silhouette)
     True
     """
     rows = _checked(points)
@@ -132,11 +321,11 @@ def blob_silhouettes(
     mean, covariance = rows.mean(0), np.atleast_2d(np.cov(rows, rowvar=False))
     tried = _settings_of(clustering, settings or ClusterSettings())
     silhouettes = np.full(draws, np.nan)
-    ticker = Ticker(progress, draws, "single blobs")
+    ticker = Ticker(progress, draws, "single Gaussians")
     for draw in range(draws):
-        gaussian_null = rng.multivariate_normal(mean, covariance, size=len(rows), method="svd")
+        drawn = rng.multivariate_normal(mean, covariance, size=len(rows), method="svd")
         with contextlib.suppress(DataError):
-            found = clusterings_of(gaussian_null, tried, seed, _heartbeat(ticker))
+            found = clusterings_of(drawn, tried, seed, _heartbeat(ticker))
             if not found.rejected:
                 silhouettes[draw] = found.chosen.scores.silhouette
         ticker.add()
@@ -154,7 +343,7 @@ def _settings_of(clustering: Clustering, settings: ClusterSettings) -> ClusterSe
 
 
 def _heartbeat(ticker: Ticker) -> Progress:
-    """Progress of a part that counts for nothing, so that a long part is heard all the same."""
+    """Progress of a long part that does not count, as a sign of life."""
 
     def progress(done: int, total: int | None, note: str) -> None:  # noqa: ARG001
         ticker.add(0)
@@ -167,12 +356,12 @@ def _checked(points: ArrayLike) -> Array:
     if rows.ndim != 2 or not rows.size:
         raise DataError(f"points (n, d) are needed, got the shape {rows.shape}")
     if not np.isfinite(rows).all():
-        raise DataError("some points are not finite; leave out the maps they come from, or train the reducer anew")
+        raise DataError("some points are not finite; leave out the maps they come from, or train the reducer again")
     return rows
 
 
 def _possible_ks(points: Array, settings: ClusterSettings) -> range:
-    """The numbers of clusters that there are points for."""
+    """The numbers of clusters for which there are enough points."""
     n, distinct = len(points), len(np.unique(points, axis=0))
     ks = range(settings.least, min(settings.most, distinct, n - 1) + 1)
     if not ks:
@@ -181,7 +370,7 @@ def _possible_ks(points: Array, settings: ClusterSettings) -> range:
 
 
 def _candidates(space: Space, settings: ClusterSettings, ks: range, progress: Progress | None) -> list[Candidate]:
-    """Every clustering of every algorithm, in the order of ``ALGORITHMS``, whose scores are defined."""
+    """Every clustering with defined scores, in the order of ``ALGORITHMS``."""
     names = [name for name in ALGORITHMS if name in settings.algorithms]
     variants = {name: VARIANTS[name](space, settings) for name in names}
     total = sum(len(variants[name]) * (1 if name == "dbscan" else len(ks)) for name in names)
@@ -193,25 +382,25 @@ def _candidates(space: Space, settings: ClusterSettings, ks: range, progress: Pr
             for labels in PARTITIONS[name](space, variant, ks):
                 ordered = _by_size(labels)
                 clustering = Clustering(name, ordered, variant, scores(ordered))
-                # A mixture may leave a component empty, and DBSCAN has a K of its own.
+                # A mixture may have an empty component, and DBSCAN finds its own K.
                 if clustering.k in ks and not math.isnan(clustering.scores.silhouette):
-                    found.append(Candidate(clustering, scores(with_noise_given(space.points, ordered))))
+                    found.append(Candidate(clustering, scores(with_noise_assigned(space.points, ordered))))
                 ticker.add()
     ticker.close()
     return found
 
 
 def _scores_by_k(ordered: Sequence[Clustering], algorithm: str) -> dict[int, ClusterScores]:
-    """The scores of an algorithm's best hyper-parameters at each K that it found."""
+    """The scores of an algorithm's best hyper-parameters at each K."""
     of_k = {one.k: one.scores for one in reversed(ordered) if one.algorithm == algorithm}
     return dict(sorted(of_k.items()))
 
 
 def _scorer(points: Array) -> Callable[[Labels], ClusterScores]:
-    """The scores of labels; those that several algorithms find are scored once."""
+    """A function that scores labels; equal labels are scored once."""
     from sklearn.metrics import pairwise_distances
 
-    distances = pairwise_distances(points) if len(points) <= MOST_KEPT else None
+    distances = pairwise_distances(points) if len(points) <= MOST_CACHED else None
     known: dict[bytes, ClusterScores] = {}
 
     def scores(labels: Labels) -> ClusterScores:
@@ -224,7 +413,7 @@ def _scorer(points: Array) -> Callable[[Labels], ClusterScores]:
 
 
 def _by_size(labels: Labels) -> Labels:
-    """Number the clusters from the largest on, equally large ones in the order of their first points."""
+    """Number the clusters by size, equal ones by their first points."""
     ordered = np.full(len(labels), NOISE, np.int64)
     kept = labels != NOISE
     _, first, inverse, counts = np.unique(labels[kept], return_index=True, return_inverse=True, return_counts=True)
@@ -232,148 +421,3 @@ def _by_size(labels: Labels) -> Labels:
     indices[np.lexsort((first, -counts))] = np.arange(len(counts))
     ordered[kept] = indices[inverse]
     return ordered
-
-
-def _variant(distance: str | None, linkage: str | None = None, covariance: str | None = None, **more: Any) -> Variant:
-    return {"distance": distance, "linkage": linkage, "covariance": covariance, **more}
-
-
-def _dbscan_variants(space: Space, settings: ClusterSettings) -> list[Variant]:
-    """The given eps; else one for each quantile of the distances to the ``min_samples``-th point, itself counted."""
-    from sklearn.neighbors import NearestNeighbors
-
-    found = []
-    for distance, least in product(settings.distances, settings.min_samples):
-        if settings.eps:
-            found += [_variant(distance, eps=eps, min_samples=least) for eps in settings.eps]
-            continue
-        neighbours = NearestNeighbors(n_neighbors=min(least, len(space.points)), metric=distance).fit(space.points)
-        reach = neighbours.kneighbors(space.points)[0][:, -1]
-        # Six digits keep eps readable, and off the very distance of two points.
-        sizes = {float(f"{eps:.6g}") for eps in np.quantile(reach, EPS_QUANTILES)}
-        found += [_variant(distance, eps=eps, min_samples=least) for eps in sorted(sizes) if eps > 0]
-    return found
-
-
-def _tree_variants(space: Space, settings: ClusterSettings) -> list[Variant]:  # noqa: ARG001
-    pairs = product(settings.linkages, settings.distances)
-    # Ward's linkage is a sum of squares, so it has the Euclidean distance whatever the others have.
-    plain = [_variant(distance, linkage) for linkage, distance in pairs if linkage != "ward"]
-    return [_variant("euclidean", "ward")] * ("ward" in settings.linkages) + plain
-
-
-VARIANTS: dict[str, Callable[[Space, ClusterSettings], list[Variant]]] = {
-    "kmeans": lambda space, settings: [_variant("euclidean")],  # noqa: ARG005
-    "dbscan": _dbscan_variants,
-    "agglomerative": _tree_variants,
-    "spectral": lambda space, settings: [_variant("euclidean", affinity=one) for one in AFFINITIES],  # noqa: ARG005
-    "gaussian-mixture": lambda space, settings: [_variant(None, None, one) for one in settings.covariances],  # noqa: ARG005
-}
-"""The hyper-parameters that each algorithm is tried with."""
-
-
-def _kmeans(space: Space, variant: Variant, ks: Sequence[int]) -> Iterator[Labels]:  # noqa: ARG001
-    for k in ks:
-        yield _nearest_means(space.points, k, space.seed)
-
-
-def _dbscan(space: Space, variant: Variant, ks: Sequence[int]) -> Iterator[Labels]:  # noqa: ARG001
-    from sklearn.cluster import DBSCAN
-
-    fitted = DBSCAN(eps=variant["eps"], min_samples=variant["min_samples"], metric=variant["distance"])
-    yield np.asarray(fitted.fit_predict(space.points), np.int64)
-
-
-def _agglomerative(space: Space, variant: Variant, ks: Sequence[int]) -> Iterator[Labels]:
-    from scipy.cluster.hierarchy import linkage
-    from scipy.spatial.distance import squareform
-
-    tree = linkage(squareform(space.distances(variant["distance"]), checks=False), variant["linkage"])
-    for k in ks:
-        yield _cut(tree, k)
-
-
-def _cut(tree: Array, k: int) -> Labels:
-    """Undo the last merges of a SciPy tree (n - 1, 4): labels (n,) of exactly k clusters, also among equal heights."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n = len(tree) + 1
-    parents, children = np.repeat(np.arange(n, 2 * n - k), 2), tree[: n - k, :2].astype(np.int64).ravel()
-    merges = coo_array((np.ones(len(parents)), (parents, children)), shape=(2 * n - 1, 2 * n - 1))
-    return np.asarray(connected_components(merges, directed=False)[1][:n], np.int64)
-
-
-def _spectral(space: Space, variant: Variant, ks: Sequence[int]) -> Iterator[Labels]:
-    """As scikit-learn's, whose map for K is the first K columns of the map for the largest K."""
-    columns = _spectral_map(_affinity(space, variant["affinity"]), max(ks), space.seed)
-    for k in ks:
-        yield _nearest_means(columns[:, :k], k, space.seed)
-
-
-def _spectral_map(affinity: Any, count: int, seed: int) -> Array:
-    """The first eigenvectors of the normalised Laplacian, by the root of each point's degree: (n, count)."""
-    from scipy.linalg import eigh
-    from scipy.sparse.csgraph import laplacian
-    from sklearn.manifold import spectral_embedding
-
-    if affinity.shape[0] > DENSE:
-        with warnings.catch_warnings():
-            # A graph in several pieces is no mishap here: its pieces are the clusters.
-            warnings.simplefilter("ignore")
-            return np.asarray(
-                spectral_embedding(
-                    affinity, n_components=count, eigen_solver="arpack", random_state=seed, drop_first=False
-                )
-            )
-    dense = affinity.toarray() if hasattr(affinity, "toarray") else affinity
-    matrix, roots = laplacian(dense, normed=True, return_diag=True)
-    # Whole: points strung along a curve have eigenvalues next to 0, among which an iteration takes minutes.
-    vectors = eigh(matrix, subset_by_index=[0, count - 1])[1]
-    return np.asarray(vectors / roots[:, None])
-
-
-def _affinity(space: Space, name: str) -> Any:
-    """How near the points are to each other (n, n), dense or sparse."""
-    from sklearn.neighbors import kneighbors_graph
-
-    if name == "nearest-neighbours":
-        graph = kneighbors_graph(space.points, min(NEIGHBOURS, len(space.points)), include_self=True)
-        return 0.5 * (graph + graph.T)
-    distances = space.distances("euclidean")
-    return np.exp(-np.square(distances / np.median(distances[distances > 0])) / 2)
-
-
-def _nearest_means(points: Array, k: int, seed: int) -> Labels:
-    from sklearn.cluster import KMeans
-
-    with warnings.catch_warnings():
-        # Fewer clusters than asked for are left out later on.
-        warnings.simplefilter("ignore")
-        return np.asarray(KMeans(k, n_init=STARTS, random_state=seed).fit_predict(points), np.int64)
-
-
-def _gaussian_mixture(space: Space, variant: Variant, ks: Sequence[int]) -> Iterator[Labels]:
-    from sklearn.mixture import GaussianMixture
-
-    # One scale for all columns: it changes no cluster, but scikit-learn adds a fixed 1e-6 to the variances.
-    centred = space.points - space.points.mean(0)
-    rows = centred / np.sqrt(np.square(centred).mean())
-    for k in ks:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            mixture = GaussianMixture(
-                k, covariance_type=variant["covariance"], n_init=MIXTURE_STARTS, random_state=space.seed
-            )
-            labels = np.asarray(mixture.fit_predict(rows), np.int64)
-        yield labels
-
-
-PARTITIONS: dict[str, Callable[[Space, Variant, Sequence[int]], Iterator[Labels]]] = {
-    "kmeans": _kmeans,
-    "dbscan": _dbscan,
-    "agglomerative": _agglomerative,
-    "spectral": _spectral,
-    "gaussian-mixture": _gaussian_mixture,
-}
-"""Each algorithm: labels (n,) for each K, or once where it finds K itself."""

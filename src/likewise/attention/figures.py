@@ -1,50 +1,101 @@
-"""Figures of an attention study, by name: a panel for each layer, or a line over the layers."""
+"""Figures of an attention study, by name: a panel for each layer, or lines over the layers."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from likewise.attention.clusterings import Clustering, ClusterScores
-from likewise.attention.highlights import Highlight
-from likewise.attention.study import AttentionStudy, LayerGroups
-from likewise.attention.tables import SCORES, p_text
-from likewise.attention.training_curve import TrainingCurve
+from likewise.attention.clustering import Clustering, ClusterScores
+from likewise.attention.groups import LayerGroups, StudyData
+from likewise.attention.maps import MEASURE_NOTES
+from likewise.attention.reduction import TrainingCurve
+from likewise.attention.settings import VARIABLES, Highlight
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.boxes import box_plots
-from likewise.plotting.colours import strongest
 from likewise.plotting.curves import Series, curves
-from likewise.plotting.groups import group_colour, grouped_scatter, highlighted_scatter
 from likewise.plotting.heatmap import intensity_map
+from likewise.plotting.scatter import group_colour, grouped_scatter, highlighted_scatter
+from likewise.plotting.style import strongest
+from likewise.results import Figure
 
+SCORES = ("silhouette", "Davies-Bouldin", "Calinski-Harabasz")
+SMALL_P = 0.001
+"""Smaller p-values are shown as powers of ten."""
 PANEL, COLUMNS = (3.5, 2.8), 3
-"""The width and height of a layer's panel in inches, and how many stand beside one another."""
+"""The width and height of a layer's panel in inches, and the panels of a row."""
 CURVES = (4.6, 3.2)
-"""The same of a panel with curves over all layers."""
+"""The width and height of a panel with curves."""
 LEGEND_LINE = 0.13
-"""What a line below a panel adds to its height."""
+"""The height of a line of a legend."""
+NOTES = {
+    "effects": "Eta squared of the chosen clusters (0 is chance), that of random attention with as many clusters, and"
+    " that of what remains of the variable once length is known. A finding about the model is larger than random"
+    " attention's and remains once length is known. The last panel ignores the clusters: it shows how much of what"
+    " length leaves of a variable the points explain. Each panel has its own scale.",
+    "distributions": "The box holds half of the pairs, its line is the median; whiskers reach to the last pair within"
+    " 1.5 box lengths, dots are pairs beyond.",
+    "loss": "The error of the autoencoder by epoch. If it stays near the line of 1/n everywhere, points say little more"
+    " about a map than its size.",
+    "clusters": "A point is a pair. Colours and markers show clusters; the legend has their numbers and sizes; grey"
+    " crosses are noise. Distances have a meaning within one layer only: axes of two layers cannot be compared.",
+    "boxes": "A box for each cluster, coloured as above. Boxes at one height: clusters do not differ in this variable."
+    " Epsilon squared is the share of the ranks' variance that lies between clusters.",
+    "highlight": "All pairs are grey, those in a range are coloured. A colour in one region: points follow this"
+    " variable; a colour everywhere: they do not.",
+    "heads": "Each cell is a head, bright where the mean over pairs is high; scales begin at 0. The title has the value"
+    " of a head that attends to all tokens equally.",
+    "reducers": "The same pipeline on other points: what holds for one reducer only is a finding about that reducer.",
+    "consensus": "The three scores of the chosen algorithm at each number of clusters, scaled from 0 (worst) to 1"
+    " (best), Davies-Bouldin inverted; the dashed line is the choice.",
+}
+KNOWN = "|".join(VARIABLES)
+NAMES = (*NOTES, f"boxes-({KNOWN})", rf"highlight-({KNOWN})(-\d+)?")
+"""Patterns of all figure names."""
 
 
-def study_figures(study: AttentionStudy) -> dict[str, Any]:
-    """Every figure that the study has the numbers for: by name an Axes whose ``figure`` is the whole drawing."""
-    found = {"distributions": _distributions(study)}
+def p_text(p: float) -> str:
+    """A p-value for people; empty for nan.
+
+    >>> [p_text(p) for p in (1.2e-48, 0.0321, 0.5, 0.0, float("nan"))]
+    ['1e-48', '0.032', '0.5', '< 1e-300', '']
+    """
+    if math.isnan(p):
+        return ""
+    if p == 0:
+        return "< 1e-300"
+    return f"{p:.0e}".replace("e-0", "e-") if p < SMALL_P else f"{p:.2g}"
+
+
+def study_figures(study: StudyData) -> dict[str, Figure]:
+    """Every figure that the study has the numbers for, by name."""
+    measures = "; ".join(f"{measure}: {MEASURE_NOTES[measure]}" for measure in study.heads.values)
+    found = {"effects": _figure("effects", "What survives the controls", effects_figure, study)}
+    found["distributions"] = _figure("distributions", "Variables", _distributions, study)
     if study.curve is not None:
-        found["loss"] = _losses(study, study.curve)
-    found["clusters"] = _clusters(study)
-    found |= {f"boxes-{variable}": _boxes(study, variable) for variable in study.variables.names}
-    found |= {name: _highlight(study, one) for name, one in named_highlights(study).items()}
-    found |= {"heads": _heads(study), "effects": effects_figure(study)}
+        found["loss"] = _figure("loss", "Training of the autoencoder", _losses, study, study.curve)
+    found["clusters"] = _figure("clusters", "Clusters", _clusters, study)
+    for name in study.variables.names:
+        found[f"boxes-{name}"] = _figure("boxes", f"Clusters and {name}", _boxes, study, name)
+    for name, one in named_highlights(study).items():
+        found[name] = _figure("highlight", f"Highlighted: {', '.join(one.names)}", _highlight, study, one)
+    found["heads"] = Figure(partial(_heads, study), "Where heads look", f"{NOTES['heads']} {measures}.")
     if study.others:
-        found["reducers"] = _reducers(study)
-    return found | {"consensus": _consensus(study)}
+        found["reducers"] = _figure("reducers", "Other reducers", _reducers, study)
+    return found | {"consensus": _figure("consensus", "The number of clusters", _consensus, study)}
 
 
-def named_highlights(study: AttentionStudy) -> dict[str, Highlight]:
-    """The highlights of variables that are known by the names of their figures; a variable's second has a number."""
+def _figure(kind: str, title: str, draw: Any, *about: Any) -> Figure:
+    return Figure(partial(draw, *about), title, NOTES[kind])
+
+
+def named_highlights(study: StudyData) -> dict[str, Highlight]:
+    """The highlights of known variables, by figure name; a variable's second one has a number."""
     named, seen = {}, Counter[str]()
     for one in study.settings.highlights:
         if one.variable in study.variables.names:
@@ -54,7 +105,7 @@ def named_highlights(study: AttentionStudy) -> dict[str, Highlight]:
     return named
 
 
-def _distributions(study: AttentionStudy) -> Any:
+def _distributions(study: StudyData) -> Any:
     names = study.variables.names
     panels = grid_of_axes(len(names), (2.3, 3.0), len(names))
     for ax, name in zip(panels, names, strict=True):
@@ -63,7 +114,7 @@ def _distributions(study: AttentionStudy) -> Any:
     return panels[0]
 
 
-def _losses(study: AttentionStudy, curve: TrainingCurve) -> Any:
+def _losses(study: StudyData, curve: TrainingCurve) -> Any:
     runs = {"attention of the model": (curve, study.trivial_loss)}
     if study.random_curve is not None and study.random_losses is not None:
         runs["random attention"] = (study.random_curve, study.random_losses[1])
@@ -76,7 +127,7 @@ def _losses(study: AttentionStudy, curve: TrainingCurve) -> Any:
     return panels[0]
 
 
-def _clusters(study: AttentionStudy) -> Any:
+def _clusters(study: StudyData) -> Any:
     panels = grid_of_axes(study.depth, PANEL, COLUMNS)
     for ax, group in zip(panels, study.main.groups, strict=True):
         chosen = group.clusters.chosen
@@ -86,7 +137,7 @@ def _clusters(study: AttentionStudy) -> Any:
     return panels[0]
 
 
-def _boxes(study: AttentionStudy, variable: str) -> Any:
+def _boxes(study: StudyData, variable: str) -> Any:
     panels = grid_of_axes(study.depth, PANEL, COLUMNS)
     for ax, group in zip(panels, study.main.groups, strict=True):
         clusters = range(group.clusters.chosen.k)
@@ -98,7 +149,7 @@ def _boxes(study: AttentionStudy, variable: str) -> Any:
     return panels[0]
 
 
-def _highlight(study: AttentionStudy, highlight: Highlight) -> Any:
+def _highlight(study: StudyData, highlight: Highlight) -> Any:
     layers = highlight.layers_of(study.depth)
     marks = highlight.marks(study.variables[highlight.variable])
     size = (PANEL[0], PANEL[1] + LEGEND_LINE * len(marks))
@@ -108,7 +159,7 @@ def _highlight(study: AttentionStudy, highlight: Highlight) -> Any:
     return panels[0]
 
 
-def _heads(study: AttentionStudy) -> Any:
+def _heads(study: StudyData) -> Any:
     panels = grid_of_axes(len(study.heads.values), (3.6, 3.5), COLUMNS)
     for ax, (measure, values) in zip(panels, study.heads.values.items(), strict=True):
         layers, heads = ([str(index + 1) for index in range(count)] for count in values.shape)
@@ -119,10 +170,8 @@ def _heads(study: AttentionStudy) -> Any:
     return panels[0]
 
 
-def effects_figure(study: AttentionStudy) -> Any:
-    """The effect of each variable over the layers, beside random attention's and what length leaves of it, and what
-    the points tell beyond length.
-    """
+def effects_figure(study: StudyData) -> Any:
+    """The effect of each variable over the layers, of random attention, given length, and of the points."""
     names = study.variables.names
     panels = grid_of_axes(len(names) + 1, CURVES, 2)
     for ax, name in zip(panels, names, strict=False):
@@ -138,7 +187,7 @@ def effects_figure(study: AttentionStudy) -> Any:
     return panels[0]
 
 
-def _reducers(study: AttentionStudy) -> Any:
+def _reducers(study: StudyData) -> Any:
     every = (study.main, *study.others)
     panels = grid_of_axes(2, CURVES, 2)
     silhouettes = {one.reducer: [group.clusters.chosen.scores.silhouette for group in one.groups] for one in every}
@@ -148,7 +197,7 @@ def _reducers(study: AttentionStudy) -> Any:
     return panels[0]
 
 
-def _consensus(study: AttentionStudy) -> Any:
+def _consensus(study: StudyData) -> Any:
     panels = grid_of_axes(study.depth, PANEL, COLUMNS)
     for ax, group in zip(panels, study.main.groups, strict=True):
         chosen = group.clusters.chosen
@@ -170,7 +219,7 @@ def _goodness(found: Sequence[ClusterScores]) -> list[Any]:
 
 
 def _over_layers(ax: Any, lines: Mapping[str, Sequence[float]], title: str) -> None:
-    """Lines over the layers, with zero in sight."""
+    """Lines over the layers; the axis includes zero."""
     every = np.array([*lines.values()], dtype=float)
     low, high = float(np.nanmin(every, initial=0.0)), float(np.nanmax(every, initial=0.0))
     ax.set_ylim(low - 0.05 * (high - low or 1), high + 0.05 * (high - low or 1))

@@ -1,29 +1,39 @@
-"""Attention maps of pairs, each pair one sequence: on disk in half precision, or drawn at random."""
+"""Attention maps of pairs, each pair one sequence: on disk in half precision, or random; and measures of heads."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from likewise.attention.head_measures import MEASURES, HeadMeasures, averaged, even_measures, measures_of
 from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
 from likewise.encoder.states import StateBatch
+from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 
 MAP_TOKENS = 1024
-"""Tokens of a batch: maps grow with their square, so it is smaller than where vectors are made."""
+"""Tokens of a batch, fewer than for vectors, because maps grow with their square."""
+MEASURES = ("entropy", "first", "separators", "previous", "next", "between")
+MEASURE_NOTES = {
+    "entropy": "entropy of a token's attention as a share of log n, 1 for even attention",
+    "first": "share of attention on the first special token, such as [CLS]",
+    "separators": "share of attention on the other special tokens, such as [SEP]",
+    "previous": "share of attention on the token before",
+    "next": "share of attention on the token after",
+    "between": "share of attention that tokens of one text give to tokens of the other",
+}
 
 
 class MapSource(Protocol):
@@ -45,13 +55,13 @@ class MapSource(Protocol):
         ...
 
     def sequence(self, index: int) -> Tensor:
-        """A sequence's maps as steps: (L, n * n, H), step i * n + j is how token i looks at token j."""
+        """A sequence's maps as steps: (L, n * n, H), step i * n + j is the attention of token i to token j."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Maps in a folder: one file of half-precision numbers, sequence after sequence, which is memory-mapped.
+    """Maps in a folder: one memory-mapped file of half-precision numbers, sequence after sequence.
 
     >>> import tempfile
     >>> maps = AttentionMaps(Path(tempfile.mkdtemp()), np.array([1, 2]), layers=1, heads=1)
@@ -80,13 +90,13 @@ class AttentionMaps:
         return torch.from_numpy(flat.reshape(shape).astype(np.float32))
 
     def map_of(self, index: int, layer: int) -> NDArray[np.float32]:
-        """The maps (H, n, n) of one layer, from 1 on, of a sequence."""
+        """The maps (H, n, n) of one layer, from 1, of a sequence."""
         n = int(self.lengths[index])
         steps: NDArray[np.float32] = self.sequence(index)[layer - 1].numpy()
         return steps.reshape(n, n, self.heads).transpose(2, 0, 1)
 
     def head_measures(self) -> HeadMeasures:
-        """What was measured on each head while the maps were made, in full precision."""
+        """The measures of each head, taken in full precision while the maps were made."""
         shape = (len(self.lengths), len(MEASURES), self.layers, self.heads)
         per_text = np.fromfile(self.folder / "heads.f32", np.float32).reshape(shape)
         return averaged(per_text, np.load(self.folder / "even.npy"))
@@ -94,7 +104,7 @@ class AttentionMaps:
 
 @dataclass(frozen=True, eq=False)
 class RandomMaps:
-    """Content-free attention: every row of every map is drawn evenly from all ways to share out 1 (Dirichlet of ones).
+    """Content-free attention: every row of every map is drawn from a Dirichlet distribution of ones.
 
     >>> maps = RandomMaps(np.array([3, 4]), layers=2, heads=5, seed=0)
     >>> maps.sequence(1).shape, bool(torch.allclose(maps.sequence(0).reshape(2, 3, 3, 5).sum(2), torch.ones(2, 3, 5)))
@@ -107,7 +117,7 @@ class RandomMaps:
     seed: int = 0
 
     def sequence(self, index: int) -> Tensor:
-        """The same numbers whenever they are asked for: (L, n * n, H)."""
+        """The same random numbers at each call: (L, n * n, H)."""
         n = int(self.lengths[index])
         rng = np.random.default_rng((self.seed, index))
         drawn = rng.standard_exponential((self.layers, n, n, self.heads), dtype=np.float32)
@@ -116,20 +126,16 @@ class RandomMaps:
 
 
 def map_starts(lengths: NDArray[np.int64], layers: int, heads: int) -> NDArray[np.int64]:
-    """Where each sequence's numbers begin in the file, and where the last ends: (n + 1,)."""
+    """The start of each sequence's numbers in the file, and the end of the last: (n + 1,)."""
     return np.concatenate([[0], np.cumsum(lengths**2 * layers * heads)])
 
 
 def write_maps(
-    encoder: Encoder,
-    pairs: Sequence[tuple[str, str]],
-    folder: Path,
-    prompt: str = "",
-    progress: Progress | None = None,
+    encoder: Encoder, pairs: Sequence[tuple[str, str]], folder: Path, prompt: str = "", progress: Progress | None = None
 ) -> AttentionMaps:
-    """Run pairs as one sequence each and keep every attention weight; an interrupted run goes on where it stopped.
+    """Run pairs as one sequence each and store every attention weight; an interrupted run resumes.
 
-    What is in the folder must be of the same model, pairs and prompt; who calls this sees to it.
+    The caller ensures that the folder belongs to the same model, pairs and prompt.
 
     >>> import tempfile
     >>> maps = write_maps(Encoder.load("minilm"), [("A cat.", "A dog.")], Path(tempfile.mkdtemp()))
@@ -154,15 +160,15 @@ def write_maps(
 
 
 class _Writer:
-    """Writes batch after batch in their own order, and notes how many are safely on the disk."""
+    """Writes batches in order, and records how many are on disk."""
 
     def __init__(self, maps: AttentionMaps) -> None:
         self.maps, self.note = maps, maps.folder / "progress.json"
         self.starts = map_starts(maps.lengths, maps.layers, maps.heads)
-        self.done, self.sequences_done = self._noted() if self._whole() else (0, 0)
+        self.done, self.sequences_done = self._finished() if self._complete() else (0, 0)
 
-    def _noted(self) -> tuple[int, int]:
-        """The batches and sequences that are done; none where the note is missing or says nothing of the kind."""
+    def _finished(self) -> tuple[int, int]:
+        """The finished batches and sequences; none if the record is missing or invalid."""
         try:
             said = json.loads(self.note.read_text(encoding="utf-8"))
             batches, sequences = int(said["batches"]), int(said["sequences"])
@@ -170,8 +176,8 @@ class _Writer:
             return 0, 0
         return (batches, sequences) if 0 < batches <= sequences <= len(self.maps.lengths) else (0, 0)
 
-    def _whole(self) -> bool:
-        """Whether the files are there in their full size."""
+    def _complete(self) -> bool:
+        """Whether the files have their full size."""
         folder, even = self.maps.folder, self.maps.folder / "even.npy"
         try:
             sizes = {name: (folder / name).stat().st_size for name in self.sizes}
@@ -185,14 +191,14 @@ class _Writer:
         return {"maps.f16": int(self.starts[-1]) * 2, "heads.f32": len(self.maps.lengths) * self._row_bytes}
 
     def begin(self) -> None:
-        """Files of their full size, on a disk that has the room."""
+        """Creates files of their full size, if the disk has space."""
         folder = self.maps.folder
         folder.mkdir(parents=True, exist_ok=True)
         needed, free = self.sizes["maps.f16"], shutil.disk_usage(folder).free
         if needed > free:
             raise DataError(
-                f"the maps need {needed / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB; make room, or take fewer"
-                " pairs with --limit"
+                f"the maps need {needed / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB; free some space, or take"
+                " fewer pairs with --limit"
             )
         for name, size in self.sizes.items():
             with (folder / name).open("wb") as file:
@@ -203,7 +209,7 @@ class _Writer:
         return len(MEASURES) * self.maps.layers * self.maps.heads * 4
 
     def add(self, batch: StateBatch) -> None:
-        """Write a batch, then the note that it is there."""
+        """Write a batch, then record it."""
         assert batch.attention is not None
         steps = batch.attention.permute(1, 0, 3, 4, 2).flatten(2, 3).half().cpu().numpy()
         measured = measures_of(batch.attention.float(), batch.tokens).float().cpu().numpy()
@@ -219,7 +225,103 @@ class _Writer:
 
 
 def trivial_loss(maps: MapSource) -> float:
-    """The mean squared error, averaged over sequences, of a decoder that answers 1 / n everywhere."""
+    """The mean squared error, averaged over sequences, of a decoder that always answers 1 / n."""
     lengths = maps.lengths.tolist()
     losses = [float((maps.sequence(index) - 1 / n).square().mean()) for index, n in enumerate(lengths)]
     return float(np.mean(losses))
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMeasures:
+    """The mean over sequences of each measure, for every layer and head, and its value for even attention.
+
+    >>> found = HeadMeasures({"next": np.array([[0.5, 0.1]])}, {"next": 0.08})
+    >>> found.values["next"].shape
+    (1, 2)
+    """
+
+    values: dict[str, NDArray[np.float64]]
+    """by measure: (L, H)"""
+    even: dict[str, float]
+    """by measure: its value if every token attends to all tokens equally"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Each measure's values by layer, and its value for even attention."""
+        return {name: {"values": found.tolist(), "even": self.even[name]} for name, found in self.values.items()}
+
+
+def measures_of(maps: Tensor, tokens: Sequence[TokenizedText]) -> Tensor:
+    """All measures of maps (L, B, H, T, T) of texts of one length: (B, M, L, H), M as in ``MEASURES``.
+
+    nan where a measure is undefined: a single token, or a pair with an empty text.
+    """
+    roles = torch.stack([token_roles(text) for text in tokens]).to(maps)
+    first, separators, left, right = roles.unbind(1)
+    length = maps.shape[-1]
+    found = [
+        _entropy(maps) / np.log(length) if length > 1 else torch.full_like(maps[..., 0, 0], torch.nan),
+        _share(maps, first),
+        _share(maps, separators),
+        maps.diagonal(-1, -2, -1).mean(-1),
+        maps.diagonal(1, -2, -1).mean(-1),
+        _between(maps, left, right),
+    ]
+    return torch.stack(found).permute(2, 0, 1, 3)
+
+
+def token_roles(text: TokenizedText) -> Tensor:
+    """Masks (4, T) of the opening token, the separators, the first and the second text."""
+    special = torch.tensor(text.special)
+    sides = torch.tensor([-1 if side is None else side for side in text.sides])
+    opens = torch.zeros_like(special)
+    opens[0] = special[0]
+    roles: Tensor = torch.stack([opens, special & ~opens, sides == 0, sides == 1]).float()
+    return roles
+
+
+def _entropy(maps: Tensor) -> Tensor:
+    """The mean entropy over query tokens: (L, B, H)."""
+    entropies: Tensor = torch.special.entr(maps).sum(-1)
+    return entropies.mean(-1)
+
+
+def _share(maps: Tensor, chosen: Tensor) -> Tensor:
+    """The mean share of attention on chosen tokens (B, T): (L, B, H)."""
+    return torch.einsum("lbhij,bj->lbh", maps, chosen) / maps.shape[-1]
+
+
+def _between(maps: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The mean over the tokens of both texts of their attention on the other text: (L, B, H)."""
+    crossing = torch.einsum("lbhij,bi,bj->lbh", maps, left, right) + torch.einsum("lbhij,bi,bj->lbh", maps, right, left)
+    both = (left.sum(1) > 0) & (right.sum(1) > 0)
+    return crossing / torch.where(both, (left + right).sum(1), torch.nan)[None, :, None]
+
+
+def even_measures(tokens: Sequence[TokenizedText]) -> NDArray[np.float64]:
+    """The measures of even attention, each text on its own: (n, M)."""
+    found = []
+    for text in tokens:
+        even = torch.full((1, 1, 1, len(text), len(text)), 1 / len(text))
+        found.append(measures_of(even, [text])[0, :, 0, 0].double().numpy())
+    return np.array(found)
+
+
+def averaged(per_text: NDArray[np.float32], even: NDArray[np.float64]) -> HeadMeasures:
+    """Measures of texts (n, M, L, H), and of even attention (n, M), averaged over the texts that have them."""
+    with warnings.catch_warnings():
+        # NumPy warns if no text has a measure; it is nan then.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        means: NDArray[np.float64] = np.asarray(np.nanmean(per_text, axis=0, dtype=np.float64))
+        flat: list[float] = np.asarray(np.nanmean(even, axis=0)).tolist()
+    return HeadMeasures(dict(zip(MEASURES, means, strict=True)), dict(zip(MEASURES, flat, strict=True)))
+
+
+def pair_maps(encoder: Encoder, left: str, right: str, layer: int) -> dict[str, Any]:
+    """A pair's maps in a layer, from 1, as one sequence: each head's (T, T), their mean, and the tokens."""
+    [batch] = encoder.state_batches([(left, right)], attention=True)
+    assert batch.attention is not None
+    if not 1 <= layer <= len(batch.attention):
+        raise DataError(f"no layer {layer}; there are 1 to {len(batch.attention)}")
+    heads = batch.attention[layer - 1, 0].float().cpu().numpy()
+    shown = {"heads": heads.round(4).tolist(), "mean": heads.mean(0).round(4).tolist()}
+    return {"tokens": list(batch.tokens[0].tokens), **shown}

@@ -1,47 +1,128 @@
-"""Settings of an attention study: the reducer, the clusterings, the tests, the controls."""
+"""Settings of an attention study. An ``Annotated`` field is a command-line option; its text is the option's help."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from likewise.attention.highlights import STUDY_HIGHLIGHTS, Highlight
 from likewise.errors import UsageError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
 FEWEST_PAIRS, MOST_PAIRS = 10, 10_000
-"""Fewer make no clusters, and more are too many for the distances of all to all."""
+"""Fewer pairs make no clusters; more need too much memory for their distances."""
 LARGEST_SEED = 2**32 - 1
-"""What scikit-learn takes."""
+"""scikit-learn's limit."""
 SMALLEST_ALPHA = 1e-6
+VARIABLES = ("similarity", "length", "structure")
 REDUCERS = ("lstm", "pca", "umap")
 ALGORITHMS = ("kmeans", "dbscan", "agglomerative", "spectral", "gaussian-mixture")
 LINKAGES = ("ward", "complete", "average", "single")
 COVARIANCES = ("full", "tied", "diag", "spherical")
 DISTANCES = ("euclidean", "manhattan", "cosine")
+PUBLISHED_DEPTH = 12
+"""Layers of the model in the published figures."""
+NUMBER = r"-?\d+(?:\.\d+)?"
+RANGE = re.compile(rf"({NUMBER})(?:-({NUMBER})?)?")
+
+
+@dataclass(frozen=True)
+class Highlight:
+    """Ranges of one variable, ends included, that scatter plots show in colour.
+
+    >>> Highlight("length", ((9, 15), (20, 22))).names
+    ('length 9-15', 'length 20-22')
+    """
+
+    variable: str
+    ranges: tuple[tuple[float, float], ...]
+    layers: tuple[int, ...] = ()
+    """layers of a 12-layer model that are drawn; empty: all layers"""
+
+    def __post_init__(self) -> None:
+        if self.variable not in VARIABLES:
+            raise UsageError(f"unknown variable {self.variable!r}; choose from {', '.join(VARIABLES)}")
+        if not self.ranges:
+            raise UsageError(f"no range of {self.variable} to highlight; give one as {self.variable}:1-2")
+        for low, high in self.ranges:
+            if not low <= high:
+                raise UsageError(f"the range {low:g}-{high:g} of {self.variable} is empty; put the smaller end first")
+
+    @classmethod
+    def parse(cls, text: str) -> Highlight:
+        """Read ``length:9-15,20-22``, ``similarity:0,5`` or ``structure:0.95-``; a missing end is infinity.
+
+        >>> Highlight.parse("structure:0.95-").ranges
+        ((0.95, inf),)
+        """
+        variable, _, ranges = text.partition(":")
+        found = [RANGE.fullmatch(part.strip()) for part in ranges.split(",")]
+        if not ranges or None in found:
+            raise UsageError(f"cannot read the highlight {text!r}; write it as length:9-15,20-22 or structure:0.95-")
+        return cls(variable.strip(), tuple(_ends(match) for match in found if match))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A label for each range."""
+        return tuple(f"{self.variable} {_range_name(*ends)}" for ends in self.ranges)
+
+    def marks(self, values: ArrayLike) -> list[NDArray[np.bool_]]:
+        """For each range, which of the values (n,) are inside."""
+        import numpy as np
+
+        numbers = np.asarray(values, dtype=float)
+        return [(numbers >= low) & (numbers <= high) for low, high in self.ranges]
+
+    def layers_of(self, depth: int) -> list[int]:
+        """The layers to draw, from 1, of a model of ``depth``; a shallower model's at the same relative depth.
+
+        >>> Highlight("similarity", ((0, 0),), layers=(2, 7, 10, 12)).layers_of(6)
+        [1, 4, 5, 6]
+        """
+        if not self.layers:
+            return list(range(1, depth + 1))
+        share = min(1.0, depth / PUBLISHED_DEPTH)
+        return sorted({max(1, int(layer * share + 0.5)) for layer in self.layers})
+
+
+def _ends(found: re.Match[str]) -> tuple[float, float]:
+    low, high = float(found[1]), found[2]
+    if high is not None:
+        return low, float(high)
+    return low, float("inf") if found[0].endswith("-") else low
+
+
+def _range_name(low: float, high: float) -> str:
+    if low == high:
+        return f"{low:g}"
+    return f">= {low:g}" if high == float("inf") else f"{low:g}-{high:g}"
+
+
+PUBLISHED_HIGHLIGHTS = (
+    Highlight("similarity", ((0, 0), (5, 5)), (2, 7, 10, 12)),
+    Highlight("length", ((9, 15), (20, 22), (60, 81)), (1, 4, 8, 12)),
+    Highlight("structure", ((0.95, float("inf")),), (2, 3, 8, 12)),
+)
 
 
 @dataclass(frozen=True)
 class AutoencoderSettings:
-    """The LSTM autoencoder that turns a map into a point, and how it is trained.
+    """The LSTM autoencoder that turns a map into a point, and its training.
 
     >>> AutoencoderSettings().hidden
     32
     """
 
-    hidden: int = 32
-    """Width of an LSTM's state."""
-    directions: int = 2
-    """2 reads and writes a map from both ends, 1 from its beginning alone."""
-    latent: int = 2
-    """Numbers that a map becomes. Clusters are made in all of them; pictures show two."""
-    epochs: int = 10
-    """The most epochs."""
-    patience: int = 2
-    """Epochs without a lower held-out loss after which training stops; the best epoch's weights count."""
-    learning_rate: float = 1e-3
-    """Of Adam."""
-    held_out: float = 0.1
-    """Share of the sequences that training does not see."""
+    hidden: Annotated[int, "Width of the autoencoder's LSTMs."] = 32
+    directions: Annotated[int, "Directions of the LSTMs: 2 read and write from both ends."] = 2
+    latent: Annotated[int, "Numbers of a point; clusters use all of them, figures show two."] = 2
+    epochs: Annotated[int, "The autoencoder's largest number of epochs."] = 10
+    patience: Annotated[int, "Epochs without a lower held-out loss before training stops."] = 2
+    learning_rate: Annotated[float, "The learning rate of the autoencoder's Adam."] = 1e-3
+    held_out: Annotated[float, "Share of the pairs that the autoencoder is not trained on."] = 0.1
 
     def __post_init__(self) -> None:
         if self.directions not in (1, 2):
@@ -55,32 +136,25 @@ class AutoencoderSettings:
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """Which clusterings are tried, and which of them may be chosen.
+    """Which clusterings are tried, and which may be chosen.
 
     >>> ClusterSettings(most=4).least
     2
     """
 
-    algorithms: tuple[str, ...] = ALGORITHMS
-    """Algorithms to try."""
+    algorithms: Annotated[tuple[str, ...], "Clustering algorithms to try."] = ALGORITHMS
     least: int = 2
-    """The smallest number of clusters."""
+    """the smallest number of clusters"""
     most: int = 15
-    """The largest number of clusters."""
-    distances: tuple[str, ...] = ("euclidean", "manhattan")
-    """Distances of agglomerative clustering and DBSCAN; ward linkage knows the Euclidean one alone."""
-    linkages: tuple[str, ...] = LINKAGES
-    """Linkages of agglomerative clustering."""
-    covariances: tuple[str, ...] = COVARIANCES
-    """Covariances of the Gaussian mixture."""
-    min_samples: tuple[int, ...] = (5, 10)
-    """Neighbours that make a DBSCAN core point."""
+    """the largest number of clusters"""
+    distances: Annotated[tuple[str, ...], "Distances of agglomerative and dbscan; also: cosine."] = DISTANCES[:2]
+    linkages: Annotated[tuple[str, ...], "Linkages of agglomerative."] = LINKAGES
+    covariances: Annotated[tuple[str, ...], "Covariances of gaussian-mixture."] = COVARIANCES
+    min_samples: Annotated[tuple[int, ...], "Neighbours that make a core point of dbscan."] = (5, 10)
     eps: tuple[float, ...] = ()
-    """How far DBSCAN reaches; none: quantiles of the points' own distances."""
-    smallest: float = 0.01
-    """A clustering with a smaller cluster than this share of the points (or fewer than 3 points) is not chosen."""
-    most_noise: float = 0.1
-    """A clustering that leaves a larger share of the points as noise is not chosen."""
+    """DBSCAN's radius; empty: quantiles of the points' distances"""
+    smallest: Annotated[float, "Clusterings with a smaller cluster than this share are not chosen."] = 0.01
+    most_noise: Annotated[float, "Clusterings with a larger share of noise are not chosen."] = 0.1
 
     def __post_init__(self) -> None:
         _at_least(self, {"least": 2, "most": self.least})
@@ -104,26 +178,18 @@ class AttentionSettings:
     'lstm'
     """
 
-    reducer: str = "lstm"
-    """What turns maps into points: lstm, or pca or umap of a fixed-size summary."""
-    compare: tuple[str, ...] = ("pca",)
-    """Reducers that go through the same clusters and tests beside it."""
+    reducer: Annotated[str, "What turns maps into points: lstm, pca or umap."] = "lstm"
+    compare: Annotated[tuple[str, ...], "Other reducers to compare, as pca,umap; or none."] = ("pca",)
     autoencoder: AutoencoderSettings = field(default_factory=AutoencoderSettings)
     clusters: ClusterSettings = field(default_factory=ClusterSettings)
-    alpha: float = 0.05
-    """The level of the tests."""
-    permutations: int = 1000
-    """Draws of the permutation tests."""
-    control_pairs: int = 300
-    """Pairs whose shapes the random attention has, at least 10; 0 leaves this control out."""
-    max_tokens: int = 128
-    """Longer pairs are left out: a map of n tokens has n^2 steps to learn."""
-    prompt: str = ""
-    """Put before the first text of each pair."""
-    highlights: tuple[Highlight, ...] = STUDY_HIGHLIGHTS
-    """Ranges of the variables that scatter plots light up."""
-    seed: int = 0
-    """Of all that is drawn at random."""
+    alpha: Annotated[float, "The significance level of the tests."] = 0.05
+    permutations: Annotated[int, "Draws of the permutation tests."] = 1000
+    control_pairs: Annotated[int, "Pairs of the random-attention control; 0: none."] = 300
+    max_tokens: Annotated[int, "Longer pairs are left out."] = 128
+    prompt: Annotated[str, "Put before the first text of each pair."] = ""
+    highlights: tuple[Highlight, ...] = PUBLISHED_HIGHLIGHTS
+    """ranges of the variables that scatter plots show in colour"""
+    seed: Annotated[int, "The seed of all random draws."] = 0
 
     def __post_init__(self) -> None:
         _among("reducer", (self.reducer,), REDUCERS)
@@ -139,7 +205,7 @@ class AttentionSettings:
 
     @property
     def reducers(self) -> tuple[str, ...]:
-        """The reducer and those it is compared with, each once."""
+        """The reducer and the compared ones, each once."""
         return tuple(dict.fromkeys((self.reducer, *self.compare)))
 
 

@@ -1,155 +1,372 @@
-"""The attention study: what a model's maps group together, layer by layer, beside its controls."""
+"""The attention study as a result: its document, tables, page and folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.attention.clusterings import LayerClusters
-from likewise.attention.head_measures import HeadMeasures
-from likewise.attention.permutations import PermutationTest
-from likewise.attention.point_ties import PointTie
-from likewise.attention.settings import AttentionSettings
-from likewise.attention.significance import ClusterTest
-from likewise.attention.training_curve import TrainingCurve
-from likewise.attention.variables import Variables
-from likewise.data import ScoredPair
-from likewise.plotting.html import paragraph, table
+from likewise.attention.clustering import RULE, ClusterScores, LayerClusters
+from likewise.attention.figures import NAMES, SCORES, p_text, study_figures
+from likewise.attention.groups import LayerControls, StudyData
+from likewise.attention.survival import survival, verdicts
+from likewise.locks import only_writer
+from likewise.plotting.html import paragraph, section
+from likewise.plotting.text import printable, shortened
+from likewise.progress import Progress, tracked
+from likewise.results import Column, Figure, Result, Table
+from likewise.results.folder import write_document
+from likewise.results.result import figure_section, table_section
+
+Row = tuple[object, ...]
+
+FIGURE_FILES = re.compile(rf"(?:{'|'.join(NAMES)})\.(png|svg)")
+"""The files of figures; those of an earlier run are removed."""
+STRUCTURE_CHARACTERS = 160
+"""How much of the most frequent structure the page shows."""
+CHOICES = ("distance", "linkage", "covariance")
+"""Hyper-parameters with their own column."""
+TESTS = (
+    Column("Kruskal-Wallis p", format=p_text), Column("epsilon2", format=".3f"), Column("eta2", format=".3f"),
+    Column("pairs significant", format=".0%"), Column("largest rank-biserial", format=".3f"),
+)  # fmt: skip
+CONTROLS = (
+    Column("permutation p", format=p_text), Column("p within length", format=p_text),
+    Column("p given length", format=p_text), Column("eta2 given length", format=".3f"),
+    Column("R2 of the points given length", "points R2", ".3f"),
+    Column("points' p given length", "points p", p_text), Column("random attention: p", "random p", p_text),
+    Column("random attention: eta2 with as many clusters", "random eta2", ".3f"),
+    Column("random attention: p within length", "random p within", p_text),
+)  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class LayerGroups:
-    """The clusters of one layer's points and what they have to do with each variable."""
-
-    layer: int
-    """From 1 on."""
-    clusters: LayerClusters
-    tests: Mapping[str, ClusterTest]
-    """By variable, of the chosen clustering, noise left out."""
-
-
-@dataclass(frozen=True, eq=False)
-class RandomLayer:
-    """What the same pipeline finds in random attention."""
-
-    groups: LayerGroups
-    same_k: Mapping[str, ClusterTest]
-    """By variable: cut by k-means into as many clusters as the model's layer has. With a tie eta^2 grows with K."""
-    within_length: Mapping[str, PermutationTest]
-    """By variable but length: the values permuted among pairs of like length."""
-    points: Mapping[str, PointTie]
-    """By variable but length: what its points tell of it given length."""
-
-
-@dataclass(frozen=True, eq=False)
-class LayerControls:
-    """What one layer's result is held against."""
-
-    given_length: Mapping[str, ClusterTest]
-    """By variable but length: the test with length partialled out."""
-    within_length: Mapping[str, PermutationTest]
-    """By variable but length: the values permuted among pairs of like length."""
-    permutation: Mapping[str, PermutationTest]
-    """By variable: the values permuted among all pairs."""
-    points: Mapping[str, PointTie]
-    """By variable but length: what the points tell of it given length, whatever the clusters."""
-    gaussian_null: NDArray[np.float64]
-    """Silhouettes of the same algorithm on draws from one Gaussian; nan where it finds nothing to choose."""
-    random: RandomLayer | None
-    """None where random attention was left out."""
-
-    @property
-    def blob_mean(self) -> float:
-        """The mean of the silhouettes that were found."""
-        return float(np.nanmean(self.gaussian_null)) if np.isfinite(self.gaussian_null).any() else float("nan")
-
-    @property
-    def blob_high(self) -> float:
-        """The silhouette that 95 % of the draws stay below; nan where so many find nothing."""
-        high = (
-            float(np.quantile(np.nan_to_num(self.gaussian_null, nan=-1.0), 0.95)) if len(self.gaussian_null) else -1.0
-        )
-        return high if high > -1 else float("nan")
-
-
-@dataclass(frozen=True, eq=False)
-class ReducedMaps:
-    """The points that one reducer makes of all maps, and what became of them."""
-
-    reducer: str
-    points: NDArray[np.float64]
-    """(n, L, d), as written to points.csv."""
-    view: NDArray[np.float64]
-    """(n, L, 2): the points themselves, or the first two principal components of each layer's."""
-    groups: tuple[LayerGroups, ...]
-    loss: float | None = None
-    """An autoencoder's mean squared error over all sequences."""
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionStudy:
-    """A whole study: maps of n pairs as points, their clusters in each of L layers, tests and controls.
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionStudy(StudyData, Result):
+    """A whole study.
 
     >>> study = attention_study(encoder, pairs, folder)  # doctest: +SKIP
     >>> study.main.groups[0].tests["length"].epsilon2  # doctest: +SKIP
     0.71
     """
 
-    model: str
-    data: str
-    pairs: tuple[ScoredPair, ...]
-    variables: Variables
-    main: ReducedMaps
-    others: tuple[ReducedMaps, ...]
-    """Other reducers, through the same clusters and tests."""
-    controls: tuple[LayerControls, ...]
-    """One for each layer."""
-    heads: HeadMeasures
-    trivial_loss: float
-    """The mean squared error of a decoder that answers 1 / n everywhere."""
-    curve: TrainingCurve | None
-    random_curve: TrainingCurve | None
-    """Of the autoencoder of the random attention."""
-    random_losses: tuple[float, float] | None
-    """Loss and trivial loss on the random attention."""
-    settings: AttentionSettings
-    metadata: Mapping[str, Any]
-    """What else is told: pairs left out, pairs cut at the model's limit, the grammar's name."""
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"Attention of {self.model} on {self.data}"
 
     @property
-    def loss(self) -> float | None:
-        """The autoencoder's mean squared error over all sequences; None for other reducers."""
-        return self.main.loss
-
-    @property
-    def random_groups(self) -> tuple[LayerGroups, ...]:
-        """The clusters of the random attention, layer by layer; none where it was left out."""
-        return tuple(control.random.groups for control in self.controls if control.random is not None)
-
-    @property
-    def depth(self) -> int:
-        """The number of layers."""
-        return len(self.main.groups)
+    def notes(self) -> list[str]:
+        """The verdicts."""
+        return [f"Attention of {self.model} on {len(self.pairs)} pairs of {self.data}.", *verdicts(self)]
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``results.json`` holds: everything but points and labels, which have tables of their own."""
-        from likewise.attention.document import study_document
+        """What ``results.json`` holds: everything but points and labels, which have their own tables."""
+        structure, curve = self.variables.structure, self.curve
+        return {
+            "model": self.model, "data": self.data, "n": len(self.pairs), "reducer": self.main.reducer,
+            "loss": self.loss, "trivial_loss": self.trivial_loss, "curve": None if curve is None else curve.to_dict(),
+            "verdicts": verdicts(self),
+            "survives": {name: list(survival(self, name).survives) for name in self.variables.names},
+            "rule": RULE,
+            "structure": None if structure is None else structure.to_dict(),
+            "layers": [
+                group.to_dict() | {"controls": control.to_dict()}
+                for group, control in zip(self.main.groups, self.controls, strict=True)
+            ],
+            "reducers": [each.to_dict() for each in self.others],
+            "random_attention": self._random_training() if self.random_groups else None,
+            "heads": self.heads.to_dict(),
+            **self.metadata,
+        }  # fmt: skip
 
-        return study_document(self)
+    def _random_training(self) -> dict[str, Any]:
+        loss, trivial = self.random_losses or (None, None)
+        curve = None if self.random_curve is None else self.random_curve.to_dict()
+        return {"loss": loss, "trivial_loss": trivial, "curve": curve}
 
-    def plot(self) -> Any:
-        """The effect of each variable over the layers, beside its controls; returns the first panel's Axes."""
-        from likewise.attention.figures import effects_figure
+    def tables(self) -> dict[str, Table]:
+        """Metrics, tests and controls by layer; the others are for files."""
+        return {
+            "metrics": metric_table(self),
+            "tests": variable_table(self),
+            "controls": control_table(self),
+            "algorithms": algorithm_table(self),
+            "agreement": agreement_table(self),
+            "pair-tests": pair_table(self),
+            "cluster-ranges": cluster_table(self),
+            "head-measures": head_table(self),
+            "points": point_table(self),
+            "clusters": label_table(self),
+            "pairs": text_table(self),
+        }
 
-        return effects_figure(self)
+    def figures(self) -> dict[str, Figure]:
+        """Every figure; the effects and their controls come first."""
+        return self._figures
 
-    def _repr_html_(self) -> str:
-        from likewise.attention.tables import metric_table, variable_table
-        from likewise.attention.verdicts import verdicts
+    @cached_property
+    def _figures(self) -> dict[str, Figure]:
+        # A page and its folder show the same drawing, which takes long.
+        return {name: replace(figure, draw=cache(figure.draw)) for name, figure in study_figures(self).items()}
 
-        summary = [f"Attention of {self.model} on {len(self.pairs)} pairs of {self.data}.", *verdicts(self)]
-        return "".join(map(paragraph, summary)) + table(*metric_table(self)) + table(*variable_table(self))
+    def fragments(self) -> list[str]:
+        """What was done, the rule of choice, the tables and all figures."""
+        tables = self.tables() | {"agreement": agreement_matrix(self)}
+        wide = [table_section(name, tables[name]) for name in ("controls", "algorithms", "agreement")]
+        return [
+            section("What was done", map(paragraph, self._methods())),
+            section("How a clustering is chosen", [paragraph(RULE)]),
+            *(table_section(name, tables[name]) for name in ("metrics", "tests")),
+            f"<div style='font-size: .78rem'>{''.join(wide)}</div>",
+            *(figure_section(name, figure) for name, figure in self.figures().items()),
+        ]
+
+    def _methods(self) -> list[str]:
+        n, latent = len(self.pairs), self.main.points.shape[2]
+        said = [
+            f"{n} pairs of {self.data} went through {self.model}, each as one sequence. The attention of all heads of"
+            f" a layer became a point of {latent} numbers ({self.main.reducer}), for each of {self.depth} layers. The"
+            f" points of a layer were clustered, and the clusters compared in {', '.join(self.variables.names)}."
+        ]
+        if self.loss is not None:
+            said.append(_losses("When it reconstructs maps from points, the autoencoder", self.loss, self.trivial_loss))
+        if self.random_losses is not None:
+            said.append(_losses("On random attention it", *self.random_losses))
+        if (found := self.variables.structure) is None:
+            said.append("Structure is unknown, because there was no grammar.")
+        else:
+            labels = shortened(" / ".join(" ".join(side) for side in found.most_frequent), STRUCTURE_CHARACTERS)
+            share = f"{found.shared_by} of {n} pairs share the most frequent structure"
+            said.append(f"{share}, of {found.distinct} different ones: {labels}.")
+        known = {name: value for name, value in self.metadata.items() if isinstance(value, (str, int, float))}
+        more = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in known.items())
+        return [*said, f"More: {more}."] if more else said
+
+    def save(self, folder: Path | str, run: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Path:
+        """Write results.json, run.json, all tables and figures, and the page; figures of an earlier run are removed."""
+        path, figures = Path(folder), self.figures()
+        path.mkdir(parents=True, exist_ok=True)
+        with only_writer(path / ".lock", path):
+            for old in path.iterdir():
+                if FIGURE_FILES.fullmatch(old.name):
+                    old.unlink()
+            for figure in tracked(figures.values(), progress, len(figures), "figures"):
+                figure.draw()
+            write_document(self.to_dict(), path / "results.json")
+            return super().save(path, run)
+
+
+def _losses(who: str, loss: float, trivial: float) -> str:
+    share = f", {loss / trivial:.0%} of it" if trivial else ""
+    return f"{who} has a mean squared error of {loss:.3g}; writing 1/n everywhere has {trivial:.3g}{share}."
+
+
+def metric_table(study: StudyData) -> Table:
+    """The chosen clustering of each layer, with the silhouettes of one Gaussian and of random attention."""
+    columns: tuple[str | Column, ...] = (
+        "layer", "algorithm", "K", Column("noise", format=".1%"), *_score_columns(),
+        Column("silhouette of one Gaussian, mean", "one Gaussian", ".3f"), Column("95 % quantile", format=".3f"),
+        Column("silhouette of random attention", "random attention", ".3f"),
+    )  # fmt: skip
+    rows = []
+    for group, control in zip(study.main.groups, study.controls, strict=True):
+        chosen, random = group.clusters.chosen, control.random
+        nulls = (control.null_mean, control.null_high)
+        silhouette = math.nan if random is None else random.groups.clusters.chosen.scores.silhouette
+        own = (group.layer, chosen.algorithm, chosen.k, chosen.noise, *_scores(chosen.scores))
+        rows.append((*own, *map(_known, (*nulls, silhouette))))
+    note = (
+        "The chosen clustering of each layer. One Gaussian: the silhouette that the same algorithm, with a newly chosen"
+        " K, reaches on points without clusters."
+    )
+    return Table.of(columns, rows, "Layers", note)
+
+
+def variable_table(study: StudyData) -> Table:
+    """Whether clusters differ in each variable, in each layer."""
+    rows = [
+        (group.layer, name, *map(_known, (test.kruskal_p, test.epsilon2, test.eta2, test.pairs_significant)),
+         _known(max((abs(pair.rank_biserial) for pair in test.pairs), default=math.nan)))
+        for group in study.main.groups
+        for name, test in group.tests.items()
+    ]  # fmt: skip
+    note = (
+        "Do clusters differ in a variable? Pairs significant: the share of pairs of clusters with a Mann-Whitney p"
+        f" below {study.settings.alpha:g} after Holm's correction."
+    )
+    return Table.of(["layer", "variable", *TESTS], rows, "Variables by layer", note)
+
+
+def control_table(study: StudyData) -> Table:
+    """Whether clusters still differ in each variable under the controls."""
+    rows = [
+        (group.layer, name, *_controls(control, name))
+        for group, control in zip(study.main.groups, study.controls, strict=True)
+        for name in group.tests
+    ]
+    note = (
+        "Given length: the test of what remains once length is known. Permutation: the share of"
+        f" {study.settings.permutations} shuffles with an effect as large, over all pairs and among pairs of similar"
+        " length. Points: what the points explain given length. Random: the same on random attention."
+    )
+    return Table.of(["layer", "variable", *CONTROLS], rows, "Controls by layer", note)
+
+
+def _controls(control: LayerControls, variable: str) -> Row:
+    given, tie, random = control.given_length.get(variable), control.points.get(variable), control.random
+    within, random_within = control.within_length.get(variable), random and random.within_length.get(variable)
+    return (
+        _known(control.permutation[variable].p), within and _known(within.p),
+        given and _known(given.kruskal_p), given and _known(given.eta2), tie and _known(tie.r2), tie and _known(tie.p),
+        random and _known(random.groups.tests[variable].kruskal_p), random and _known(random.same_k[variable].eta2),
+        random_within and _known(random_within.p),
+    )  # fmt: skip
+
+
+def algorithm_table(study: StudyData) -> Table:
+    """Each algorithm's best clustering of each layer, the chosen one first, and why others could not be chosen."""
+    settings = ["layer", "algorithm", "chosen", "K", *CHOICES, "other settings"]
+    columns: list[str | Column] = [*settings, Column("noise", format=".1%"), *_score_columns(), "why not"]
+    rows = [(group.layer, *row) for group in study.main.groups for row in _algorithms(group.clusters)]
+    return Table.of(columns, rows, "Algorithms", detail=True)
+
+
+def _algorithms(clusters: LayerClusters) -> Iterator[Row]:
+    for one in clusters.best:
+        chosen = "yes" if one is clusters.chosen else ""
+        more = [f"{name} = {value}" for name, value in one.settings.items() if name not in CHOICES]
+        how = (*(one.settings.get(name) or "" for name in CHOICES), ", ".join(more))
+        why = clusters.rejected.get(one.algorithm, "")
+        yield (one.algorithm, chosen, one.k, *how, one.noise, *_scores(one.scores), why)
+    found = {one.algorithm for one in clusters.best}
+    for name, why in clusters.rejected.items():
+        if name not in found:
+            yield (name, "", None, *[""] * (1 + len(CHOICES)), *[None] * (1 + len(SCORES)), why)
+
+
+def agreement_table(study: StudyData) -> Table:
+    """The adjusted Rand index of any two algorithms' best clusterings of a layer."""
+    rows = [
+        (group.layer, first, second, _known(index))
+        for group in study.main.groups
+        for (first, second), index in group.clusters.agreement.items()
+    ]
+    return Table.of(("layer", "first", "second", "adjusted Rand index"), rows, detail=True)
+
+
+def agreement_matrix(study: StudyData) -> Table:
+    """The same with a row per layer and a column per pair of algorithms."""
+    both = list(dict.fromkeys(two for group in study.main.groups for two in group.clusters.agreement))
+    rows = [
+        (group.layer, *(_known(group.clusters.agreement.get(two, math.nan)) for two in both))
+        for group in study.main.groups
+    ]
+    columns = [Column(f"{first}, {second}", format=".3f") for first, second in both]
+    note = "The adjusted Rand index of any two algorithms' best clusterings: 1 is full agreement, 0 is chance."
+    return Table.of(["layer", *columns], rows, "Agreement of the algorithms", note)
+
+
+def pair_table(study: StudyData) -> Table:
+    """The Mann-Whitney tests of any two clusters of a layer, for each variable."""
+    rows = [
+        (group.layer, variable, pair.first, pair.second, pair.u, pair.p, pair.holm, pair.rank_biserial)
+        for group in study.main.groups
+        for variable, test in group.tests.items()
+        for pair in test.pairs
+    ]
+    return Table.of(("layer", "variable", "first", "second", "U", "p", "p by Holm", "rank-biserial"), rows, detail=True)
+
+
+def cluster_table(study: StudyData) -> Table:
+    """The chosen clusters of each layer, noise as -1: the number of pairs, and the range of each variable."""
+    names = study.variables.names
+    header = ("layer", "cluster", "n", *(f"{name} {end}" for name in names for end in ("min", "median", "max")))
+    rows: list[Row] = []
+    for group in study.main.groups:
+        labels = group.clusters.chosen.labels
+        for cluster in np.unique(labels).tolist():
+            own = labels == cluster
+            ends = [end for name in names for end in _range(study.variables[name][own])]
+            rows.append((group.layer, cluster, int(own.sum()), *ends))
+    return Table.of(header, rows, detail=True)
+
+
+def head_table(study: StudyData) -> Table:
+    """Each measure of each head."""
+    values = study.heads.values
+    layers, heads = next(iter(values.values())).shape
+    rows = [
+        (layer + 1, head + 1, *(_known(found[layer, head]) for found in values.values()))
+        for layer in range(layers)
+        for head in range(heads)
+    ]
+    return Table.of(("layer", "head", *values), rows, detail=True)
+
+
+def point_table(study: StudyData) -> Table:
+    """One row per pair and layer."""
+    numbers, latent = study.main.points, study.main.points.shape[2]
+    columns = [f"z{index + 1}" for index in range(latent)]
+    if latent > 2:
+        columns += ["view1", "view2"]
+        numbers = np.concatenate([numbers, study.main.view], axis=2)
+    values = _values(study)
+    # Python's own numbers, which csv writes exactly.
+    rows = [
+        (pair + 1, layer, *point, *values[pair])
+        for pair, points in enumerate(numbers.tolist())
+        for layer, point in enumerate(points, start=1)
+    ]
+    return Table.of(("pair", "layer", *columns, "similarity", "length", "structure"), rows, detail=True)
+
+
+def label_table(study: StudyData) -> Table:
+    """One row per pair, layer and algorithm."""
+    rows = [
+        (pair + 1, group.layer, one.algorithm, label)
+        for group in study.main.groups
+        for one in group.clusters.by_algorithm
+        for pair, label in enumerate(one.labels.tolist())
+    ]
+    return Table.of(("pair", "layer", "algorithm", "cluster"), rows, detail=True)
+
+
+def text_table(study: StudyData) -> Table:
+    """The texts and variables of each pair."""
+    rows = [
+        (index, *map(printable, (pair.id, pair.left, pair.right)), *values)
+        for index, (pair, values) in enumerate(zip(study.pairs, _values(study), strict=True), start=1)
+    ]
+    return Table.of(("pair", "id", "left", "right", "similarity", "length", "structure"), rows, detail=True)
+
+
+def _values(study: StudyData) -> list[list[object]]:
+    """Similarity, length and structure of each pair, None where unknown."""
+    known = study.variables
+    structure = np.full(len(study.pairs), np.nan) if known.structure is None else known.structure.cosines
+    rows = np.column_stack([known.similarity, known.length, structure]).tolist()
+    return [[None if value != value else value for value in row] for row in rows]
+
+
+def _score_columns() -> list[Column]:
+    return [Column(name, format=digits) for name, digits in zip(SCORES, (".3f", ".3f", ".0f"), strict=True)]
+
+
+def _scores(scores: ClusterScores) -> Row:
+    return tuple(map(_known, (scores.silhouette, scores.davies_bouldin, scores.calinski_harabasz)))
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _range(values: NDArray[np.float64]) -> Row:
+    known = values[~np.isnan(values)]
+    return (float(known.min()), float(np.median(known)), float(known.max())) if len(known) else (None, None, None)

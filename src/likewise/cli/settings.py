@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from likewise.cli.output import Output
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -144,7 +143,9 @@ REFERENCE_HELP = "What shares are relative to: filler, a text that says nothing;
 class ExplainSettings:
     """How a similarity is explained."""
 
-    method: Annotated[str, typer.Option(help="bilrp, hxp, integrated-jacobian, embedding, embedding-squared or random.")] = "bilrp"
+    method: Annotated[
+        str, typer.Option(help="bilrp, hxp, integrated-jacobian, embedding, embedding-squared or random.")
+    ] = "bilrp"
     granularity: Annotated[
         str | None, typer.Option(help="token, word or sentence. Default: token; word for differences.")
     ] = None
@@ -201,12 +202,12 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def with_settings(command: Command) -> Command:
     """Spread each parameter whose type is a settings dataclass into that dataclass's options.
 
-    The command is called with the assembled dataclasses; typer sees the options.
+    The command is called with the assembled dataclasses; typer sees the options. A field is an option if it is
+    ``Annotated`` with a typer option or with a help text; the fields of a dataclass inside are options too. A tuple is
+    one option with commas, or ``none``.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {
-        name: kind for name, kind in hints.items() if isinstance(kind, type) and issubclass(kind, SETTINGS)
-    }
+    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     parameters = []
     for name, parameter in inspect.signature(command).parameters.items():
         own = parameter.replace(annotation=hints[name], kind=KEYWORD)
@@ -215,7 +216,7 @@ def with_settings(command: Command) -> Command:
     @functools.wraps(command)
     def spread(**given: Any) -> None:
         for name, kind in groups.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            given[name] = _assembled(kind, given)
         command(**given)
 
     spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -223,23 +224,44 @@ def with_settings(command: Command) -> Command:
     return spread  # type: ignore[return-value]
 
 
-SETTINGS: tuple[Any, ...] = (
-    Output,
-    RunSettings,
-    PoolingOptions,
-    EncoderSettings,
-    FileSettings,
-    ExplainSettings,
-    IndexOptions,
-)
-
-
 def _options(kind: Any) -> list[inspect.Parameter]:
+    found: list[inspect.Parameter] = []
+    for name, hint, default in _fields(kind):
+        if is_dataclass(hint):
+            found += _options(hint)
+        else:
+            value, about = get_args(hint)[:2]
+            if get_origin(value) is tuple:
+                value, default = str, ",".join(map(str, default))
+            option = typer.Option(help=about) if isinstance(about, str) else about
+            found.append(inspect.Parameter(name, KEYWORD, default=default, annotation=Annotated[value, option]))
+    return found
+
+
+def _assembled(kind: Any, given: dict[str, Any]) -> Any:
+    """An instance made of the given options, which are removed."""
+    values = {}
+    for name, hint, _ in _fields(kind):
+        if is_dataclass(hint):
+            values[name] = _assembled(hint, given)
+        else:
+            value = given.pop(name)
+            is_tuple = get_origin(get_args(hint)[0]) is tuple
+            values[name] = _split(name, value, get_args(get_args(hint)[0])[0]) if is_tuple else value
+    return kind(**values)
+
+
+def _fields(kind: Any) -> list[tuple[str, Any, Any]]:
+    """The fields that are options or groups of options: name, type and default."""
     hints = get_type_hints(kind, include_extras=True)
-    return [
-        inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=hints[field.name])
-        for field in fields(kind)
-    ]
+    found = [(field.name, hints[field.name], field.default) for field in fields(kind)]
+    return [one for one in found if is_dataclass(one[1]) or get_origin(one[1]) is Annotated]
+
+
+def _split(name: str, text: str, kind: type) -> tuple[Any, ...]:
+    """The values of an option with commas; ``none`` has none."""
+    parts = () if text == "none" else tuple(part.strip() for part in text.split(",") if part.strip())
+    return parse_numbers(f"--{name.replace('_', '-')}", text) if kind is int else parts
 
 
 def given(context: typer.Context, names: Sequence[str]) -> list[str]:

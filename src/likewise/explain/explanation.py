@@ -14,8 +14,7 @@ from likewise.errors import ModelError
 from likewise.explain.units import Unit
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.bipartite import bipartite
-from likewise.plotting.explained_html import explained_fragment
-from likewise.plotting.explained_pair import ExplainedPair
+from likewise.plotting.explained import ExplainedPair, explained_fragment
 from likewise.plotting.heatmap import heatmap
 from likewise.plotting.html import page
 

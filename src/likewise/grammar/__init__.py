@@ -1,8 +1,6 @@
 """Grammar: from texts to words, parts of speech and dependency labels, by spaCy."""
 
-from likewise.grammar.alignment import align
 from likewise.grammar.grammar import Grammar
-from likewise.grammar.roles import roles
-from likewise.grammar.words import ParsedText, Word
+from likewise.grammar.words import ParsedText, Word, align, roles
 
 __all__ = ["Grammar", "ParsedText", "Word", "align", "roles"]

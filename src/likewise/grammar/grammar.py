@@ -1,8 +1,9 @@
-"""The grammar of a language: a spaCy pipeline that turns texts into words."""
+"""Grammar: a spaCy pipeline that turns texts into words."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from likewise.errors import DataError
-from likewise.grammar.documents import parsed_text, readable
+from likewise.grammar.lexicon import NEGATION_LABELS, VALUES, is_negation, number_value, with_compounds
 from likewise.grammar.pipelines import TRIAL, chosen, pipeline
-from likewise.grammar.words import ParsedText
+from likewise.grammar.words import ParsedText, Word
 from likewise.progress import Progress, Ticker
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.tokens import Doc, Token
 
-# Some tenths of a second of work, so that progress is told in time.
+# A fraction of a second of work, so that progress is reported often.
 BATCH_TEXTS, BATCH_CHARACTERS = 64, 20_000
 
 
@@ -58,7 +60,7 @@ or give a folder with --grammar or $LIKEWISE_GRAMMAR
 
     @property
     def has_lemmas(self) -> bool:
-        """Whether the pipeline knows lemmas; where not, a word's lemma is its lower-cased text."""
+        """Whether the pipeline has lemmas; if not, a word's lemma is its lower-cased text."""
         return bool(self.nlp(TRIAL).has_annotation("LEMMA"))
 
     @property
@@ -67,7 +69,7 @@ or give a folder with --grammar or $LIKEWISE_GRAMMAR
         return frozenset(word.lower() for word in self.nlp.Defaults.stop_words)
 
     def parse(self, texts: str | Sequence[str], progress: Progress | None = None) -> list[ParsedText]:
-        """The words of each text; a text that occurs again is not parsed again."""
+        """The words of each text; repeated texts are parsed once."""
         texts = [texts] if isinstance(texts, str) else texts
         self._check_lengths(texts)
         counts, ticker = Counter(texts), Ticker(progress, len(texts), "texts")
@@ -99,3 +101,65 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
         batch.append(text)
     if batch:
         yield batch
+
+
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def readable(text: str) -> tuple[str, list[int]]:
+    """A text without runs of white space, which parsers take for words, and the original index of each character.
+
+    A lone surrogate becomes U+FFFD, because spaCy raises on it.
+
+    >>> readable("  a   dog")
+    ('a dog', [2, 3, 6, 7, 8])
+    """
+    indices = [
+        index
+        for index, character in enumerate(text)
+        if not character.isspace() or (index > 0 and not text[index - 1].isspace())
+    ]
+    plain = "".join(" " if text[index].isspace() else text[index] for index in indices)
+    return _LONE_SURROGATES.sub("\ufffd", plain), indices
+
+
+def parsed_text(text: str, doc: Doc, indices: list[int]) -> ParsedText:
+    """A text's words, from spaCy's document of its readable form."""
+    kept = [token for token in doc if not token.is_space]
+    number = {token.i: index for index, token in enumerate(kept)}
+    words = (_word(text, token, number[_visible_head(token).i], indices) for token in kept)
+    return ParsedText(text, with_compounds(tuple(words)))
+
+
+def _visible_head(token: Token) -> Token:
+    """The nearest head that is not white space, or the token itself."""
+    head = token.head
+    while head.is_space and head.head.i != head.i:
+        head = head.head
+    return token if head.is_space else head
+
+
+def _word(text: str, token: Token, head: int, indices: list[int]) -> Word:
+    start, end = indices[token.idx], indices[token.idx + len(token) - 1] + 1
+    lemma, dep, language = token.lemma_ or token.lower_, token.dep_.lower(), token.vocab.lang
+    denies = is_negation(token.text, language, lemma) or "Polarity=Neg" in str(token.morph)
+    return Word(
+        text=text[start:end],
+        start=start,
+        end=end,
+        pos=token.pos_,
+        dep=dep,
+        head=head,
+        lemma=lemma,
+        is_stop=token.vocab[token.lower_].is_stop,
+        is_punct=token.is_punct,
+        negates=denies or dep in NEGATION_LABELS,
+        number=number_value(token.text, language) if _is_number(token) else None,
+    )
+
+
+def _is_number(token: Token) -> bool:
+    """Whether a token is a number by its form or tag; pronouns and articles ("the one", "ein Hund") are not."""
+    looks_so = token.like_num or token.lower_ in VALUES.get(token.vocab.lang, {})
+    counts = token.pos_ == "NUM" or (looks_so and token.pos_ not in ("PRON", "DET"))
+    return counts and any(character.isalnum() for character in token.text)

@@ -19,7 +19,7 @@ SHOWN_CHARACTERS = 80
 TRIAL = "The dog has seen the old man."
 
 ANNOTATIONS = {"POS": "parts of speech", "DEP": "dependency labels"}
-"""What every pipeline must set, by spaCy's name for it."""
+"""Annotations that every pipeline must set, by spaCy's name."""
 
 
 def chosen(name: str | Path | None) -> str:
@@ -43,12 +43,12 @@ def installed() -> list[str]:
 
 
 def pipeline(name: str) -> Language:
-    """The pipeline in a folder or of an installed name, known to tag and to parse."""
+    """Loads a pipeline from a folder or by its installed name, and checks that it tags and parses."""
     require(name)
     folder, spacy = os.path.expanduser(name), _spacy()
     try:
         nlp: Language = spacy.load(Path(folder) if os.path.isdir(folder) else name)
-    except Exception as error:  # a broken folder fails in as many ways as it has files
+    except Exception as error:  # a broken folder raises many kinds of errors
         raise ModelError(
             f"cannot load the spaCy pipeline {_shown(name)} ({first_line(error)}); {DOWNLOAD}, or {GIVE}"
         ) from error
@@ -57,9 +57,9 @@ def pipeline(name: str) -> Language:
 
 
 def require(name: str) -> None:
-    """Refuse what is neither a folder nor an installed pipeline; nothing is loaded."""
+    """Rejects names that are neither a folder nor an installed pipeline, without loading anything."""
     folder = os.path.expanduser(name)
-    # os.path answers False where pathlib raises: a name that is too long, a user that is not there.
+    # os.path returns False where pathlib raises: too long a name, an unknown user.
     if not os.path.isdir(folder):
         _check_installed(name, folder)
 
@@ -73,7 +73,7 @@ def _spacy() -> ModuleType:
 
 
 def _check_installed(name: str, folder: str) -> None:
-    """Only a pipeline's name goes on to spaCy, which would import any package that is called so."""
+    """Passes only pipeline names to spaCy, which would import any package of that name."""
     if os.path.isfile(folder):
         raise ModelError(f"{_shown(name)} is a file; give the folder of a spaCy pipeline")
     is_path = Path(name).name != name or name.startswith(("~", "."))
@@ -85,10 +85,10 @@ def _check_installed(name: str, folder: str) -> None:
 
 
 def _check_annotations(nlp: Language, name: str) -> None:
-    """A pipeline without tagger or parser leaves empty labels, on which every count would silently be wrong."""
+    """Rejects pipelines without tagger or parser: their empty labels would make every count silently wrong."""
     try:
         doc = nlp(TRIAL)
-    except Exception as error:  # a component that was never trained or lacks its data
+    except Exception as error:  # an untrained component, or one without its data
         raise ModelError(
             f"the spaCy pipeline {_shown(name)} fails on a sentence ({first_line(error)}); {DOWNLOAD}, or {GIVE}"
         ) from error
@@ -101,5 +101,5 @@ def _check_annotations(nlp: Language, name: str) -> None:
 
 
 def _shown(name: str) -> str:
-    """A name as an error shows it: short and on one line."""
+    """A name for error messages: short and on one line."""
     return repr(name[:SHOWN_CHARACTERS]) + ("..." if len(name) > SHOWN_CHARACTERS else "")

@@ -1,4 +1,4 @@
-"""Spans: where words and sentences stand in a text, by its letters alone; no language need be known."""
+"""Spans: the characters of words and sentences, in any language, without a pipeline."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Span = tuple[int, int]
 
 SENTENCE_END = re.compile(r"(?:(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n)\s*")
 NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Letters of scripts that put no space between words: each is a word of its own."""
+"""Characters of scripts without spaces between words: each is its own word."""
 
-JOINER = "\u200d"  # glues emoji, and some scripts' letters, into one sign
+JOINER = "\u200d"  # joins emoji, and some scripts' characters, into one sign
 SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
 FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 
 ASCII_WORD = re.compile(r"\w+(?:(?:'(?=\w)|(?<=\d)[.,](?=\d))\w+)*|\S")
-"""What ``_joins`` makes of texts in ASCII, at ten times the speed."""
+"""The same as ``_joins`` for ASCII texts, ten times faster."""
 
 
 def word_spans(text: str) -> list[Span]:
@@ -32,7 +32,7 @@ def word_spans(text: str) -> list[Span]:
 
 
 def _joined_spans(text: str) -> list[Span]:
-    """The words of a text in any script, letter by letter."""
+    """The words of a text in any script, character by character."""
     spans: list[Span] = []
     for index, letter in enumerate(text):
         if letter.isspace():
@@ -46,13 +46,13 @@ def _joined_spans(text: str) -> list[Span]:
 
 
 def _joins(text: str, index: int, start: int) -> bool:
-    """Whether a letter goes on with the word of the letter before it, which began at ``start``."""
+    """Whether a character continues the word before it, which begins at ``start``."""
     before, here = text[index - 1], text[index]
     after = text[index + 1] if index + 1 < len(text) else " "
     if unicodedata.category(here).startswith("M") or here == JOINER or before == JOINER or SKIN_TONE.match(here):
         return True
     if FLAG_LETTER.match(here) and FLAG_LETTER.match(before):
-        # Flags are pairs of letters: the second one joins, the third opens the next flag.
+        # Flags are pairs of letters: the second one joins, the third begins the next flag.
         return (index - _first_of_run(text, index, start)) % 2 == 1
     if NO_SPACES.match(here) or NO_SPACES.match(before):
         return False
@@ -64,14 +64,14 @@ def _joins(text: str, index: int, start: int) -> bool:
 
 
 def _first_of_run(text: str, index: int, start: int) -> int:
-    """Where the run of flag letters before a place begins within the word, which has two of them at most."""
+    """The start of the run of flag letters before an index, within the word."""
     while index > start and FLAG_LETTER.match(text[index - 1]):
         index -= 1
     return index
 
 
 def _opens(text: str, index: int, start: int) -> bool:
-    """Whether a mark before this letter stands alone, as a quotation mark that opens."""
+    """Whether the mark before this character is separate, such as an opening quotation mark."""
     before = text[index - 1]
     if _is_letter(before):
         return False

@@ -22,9 +22,8 @@ from likewise.lint.parsed_pairs import ParsedSides, scores_of
 from likewise.lint.rules import DESCRIPTIONS, NEEDS_SCORES, Finding, LintRules
 from likewise.metrics import Interval
 from likewise.plotting.axes import axes_or_new
-from likewise.plotting.colours import PALETTE
-from likewise.plotting.fonts import drawable, literal
 from likewise.plotting.html import paragraph, table
+from likewise.plotting.style import PALETTE, drawable, literal
 from likewise.progress import Progress
 
 NORMAL_95 = 1.959963984540054

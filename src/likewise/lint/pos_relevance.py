@@ -11,10 +11,9 @@ import numpy as np
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import Array, Explanation
 from likewise.lint.parsed_pairs import NO_WORD, PROMPT
-from likewise.plotting.colours import strongest
-from likewise.plotting.fonts import drawable, literal
 from likewise.plotting.heatmap import split_heatmap
 from likewise.plotting.html import table
+from likewise.plotting.style import drawable, literal, strongest
 
 PARTS_OF_SPEECH = (
     "NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM", "PRON", "DET", "ADP", "AUX", "CCONJ", "SCONJ", "PART", "INTJ",

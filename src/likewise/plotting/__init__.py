@@ -1,1 +1,1 @@
-"""The drawing room: arrays and labels -> Axes, SVG, HTML; what results use to show themselves."""
+"""Plotting: arrays and labels -> Axes, SVG, HTML and terminal lines; knows no result type."""

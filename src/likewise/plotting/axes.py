@@ -1,4 +1,4 @@
-"""Axes: where figures begin and end."""
+"""Axes: creating figures and saving them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SIZE = (4.2, 4.0)
 
 
 def axes_or_new(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
-    """The given Axes, or those of a new figure of ``size`` inches that belongs to no window."""
+    """The given Axes, or those of a new figure of ``size`` inches, outside any window."""
     return grid_of_axes(1, size)[0] if ax is None else ax
 
 
 def grid_of_axes(count: int, size: tuple[float, float] = SIZE, columns: int | None = None) -> Sequence[Any]:
-    """``count`` Axes in one figure, in at most so many columns or as square as it goes.
+    """``count`` Axes in one figure, in at most ``columns`` columns, or nearly square.
 
     >>> len(grid_of_axes(3))
     3
@@ -34,12 +34,11 @@ def grid_of_axes(count: int, size: tuple[float, float] = SIZE, columns: int | No
     rows = math.ceil(count / columns)
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = [figure.add_subplot(rows, columns, index + 1) for index in range(count)]
-    return grid
+    return [figure.add_subplot(rows, columns, index + 1) for index in range(count)]
 
 
 def check_format(path: Path) -> None:
-    """Refuse, before long work, an ending that no figure can be written to, and a missing matplotlib."""
+    """Rejects an unknown file ending, or a missing matplotlib, before long work."""
     grid_of_axes(1)
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"cannot draw to {path.name!r}; end it with {', '.join(FORMATS)}")
@@ -54,7 +53,7 @@ def save_figure(ax: Any, path: Path) -> Path:
 
 
 def settled(ax: Any) -> Any:
-    """The figure that an Axes belongs to, its panels placed; else each format that it is written in places them anew.
+    """The figure of an Axes with its layout fixed, so that all file formats look the same.
 
     >>> ax = axes_or_new()
     >>> settled(ax) is settled(ax) is ax.figure

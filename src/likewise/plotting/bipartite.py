@@ -1,4 +1,4 @@
-"""Bipartite graphs: two columns of units and lines between those that belong together."""
+"""Bipartite graphs: two columns of units and lines between them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likewise.plotting.axes import axes_or_new
-from likewise.plotting.colours import BLUE, RED, strength, strongest
-from likewise.plotting.fonts import drawable, literal
+from likewise.plotting.style import BLUE, RED, drawable, literal, strength, strongest
 
 MOST_UNITS = 40
-"""Longer columns show only the units that take part in a line."""
-LINE, BETWEEN, LETTER, TALLEST = 0.27, 2.6, 0.088, 14.0
-"""A row, the room between the columns, a letter, and the bound of the height, in inches."""
+"""Longer columns show only units with a line."""
+LINE, BETWEEN, CHARACTER, TALLEST = 0.27, 2.6, 0.088, 14.0
+"""A row, the gap between the columns, a character, and the largest height, in inches."""
 FAINTEST, THICKEST = 0.15, 4.5
 STEPS = 24
 
@@ -41,9 +40,9 @@ def bipartite(
     pairs = _pairs(cells, strongest_pairs)
     columns = [_column(labels, {pair[side] for pair in pairs}) for side, labels in enumerate((left, right))]
     rows = max(map(len, columns))
-    beside = 0.15 + LETTER * max(len(name) for column in columns for name, _ in column)
-    ax = axes_or_new(ax, (2 * beside + BETWEEN, min(TALLEST, max(1.6, LINE * rows + 0.6))))
-    edge = beside / (2 * beside + BETWEEN)
+    label_width = 0.15 + CHARACTER * max(len(name) for column in columns for name, _ in column)
+    ax = axes_or_new(ax, (2 * label_width + BETWEEN, min(TALLEST, max(1.6, LINE * rows + 0.6))))
+    edge = label_width / (2 * label_width + BETWEEN)
     heights = [_heights(column, rows) for column in columns]
     ends = [(heights[0][row], heights[1][column]) for row, column in pairs]
     _lines(ax, ends, [float(cells[pair]) for pair in pairs], edge)
@@ -57,18 +56,18 @@ def bipartite(
 
 
 def _pairs(cells: NDArray[np.float64], count: int) -> list[tuple[int, int]]:
-    """The strongest places of a matrix, weakest first, so that strong lines are drawn above weak ones."""
+    """The strongest cells of a matrix, weakest first, so that strong lines are on top."""
     sizes = np.nan_to_num(np.abs(cells)).ravel()
     order = np.argsort(-sizes, kind="stable")[:count]
     return [divmod(int(index), cells.shape[1]) for index in order[::-1] if sizes[index] > 0]
 
 
-def _column(labels: Sequence[str], taking_part: set[int]) -> list[Slot]:
-    """What a column shows: each label with its place, or a count of hidden ones without a place."""
+def _column(labels: Sequence[str], connected: set[int]) -> list[Slot]:
+    """The rows of a column: each label with its index, or a count of hidden ones without an index."""
     if len(labels) <= MOST_UNITS:
         return [(drawable(label), index) for index, label in enumerate(labels)]
     slots: list[Slot] = []
-    for hidden, group in groupby(range(len(labels)), lambda index: index not in taking_part):
+    for hidden, group in groupby(range(len(labels)), lambda index: index not in connected):
         indices = list(group)
         units: list[Slot] = [(drawable(labels[index]), index) for index in indices]
         slots += [(f"⋮ {len(indices)} more", None)] if hidden and len(indices) > 1 else units
@@ -76,7 +75,7 @@ def _column(labels: Sequence[str], taking_part: set[int]) -> list[Slot]:
 
 
 def _heights(column: Sequence[Slot], rows: int) -> dict[int, float]:
-    """The height of each unit by its place; the shorter column stands in the middle."""
+    """The height of each unit by its index; the shorter column is centred."""
     first = (rows - len(column)) / 2
     return {index: first + row for row, (_, index) in enumerate(column) if index is not None}
 
@@ -85,7 +84,7 @@ def _lines(ax: Any, ends: Sequence[tuple[float, float]], values: Sequence[float]
     from matplotlib.collections import LineCollection
 
     across, scale = np.linspace(0, 1, STEPS), strongest(values)
-    eased = across**2 * (3 - 2 * across)  # leaves and enters level, so that lines can be told apart at their ends
+    eased = across**2 * (3 - 2 * across)  # level at both ends, so that lines stay distinct there
     paths = [np.column_stack([edge + (1 - 2 * edge) * across, start + (end - start) * eased]) for start, end in ends]
     shares = [strength(value, scale) for value in values]
     colours = [
@@ -96,11 +95,11 @@ def _lines(ax: Any, ends: Sequence[tuple[float, float]], values: Sequence[float]
     ax.add_collection(LineCollection(paths, colors=colours, linewidths=widths, capstyle="round"))
 
 
-def _names(ax: Any, column: Sequence[Slot], side: int, room: tuple[float, int]) -> None:
-    edge, rows = room
-    size = min(10.0, 0.62 * 72 * TALLEST / rows)
+def _names(ax: Any, column: Sequence[Slot], side: int, size: tuple[float, int]) -> None:
+    edge, rows = size
+    font = min(10.0, 0.62 * 72 * TALLEST / rows)
     first = (rows - len(column)) / 2
     for row, (name, index) in enumerate(column):
-        ink, small = ("#222222", size) if index is not None else ("#888888", 0.8 * size)
+        ink, small = ("#222222", font) if index is not None else ("#888888", 0.8 * font)
         x, align = ((edge - 0.02, "right"), (1 - edge + 0.02, "left"))[side]
         ax.text(x, first + row, name, ha=align, va="center", fontsize=small, color=ink, **literal())

@@ -9,27 +9,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likewise.plotting.axes import axes_or_new, grid_of_axes
-from likewise.plotting.colours import PALETTE
-from likewise.plotting.fonts import drawable, literal
+from likewise.plotting.style import PALETTE, drawable, literal
 
 Series = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
 Panel = tuple[ArrayLike, Mapping[str, Series]]
-"""What runs along the axis, and the lines over it."""
+"""The x values, and the lines over them."""
 Points = tuple[ArrayLike, ArrayLike]
-"""Along the axis and up it, both (n,)."""
+"""x and y, both (n,)."""
 STYLES = ("-", "--", ":")
 MARKERS = ("o", "s", "^")
 LINE_INCHES = 0.155
-"""How far apart two names must stand."""
+"""The least distance of two names."""
 MOST_DOTS = 60
-"""The most points of a line that are dots."""
+"""Lines with more points have no dots."""
 TICKS = 20
-"""The most names on an axis of odds."""
+"""The most ticks of an axis of odds."""
 
-HEIGHT, ROOM = 3.6, 0.9
-"""The height of a figure in inches, and what of it its title and its axis take."""
-WIDTH, LETTER_INCHES, NOTE_SIZE = 5.4, 0.066, 8
-"""The width of a panel, that of a letter of the notes below the panels, and their size in points."""
+HEIGHT, TITLE_INCHES = 3.6, 0.9
+"""The height of a figure, and of its title and axis."""
+WIDTH, CHARACTER_INCHES, NOTE_SIZE = 5.4, 0.066, 8
+"""The width of a panel and of a character of the notes below, and the font size of notes."""
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)
 """Ticks of an axis of shares."""
 
@@ -44,7 +43,7 @@ def curves(
 ) -> Any:
     """Lines of (values, low, high), each (n,), over x (n,); low and high bound a band or are None.
 
-    A new figure is as high as the lines' names need. ``whole``: only whole numbers stand along the axis.
+    A new figure is high enough for the lines' names. ``whole``: the x axis has whole numbers only.
 
     >>> axes = curves([0, 1], {"mean": ([1, 2], [0, 1], [2, 3]), "max": ([2, 4], None, None)}, ("layer", "value"))
     >>> len(axes.lines), len(axes.collections)
@@ -61,7 +60,7 @@ def curves(
 def curve_panels(
     panels: Sequence[tuple[str, Panel]], labels: tuple[str, str], notes: Sequence[str] = ()
 ) -> Sequence[Any]:
-    """Titled panels of curves over whole numbers, on the same stretch of both axes, with notes below them.
+    """Titled panels of curves over whole numbers, with the same range on both axes, and notes below.
 
     >>> shallow, deep = ([0, 1], {"a": ([0.5, 1], None, None)}), ([0, 1, 2], {"a": ([1, 0.8, 0], None, None)})
     >>> left, right = curve_panels([("shallow", shallow), ("deep", deep)], ("layer", "cosine"))
@@ -70,10 +69,10 @@ def curve_panels(
     """
     most = max(len(series) for _, (_, series) in panels)
     axes = grid_of_axes(len(panels), _size(most))
-    across = _stretch([x for _, (x, _) in panels])
-    up = _stretch([end for _, (_, series) in panels for ends in series.values() for end in ends if end is not None])
+    across = _limits([x for _, (x, _) in panels])
+    up = _limits([end for _, (_, series) in panels for ends in series.values() for end in ends if end is not None])
     for ax, (title, (x, series)) in zip(axes, panels, strict=True):
-        # Before the lines, so that their names are set apart on the axes that will be seen.
+        # Before the lines, because their names are placed by the final limits.
         ax.set_xlim(across)
         ax.set_ylim(up)
         curves(x, series, labels, title, ax, whole=True)
@@ -81,8 +80,8 @@ def curve_panels(
     return axes
 
 
-def _stretch(values: Sequence[ArrayLike]) -> tuple[float, float]:
-    """From the smallest to the largest number, and a little beyond."""
+def _limits(values: Sequence[ArrayLike]) -> tuple[float, float]:
+    """The smallest and the largest number, with a margin."""
     every = np.concatenate([np.ravel(np.asarray(each, dtype=float)) for each in values])
     low, high = float(np.nanmin(every)), float(np.nanmax(every))
     beyond = 0.05 * (high - low) or 0.05
@@ -90,12 +89,12 @@ def _stretch(values: Sequence[ArrayLike]) -> tuple[float, float]:
 
 
 def _notes_below(figure: Any, notes: Sequence[str]) -> None:
-    """Lines below the panels, which keep their height."""
+    """Text lines below the panels, which keep their height."""
     if not notes:
         return
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + LINE_INCHES * (len(notes) + 1))
-    lines = [drawable(note, int(width / LETTER_INCHES)) for note in notes]
+    lines = [drawable(note, int(width / CHARACTER_INCHES)) for note in notes]
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=NOTE_SIZE, **literal())
 
 
@@ -109,7 +108,7 @@ def loss_curves(
 ) -> Any:
     """Each task's losses (x, loss), both (n,): solid with dots in training, dashed with open squares on dev.
 
-    A task has one colour; one without any number is left out. A dotted line stands at ``best``.
+    Each task has one colour; tasks without finite losses are dropped. A dotted line marks ``best``.
 
     >>> axes = loss_curves({"a": ([1, 2], [0.5, 0.4])}, {"a": ([2], [0.6])}, ("epoch", "loss"), best=2)
     >>> [text.get_text() for text in axes.texts], len(axes.lines)
@@ -135,29 +134,24 @@ def loss_curves(
 
 
 def best_line(ax: Any, position: float) -> Any:
-    """A dotted line up the Axes, behind all others, that marks the best place along them."""
+    """A vertical dotted line behind all others that marks the best position."""
     return ax.axvline(position, color="#999999", linewidth=1.2, linestyle=":", zorder=0)
 
 
 def share_curves(
-    x: ArrayLike,
-    series: Mapping[str, Series],
-    count: int,
-    labels: tuple[str, str],
-    title: str = "",
-    ax: Any = None,
+    x: ArrayLike, series: Mapping[str, Series], count: int, labels: tuple[str, str], title: str = "", ax: Any = None
 ) -> Any:
-    """Lines of shares of ``count`` cases, from 0 to 1, over x > 0 that runs by factors.
+    """Lines of shares of ``count`` cases, from 0 to 1, over a logarithmic x > 0.
 
-    Shares are drawn by their odds, so that 0.99 and 0.999 lie as far apart as 0.9 and 0.99. Names stand at the end
-    of the lines where they are told apart best.
+    Shares are on a logit scale, so that 0.99 and 0.999 are as far apart as 0.9 and 0.99. Names are at the end of
+    the lines where these are most distinct.
 
     >>> axes = share_curves([1, 10], {"bm25": ([0.9, 1.0], None, None)}, 100, ("k", "recall"))
     >>> axes.get_xscale(), axes.get_yscale(), [label.get_text() for label in axes.get_yticklabels()][-1]
     ('log', 'logit', '1')
     """
     ax, across, edge = _begun(ax, len(series)), np.asarray(x, dtype=float), 0.5 / max(count, 1)
-    # Shares of 0 and 1 have no odds; they stand at half a case from them.
+    # Shares of 0 and 1 have no odds; they are drawn half a case away.
     inside = {
         name: [None if end is None else np.clip(end, edge, 1 - edge) for end in ends] for name, ends in series.items()
     }
@@ -179,8 +173,8 @@ def _begun(ax: Any, count: int) -> Any:
 
 
 def _size(count: int) -> tuple[float, float]:
-    """How large a panel must be for the names of its lines."""
-    return WIDTH, max(HEIGHT, ROOM + 1.1 * LINE_INCHES * count)
+    """The size of a panel with room for the names of its lines."""
+    return WIDTH, max(HEIGHT, TITLE_INCHES + 1.1 * LINE_INCHES * count)
 
 
 def _lines(ax: Any, across: NDArray[np.float64], series: Mapping[str, Sequence[ArrayLike | None]]) -> None:
@@ -195,7 +189,7 @@ def _lines(ax: Any, across: NDArray[np.float64], series: Mapping[str, Sequence[A
 
 
 def _odds_axis(ax: Any, drawn: Sequence[ArrayLike], edge: float) -> None:
-    """Shares by their odds, named; the edges stand for 0 and 1."""
+    """A logit axis with named ticks; the edges stand for 0 and 1."""
     ax.set_yscale("logit")
     low, high = (float(find(np.asarray(drawn, dtype=float))) for find in (np.nanmin, np.nanmax))
     names = {edge: "0", 1 - edge: "1"} | {tick: f"{tick:g}" for tick in SHARES if 1.5 * edge < tick < 1 - 1.5 * edge}
@@ -203,10 +197,10 @@ def _odds_axis(ax: Any, drawn: Sequence[ArrayLike], edge: float) -> None:
     shown = {tick: name for tick, name in sorted(names.items()) if around[0] <= _odds(tick) <= around[1]}
     ticks: list[float] = []
     for tick in shown:
-        # Where the axis spans many powers of ten, names would stand on one another.
+        # Over many powers of ten, names would overlap.
         if not ticks or _odds(tick) - _odds(ticks[-1]) > (around[1] - around[0]) / TICKS:
             ticks.append(tick)
-    ticks[-1] = max(shown)  # the end is named in any case
+    ticks[-1] = max(shown)  # the end always has a name
     ax.set_yticks(ticks, [shown[tick] for tick in ticks])
     ax.set_yticks([], minor=True)
     ax.set_ylim(*(1 / (1 + np.exp(-around))))
@@ -221,7 +215,7 @@ def _colour(position: int) -> str:
 
 
 def _names(ax: Any, names: Sequence[str], labels: tuple[str, str], title: str, at_start: bool = False) -> None:
-    """What stands on the axes, and each line's name beside its last point, or its first."""
+    """Axis labels, and each line's name next to its last point, or its first."""
     _end_names(ax, names, at_start)
     ax.set_xlabel(drawable(labels[0], 60), **literal())
     ax.set_ylabel(drawable(labels[1], 60), **literal())
@@ -232,13 +226,13 @@ def _names(ax: Any, names: Sequence[str], labels: tuple[str, str], title: str, a
 
 
 def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
-    """A line's name at its end, moved where it would cover another: no legend to look up."""
+    """A line's name at its end, moved where it would cover another, in place of a legend."""
     lines = ax.lines[-len(names) :] if names else []
     points = [_finite(line)[0 if at_start else -1] for line in lines]
     heights = [_up(ax, point[1]) for point in points]
     gap = _gap(ax)
     if len(points) > 2 and max(heights) - min(heights) < gap:
-        # All end in one point, where names could not tell them apart.
+        # All lines end in one point: a legend tells them apart.
         legend = ax.legend(lines, [""] * len(lines), fontsize=9, frameon=False)
         for text, name in zip(legend.get_texts(), names, strict=True):
             text.set(text=drawable(name, 40), **literal())
@@ -252,18 +246,18 @@ def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
 
 
 def _name(ax: Any, name: str, point: tuple[float, float], height: float, how: tuple[str, bool, bool]) -> None:
-    """A name in its line's colour beside its end, ``height`` up the axis; aside there is room for thin leaders."""
+    """A name in its line's colour next to its end, at ``height``; names aside have thin leaders."""
     from matplotlib.transforms import blended_transform_factory, offset_copy
 
     colour, aside, at_start = how
     side = -1 if at_start else 1
-    beside = blended_transform_factory(ax.transData, ax.transAxes)
+    transform = blended_transform_factory(ax.transData, ax.transAxes)
     leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3}
     ax.annotate(
         name,
         point,
         (point[0], height),
-        textcoords=offset_copy(beside, ax.figure, x=side * (22 if aside else 8), y=0, units="points"),
+        textcoords=offset_copy(transform, ax.figure, x=side * (22 if aside else 8), y=0, units="points"),
         ha="right" if at_start else "left",
         va="center",
         fontsize=9,
@@ -275,30 +269,30 @@ def _name(ax: Any, name: str, point: tuple[float, float], height: float, how: tu
 
 
 def _gap(ax: Any) -> float:
-    """How far apart names must stand, as a share of the axis's height."""
+    """The least distance of names, as a share of the axis's height."""
     return float(LINE_INCHES / (ax.figure.get_size_inches()[1] * ax.get_position().height))
 
 
 def _up(ax: Any, height: float) -> float:
-    """How far up the axis a value stands, from 0 to 1."""
-    ax.get_ylim()  # what was drawn counts only once its limits have been asked for
+    """The height of a value on the axis, from 0 to 1."""
+    ax.get_ylim()  # updates the limits, which are lazy
     return float((ax.transScale + ax.transLimits).transform((1, height))[1])
 
 
 def _slots(ax: Any, points: Sequence[Any]) -> int:
-    """How many names would find a place of their own at these points."""
+    """How many names fit at these points without overlap."""
     return len({round(_up(ax, point[1]) / _gap(ax)) for point in points})
 
 
 def _finite(line: Any) -> list[tuple[float, float]]:
-    """The points of a line that are numbers, at least one."""
+    """The finite points of a line, at least one."""
     points: NDArray[np.float64] = np.column_stack([line.get_xdata(), line.get_ydata()])
     finite = points[np.isfinite(points).all(1)]
     return [(float(across), float(up)) for across, up in finite] or [(0.0, 0.0)]
 
 
 def _spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights in the same order at least ``gap`` apart, moved from below and then centred on where they were."""
+    """Heights in the same order at least ``gap`` apart, each cluster centred on where it was."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed = dict.fromkeys(order, 0.0)
     groups: list[list[int]] = []
@@ -317,7 +311,7 @@ def _spread(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def _within(heights: Sequence[float], gap: float) -> list[float]:
-    """Spread heights moved between 0 and 1, as far as they fit, in the same order and ``gap`` apart."""
+    """Spread heights moved between 0 and 1, as far as they fit, in the same order."""
     placed = list(heights)
     order = sorted(range(len(heights)), key=heights.__getitem__)
     ceiling = max(1.0, gap * (len(order) - 1))

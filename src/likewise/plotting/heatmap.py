@@ -1,4 +1,4 @@
-"""Heat maps of matrices, signed or from nothing on, on matplotlib's Axes."""
+"""Heat maps of matrices: signed, from zero, confusion matrices, two triangles in one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likewise.plotting.axes import axes_or_new
-from likewise.plotting.colours import WHITE_INK_FROM, diverging_map, rising_map, strength, strongest
-from likewise.plotting.fonts import drawable, literal
+from likewise.plotting.style import WHITE_INK_FROM, diverging_map, drawable, literal, rising_map, strength, strongest
 from likewise.plotting.text import brief
 
 MOST_LABELS, MOST_NUMBERS, SHORT = 60, 12, 2
 CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6
-"""The side of a cell, and the bounds of the whole matrix, in inches."""
+"""The side of a cell and the bounds of the matrix, in inches."""
 WHITE_COUNT_FROM = 0.8
-"""From this share on white letters read better than black ones; a map from white to blue stays bright for longer."""
-COUNT_CELL, LETTER = 0.72, 0.1
-"""The side of a cell with a count and a share in it, and the width of a letter of its label, in inches."""
+"""From this share on, white text is more readable than black on the map from white to blue."""
+COUNT_CELL, CHARACTER = 0.72, 0.1
+"""The side of a cell with a count and a share, and the width of a character, in inches."""
 
 
 def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None) -> Any:
@@ -45,7 +44,7 @@ def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], titl
 def intensity_map(
     values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None
 ) -> Any:
-    """Cells (n, m) from 0 on, the larger the brighter, under their literal labels; grey for what is no number.
+    """Cells (n, m) from 0, larger ones brighter, under their literal labels; grey for nan.
 
     >>> intensity_map([[0.5, 0.2]], ["1"], ["1", "2"]).images[0].get_clim()
     (0.0, 0.5)
@@ -64,9 +63,7 @@ def intensity_map(
 
 
 def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "", ax: Any = None) -> Any:
-    """How often each true class (row) was called each class (column), (k, k): counts, and shares of the row.
-
-    A cell is the darker the larger its share; rows of a class that nothing is of are grey.
+    """Predicted classes (columns) by true class (rows), (k, k): counts, and shares of the row; empty rows are grey.
 
     >>> axes = confusion_matrix([[3, 1], [0, 0]], ["no", "yes"])
     >>> [text.get_text() for text in axes.texts]
@@ -76,11 +73,11 @@ def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "",
     of = cells.sum(1, keepdims=True)
     shares = np.divide(cells, of, out=np.full_like(cells, np.nan), where=of > 0)
     longest = max(len(drawable(name)) for name in classes)
-    ax = axes_or_new(ax, _size(classes, classes, cell=max(COUNT_CELL, LETTER * longest)))
+    ax = axes_or_new(ax, _size(classes, classes, cell=max(COUNT_CELL, CHARACTER * longest)))
     ax.imshow(shares, cmap=rising_map(), vmin=0.0, vmax=1.0, interpolation="nearest", aspect="equal")
     _frame(ax, classes, classes, title)
     _upright(ax)
-    # A frame: most cells are nearly as white as the paper.
+    # A frame, because most cells are nearly white.
     ax.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.8)
     for (row, column), share in np.ndenumerate(shares):
         count = f"{int(cells[row, column])}"
@@ -124,11 +121,11 @@ def split_heatmap(
 
 
 def _size(rows: Sequence[str], columns: Sequence[str], cell: float = CELL) -> tuple[float, float]:
-    """The width and height of a figure that grows with the matrix, up to a bound."""
+    """The size of a figure, which grows with the matrix up to a bound."""
     cell = min(cell, LARGEST / max(len(rows), len(columns)))
-    beside, above = (0.085 * max(len(drawable(label)) for label in labels) for labels in (rows, columns))
+    left, above = (0.085 * max(len(drawable(label)) for label in labels) for labels in (rows, columns))
     inner = [max(SMALLEST, cell * len(labels)) for labels in (columns, rows)]
-    return inner[0] + beside + 1.2, inner[1] + above + 0.7
+    return inner[0] + left + 1.2, inner[1] + above + 0.7
 
 
 def _frame(ax: Any, rows: Sequence[str], columns: Sequence[str], title: str) -> None:
@@ -141,7 +138,7 @@ def _frame(ax: Any, rows: Sequence[str], columns: Sequence[str], title: str) -> 
     ax.xaxis.tick_top()
     flat = len(columns) > 30
     for label in ax.get_xticklabels():
-        # Anchored at its beginning, so that a slanted label starts above its own column.
+        # Anchored at its start, so that a slanted label begins above its column.
         index = {"ha": "center", "va": "bottom"} if flat else {"ha": "left", "va": "center", "rotation_mode": "anchor"}
         label.set(rotation=90 if flat else 55, **index)
     ax.set_xlim(-0.5, len(columns) - 0.5)
@@ -151,7 +148,7 @@ def _frame(ax: Any, rows: Sequence[str], columns: Sequence[str], title: str) -> 
 
 
 def _upright(ax: Any) -> None:
-    """Labels of columns that are short enough not to be slanted."""
+    """Sets column labels upright."""
     ax.tick_params("x", labelrotation=0)
     for label in ax.get_xticklabels():
         label.set(ha="center", va="bottom")
@@ -187,7 +184,7 @@ def _polygons(ax: Any, outlines: Sequence[Any], values: NDArray[np.float64], sca
 
 
 def _sides(ax: Any, titles: tuple[str, str]) -> None:
-    """The names of the two tables, each along the side of its triangle."""
+    """The names of the two tables, each next to its triangle."""
     upper, lower = (drawable(title, 60) for title in titles)
     around = {"fontsize": 8, "color": "#555555", **literal()}
     ax.annotate(f"◥ {upper}", (1, 0), (0, -6), "axes fraction", "offset points", ha="right", va="top", **around)

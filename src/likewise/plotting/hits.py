@@ -1,4 +1,4 @@
-"""Hits of a search as HTML and as lines; explained ones with their words coloured by what they make of the score."""
+"""Search hits as HTML and as terminal lines; in explained hits each word is coloured by its share of the score."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from html import escape
 from rich.style import Style
 from rich.text import Text
 
-from likewise.plotting.colours import WHITE_INK_FROM, strength, strongest
+from likewise.plotting.style import WHITE_INK_FROM, strength, strongest
 from likewise.plotting.terminal import coloured_text
-from likewise.plotting.text import one_line, printable
+from likewise.plotting.text import marked_words, one_line, printable
 
 STYLE = """
 .likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }
@@ -30,7 +30,7 @@ STYLE = """
 
 @dataclass(frozen=True)
 class DrawnHit:
-    """What is shown of a hit: words as (start, end, share), strongest pairs, its lead over the next and by what."""
+    """A hit: words as (start, end, share), strongest pairs, the margin over the next hit and its terms."""
 
     id: str
     score: float
@@ -41,11 +41,11 @@ class DrawnHit:
     """over the next hit"""
     margin_terms: Sequence[tuple[str, float]] = ()
     sums: Sequence[tuple[str, float]] = ()
-    """what the score is the sum of, such as its words and the reference"""
+    """the terms of the score, such as its words and the reference"""
 
 
 def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
-    """A list of hits; colours have one scale, so that they compare across hits.
+    """A list of hits; all share one colour scale.
 
     >>> hit = DrawnHit("7", 0.5, "A <b> cat", [(6, 9, 0.4)], [("cats", "cat", 0.4)])
     >>> "&lt;b&gt; <mark" in hits_fragment("cats", "minilm", [hit])
@@ -64,12 +64,12 @@ def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
 
 
 def _signed(value: float) -> str:
-    """With its sign; what rounds to nothing has a plus."""
+    """With its sign; zero has a plus."""
     return f"{round(value, 3) + 0.0:+.3f}"
 
 
 def _safe(text: str) -> str:
-    # Letter by letter, so that a word still stands where its span says.
+    # Character by character, so that spans stay valid.
     return escape(printable(text))
 
 
@@ -79,32 +79,27 @@ def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> 
     >>> marked("a cat", [(2, 5, -1.0)], 1.0)
     'a <mark class="n x" style="--s:1" title="-1.0000">cat</mark>'
     """
-    parts, done = [], 0
-    for start, end, share in sorted(words):
-        if start < done or end <= start:
-            continue  # several tokens of one letter: the first carries the colour
-        size = strength(share, scale)
-        kind = ("n" if share < 0 else "p") + (" x" if size > WHITE_INK_FROM else "")
-        parts.append(_safe(text[done:start]))
-        parts.append(
-            f'<mark class="{kind}" style="--s:{size:.3g}" title="{share:+.4f}">{_safe(text[start:end])}</mark>'
-        )
-        done = end
-    return "".join(parts) + _safe(text[done:])
+    parts = []
+    for piece, share in marked_words(text, words):
+        size = strength(share or 0.0, scale)
+        kind = ("n" if (share or 0.0) < 0 else "p") + (" x" if size > WHITE_INK_FROM else "")
+        mark = "" if share is None else f'<mark class="{kind}" style="--s:{size:.3g}" title="{share:+.4f}">'
+        parts.append(f"{mark}{_safe(piece)}{'</mark>' if mark else ''}")
+    return "".join(parts)
 
 
 def _item(index: int, hit: DrawnHit, scale: float) -> str:
     pairs = ", ".join(f"{_safe(left)} × {_safe(right)} <i>{_signed(value)}</i>" for left, right, value in hit.pairs)
-    above = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.margin_terms)
-    sums = ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in hit.sums)
-    score = f"<p class=why>score: {sums}</p>" if sums else ""
-    margin_terms = (
-        f"<p class=why>above the next by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}</p>" if above else ""
+    above, sums = (
+        ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in terms)
+        for terms in (hit.margin_terms, hit.sums)
     )
-    strongest_pairs = f"<p class=why>{pairs}</p>" if pairs else ""
+    margin = f"above the next by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}" if above else ""
+    notes = (f"score: {sums}" if sums else "", pairs, margin)
+    why = "".join(f"<p class=why>{note}</p>" for note in notes if note)
     return (
         f"<li><div><span class=score>{index}. {hit.score:.4f}</span><br><span class=id>{_safe(hit.id)}</span></div>"
-        f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{score}{strongest_pairs}{margin_terms}</div></li>\n"
+        f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{why}</div></li>\n"
     )
 
 

@@ -1,12 +1,21 @@
-"""HTML: self-contained pages that need no network, every text escaped."""
+"""HTML: self-contained pages without network access, inline figures, matrices as SVG; every text is escaped."""
 
 from __future__ import annotations
 
+import base64
+import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
-from likewise.plotting.text import printable
+import numpy as np
+from numpy.typing import ArrayLike
+
+from likewise.plotting.axes import settled
+from likewise.plotting.style import WHITE_INK_FROM, mixed, strength, strongest
+from likewise.plotting.text import printable, shortened
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --line: #d0d7de; --soft: #57606a; }
@@ -23,7 +32,7 @@ p.note { color: var(--soft); } code { font-size: .9em; }
 
 @dataclass(frozen=True)
 class Number:
-    """A cell of a table with a number that is already text, in its own lines; bold where it is marked."""
+    """A table cell with a formatted number, which may have several lines; bold if marked."""
 
     text: str
     marked: bool = False
@@ -44,7 +53,7 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def section(heading: str, parts: Iterable[str]) -> str:
-    """A heading and what stands under it."""
+    """A heading and its content."""
     return f"<h2>{_safe(heading)}</h2>\n{''.join(parts)}"
 
 
@@ -54,7 +63,7 @@ def paragraph(text: str, note: bool = False) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; numbers are set to the right, floats with three decimals.
+    """A table; numbers are right-aligned, floats have three decimals.
 
     >>> "<td class=number>0.500</td>" in table(["x"], [[0.5]])
     True
@@ -77,3 +86,121 @@ def _cell(value: object) -> str:
 
 def _safe(text: str) -> str:
     return escape(printable(text))
+
+
+ADDRESSES = re.compile(r'<metadata>.*?</metadata>| xmlns(?::\w+)?="[^"]*"', re.DOTALL)
+"""Format names that look like web addresses; HTML does not need them."""
+GRID = "#e5e5e5"
+SPARE = re.compile(r"<!--.*?-->|(?<=>)\s+(?=<)", re.DOTALL)
+"""Comments and white space between tags."""
+LONG_NUMBERS = re.compile(r"\b[1-9]\d*\.\d{3,}")
+"""Coordinates. Numbers below 1 may be scales and keep their digits."""
+IMAGES = re.compile(r'(?<=data:image/png;base64,)[^"]+')
+PICTURE_COLOURS, PICTURE_DPI = 256, 80
+HEAVY = 320_000
+"""Figures with longer SVGs are shown as PNG, so that pages stay small."""
+CELL, LABEL_CHARACTERS = 46, 42
+
+
+def inline_figure(ax: Any, label: str) -> str:
+    """The figure of an Axes for a page: an ``svg`` with compressed dots, or an ``img`` if that is too long."""
+    # The colours of a heat map are its numbers and stay exact.
+    drawn = inline_svg(ax, label, dots=not any(one.images for one in ax.figure.axes))
+    return drawn if len(drawn) <= HEAVY else inline_png(ax, label)
+
+
+def inline_svg(ax: Any, label: str, dots: bool = False) -> str:
+    """The figure of an Axes as an ``svg`` element, described by ``label``, for dark and light pages.
+
+    ``dots``: rasterised parts are stored in few colours, which takes a third of the space.
+
+    >>> from likewise.plotting.curves import curves
+    >>> drawn = inline_svg(curves([0, 1], {"a": ([0, 1], None, None)}, ("x", "y")), "a < b")
+    >>> drawn.startswith("<svg "), "http" in drawn, 'aria-label="a &lt; b"' in drawn
+    (True, False, True)
+    """
+    import matplotlib
+
+    drawn = io.StringIO()
+    # Text as outlines: the page looks the same where fonts are missing.
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "likewise"}):
+        settled(ax).savefig(drawn, format="svg", transparent=True)
+    svg = _short(ADDRESSES.sub("", drawn.getvalue().partition("<svg")[2]))
+    if dots:
+        svg = IMAGES.sub(_fewer_colours, svg)
+    inked = svg.replace("#000000", "currentColor").replace(GRID, "var(--line)")
+    said = f'role="img" aria-label="{escape(printable(label))}"'
+    return f'<svg {said} fill="currentColor" style="max-width: 100%; height: auto"{inked}'
+
+
+def inline_png(ax: Any, label: str) -> str:
+    """The same as an ``img`` on white, for figures with so many panels that outlines need more space than pixels.
+
+    >>> from likewise.plotting.curves import curves
+    >>> drawn = inline_png(curves([0, 1], {"a": ([0, 1], None, None)}, ("x", "y")), "a < b")
+    >>> drawn.startswith('<img alt="a &lt; b"')
+    True
+    """
+    drawn = io.BytesIO()
+    settled(ax).savefig(drawn, format="png", dpi=PICTURE_DPI)
+    said = f'alt="{escape(printable(label))}" style="max-width: 100%; height: auto"'
+    return f'<img {said} src="data:image/png;base64,{_palette_png(drawn.getvalue())}">'
+
+
+def _short(svg: str) -> str:
+    """The same drawing in fewer characters, without ids that nothing refers to: figures share them."""
+    short = LONG_NUMBERS.sub(lambda number: f"{float(number[0]):.2f}", SPARE.sub("", svg))
+    meant = set(re.findall(r"#([\w.-]+)", short))
+    return re.sub(r' id="([^"]*)"', lambda name: name[0] if name[1] in meant else "", short)
+
+
+def _fewer_colours(image: re.Match[str]) -> str:
+    return _palette_png(base64.b64decode(image[0]))
+
+
+def _palette_png(png: bytes) -> str:
+    """A PNG in few colours, in base64."""
+    from PIL import Image
+
+    small = io.BytesIO()
+    # The one method that keeps transparency.
+    picture = Image.open(io.BytesIO(png)).quantize(PICTURE_COLOURS, Image.Quantize.FASTOCTREE)
+    picture.save(small, "png", optimize=True)
+    return base64.b64encode(small.getvalue()).decode("ascii")
+
+
+def matrix_svg(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> str:
+    """Cells (n, m) coloured symmetrically around 0, red above and blue below, each with its number.
+
+    >>> matrix_svg([[1.0]], ["<b>"], ["c"]).count("&lt;b&gt;") > 0
+    True
+    """
+    cells = np.asarray(values, dtype=float)
+    scale = strongest(cells)
+    left, top = 8 * min(LABEL_CHARACTERS, max(map(len, rows))) + 12, 30
+    width, height = left + CELL * len(columns) + 8, top + CELL * len(rows) + 8
+    parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' role='img'"]
+    parts.append(" font-family='system-ui, sans-serif' font-size='13' fill='currentColor'>\n")
+    for index, name in enumerate(columns):
+        middle = left + CELL * (index + 0.5)
+        parts.append(f"<text x='{middle}' y='20' text-anchor='middle'>{index + 1}<title>{_safe(name)}</title></text>")
+    for row, name in enumerate(rows):
+        line = top + CELL * (row + 0.5) + 5
+        label = _safe(f"{row + 1}  {shortened(name, LABEL_CHARACTERS)}")
+        parts.append(f"<text x='{left - 10}' y='{line}' text-anchor='end'>{label}</text>\n")
+        for column, other in enumerate(columns):
+            hint = _safe(f"{name} / {other}: {cells[row, column]:.4f}")
+            corner = (left + CELL * column, top + CELL * row)
+            parts.append(_matrix_cell(float(cells[row, column]), scale, corner, hint))
+    return "".join([*parts, "</svg>\n"])
+
+
+def _matrix_cell(value: float, scale: float, corner: tuple[int, int], hint: str) -> str:
+    red, green, blue = mixed(value, scale)
+    ink = "#fff" if strength(value, scale) > WHITE_INK_FROM else "#111"
+    x, y = corner
+    return (
+        f"<g><title>{hint}</title><rect x='{x}' y='{y}' width='{CELL - 2}' height='{CELL - 2}' rx='3'"
+        f" fill='rgb({red},{green},{blue})'/><text x='{x + CELL / 2 - 1}' y='{y + CELL / 2 + 4}'"
+        f" text-anchor='middle' fill='{ink}'>{value:.2f}</text></g>\n"
+    )

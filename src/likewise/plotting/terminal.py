@@ -1,4 +1,4 @@
-"""Explanations in a terminal: coloured lines whose signs and numbers speak without colour too."""
+"""Terminal drawings: coloured matrices and texts that are readable without colour too, and sparklines."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from likewise.plotting.colours import WHITE_INK_FROM, mixed, strength, strongest
-from likewise.plotting.text import brief, one_line, printable
+from likewise.plotting.style import WHITE_INK_FROM, mixed, strength, strongest
+from likewise.plotting.text import brief, marked_words, one_line, printable
 
 MOST_ROWS = 40
 NARROW, USUAL, WIDEST_CELL, WIDEST_NAME = 4, 7, 12, 24
 MARK = "\N{LEFT-TO-RIGHT MARK}"
 FAINTEST = 0.06
-"""Weaker values keep the terminal's own background, which may be dark or light."""
+"""Weaker values keep the terminal's background."""
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Which rows and columns are shown, how wide, and what a printed number stands for."""
+class _Layout:
+    """The shown rows and columns, their widths, and the unit of printed numbers."""
 
     rows: list[int]
     columns: list[int]
@@ -35,7 +35,7 @@ class _Plan:
     step: float | None
 
     def number(self, value: float) -> str:
-        """A value as it stands in a cell: decimals, or whole steps where cells are narrow."""
+        """A value as cell text: decimals, or whole steps where cells are narrow."""
         if math.isnan(value):
             return "nan"
         if self.step is None:
@@ -44,8 +44,8 @@ class _Plan:
 
 
 def matrix_lines(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], width: int = 80) -> list[Text]:
-    """A signed matrix (n, m) as lines of at most ``width`` columns; the weakest rows and columns that do not fit
-    are hidden, which a last line says.
+    """A signed matrix (n, m) as lines of at most ``width`` columns; the last line tells how many rows and columns,
+    the weakest ones, are hidden.
 
     >>> for line in matrix_lines([[0.5, -0.25]], ["left"], ["a", "b"], 40): print(line.plain.rstrip())
               a      b
@@ -53,15 +53,15 @@ def matrix_lines(values: ArrayLike, rows: Sequence[str], columns: Sequence[str],
     """
     cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
     names = [one_line(name) for name in columns]
-    plan = _plan(cells, [one_line(name) for name in rows], names, max(6, width))
-    shown = [names[index] for index in plan.columns]
-    numbered = any(cell_len(name) > plan.cell - 1 for name in shown)
+    layout = _layout(cells, [one_line(name) for name in rows], names, max(6, width))
+    shown = [names[index] for index in layout.columns]
+    numbered = any(cell_len(name) > layout.cell - 1 for name in shown)
     heads = [str(index + 1) for index in range(len(shown))] if numbered else shown
-    lines = [Text(" " * plan.name + "".join(_right(head, plan.cell) for head in heads))]
-    lines += [_row(plan, one_line(rows[row]), cells[row]) for row in plan.rows]
+    lines = [Text(" " * layout.name + "".join(_right(head, layout.cell) for head in heads))]
+    lines += [_row(layout, one_line(rows[row]), cells[row]) for row in layout.rows]
     notes = [f"{index + 1} {_isolated(name)}" for index, name in enumerate(shown)] if numbered else []
     lines += _wrapped(notes, width)
-    lines += [line for note in _notes(plan, cells.shape) for line in _wrapped(note.split(" "), width, " ")]
+    lines += [line for note in _notes(layout, cells.shape) for line in _wrapped(note.split(" "), width, " ")]
     for line in lines:
         line.truncate(width, overflow="crop")
     return lines
@@ -90,51 +90,46 @@ def coloured_text(text: str, words: Sequence[tuple[int, int, float]], scale: flo
     >>> coloured_text("a\\ncat", [(2, 5, 0.4)], 0.4).plain
     'a cat'
     """
-    line, done = Text(), 0
-    for start, end, share in sorted(words):
-        if start < done or end <= start:
-            continue  # several tokens of one letter: the first carries the colour
-        line.append(_flat(text[done:start]))
-        line.append(_flat(text[start:end]), _style(share, scale))
-        done = end
-    line.append(_flat(text[done:]))
+    line = Text()
+    for piece, share in marked_words(text, words):
+        line.append(_flat(piece), None if share is None else _style(share, scale))
     return line
 
 
 def _flat(text: str) -> str:
-    """On one line, with the blanks at its ends, unlike a label."""
+    """A text on one line that keeps the blanks at its ends, unlike a label."""
     return printable(text).translate(dict.fromkeys((9, 10, 0x2028, 0x2029), " "))
 
 
-def _plan(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], width: int) -> _Plan:
+def _layout(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], width: int) -> _Layout:
     sizes = np.nan_to_num(np.abs(cells))
     name = min(max(map(cell_len, rows)), WIDEST_NAME, width // 3)
-    room = width - name
-    cell = min(max(USUAL, 1 + max(map(cell_len, columns))), WIDEST_CELL, room // len(columns))
+    left = width - name
+    cell = min(max(USUAL, 1 + max(map(cell_len, columns))), WIDEST_CELL, left // len(columns))
     scale = strongest(cells)
     step = None if cell >= USUAL and 0.02 <= scale < 10 else _step(scale)
-    cell = min(max(NARROW, cell), room)
-    chosen = _strongest_places(sizes.sum(1), MOST_ROWS), _strongest_places(sizes.sum(0), max(1, room // cell))
-    return _Plan(*chosen, name, cell, scale, step)
+    cell = min(max(NARROW, cell), left)
+    chosen = _strongest_indices(sizes.sum(1), MOST_ROWS), _strongest_indices(sizes.sum(0), max(1, left // cell))
+    return _Layout(*chosen, name, cell, scale, step)
 
 
 def _step(scale: float) -> float:
-    """What 1 stands for, so that the strongest value has two digits."""
+    """The unit at which the strongest value has two digits."""
     step = float(10.0 ** (math.floor(math.log10(scale)) - 1))
     return step if round(scale / step) < 100 else 10 * step
 
 
-def _strongest_places(sizes: NDArray[np.float64], count: int) -> list[int]:
-    """The places of the largest sizes, in the order of the text."""
+def _strongest_indices(sizes: NDArray[np.float64], count: int) -> list[int]:
+    """The indices of the largest sizes, in ascending order."""
     return sorted(int(index) for index in np.argsort(-sizes, kind="stable")[:count])
 
 
-def _row(plan: _Plan, name: str, values: NDArray[np.float64]) -> Text:
-    line = Text(_isolated(_left(name, plan.name)))
-    for index in plan.columns:
+def _row(layout: _Layout, name: str, values: NDArray[np.float64]) -> Text:
+    line = Text(_isolated(_left(name, layout.name)))
+    for index in layout.columns:
         value = float(values[index])
         line.append(" ")
-        line.append(_right(plan.number(value), plan.cell - 1), _style(value, plan.scale))
+        line.append(_right(layout.number(value), layout.cell - 1), _style(value, layout.scale))
     return line
 
 
@@ -148,13 +143,13 @@ def _style(value: float, scale: float) -> Style:
 
 
 def _isolated(text: str) -> str:
-    """A text set apart where it runs from right to left, or a terminal that turns it would turn its numbers too."""
-    turned = any(unicodedata.bidirectional(letter) in ("R", "AL", "AN") for letter in text)
+    """Isolates right-to-left text, because a terminal would reverse the numbers next to it."""
+    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
     return f"{MARK}\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}{MARK}" if turned else text
 
 
 def _left(text: str, width: int) -> str:
-    """A text that takes exactly ``width`` columns of the terminal, wide letters counted twice."""
+    """A text of exactly ``width`` terminal columns; wide characters count twice."""
     return set_cell_size(text if cell_len(text) <= width else _cut(text, width - 1) + "…", width)
 
 
@@ -167,7 +162,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _wrapped(notes: Sequence[str], width: int, between: str = "  ") -> list[Text]:
-    """Short texts one after the other, in dim lines that fit."""
+    """Short texts, wrapped into dim lines."""
     lines: list[str] = []
     for note in (_left(note, width).rstrip() for note in notes):
         if lines and cell_len(lines[-1] + between + note) <= width:
@@ -177,11 +172,32 @@ def _wrapped(notes: Sequence[str], width: int, between: str = "  ") -> list[Text
     return [Text(line, Style(dim=True)) for line in lines]
 
 
-def _notes(plan: _Plan, shape: tuple[int, ...]) -> list[str]:
+def _notes(layout: _Layout, shape: tuple[int, ...]) -> list[str]:
     hidden = [
         f"{count - len(kept)} of {count} {kind}"
-        for kind, count, kept in (("rows", shape[0], plan.rows), ("columns", shape[1], plan.columns))
+        for kind, count, kept in (("rows", shape[0], layout.rows), ("columns", shape[1], layout.columns))
         if count > len(kept)
     ]
-    notes = [f"1 stands for {plan.step:.6g}."] if plan.step is not None else []
+    notes = [f"1 stands for {layout.step:.6g}."] if layout.step is not None else []
     return notes + ([f"{' and '.join(hidden)} hidden: the weakest."] if hidden else [])
+
+
+BARS = "▁▂▃▄▅▆▇█"
+ROUNDING = 1e-6
+"""Smaller ranges are rounding."""
+
+
+def sparkline(values: Sequence[float], low: float, high: float) -> str:
+    """A bar for each value between ``low`` and ``high``; a blank for nan.
+
+    >>> sparkline([0.0, 0.5, 1.0, float("nan")], 0.0, 1.0)
+    '▁▅█ '
+    """
+    return "".join(_bar(value, low, high) for value in values)
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    if not math.isfinite(value):
+        return " "
+    share = (value - low) / (high - low) if high - low > ROUNDING else 0.5
+    return BARS[min(len(BARS) - 1, max(0, int(share * len(BARS))))]

@@ -1,22 +1,22 @@
-"""Texts, as they may be shown anywhere."""
+"""Texts: safe to print, shortened, numbers with few decimals, unique labels."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
 
 BREAKS = dict.fromkeys((10, 0x2028, 0x2029), "\N{RETURN SYMBOL}") | {9: "\N{RIGHTWARDS ARROW TO BAR}"}
-# Direction controls would turn around what stands beside a label; lone surrogates cannot be written to any file.
+# Direction controls would reverse the text around a label; lone surrogates cannot be written to a file.
 UNFIT = dict.fromkeys(
     (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)), "\N{REPLACEMENT CHARACTER}"
 )
 
 
 def printable(text: str) -> str:
-    """A text without control characters: they could drive a terminal or turn a line around, and XML forbids some.
+    """A text without control characters, which could control a terminal and which XML forbids.
 
     >>> printable("\\x1b[31mred")
     '\\ufffd[31mred'
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A label that stays on one line: control characters replaced, line breaks and blanks made visible.
+    """A label on one line: control characters replaced, line breaks and blanks made visible.
 
     >>> one_line("a\\nb"), one_line(" ")
     ('a⏎b', '␣')
@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, characters: int) -> str:
-    """At most ``letters`` letters of a text; an ellipsis says that there were more.
+    """At most ``characters`` characters of a text; an ellipsis marks a cut.
 
     >>> shortened("hospital", 5)
     'hosp…'
@@ -43,10 +43,23 @@ def shortened(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: max(0, characters - 1)] + "…"
 
 
-def brief(value: float, scale: float, sign: str = "-") -> str:
-    """A number with as few decimals as tell the strongest apart from nothing; ``scale`` is the strongest's size.
+def marked_words(text: str, words: Sequence[tuple[int, int, float]]) -> Iterator[tuple[str, float | None]]:
+    """A text in pieces: words (start, end, share) with their share, the pieces between them with None.
 
-    With the sign "+" what is above zero has its sign too.
+    >>> list(marked_words("a cat", [(2, 5, 0.4)]))
+    [('a ', None), ('cat', 0.4), ('', None)]
+    """
+    done = 0
+    for start, end, share in sorted(words):
+        if done <= start < end:  # of several tokens of one character, the first has the colour
+            yield text[done:start], None
+            yield text[start:end], share
+            done = end
+    yield text[done:], None
+
+
+def brief(value: float, scale: float, sign: str = "-") -> str:
+    """A number with as few decimals as ``scale``, the largest magnitude, needs; ``sign`` "+" shows plus signs.
 
     >>> brief(0.123, 0.5), brief(0.00123, 0.005), brief(-1e-9, 1.0)
     ('0.12', '0.0012', '0.00')
@@ -56,7 +69,7 @@ def brief(value: float, scale: float, sign: str = "-") -> str:
 
 
 def unique_labels(paths: Sequence[str]) -> list[str]:
-    """Short names of models: as many last parts of their paths as tell them apart; equal ones numbered.
+    """Short names of models: as many last path parts as make them unique; equal ones are numbered.
 
     >>> unique_labels(["models/e5", "minilm"]), unique_labels(["/runs/a/e5", "/runs/b/e5"]), unique_labels(["e5", "e5"])
     (['e5', 'minilm'], ['a/e5', 'b/e5'], ['e5', 'e5 (2)'])

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from likewise.plotting.html import Number, page, paragraph, section
+from likewise.plotting.html import Number, inline_figure, page, paragraph, section
 from likewise.plotting.html import table as html_table
-from likewise.plotting.inline_svg import inline_svg
 from likewise.results.folder import write_folder
 from likewise.results.table import Table
 
@@ -66,10 +65,10 @@ class Result:
 
     def fragments(self) -> list[str]:
         """The parts of the result's page as HTML: figures and tables unless a subclass draws its own."""
-        return [*(_drawn(name, one) for name, one in self.figures().items()), *self._table_fragments()]
+        return [*(figure_section(name, one) for name, one in self.figures().items()), *self._table_fragments()]
 
     def _table_fragments(self) -> list[str]:
-        return [_tabulated(name, one) for name, one in self.tables().items() if not one.detail and one.rows]
+        return [table_section(name, one) for name, one in self.tables().items() if not one.detail and one.rows]
 
     def to_dataframe(self, table: str | None = None) -> pd.DataFrame:
         """A table of the result as a pandas data frame; the first one, or the one that is named."""
@@ -156,13 +155,15 @@ class ResultSet(Result, Generic[One]):
         return self.results[0].figures_of(self.results)
 
 
-def _drawn(name: str, figure: Figure) -> str:
+def figure_section(name: str, figure: Figure) -> str:
+    """A figure as a section of a page."""
     title = figure.title or name.replace("_", " ")
     note = [paragraph(figure.note, note=True)] if figure.note else []
-    return section(title, [*note, f"<div class=wide>{inline_svg(figure.draw(), title)}</div>\n"])
+    return section(title, [*note, f"<div class=wide>{inline_figure(figure.draw(), title)}</div>\n"])
 
 
-def _tabulated(name: str, table: Table) -> str:
+def table_section(name: str, table: Table) -> str:
+    """A table as a section of a page."""
     note = [paragraph(table.note, note=True)] if table.note else []
     numeric = [table.numeric(index) for index in range(len(table.columns))]
     rows = [

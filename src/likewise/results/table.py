@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name in files and data frames, its heading for people, and the format of its numbers."""
+    """A column: its name in files and data frames, its heading for people, and the format of its numbers.
+
+    The format is a format specification, or a function for numbers such as p-values.
+    """
 
     name: str
     heading: str = ""
-    format: str = ".4f"
+    format: str | Callable[[float], str] = ".4f"
 
     def text(self, value: object) -> str:
         """A cell as people read it; an interval stands under its value.
@@ -35,7 +38,9 @@ class Column:
         if isinstance(value, Interval):
             return f"{self.text(value.value)}\n{self.text(value.low)} to {self.text(value.high)}"
         if isinstance(value, float):
-            return f"{value:{self.format}}" if math.isfinite(value) else "-"
+            if not math.isfinite(value):
+                return "-"
+            return self.format(value) if callable(self.format) else f"{value:{self.format}}"
         return str(value)
 
 

@@ -22,7 +22,7 @@ from likewise.data import (
 from likewise.data.location import Location, shown
 from likewise.errors import DataError, UsageError
 from likewise.grammar import Grammar
-from likewise.grammar.nouns import shared_nouns
+from likewise.grammar.words import shared_nouns
 
 COLUMN_KEYS = ("text", "left", "right", "score", "label")
 RANGES = ("scale", "scores")

@@ -14,8 +14,7 @@ from likewise.metrics import fitted_line
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import Points, Series, best_line, curves, loss_curves
 from likewise.plotting.heatmap import confusion_matrix
-from likewise.plotting.html import Number, paragraph, section, table
-from likewise.plotting.inline_svg import inline_png, inline_svg
+from likewise.plotting.html import Number, inline_png, inline_svg, paragraph, section, table
 from likewise.plotting.scatter import fitted_scatter, line_text
 from likewise.plotting.text import shortened
 from likewise.results import Figure

@@ -18,7 +18,7 @@ from likewise.explain.explanation import Array, Explanation
 from likewise.explain.pairs import explain_many
 from likewise.explain.settings import PLAIN
 from likewise.grammar import Grammar, ParsedText, align
-from likewise.grammar.nouns import noun_matches, shared_nouns
+from likewise.grammar.words import noun_matches, shared_nouns
 from likewise.lint.parsed_pairs import ParsedSides, parsed_sides
 from likewise.metrics import Interval, bootstrap_means, mean_squared_error, pearson, spearman
 from likewise.plotting.axes import grid_of_axes

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.errors import TrainingError
 from likewise.locks import only_writer
-from likewise.plotting.html import paragraph, section
-from likewise.plotting.inline_svg import inline_png
+from likewise.plotting.html import inline_png, paragraph, section
 from likewise.results import Column, Figure, Result, Table
 from likewise.train.config import TrainConfig
 from likewise.train.results import mean_of

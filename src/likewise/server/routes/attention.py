@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from likewise.attention import AttentionSettings
-from likewise.attention.files import study_attention
-from likewise.attention.points import AttentionPoints, pair_maps
+from likewise.attention.groups import AttentionPoints
+from likewise.attention.maps import pair_maps
+from likewise.attention.pipeline import study_dataset
 from likewise.attention.settings import ClusterSettings
-from likewise.data.pair_files import PairFile
+from likewise.data import Dataset
 from likewise.errors import DataError
 from likewise.server.jobs import Job
 from likewise.server.routes.answers import ERRORS
@@ -31,7 +32,7 @@ MOST_FOUND = 50
 @router.post("", status_code=202)
 def study(asked: AttentionRequest, studio: StudioDep) -> JobAnswer:
     """Turn a corpus's attention maps into points of every layer, as a job."""
-    file = PairFile(studio.corpus(asked.corpus), data_dir=studio.settings.data_dir, limit=asked.limit)
+    file = Dataset(studio.corpus(asked.corpus), data_dir=studio.settings.data_dir, limit=asked.limit)
     studio.model_registry.require(asked.model)
     given = studio.given(asked.corpus, asked.model, grammar=True)
 
@@ -39,7 +40,7 @@ def study(asked: AttentionRequest, studio: StudioDep) -> JobAnswer:
         # Clusterings are asked for one by one; the study itself needs no more than one.
         settings = AttentionSettings(asked.reducer, (), clusters=ClusterSettings(("kmeans",), most=3), control_pairs=0)
         grammar = studio.grammar_or_none()
-        found = study_attention(
+        found = study_dataset(
             file, lambda: studio.model_registry.encoder(asked.model), grammar, settings, folder / STUDY, progress
         )
         points = AttentionPoints.of(replace(found, data=asked.corpus))
