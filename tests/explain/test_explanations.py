@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from likewise.explain.side_by_side import side_by_side
 
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.explain import Contributions, Explanation, contributions, explain, explain_many, pairs
 from likewise.explain.explanation import TOLERANCE, ExplainedText, Metadata
-from likewise.explain.side_by_side import side_by_side
 from likewise.explain.units import Unit
 from tiny_models import tiny_encoder
 

@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.run_facts import run_facts
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
-from likewise.cli.settings import MODEL_HELP, FileSettings, Json, RunSettings, parse_numbers, with_settings
+from likewise.cli.settings import (
+    GRAMMAR_HELP,
+    MODEL_HELP,
+    FileSettings,
+    Json,
+    RunSettings,
+    parse_numbers,
+    with_settings,
+)
 from likewise.errors import MissingExtra, ModelError, UsageError
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.run_facts import run_facts
 from likewise.cli.screen import notice, progress_bar, show_json, show_table
-from likewise.cli.settings import Json, RunSettings, with_settings
+from likewise.cli.settings import GRAMMAR_HELP, Json, RunSettings, with_settings
 
 if TYPE_CHECKING:
     from likewise.train.benchmark import Checkup

@@ -65,7 +65,6 @@ class Output:
 def _save_figure(result: Result, path: Path) -> Path:
     from likewise.plotting.axes import save_figure
 
-    figures = result.figures()
-    if not figures:
+    if result.main_figure is None:
         raise UsageError("this result has no figure; leave --plot out")
-    return save_figure(next(iter(figures.values())).draw(), path)
+    return save_figure(result.main_figure.draw(), path)

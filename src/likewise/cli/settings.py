@@ -58,7 +58,7 @@ class PoolingOptions:
     special_tokens: Annotated[bool, typer.Option(help="Whether special tokens count in pooling.")] = True
     heads: Annotated[bool, typer.Option(help="Apply the model's own dense heads.")] = True
     truncate_dim: Annotated[int | None, typer.Option(help="Keep only the first dimensions.", min=1)] = None
-    post: Annotated[Path | None, typer.Option(help="A post-processing file made by: likewise fit.")] = None
+    post: Annotated[Path | None, typer.Option(help="A file made by: likewise fit-postprocessing.")] = None
 
     def options(self) -> dict[str, Any]:
         """The settings that ``Encoder.load`` takes."""
@@ -133,6 +133,7 @@ class FileSettings:
         return PairFile(file, self.columns(), self.data_dir, self.skip_bad, limit)
 
 
+GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
 BIAS_HELP = (
     "Where the biases go. separate: a row of their own; local: to the token at the position; traced: to the tokens"
     " that attention brought there; shared: dealt out to all tokens. Default: separate."

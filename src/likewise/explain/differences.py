@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -12,8 +13,13 @@ from likewise.explain.explanation import Array, Explanation, PairShares
 from likewise.explain.pairs import explain, explain_many
 from likewise.explain.settings import SettingOptions
 from likewise.explain.units import Unit
+from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import paragraph, table
+from likewise.plotting.html import paragraph, section, table
+from likewise.results import Figure, Result, Table
+
+CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
+"""Inches: a cell's side, the space for labels, the bounds of a panel, and the space for its title."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,3 +217,53 @@ def _on_common(explanation: Explanation, rows: tuple[Unit, ...], columns: tuple[
     np.add.at(cells[-1], right, explanation.bias_right)
     cells[-1, -1] += explanation.bias_both
     return cells
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SideBySide(Result):
+    """Explanations of one row by their names, e.g. en-en, de-de and en-de."""
+
+    row: int
+    explanations: Mapping[str, Explanation]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row's number and every ledger under its name."""
+        return {"row": self.row} | {"maps": {name: one.to_dict() for name, one in self.explanations.items()}}
+
+    def tables(self) -> dict[str, Table]:
+        """The similarity of each pair."""
+        rows = [(name, one.similarity) for name, one in self.explanations.items()]
+        return {f"row_{self.row}": Table.of(("pair", "similarity"), rows, f"row {self.row}", summary=True)}
+
+    def figures(self) -> dict[str, Figure]:
+        """The heat maps."""
+        return {f"row_{self.row}": Figure(self.plot, f"Row {self.row}, word by word")}
+
+    def fragments(self) -> list[str]:
+        """Every explanation as HTML."""
+        return [section(f"row {self.row}, {name}", one.fragments()) for name, one in self.explanations.items()]
+
+    def plot(self) -> Any:
+        """A heat map each, in one row; returns the first Axes."""
+        count = len(self.explanations)
+        longest = max(max(one.relevance.shape) for one in self.explanations.values())
+        side = min(LARGEST, max(SMALLEST, CELL * longest + EDGE))
+        panels = grid_of_axes(count, (side, side + TITLE), count)
+        for ax, (name, one) in zip(panels, self.explanations.items(), strict=True):
+            title = f"{name}: {one.similarity:.3f}"
+            heatmap(one.relevance, one.left.labels, one.right.labels, title, ax)
+        return panels[0]
+
+
+def side_by_side(
+    encoder: Encoder, texts: Mapping[str, tuple[str, str]], row: int, granularity: str = "word", bias: str = "separate"
+) -> SideBySide:
+    """Explain one row's named pairs of texts.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = side_by_side(encoder, {"en-en": ("A cat.", "A dog."), "en-de": ("A cat.", "Ein Hund.")}, 1)
+    >>> list(found.explanations)
+    ['en-en', 'en-de']
+    """
+    found = explain_many(encoder, list(texts.values()), granularity=granularity, bias=bias, reference="none")
+    return SideBySide(row, dict(zip(texts, found, strict=True)))

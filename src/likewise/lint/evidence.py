@@ -12,8 +12,7 @@ from likewise.data import Pair, ScoredPair
 from likewise.explain.explanation import Array, Explanation
 from likewise.grammar import ParsedText, Word
 from likewise.lint.parsed_pairs import unit_words
-from likewise.lint.roles import Swap, swaps
-from likewise.lint.words import number_difference, same_word, words_of_numbers
+from likewise.lint.words import Swap, number_difference, same_word, swaps, words_of_numbers
 
 Test = Callable[[Word], bool]
 Strongest = tuple[str, str, float]

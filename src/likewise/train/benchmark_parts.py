@@ -22,10 +22,9 @@ from likewise.geometry.measuring import geometry_of
 from likewise.geometry.settings import GeometrySettings
 from likewise.grammar import Grammar
 from likewise.lint.evidence import PairEvidence, evidence
-from likewise.lint.lint import report
+from likewise.lint.lint import LintRules, report
 from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, unit_classes
 from likewise.lint.pos_relevance import ClassSums, PosRelevance
-from likewise.lint.rules import LintRules
 from likewise.metrics import spearman
 from likewise.progress import Progress
 

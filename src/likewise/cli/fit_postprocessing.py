@@ -1,4 +1,4 @@
-"""``likewise fit``: post-processing fitted on a corpus."""
+"""``likewise fit-postprocessing``: post-processing fitted on a corpus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from likewise.cli.settings import EncoderSettings, FileSettings, PoolingOptions,
 
 
 @with_settings
-def fit(
+def fit_postprocessing(
     file: Annotated[str, typer.Argument(help="The texts to fit on: a file or a name.")],
     out: Annotated[Path, typer.Option(help="The file to write, such as whitening.safetensors.")],
     encoder: EncoderSettings,
