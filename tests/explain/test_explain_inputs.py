@@ -46,7 +46,7 @@ def test_a_baseline_claims_no_vector(tiny: Encoder) -> None:
         {"granularity": ([(0, 1, 2)], [])},
         {"granularity": ([(0, float("nan"))], [])},
         {"granularity": ([(0, "1")], [])},
-        {"steps": 2.5, "method": "jacobian"},
+        {"steps": 2.5, "method": "integrated-jacobian"},
         {"rules": "norm"},
         {"seed": -1},
         {"method": "hxp", "bias": "shared"},

@@ -110,7 +110,7 @@ def test_ledgers_with_heads_joined_poolings_and_tokens_that_do_not_count() -> No
 def test_integrated_jacobians_sum_up(seed: int) -> None:
     """From the last layer on, where the path leads through the pooling alone and a few steps are enough."""
     encoder = qkv_encoder(seed=seed)
-    found = explain(encoder, LEFT, RIGHT, method="jacobian", steps=60, start_layer=3, similarity="dot")
+    found = explain(encoder, LEFT, RIGHT, method="integrated-jacobian", steps=60, start_layer=3, similarity="dot")
     reference = found.reference
     total = found.relevance.sum() + reference["f(r,y)"] + reference["f(x,r)"] - reference["f(r,r)"]
     assert total == pytest.approx(found.similarity, abs=1e-8)
@@ -134,7 +134,7 @@ def test_single_precision(tiny: Encoder) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["bilstm", "mean+bilstm"])
-@pytest.mark.parametrize("method", ["bilrp", "hxp", "jacobian"])
+@pytest.mark.parametrize("method", ["bilrp", "hxp", "integrated-jacobian"])
 def test_a_bilstm_is_refused(method: str, pooling: str, tiny: Encoder) -> None:
     encoder = tiny.with_learned_pooling(new_learned_pooling("bilstm", 16)).with_pooling(pooling=pooling)
     with pytest.raises(UsageError, match=REFUSED):

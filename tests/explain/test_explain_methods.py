@@ -18,10 +18,10 @@ from likewise.encoder.heads import Dense
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import UsageError
-from likewise.explain.contributions import Contributions
+from likewise.explain.linear_map import reference_embeddings, reference_parts
 from likewise.explain.methods import METHODS, is_complete, method_named
-from likewise.explain.reference import reference_embeddings, reference_parts
 from likewise.explain.settings import Settings, rule_names
+from likewise.explain.texts import Contributions
 from plain_models import embeddings_of, hugging_face
 from tiny_models import BIASES, CONFIGS, spelling_tokenizer, tiny_encoder
 
@@ -75,7 +75,7 @@ class TestIntegratedJacobians:
             x = begin + (point + 0.5) / points * (end - begin)
             jacobian = torch.autograd.functional.jacobian(lambda x: live(x).mean(0), x, vectorize=True)
             total += torch.einsum("kte,te->tk", jacobian, end - begin) / points
-        found = one(encoder, "the man", method="jacobian", steps=12)
+        found = one(encoder, "the man", method="integrated-jacobian", steps=12)
         assert np.abs(found.values - total.numpy()).max() < 2e-5
         assert np.abs(total.numpy()).max() > 0.1
         assert found.values[0] == pytest.approx(0), "[CLS] is the same in the reference"
@@ -83,7 +83,7 @@ class TestIntegratedJacobians:
     @pytest.mark.parametrize("name", ["bert", "gpt_neo", "modernbert", "qwen3", "albert"])
     def test_many_steps_leave_no_gap(self, name: str) -> None:
         encoder = calm_encoder(name)
-        few, many = (explain(encoder, "the man", "a dog", "jacobian", steps=steps) for steps in (2, 20))
+        few, many = (explain(encoder, "the man", "a dog", "integrated-jacobian", steps=steps) for steps in (2, 20))
         # A Qwen3's embeddings have no norm of their own, and its first one sees a sharp turn of the path.
         assert abs(many.gap) < (1e-4 if name == "qwen3" else 1e-8)
         assert abs(few.gap) > 100 * abs(many.gap)
@@ -91,8 +91,8 @@ class TestIntegratedJacobians:
 
     def test_gap_is_the_quadrature_error(self) -> None:
         encoder = encoder_of("bert")
-        found = explain(encoder, LEFT, RIGHT, "jacobian", steps=2, similarity="dot")
-        sums = [one(encoder, text, method="jacobian", steps=2) for text in (LEFT, RIGHT)]
+        found = explain(encoder, LEFT, RIGHT, "integrated-jacobian", steps=2, similarity="dot")
+        sums = [one(encoder, text, method="integrated-jacobian", steps=2) for text in (LEFT, RIGHT)]
         left, right = (each.values.sum(0) + each.bias for each in sums)
         assert found.explained == pytest.approx(float(left @ right), abs=1e-10)
         assert found.gap == pytest.approx(float(sums[0].vector @ sums[1].vector - left @ right), abs=1e-10)
@@ -101,7 +101,7 @@ class TestIntegratedJacobians:
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
     def test_reference_terms(self, similarity: str) -> None:
         encoder = calm_encoder("bert")
-        found = explain(encoder, LEFT, RIGHT, "jacobian", steps=16, similarity=similarity)
+        found = explain(encoder, LEFT, RIGHT, "integrated-jacobian", steps=16, similarity=similarity)
         texts = [ids_of(encoder, text) for text in (LEFT, RIGHT)]
         x, y = (hugging_face_vector(encoder, ids) for ids in texts)
         r, s = (hugging_face_vector(encoder, silent(ids)) for ids in texts)
@@ -125,10 +125,10 @@ class TestIntegratedJacobians:
             end, begin = (
                 hugging_face(encoder.model, each)(embeddings_of(encoder.model, each)) for each in (ids, silent(ids))
             )
-        found = one(encoder, method="jacobian", steps=1, start_layer=last)
+        found = one(encoder, method="integrated-jacobian", steps=1, start_layer=last)
         assert np.abs(found.values - ((end - begin) / len(ids)).numpy()).max() < 1e-10, "from there on all is linear"
         assert found.missing < 1e-10
-        middle = one(encoder, method="jacobian", steps=20, start_layer=1)
+        middle = one(encoder, method="integrated-jacobian", steps=20, start_layer=1)
         assert middle.missing < 1e-8
         assert np.abs(middle.values - found.values).max() > 1e-3
 
@@ -140,7 +140,7 @@ class TestIntegratedJacobians:
         normed = replace(plain, modules_config=ModulesConfig(heads=(head,), normalizes=True)).with_pooling(
             normalize=True
         )
-        raw, unit = (one(encoder, method="jacobian", steps=8) for encoder in (plain, normed))
+        raw, unit = (one(encoder, method="integrated-jacobian", steps=8) for encoder in (plain, normed))
         length = np.linalg.norm(raw.vector)
         assert np.allclose(unit.values * length, raw.values, atol=1e-10)
         assert np.allclose(unit.bias * length, raw.bias, atol=1e-10)
@@ -149,7 +149,7 @@ class TestIntegratedJacobians:
     @pytest.mark.parametrize("pooling_config", [{"pooling": "max"}, {"layer": [0, -1]}, {"truncate_dim": 3}])
     def test_other_readings(self, pooling_config: dict[str, Any]) -> None:
         encoder = calm_encoder("bert").with_pooling(**pooling_config)
-        found = one(encoder, method="jacobian", steps=20)
+        found = one(encoder, method="integrated-jacobian", steps=20)
         # Winners change along the path, and no quadrature is exact across a kink.
         assert found.missing < (0.05 * np.linalg.norm(found.vector) if pooling_config.get("pooling") == "max" else 1e-8)
         assert np.allclose(found.vector, encoder.encode(LEFT), atol=1e-5)
@@ -161,7 +161,7 @@ class TestIntegratedJacobians:
     def test_wrong_start_is_refused(self, pooling_config: dict[str, Any], start: int, lowest: int) -> None:
         encoder = encoder_of("bert").with_pooling(**pooling_config)
         with pytest.raises(UsageError, match=f"start at layers 0 to {lowest} here, not {start}"):
-            explain(encoder, LEFT, RIGHT, "jacobian", start_layer=start)
+            explain(encoder, LEFT, RIGHT, "integrated-jacobian", start_layer=start)
 
     def test_reference_keeps_special_tokens(self) -> None:
         encoder = encoder_of("bert")
@@ -274,7 +274,7 @@ class TestSplit:
         found = explain(encoder, LEFT, RIGHT, split=True)
         assert np.allclose(sum(found.left.parts.values()), found.left_shares, atol=1e-9)
 
-    @pytest.mark.parametrize("method", ["hxp", "jacobian", "embedding"])
+    @pytest.mark.parametrize("method", ["hxp", "integrated-jacobian", "embedding"])
     def test_other_methods_are_refused(self, method: str) -> None:
         with pytest.raises(UsageError, match="only bilrp"):
             explain(encoder_of("bert"), LEFT, RIGHT, method, split=True)

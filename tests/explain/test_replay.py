@@ -21,8 +21,8 @@ from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling import POOLERS
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_postprocessing
 from likewise.errors import UsageError
-from likewise.explain import jacobians, linear_map
-from likewise.explain.contributions import Contributions
+from likewise.explain import linear_map, methods
+from likewise.explain.texts import Contributions
 from plain_models import PLAIN, embeddings_of, hugging_face, products_by_backward_passes
 from tiny_models import BIASES, CONFIGS, tiny_encoder
 
@@ -270,7 +270,7 @@ class TestGroups:
         ("name", "method"),
         [
             *((name, "bilrp") for name in ("bert", "albert", "gpt_neo", "modernbert", "qwen3")),
-            *(("bert", method) for method in ("hxp", "jacobian", "embedding")),
+            *(("bert", method) for method in ("hxp", "integrated-jacobian", "embedding")),
         ],
     )
     def test_groups_are_sums_of_tokens(self, name: str, granularity: Any, method: str) -> None:
@@ -295,7 +295,7 @@ class TestGroups:
     @pytest.mark.parametrize("method", ["bilrp", "hxp"])
     def test_backward_route_equals_forward_rows(self, name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         encoder, calls = encoder_of(name), []
-        where, which = (linear_map.LinearMap, "columns") if method == "bilrp" else (jacobians, "backward_products")
+        where, which = (linear_map.LinearMap, "columns") if method == "bilrp" else (methods, "backward_products")
         plain = getattr(where, which)
         monkeypatch.setattr(where, which, lambda *given: calls.append(1) or plain(*given))
         forward = one(encoder, method=method)
@@ -344,7 +344,7 @@ class TestGroups:
         [
             {},
             {"method": "hxp"},
-            {"method": "jacobian", "steps": 2},
+            {"method": "integrated-jacobian", "steps": 2},
             {"granularity": "word", "rules": ("norm",), "split": True},
         ],
     )
@@ -359,7 +359,7 @@ class TestGroups:
     def test_batches_of_a_model_that_normalises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Lengths are recorded text by text."""
         encoder = replace(encoder_of("bert"), modules_config=ModulesConfig(heads=(dense("Tanh", 32),), normalizes=True))
-        for options in ({}, {"method": "jacobian", "steps": 2}, {"method": "hxp"}):
+        for options in ({}, {"method": "integrated-jacobian", "steps": 2}, {"method": "hxp"}):
             self.check_batches(encoder.with_pooling(pooling="max", normalize=True), options, monkeypatch)
 
     def check_batches(self, encoder: Encoder, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,13 +28,12 @@ def fit_postprocessing(
 ) -> None:
     """Fit a post-processing of vectors on a corpus, to be used with --post."""
     from likewise.data import SkippedRows
-    from likewise.encoder.files import TextSource, fit_on_file
+    from likewise.encoder.files import fit_on_file
 
     model = encoder.load(run, pooling_config)
-    source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
     skipped = SkippedRows()
     with progress_bar() as progress:
-        fitted = fit_on_file(model, source, kind, dim, progress, skipped)
+        fitted = fit_on_file(model, files.dataset(file), kind, dim, progress, skipped)
     if skipped.count:
         notice(str(skipped))
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,9 @@ class Output:
     def __post_init__(self) -> None:
         """Rejects what cannot be written before any work is done."""
         object.__setattr__(self, "_began", time.time())
-        if self.out is not None or self.plot is not None:
+        # A file of JSON lines holds no figure.
+        draws = self.plot is not None or (self.out is not None and self.out.suffix not in (".jsonl", ".ndjson"))
+        if draws:
             from likewise.plotting.axes import check_format
 
             check_format(Path("figure.png") if self.plot is None else self.plot)

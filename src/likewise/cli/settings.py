@@ -7,12 +7,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
 from likewise.cli.output import Output
 from likewise.errors import UsageError
+from likewise.explain.settings import ExplainOptions, Option, rule_names
 
 if TYPE_CHECKING:
     from likewise.data import Columns, Dataset
@@ -50,7 +51,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class PoolingOptions:
-    """How vectors are read off a model, beside the pooling."""
+    """How vectors are pooled, apart from the pooling itself."""
 
     layer: Annotated[
         str, typer.Option(help="A layer (0 is the embeddings, -1 the last), several as 1,6 to average, or first-last.")
@@ -76,7 +77,7 @@ class PoolingOptions:
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """Which model, read how."""
+    """Which model, with which pooling."""
 
     model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm"
     pooling: Annotated[str | None, typer.Option(help=POOLING_HELP)] = None
@@ -134,52 +135,11 @@ class FileSettings:
 
 
 GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
-BIAS_HELP = (
-    "Where the biases go. separate: a row of their own; local: to the token at the position; traced: to the tokens"
-    " that attention brought there; shared: dealt out to all tokens. Default: separate."
-)
-REFERENCE_HELP = "What shares are relative to: filler, a text that says nothing; none; or a text. Default: filler."
-
-
-@dataclass(frozen=True)
-class ExplainSettings:
-    """How a similarity is explained."""
-
-    method: Annotated[str, typer.Option(help="bilrp, hxp, jacobian, embedding, embedding-squared or random.")] = "bilrp"
-    granularity: Annotated[
-        str | None, typer.Option(help="token, word or sentence. Default: token; word for differences.")
-    ] = None
-    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine"
-    bias: Annotated[str | None, typer.Option(help=BIAS_HELP)] = None
-    reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None
-    rules: Annotated[str, typer.Option(help="What bilrp holds: all, none, or some of attention,norm,activation.")] = (
-        "all"
-    )
-    steps: Annotated[int, typer.Option(help="Points on the path of jacobian.", min=1)] = 10
-    start_layer: Annotated[int, typer.Option(help="The layer at which jacobian begins.", min=0)] = 0
-    fold_special: Annotated[bool, typer.Option("--fold-special", help="Special tokens as one unit.")] = False
-    split: Annotated[bool, typer.Option("--split", help="Split each share into word, position, type and bias.")] = False
-    left_prompt: Annotated[str | None, typer.Option(help="Put before the left text; default: the model's own.")] = None
-    right_prompt: Annotated[str | None, typer.Option(help="Put before the right text.")] = None
-    memory: Annotated[float, typer.Option(help="Gigabytes that recorded attention maps may take.")] = 2.0
-    seed: Annotated[int, typer.Option(help="Of the random method.", min=0)] = 0
-
-    def options(self) -> dict[str, Any]:
-        """The settings that ``explain`` takes."""
-        from likewise.explain.settings import rule_names
-
-        chosen = {"bias": self.bias, "reference": self.reference}
-        return {
-            "method": self.method, "granularity": self.granularity or "token", "similarity": self.similarity,
-            "rules": rule_names(self.rules), "steps": self.steps, "start_layer": self.start_layer,
-            "fold_special": self.fold_special, "split": self.split, "memory": self.memory, "seed": self.seed,
-            "left_prompt": self.left_prompt, "right_prompt": self.right_prompt,
-        } | {name: value for name, value in chosen.items() if value is not None}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """How an index is made, beside the model."""
+    """How an index is made, apart from the model."""
 
     engine: Annotated[str, typer.Option(help="auto (by the number of vectors), exact, hnsw or ivf.")] = "auto"
     bits: Annotated[int, typer.Option(help="Of a number in the engine: 32, or 8 for a quarter of the memory.")] = 32
@@ -214,7 +174,8 @@ def with_settings(command: Command) -> Command:
     @functools.wraps(command)
     def spread(**given: Any) -> None:
         for name, kind in groups.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            group = {field.name: given.pop(field.name) for field in fields(kind)}
+            given[name] = kind(**group | ({"rules": rule_names(group["rules"])} if "rules" in group else {}))
         command(**given)
 
     spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -228,17 +189,29 @@ SETTINGS: Sequence[Any] = (
     PoolingOptions,
     EncoderSettings,
     FileSettings,
-    ExplainSettings,
+    ExplainOptions,
     IndexOptions,
 )
 
 
 def _options(kind: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(kind, include_extras=True)
-    return [
-        inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=hints[field.name])
-        for field in fields(kind)
-    ]
+    found = []
+    for field in fields(kind):
+        hint, default = hints[field.name], field.default
+        base, option = get_args(hint)[:2]
+        if isinstance(option, Option):
+            flags = [f"--{field.name.replace('_', '-')}"] if base is bool else []
+            if field.name == "rules":
+                base, default = str, "all"
+            hint = Annotated[base, typer.Option(*flags, help=help_of(option), min=option.least)]
+        found.append(inspect.Parameter(field.name, KEYWORD, default=default, annotation=hint))
+    return found
+
+
+def help_of(option: Option) -> str:
+    """The help of an option that the library declares: its choices, then what it means."""
+    return f"{', '.join(option.choices)}. {option.help}" if option.choices else option.help
 
 
 def given(context: typer.Context, names: Sequence[str]) -> list[str]:
@@ -250,14 +223,14 @@ def given(context: typer.Context, names: Sequence[str]) -> list[str]:
 
 
 def given_encoder(context: typer.Context, encoder: EncoderSettings, pooling_config: PoolingOptions) -> dict[str, Any]:
-    """What the user said of the model and its reading, and nothing else, as ``Index.open`` takes it."""
+    """What the user said of the model and its pooling, and nothing else, as ``Index.open`` takes it."""
     said = {"model": encoder.model, "pooling": encoder.pooling, "post": pooling_config.post, **pooling_config.options()}
     said |= {"truncate_dim": pooling_config.truncate_dim}
     return {name: value for name, value in said.items() if given(context, (name,))}
 
 
 def refuse_given(context: typer.Context, names: Sequence[str], option: str) -> None:
-    """Say that an option would go unheard."""
+    """Rejects options that have no effect."""
     if found := given(context, names):
         raise UsageError(f"{found[0]} does not go with {option}; leave it out")
 

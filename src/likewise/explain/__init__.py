@@ -1,13 +1,40 @@
-"""The explain room: (encoder, left, right) -> Explanation; attributions; faithfulness; corpus patterns."""
+"""Explanations: (encoder, left, right) -> Explanation. Each module uses only those above it:
 
-from likewise.explain.attention_score import AttentionScore, explain_attention
-from likewise.explain.attribution import Attribution, attribute
-from likewise.explain.contributions import Contributions
-from likewise.explain.differences import Comparison, Contrast, compare, contrast
-from likewise.explain.directions import Direction
-from likewise.explain.explanation import Explanation, PairShares
-from likewise.explain.pairs import explain, explain_many
-from likewise.explain.texts import contributions
+settings      the options of an explanation
+units         tokens, words, sentences or spans: what an explanation speaks of
+linear_map    a text's encoder as a linear map: rows J x_i, columns J^T u; references
+methods       how the contributions of one text's units are computed
+texts         texts -> contributions or shares, in batches
+explanation   the results of a pair
+ledger        two texts' contributions -> the ledger that sums to their similarity
+pairs         explain one pair or thousands
+differences, directions, attribution, attention_score, cache, files: what else is made of these
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from likewise.explain.attention_score import AttentionScore, explain_attention
+    from likewise.explain.attribution import Attribution, attribute
+    from likewise.explain.differences import Comparison, Contrast, compare, contrast
+    from likewise.explain.directions import Direction
+    from likewise.explain.explanation import Explanation, PairShares
+    from likewise.explain.pairs import explain, explain_many
+    from likewise.explain.texts import Contributions, contributions
+
+# Loaded on first use: the command line reads the options of an explanation without torch.
+_MODULES = {
+    "attention_score": ("AttentionScore", "explain_attention"),
+    "attribution": ("Attribution", "attribute"),
+    "differences": ("Comparison", "Contrast", "compare", "contrast"),
+    "directions": ("Direction",),
+    "explanation": ("Explanation", "PairShares"),
+    "pairs": ("explain", "explain_many"),
+    "texts": ("Contributions", "contributions"),
+}
 
 __all__ = [
     "AttentionScore",
@@ -26,3 +53,10 @@ __all__ = [
     "explain_attention",
     "explain_many",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"likewise.explain.{module}"), name)
+    raise AttributeError(f"module 'likewise.explain' has no attribute {name!r}")

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.explain.explanation import Array, Explanation, PairShares
+from likewise.explain.explanation import STRONGEST_PAIRS, Array, Explanation, PairShares
 from likewise.explain.pairs import explain, explain_many
-from likewise.explain.settings import SettingOptions
 from likewise.explain.units import Unit
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import paragraph, section, table
+from likewise.plotting.html import section
 from likewise.results import Figure, Result, Table
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
 """Inches: a cell's side, the space for labels, the bounds of a panel, and the space for its title."""
 
 
-@dataclass(frozen=True, eq=False)
-class Contrast:
+@dataclass(frozen=True, eq=False, repr=False)
+class Contrast(Result):
     """Why a query finds one text more similar than another: the difference of two ledgers, by the query's units.
 
     What each text's own units make of its score are ``better.right_shares`` and ``worse.right_shares``.
@@ -65,10 +67,31 @@ class Contrast:
         metadata = {"difference": self.difference, "query": query, "query_bias": self.query_bias, "gap": self.gap}
         return metadata | {"better": self.better.to_dict(), "worse": self.worse.to_dict()}
 
-    def _repr_html_(self) -> str:
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "Why one text is more similar than another"
+
+    @property
+    def notes(self) -> list[str]:
+        """Both scores, their difference, and the texts."""
+        scores = f"{self.better.similarity:.4f} against {self.worse.similarity:.4f}, {self.difference:+.4f}"
+        return [f"{scores}: {self.better.right.text!r} and {self.worse.right.text!r}"]
+
+    def tables(self) -> dict[str, Table]:
+        """The strongest units of both texts, and the difference by the query's units."""
+        sides = {"better": ("right text", self.better), "worse": ("--against", self.worse)}
+        tables = {
+            key: Table.of(
+                [f"{name}: its strongest units", "share"],
+                one.right.by_share(one.right_shares, STRONGEST_PAIRS),
+                summary=True,
+            )  # fmt: skip
+            for key, (name, one) in sides.items()
+        }
         rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
-        intro = paragraph(f"{self.difference:+.4f} between {self.better.right.text!r} and {self.worse.right.text!r}")
-        return intro + table(("query", "difference"), [*rows, (f"({self.better.metadata.rest})", self.query_bias)])
+        rows += [(f"({self.better.metadata.rest})", self.query_bias), ("(gap)", self.gap)]
+        return {"query": Table.of(["query", "difference"], rows)} | tables
 
 
 def contrast(
@@ -81,7 +104,7 @@ def contrast(
     *,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> Contrast:
     """Which words put one hit above another.
 
@@ -90,23 +113,14 @@ def contrast(
     >>> max(found.query, key=lambda item: item[1])[0].text
     'volcano'
     """
+    prompts: dict[str, Any] = {"left_prompt": query_prompt, "right_prompt": document_prompt}
     pairs = [(query, better), (query, worse)]
-    found = explain_many(
-        encoder,
-        pairs,
-        "bilrp",
-        granularity,
-        similarity,
-        left_prompt=query_prompt,
-        right_prompt=document_prompt,
-        **settings,
-    )
-    return Contrast(*found)
+    return Contrast(*explain_many(encoder, pairs, "bilrp", granularity, similarity, **prompts, **settings))
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """One pair through two models or readings, aligned by character spans; differences are second minus first.
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result):
+    """One pair through two models or poolings, aligned by character spans; differences are second minus first.
 
     >>> from likewise.explain import compare
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -156,12 +170,38 @@ class Comparison:
         title = f"{self.second.metadata.model} minus {self.first.metadata.model}: {self.change:+.3f}"
         return heatmap(self.difference, *self.labels, title, ax)
 
-    def _repr_html_(self) -> str:
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "What another model makes of the same two texts"
+
+    @property
+    def notes(self) -> list[str]:
+        """Both scores and their difference."""
+        scores = [one.metadata.headline(one.similarity) for one in (self.first, self.second)]
+        return [*scores, f"second minus first: {self.change:+.4f}, of which unexplained {self.gap:.1e}"]
+
+    def tables(self) -> dict[str, Table]:
+        """Every cell of the difference, and the strongest."""
         rows, columns = self.labels
-        order = np.argsort(-np.abs(self.difference), axis=None)[:10]
+        order = np.argsort(-np.abs(self.difference), axis=None, kind="stable")
         indices = zip(*np.unravel_index(order, self.difference.shape), strict=True)
         cells = [(rows[row], columns[column], float(self.difference[row, column])) for row, column in indices]
-        return paragraph(f"similarity {self.change:+.4f}") + table(("left", "right", "difference"), cells)
+        header = ("left", "right", "difference")
+        return {
+            "difference": Table.of(header, cells, detail=True),
+            "strongest": Table.of(header, cells[:STRONGEST_PAIRS], "strongest differences", summary=True),
+        }
+
+    def figures(self) -> dict[str, Figure]:
+        """The difference."""
+        return {"difference": Figure(self.plot)}
+
+    def lines(self, width: int) -> list[Text]:
+        """The difference as a matrix."""
+        from likewise.plotting.terminal import matrix_lines
+
+        return matrix_lines(self.difference, *self.labels, width)
 
 
 def compare(
@@ -174,7 +214,7 @@ def compare(
     *,
     left_prompt: str | None = None,
     right_prompt: str | None = None,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> Comparison:
     """The same pair through two models, two poolings, or before and after fine-tuning.
 
@@ -242,6 +282,9 @@ class SideBySide(Result):
     def fragments(self) -> list[str]:
         """Every explanation as HTML."""
         return [section(f"row {self.row}, {name}", one.fragments()) for name, one in self.explanations.items()]
+
+    def _repr_html_(self) -> str:
+        return "".join(self.fragments())
 
     def plot(self) -> Any:
         """A heat map each, in one row; returns the first Axes."""

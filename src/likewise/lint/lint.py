@@ -141,7 +141,13 @@ class LintReport(Result):
         """How often each rule fires, the worst findings, and all of them."""
         share = Column("share", "share, 95 % interval", ".1%")
         rows = [(one.rule, DESCRIPTIONS[one.rule], one.count, one.candidates, one.share) for one in self.counts]
-        header = [Column("severity", format=".2f"), "rule", "pair", Column("human", format="g"), "evidence"]
+        header: list[str | Column] = [
+            Column("severity", format=".2f"),
+            "rule",
+            "pair",
+            Column("human", format="g"),
+            "evidence",
+        ]
         worst = [
             (one.severity, one.rule, one.id, one.human, f"{one.evidence}\n{one.left}\n{one.right}")
             for one in self.findings[: self.shown]

@@ -89,7 +89,7 @@ class CorpusRelevance(Result):
         words = [(part, one.id, one.left, one.right, one.relevance, one.similarity)
                  for part, some in self.strongest.items() for one in some]  # fmt: skip
         title = "strongest word pairs, from the top to the bottom quarter of predicted similarity"
-        header = ["quarter", Column("id", "pair"), "left", "right", "relevance", "similarity"]
+        header: list[str | Column] = ["quarter", Column("id", "pair"), "left", "right", "relevance", "similarity"]
         tables = self.classes.tables() | {"word_pairs": Table.of(header, words, title)}
         if self.errors is None:
             return tables
