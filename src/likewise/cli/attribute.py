@@ -60,8 +60,8 @@ def attribute(
     if not rows:
         raise DataError(f"{file} holds no texts")
     directions = [parse_direction(model, one, [row.text for row in rows], files.dataset(file)) for one in direction]
-    options: dict[str, Any] = {"granularity": granularity, "similarity": similarity, "bias": bias, "reference": reference,
-               "prompt": prompt}  # fmt: skip
+    options: dict[str, Any] = {"granularity": granularity, "similarity": similarity, "prompt": prompt}
+    options |= {"bias": bias, "reference": reference}
     with progress_bar() as progress:
         if out is not None:
             written = attribute_file(model, [(row.id, row.text) for row in rows], directions, out, options, progress)

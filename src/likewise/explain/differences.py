@@ -81,14 +81,10 @@ class Contrast(Result):
     def tables(self) -> dict[str, Table]:
         """The strongest units of both texts, and the difference by the query's units."""
         sides = {"better": ("right text", self.better), "worse": ("--against", self.worse)}
-        tables = {
-            key: Table.of(
-                [f"{name}: its strongest units", "share"],
-                one.right.by_share(one.right_shares, STRONGEST_PAIRS),
-                summary=True,
-            )  # fmt: skip
-            for key, (name, one) in sides.items()
-        }
+        tables = {}
+        for key, (name, one) in sides.items():
+            rows = one.right.by_share(one.right_shares, STRONGEST_PAIRS)
+            tables[key] = Table.of([f"{name}: its strongest units", "share"], rows, summary=True)
         rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
         rows += [(f"({self.better.metadata.rest})", self.query_bias), ("(gap)", self.gap)]
         return {"query": Table.of(["query", "difference"], rows)} | tables

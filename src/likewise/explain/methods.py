@@ -162,7 +162,7 @@ def _live_backwards(vector: Function, inputs: Inputs, point: Tensor) -> Tensor:
 def backward_products(pull_back: Function, inputs: Inputs, value: Tensor, size: int) -> Tensor:
     """One text's products from the gradients (k, T, E) of ``size`` dimensions (k, d) of its value each: (1, R, d)."""
     width = value.shape[-1]
-    # As the value: the pooling head may end in double precision. Zeros fill the last chunk, which a graph of rows needs.
+    # As the value: a pooling head may end in double precision. Zeros fill the last chunk, as a graph of rows needs.
     every = torch.eye(-(-width // size) * size, width, dtype=value.dtype, device=value.device)
     found = []
     for some in torch.split(every, size):

@@ -141,21 +141,15 @@ class LintReport(Result):
         """How often each rule fires, the worst findings, and all of them."""
         share = Column("share", "share, 95 % interval", ".1%")
         rows = [(one.rule, DESCRIPTIONS[one.rule], one.count, one.candidates, one.share) for one in self.counts]
-        header: list[str | Column] = [
-            Column("severity", format=".2f"),
-            "rule",
-            "pair",
-            Column("human", format="g"),
-            "evidence",
-        ]
+        severity, human = Column("severity", format=".2f"), Column("human", format="g")
         worst = [
             (one.severity, one.rule, one.id, one.human, f"{one.evidence}\n{one.left}\n{one.right}")
             for one in self.findings[: self.shown]
         ]
-        names = [field.name for field in fields(Finding)]
+        names, title = [field.name for field in fields(Finding)], f"the worst of {len(self.findings)} findings"
         return {
             "rules": Table.of(["rule", Column("says", "the score"), "count", "candidates", share], rows),
-            "worst": Table.of(header, worst, f"the worst of {len(self.findings)} findings", summary=True),
+            "worst": Table.of([severity, "rule", "pair", human, "evidence"], worst, title, summary=True),
             "findings": Table.of(names, [astuple(one) for one in self.findings], detail=True),
         }
 
