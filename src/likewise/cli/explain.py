@@ -19,6 +19,10 @@ from likewise.errors import UsageError
 from likewise.explain.settings import ExplainOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from likewise.data import Dataset
+    from likewise.encoder import Encoder
     from likewise.results import Result
 
 OTHER = "--other-model or --other-pooling"
@@ -62,27 +66,28 @@ def explain(
              "a text": left}  # fmt: skip
     _refuse(given)
     if pairs is not None:
-        return _explain_file(pairs, encoder, pooling_config, options.keywords() | {"top": top}, run, files, output)
+        if output.out is None:
+            raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
+        model = encoder.load(run, pooling_config)
+        return _explain_file(model, files.dataset(pairs), output.out, options.keywords() | {"top": top})
     if left is None or right is None:
         raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
     model = encoder.load(run, pooling_config)
-    prompts = options.left_prompt, options.right_prompt
+    prompts: dict[str, Any] = {"left_prompt": options.left_prompt, "right_prompt": options.right_prompt}
     found: Result
     if against is not None:
-        from likewise.explain import contrast
+        from likewise.explain.differences import contrast
 
-        asked: dict[str, Any] = dict(zip(("query_prompt", "document_prompt"), prompts, strict=True))
-        found = contrast(model, left, right, against, **asked, **options.difference_keywords())
+        prompts = {"query_prompt": options.left_prompt, "document_prompt": options.right_prompt}
+        found = contrast(model, left, right, against, **prompts, **options.difference_keywords())
     elif other is not None:
-        from likewise.explain import compare
+        from likewise.explain.differences import compare
 
         second = EncoderSettings(other_model or encoder.model, other_pooling or encoder.pooling)
-        asked = dict(zip(("left_prompt", "right_prompt"), prompts, strict=True))
-        found = compare(
-            model, second.load(run, pooling_config), left, right, **asked, **options.difference_keywords()
-        )  # fmt: skip
+        second_model = second.load(run, pooling_config)
+        found = compare(model, second_model, left, right, **prompts, **options.difference_keywords())
     else:
-        from likewise.explain import explain as explain_pair
+        from likewise.explain.pairs import explain as explain_pair
 
         how: dict[str, Any] = options.keywords() | spans | {"top": top, "shares_only": shares_only}
         found = explain_pair(model, left, right, **how)
@@ -106,23 +111,12 @@ def _refuse(given: dict[str, Any]) -> None:
                 raise UsageError(f"{name} does not go with {option}; leave one of them out")
 
 
-def _explain_file(
-    pairs: str,
-    encoder: EncoderSettings,
-    pooling_config: PoolingOptions,
-    options: dict[str, Any],
-    run: RunSettings,
-    files: FileSettings,
-    output: Output,
-) -> None:
+def _explain_file(model: Encoder, dataset: Dataset, out: Path, options: dict[str, Any]) -> None:
     from likewise.explain.files import explain_file
 
-    if output.out is None:
-        raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
-    model = encoder.load(run, pooling_config)
     with progress_bar() as progress:
-        written = explain_file(model, files.dataset(pairs), output.out, options, progress)
-    notice(f"{written} explanations in {output.out}")
+        written = explain_file(model, dataset, out, options, progress)
+    notice(f"{written} explanations in {out}")
 
 
 def _spans(left: list[str] | None, right: list[str] | None) -> dict[str, Any]:

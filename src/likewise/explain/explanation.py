@@ -32,7 +32,7 @@ STRONGEST_PAIRS, STRONGEST_UNITS = 8, 12
 
 @dataclass(frozen=True, eq=False)
 class ExplainedText:
-    """One side of an explanation: the text, its n units and, where asked for, their shares split by embedding part."""
+    """One side of an explanation: the text, its n units and, on request, their shares split by embedding part."""
 
     text: str
     units: tuple[Unit, ...]
@@ -44,7 +44,7 @@ class ExplainedText:
 
     @property
     def labels(self) -> list[str]:
-        """The units as a reader sees them."""
+        """The units' texts."""
         return [unit.text for unit in self.units]
 
     def to_dict(self) -> dict[str, Any]:

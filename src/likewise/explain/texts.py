@@ -138,7 +138,7 @@ def contributions(
 def contribution_stream(
     encoder: Encoder, texts: Sequence[TextInput], method: str, settings: Settings
 ) -> Iterator[tuple[int, Contributions]]:
-    """The same text by text, longest first, each with its place; several short ones run together."""
+    """The same text by text, longest first, each with its index; several short ones run together."""
     check(encoder, method, settings)
     chosen = method_named(method)
     if not is_complete(method, settings):
@@ -226,7 +226,7 @@ class TextMap:
 def share_stream(
     encoder: Encoder, texts: Sequence[TextInput], directions: NDArray[np.floating], settings: Settings
 ) -> Iterator[tuple[int, Shares]]:
-    """The shares of each text's units in directions (K, d), longest texts first, each with its place."""
+    """The shares of each text's units in directions (K, d), longest texts first, each with its index."""
     groups = [token_groups(encoder, text, settings) for text in texts]
     for indices in _batches(groups, settings, len(directions)):
         batch = [groups[index] for index in indices]

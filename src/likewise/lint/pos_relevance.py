@@ -263,7 +263,7 @@ class PosChange(Result):
 
     def figures(self) -> dict[str, Figure]:
         """The change of the sums and of the averages."""
-        return {f"change_{kind}": Figure(partial(self.plot, kind=kind)) for kind in KINDS}
+        return {f"change_{kind}": Figure(partial(self.plot, kind=kind), f"What changes, {kind}") for kind in KINDS}
 
     def plot(self, ax: Any = None, kind: str = "summed") -> Any:
         """The change as a heat map: positive relevance above the diagonal, negative below."""

@@ -101,11 +101,12 @@ class CorpusRelevance(Result):
 
     def figures(self) -> dict[str, Figure]:
         """Class pairs summed and averaged, and errors by level."""
-        figures = {f"classes_{kind}": Figure(partial(self.plot, kind=kind)) for kind in KINDS}
+        title = "Relevance between parts of speech"
+        figures = {f"classes_{kind}": Figure(partial(self.plot, kind=kind), f"{title}, {kind}") for kind in KINDS}
         if self.errors is None:
             return figures
         errors = partial(self.errors.plot, title=f"{self.name}, n = {self.n}")
-        return figures | {"errors_by_level": Figure(errors)}
+        return figures | {"errors_by_level": Figure(errors, "Errors by level of the human score")}
 
 
 def corpus_relevance(

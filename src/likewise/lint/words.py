@@ -47,7 +47,7 @@ def _is_ending(tail: str, stem: str) -> bool:
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a text: its value, whether its first word is written in letters, and the places of its words."""
+    """A number in a text: its value, whether its first word is written in letters, and the indices of its words."""
 
     value: str
     in_letters: bool
@@ -77,7 +77,7 @@ def words_of_numbers(parsed: ParsedText, values: Collection[str]) -> list[Word]:
 
 
 def _goes_on(words: tuple[Word, ...], last: int, index: int) -> bool:
-    """Whether only hyphens stand between two places."""
+    """Whether only hyphens lie between two indices."""
     return all(word.text in HYPHENS for word in words[last + 1 : index])
 
 
@@ -99,11 +99,11 @@ def number_difference(left: ParsedText, right: ParsedText) -> tuple[list[str], l
     found = [Counter((one.value, one.in_letters) for one in numbers_of(parsed)) for parsed in (left, right)]
     first, second = (_values(numbers) for numbers in found)
     lacking = first - second, second - first
-    kept = [
+    differing = [
         own if other or numbers[("1", False)] else Counter({value: own[value] for value in own if value != "1"})
         for own, other, numbers in zip(lacking, lacking[::-1], found, strict=True)
     ]
-    return sorted(kept[0].elements()), sorted(kept[1].elements())
+    return sorted(differing[0].elements()), sorted(differing[1].elements())
 
 
 def _values(numbers: Counter[tuple[str, bool]]) -> Counter[str]:
@@ -165,7 +165,7 @@ def frames(parsed: ParsedText) -> dict[str, Frame]:
 
 
 def _role(words: tuple[Word, ...], index: int) -> tuple[int, str | None]:
-    """The verb's place and the role of a word that ``roles`` may have left out: a lone subject, an oblique."""
+    """The verb's index and the role of a word that ``roles`` may have left out: a lone subject, an oblique."""
     word = words[index]
     if word.dep in SUBJECTS:
         return word.head, "agent"
