@@ -210,8 +210,10 @@ def _options(kind: Any) -> list[inspect.Parameter]:
 
 
 def help_of(option: Option) -> str:
-    """The help of an option that the library declares: its choices, then what it means."""
-    return f"{', '.join(option.choices)}. {option.help}" if option.choices else option.help
+    """The help of an option that the library declares: what it means, and its choices where the help lacks them."""
+    if all(choice in option.help for choice in option.choices):
+        return option.help
+    return f"{option.help.rstrip('.')}: {', '.join(option.choices)}."
 
 
 def given(context: typer.Context, names: Sequence[str]) -> list[str]:

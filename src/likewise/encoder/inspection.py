@@ -159,7 +159,7 @@ class Similarities(Result):
 
     def figures(self) -> dict[str, Figure]:
         """The cosines as a heat map."""
-        return {"similarity": Figure(lambda: heatmap(self.scores, self.left, self.right, self.title))}
+        return {"similarity": Figure(lambda: heatmap(self.scores, self.left, self.right, self.title), "Cosines")}
 
 
 def text_similarities(encoder: Encoder, texts: Sequence[str], matrix: bool = False) -> Similarities:

@@ -196,22 +196,10 @@ def attribute_stream(
         raise UsageError("attributions go with all rules of bilrp, and not with bias='shared'")
     if chosen.split and len(directions) > 1:
         raise UsageError("split goes with one direction; give one, or leave split out")
-    return _attributed_texts(encoder, texts, directions, granularity, similarity, prompt, chosen)
-
-
-def _attributed_texts(
-    encoder: Encoder,
-    texts: Sequence[str],
-    directions: Sequence[Direction],
-    granularity: Granularity,
-    similarity: str,
-    prompt: str | None,
-    chosen: Settings,
-) -> Iterator[tuple[int, AttributedText]]:
     vectors = np.stack([one.vector for one in directions])
-    text_inputs = [TextInput(text, prompt, granularity) for text in texts]
-    for index, one in share_stream(encoder, text_inputs, vectors, chosen):
-        yield index, _attributed(one, vectors, similarity)
+    inputs = [TextInput(text, prompt, granularity) for text in texts]
+    stream = share_stream(encoder, inputs, vectors, chosen)
+    return ((index, _attributed(one, vectors, similarity)) for index, one in stream)
 
 
 def _attributed(one: Shares, vectors: Array, similarity: str) -> AttributedText:

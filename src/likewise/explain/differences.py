@@ -191,7 +191,7 @@ class Comparison(Result):
 
     def figures(self) -> dict[str, Figure]:
         """The difference."""
-        return {"difference": Figure(self.plot)}
+        return {"difference": Figure(self.plot, "Difference of the two ledgers")}
 
     def lines(self, width: int) -> list[Text]:
         """The difference as a matrix."""

@@ -93,10 +93,11 @@ class ExplainOptions(Settings):
         "bilrp", "hxp", "integrated-jacobian", "embedding", "embedding-squared", "random",
     ))] = "bilrp"  # fmt: skip
     granularity: Annotated[
-        str | None, Option("Default: token; word for differences.", choices=("token", "word", "sentence"))
+        str | None,
+        Option("What is one unit; default token, for differences word.", choices=("token", "word", "sentence")),
     ] = None
     """None: the function's own default"""
-    similarity: Annotated[str, Option("What is explained.", choices=("cosine", "dot"))] = "cosine"
+    similarity: Annotated[str, Option("The score that is explained.", choices=("cosine", "dot"))] = "cosine"
     left_prompt: Annotated[str | None, Option("Put before the left text; default: the model's own.")] = None
     right_prompt: Annotated[str | None, Option("Put before the right text; default: the model's own.")] = None
 
