@@ -297,14 +297,15 @@ class Explanation(Result):
 
     def tables(self) -> dict[str, Table]:
         """Every unit pair; the strongest pairs, the ledger and, where shares are split, their parts."""
-        cells = self.strongest(self.relevance.size)
         header = ["left", "right", "relevance"]
-        pairs = [(left.text, right.text, value) for left, right, value in cells]
+        cells = [(left, right, value) for left, row in zip(self.left.labels, self.relevance.tolist(), strict=True)
+                 for right, value in zip(self.right.labels, row, strict=True)]  # fmt: skip
+        strongest = [(left.text, right.text, value) for left, right, value in self.strongest(STRONGEST_PAIRS)]
         ledger = [(name, value) for name, value in self.ledger.items() if value or name in ("units", "gap")]
         ledger += [("similarity", self.similarity)]
         tables = {
-            "relevance": Table.of(header, pairs, detail=True),
-            "strongest": Table.of(header, pairs[:STRONGEST_PAIRS], "strongest pairs", summary=True),
+            "relevance": Table.of(header, cells, detail=True),
+            "strongest": Table.of(header, strongest, "strongest pairs", summary=True),
             "ledger": Table.of(["ledger", self.metadata.similarity], ledger),
         }
         for name, side in (("left", self.left), ("right", self.right)):
@@ -329,6 +330,9 @@ class Explanation(Result):
 
     def _repr_html_(self) -> str:
         return "".join(self.fragments())
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.metadata.headline(self.similarity)}>"
 
     def save_html(self, path: Path) -> Path:
         """Write the page; the folder is made where it is missing."""
