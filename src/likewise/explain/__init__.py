@@ -13,7 +13,6 @@ differences, directions, attribution, attention_score, cache, files: what else i
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,17 +23,6 @@ if TYPE_CHECKING:
     from likewise.explain.explanation import Explanation, PairShares
     from likewise.explain.pairs import explain, explain_many
     from likewise.explain.texts import Contributions, contributions
-
-# Loaded on first use: the command line reads the options of an explanation without torch.
-_MODULES = {
-    "attention_score": ("AttentionScore", "explain_attention"),
-    "attribution": ("Attribution", "attribute"),
-    "differences": ("Comparison", "Contrast", "compare", "contrast"),
-    "directions": ("Direction",),
-    "explanation": ("Explanation", "PairShares"),
-    "pairs": ("explain", "explain_many"),
-    "texts": ("Contributions", "contributions"),
-}
 
 __all__ = [
     "AttentionScore",
@@ -56,7 +44,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"likewise.explain.{module}"), name)
-    raise AttributeError(f"module 'likewise.explain' has no attribute {name!r}")
+    # Loaded on first use: the command line reads the options of an explanation without torch.
+    if name not in __all__:
+        raise AttributeError(f"module 'likewise.explain' has no attribute {name!r}")
+    from likewise.explain import attention_score, attribution, differences, texts
+
+    modules = (attention_score, attribution, differences, texts)  # between them they import all names
+    return next(vars(module)[name] for module in modules if name in vars(module))
