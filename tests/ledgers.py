@@ -18,7 +18,7 @@ APART: dict[str, Any] = {"bias": "separate", "reference": "none"}
 
 
 def contributions(*given: Any, **options: Any) -> Any:
-    """``likewise.explain.contributions`` with the plain ledger unless told otherwise."""
+    """``likewise.explain.contributions`` with the plain ledger by default."""
     return likewise.explain.contributions(*given, **APART | options)
 
 
@@ -27,7 +27,7 @@ def explain(*given: Any, **options: Any) -> Any:
     return likewise.explain.explain(*given, **APART | options)
 
 
-FACTS = Metadata("bilrp", "hand", "mean", "token")
+METADATA = Metadata("bilrp", "hand", "mean", "token")
 
 
 def side(text: str) -> ExplainedText:
@@ -53,7 +53,7 @@ def ledger(
     down, across, both = zeros if bias is None else bias
     down, across = np.asarray(down, dtype=float), np.asarray(across, dtype=float)
     total = float(cells.sum() + down.sum() + across.sum() + both)
-    return Explanation(first, second, cells, down, across, both, total, FACTS)
+    return Explanation(first, second, cells, down, across, both, total, METADATA)
 
 
 def words_only(cells: ArrayLike) -> np.ndarray:

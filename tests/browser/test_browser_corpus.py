@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from likewise.lint.word_pairs import QUARTERS
+from likewise.lint.pos_relevance import QUARTERS
 
 pytest_plugins = ("live_studio",)
 pytestmark = [pytest.mark.browser, pytest.mark.data]

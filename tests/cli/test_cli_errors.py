@@ -15,6 +15,7 @@ from likewise.errors import Cancelled
 pytest_plugins = ("command_line",)
 
 TWO = ("similarity", "a", "b")
+FIT = "fit-postprocessing"
 STS = ("evaluate", "sts")
 
 MISTAKES = {
@@ -33,9 +34,9 @@ MISTAKES = {
     "plot with a bad ending": ((*STS, "sample/pairs", "--plot", "a.jpg"), "end it with .png, .svg, .pdf"),
     "unknown column": ((*STS, "sample/pairs", "--score-column", "nope"), "no column 'nope' (--score-column)"),
     "missing file of texts": (("encode", "none.txt", "--out", "vectors"), "no file 'none.txt'"),
-    "too many dimensions": (("fit", "few.txt", "--out", "w", "--dim", "99"), "whitening can keep 1 to 16"),
-    "unknown post-processing": (("fit", "few.txt", "--out", "w", "--kind", "pca"), "unknown post-processing 'pca'"),
-    "one text to fit on": (("fit", "one.txt", "--out", "w"), "needs at least 2 texts"),
+    "too many dimensions": ((FIT, "few.txt", "--out", "w", "--dim", "99"), "whitening can keep 1 to 16"),
+    "unknown post-processing": ((FIT, "few.txt", "--out", "w", "--kind", "pca"), "unknown post-processing 'pca'"),
+    "one text to fit on": ((FIT, "one.txt", "--out", "w"), "needs at least 2 texts"),
 }
 
 
@@ -87,8 +88,8 @@ def test_too_few_pairs(run_tiny: Any, here: Path) -> None:
     "arguments",
     [
         ("encode", "few.txt", "--out", "one.txt"),
-        ("fit", "few.txt", "--out", "folder"),
-        ("fit", "few.txt", "--out", "one.txt/w.safetensors"),
+        ("fit-postprocessing", "few.txt", "--out", "folder"),
+        ("fit-postprocessing", "few.txt", "--out", "one.txt/w.safetensors"),
         ("demo", "--out", "folder"),
         ("evaluate", "sts", "sample/pairs", "--plot", "one.txt/a.png"),
     ],

@@ -124,7 +124,7 @@ def test_fit_and_post(
     run_tiny: Any, tiny: Encoder, tmp_path: Path, options: tuple[str, ...], kind: str, width: int
 ) -> None:
     path = tmp_path / "new" / "fitted.safetensors"
-    answer = run_tiny("fit", "sample/sentences", "--out", path, *options)
+    answer = run_tiny("fit-postprocessing", "sample/sentences", "--out", path, *options)
     assert (answer.code, answer.out) == (0, f"{kind}, 16 -> {width} dimensions, in {path}\n")
     fitted = PostProcessing.load(path)
     shown = run_tiny("similarity", "a cat", "the sea", "--post", path, "--json").out
@@ -135,7 +135,7 @@ def test_fit_and_post(
 
 def test_whitened_corpus_is_white(run_tiny: Any, tmp_path: Path) -> None:
     path, out = tmp_path / "w.safetensors", tmp_path / "v"
-    run_tiny("fit", "sample/sentences", "--out", path)
+    run_tiny("fit-postprocessing", "sample/sentences", "--out", path)
     run_tiny("encode", "sample/sentences", "--out", out, "--post", path)
     vectors, ids = open_vectors(out)
     assert len(ids) == len(sample_sentences())
@@ -144,5 +144,5 @@ def test_whitened_corpus_is_white(run_tiny: Any, tmp_path: Path) -> None:
 
 def test_fit_counts_what_it_skips(run_tiny: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("text\none text\nanother\n   \n")
-    answer = run_tiny("fit", tmp_path / "bad.csv", "--skip-bad", "--out", tmp_path / "post.safetensors")
+    answer = run_tiny("fit-postprocessing", tmp_path / "bad.csv", "--skip-bad", "--out", tmp_path / "post.safetensors")
     assert answer.code == 0 and "skipped 1 bad row" in answer.err

@@ -41,7 +41,9 @@ def test_folder(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     found = document(
         run_tiny("lint", "sample/pairs", "--grammar", english_folder, "--limit", 25, "--out", out, "--json")
     )
-    assert {path.name for path in out.iterdir()} == {"run.json", "rules.csv", "findings.csv", "rules.png", "rules.svg"}
+    assert {path.name for path in out.iterdir()} == {
+        "index.html", "run.json", "rules.csv", "findings.csv", "rules.png", "rules.svg",
+    }  # fmt: skip
     with (out / "findings.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == [one["id"] for one in found["findings"]]

@@ -83,7 +83,7 @@ def test_every_command_has_help(run: Any, words: tuple[str, ...]) -> None:
 
 
 def test_commands_are_those_we_know() -> None:
-    known = ["convert", "demo", "encode", "fit", "inspect", "models", "similarity", "evaluate"]
+    known = ["convert", "demo", "encode", "fit-postprocessing", "inspect", "models", "similarity", "evaluate"]
     assert set(known) <= {words[0] for words in commands() if words}
     assert ("evaluate", "sts") in commands()
 

@@ -18,7 +18,7 @@ from likewise.encoder.modes import Detached
 from likewise.encoder.primitives import norm
 from likewise.errors import UsageError
 from likewise.explain import explain_attention
-from likewise.explain.attention_score import token_place
+from likewise.explain.attention_score import token_index
 from tiny_models import BIASES, CONFIGS, tiny_encoder
 
 TEXT = "the man is out"
@@ -112,10 +112,10 @@ def test_refused(place: tuple[int, int, int, int], words: str) -> None:
 
 def test_tokens_by_name(tiny: Encoder) -> None:
     (tokens,) = tiny.tokenize(["The man is"])
-    assert token_place(tiny, "The man is", "the") == 1 and token_place(tiny, "The man is", "2") == 2
-    assert token_place(tiny, "The man is", tokens.tokens[-1]) == len(tokens) - 1
+    assert token_index(tiny, "The man is", "the") == 1 and token_index(tiny, "The man is", "2") == 2
+    assert token_index(tiny, "The man is", tokens.tokens[-1]) == len(tokens) - 1
     with pytest.raises(UsageError, match="no token 'cat'; the text has"):
-        token_place(tiny, "The man is", "cat")
+        token_index(tiny, "The man is", "cat")
 
 
 def test_shown_in_every_way() -> None:

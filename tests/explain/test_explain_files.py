@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from likewise.data import Columns
-from likewise.data.pair_files import PairFile
+from likewise.data import Columns, Dataset
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DataError, UsageError
-from likewise.explain import explain, pairs, texts
+from likewise.explain import explain, ledger, pairs, texts
 from likewise.explain.files import explain_file
 
 ROWS = [
@@ -38,7 +37,7 @@ def source(tmp_path: Path) -> str:
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pair is a window of its own, and every tick is heard."""
-    monkeypatch.setattr(pairs, "WINDOW_LETTERS", 1)
+    monkeypatch.setattr(pairs, "WINDOW_CHARACTERS", 1)
     monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0)
 
 
@@ -52,7 +51,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         yield from texts.contribution_stream(encoder, given, method, settings)
 
     monkeypatch.setattr(pairs, "contribution_stream", counting)
-    monkeypatch.setattr(pairs, "COLUMN_COST", 1e9)
+    monkeypatch.setattr(ledger, "COLUMN_COST", 1e9)
     return seen
 
 
@@ -203,11 +202,11 @@ class TestInterrupted:
         source, out = tmp_path / "p.csv", tmp_path / "out.jsonl"
         source.write_text("one,two,three\na,b,c\nd,e,f\n")
         with pytest.raises(Cancelled):
-            explain_file(tiny, PairFile(str(source), Columns(left="one", right="two")), out, {}, stop_at(1))
+            explain_file(tiny, Dataset(str(source), Columns(left="one", right="two")), out, {}, stop_at(1))
         if change == "content":
             source.write_text("one,two,three\nx,b,y\nd,e,f\n")
         columns = Columns(left="two", right="three") if change == "columns" else Columns(left="one", right="two")
-        explain_file(tiny, PairFile(str(source), columns), out, {})
+        explain_file(tiny, Dataset(str(source), columns), out, {})
         expected = ["b", "e"] if change == "columns" else ["x", "d"]
         assert [json.loads(line)["left"]["text"] for line in lines(out)] == expected
 
@@ -267,20 +266,20 @@ class TestRefused:
         assert not (tmp_path / "out.jsonl").exists()
 
 
-class TestPairFile:
+class TestDataset:
     def test_columns(self, tmp_path: Path) -> None:
         (tmp_path / "pairs.csv").write_text("one,two\na,b\n")
-        pairs = PairFile(str(tmp_path / "pairs.csv"), Columns(left="two", right="one")).read_checked()
+        pairs = Dataset(str(tmp_path / "pairs.csv"), Columns(left="two", right="one")).pairs()
         assert [(pair.left, pair.right) for pair in pairs] == [("b", "a")]
 
     def test_bad_rows_are_skipped_where_asked_for(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         (tmp_path / "pairs.csv").write_text("sentence1,sentence2\na,b\nc,\nd,e\n")
-        found = PairFile(str(tmp_path / "pairs.csv"), skip_bad=True).read_checked()
+        found = Dataset(str(tmp_path / "pairs.csv"), skip_bad=True).pairs()
         assert [pair.left for pair in found] == ["a", "d"] and "skipped 1 bad row" in caplog.text
         with pytest.raises(DataError, match="line 3"):
-            PairFile(str(tmp_path / "pairs.csv")).read_checked()
+            Dataset(str(tmp_path / "pairs.csv")).pairs()
 
     def test_name_and_data_dir(self, tmp_path: Path) -> None:
-        assert len(PairFile("sample/pairs").read_checked()) == 60
+        assert len(Dataset("sample/pairs").pairs()) == 60
         with pytest.raises(DataError, match="stsb/nope"):
-            PairFile("stsb/nope", data_dir=tmp_path).read_checked()
+            Dataset("stsb/nope", data_dir=tmp_path).pairs()

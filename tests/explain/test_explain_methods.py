@@ -18,10 +18,10 @@ from likewise.encoder.heads import Dense
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import UsageError
-from likewise.explain.contributions import Contributions
+from likewise.explain.linear_map import reference_embeddings, reference_parts
 from likewise.explain.methods import METHODS, is_complete, method_named
-from likewise.explain.reference import reference_embeddings, reference_parts
 from likewise.explain.settings import Settings, rule_names
+from likewise.explain.texts import Contributions
 from plain_models import embeddings_of, hugging_face
 from tiny_models import BIASES, CONFIGS, spelling_tokenizer, tiny_encoder
 

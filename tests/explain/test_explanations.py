@@ -16,9 +16,9 @@ import pytest
 
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, ModelError, UsageError
-from likewise.explain import Contributions, Explanation, contributions, explain, explain_many, pairs
+from likewise.explain import Contributions, Explanation, contributions, explain, explain_many, ledger, pairs
+from likewise.explain.differences import side_by_side
 from likewise.explain.explanation import TOLERANCE, ExplainedText, Metadata
-from likewise.explain.side_by_side import side_by_side
 from likewise.explain.units import Unit
 from tiny_models import tiny_encoder
 
@@ -222,7 +222,7 @@ class TestMany:
     def test_equal_one_by_one(
         self, method: str, options: dict[str, Any], characters: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pairs, "WINDOW_LETTERS", characters)
+        monkeypatch.setattr(pairs, "WINDOW_CHARACTERS", characters)
         together = list(explain_many(bert(), PAIRS, method, **options))
         assert [(found.left.text, found.right.text) for found in together] == PAIRS
         for found, (left, right) in zip(together, PAIRS, strict=True):
@@ -250,8 +250,8 @@ class TestMany:
             return plain(encoder, texts, *rest)
 
         monkeypatch.setattr(pairs, "contribution_stream", watched)
-        monkeypatch.setattr(pairs, "WINDOW_LETTERS", characters)
-        monkeypatch.setattr(pairs, "COLUMN_COST", 1e9)
+        monkeypatch.setattr(pairs, "WINDOW_CHARACTERS", characters)
+        monkeypatch.setattr(ledger, "COLUMN_COST", 1e9)
         list(explain_many(bert(), PAIRS))
         assert sorted(computed) == sorted({text for pair in PAIRS for text in pair})
         computed.clear()
@@ -272,7 +272,7 @@ class TestMany:
                 del found
 
         monkeypatch.setattr(pairs, "contribution_stream", watched)
-        monkeypatch.setattr(pairs, "WINDOW_LETTERS", 1)
+        monkeypatch.setattr(pairs, "WINDOW_CHARACTERS", 1)
         stream = explain_many(bert(), [("a", "the"), ("is", "man"), ("a", "out"), ("dog", "rain")])
         alive = []
         for _ in stream:

@@ -36,16 +36,16 @@ def peak():
 
 torch.set_num_threads(1)
 encoder = Encoder.load("minilm", device="cpu")
-encoder = replace(encoder, tokenizer=Tokenizer(encoder.tokenizer.vocabulary, encoder.anatomy.max_positions))
+encoder = replace(encoder, tokenizer=Tokenizer(encoder.tokenizer.vocabulary, encoder.model_view.max_positions))
 # Few dimensions are few columns; each takes what it would among 384.
-narrow = encoder.with_reading(truncate_dim=32)
+narrow = encoder.with_pooling(truncate_dim=32)
 # Words of many tokens are few rows.
 text = "Pneumonoultramicroscopicsilicovolcanoconiosis and pseudopseudohypoparathyroidism " * 18
 other = "Nothing was found."
 explain(encoder, other, other + " Again.")
 before, lines = peak(), []
-for by, reader in (("word", encoder), ("token", narrow)):
-    found = explain(reader, text, other, by=by)
+for granularity, reader in (("word", encoder), ("token", narrow)):
+    found = explain(reader, text, other, granularity=granularity)
     tokens = sum(len(unit.tokens) for unit in found.left.units)
     lines.append([tokens, len(found.left.units), reader.dimension, found.gap, peak() - before])
 print(json.dumps(lines))

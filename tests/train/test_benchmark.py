@@ -17,11 +17,10 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
 from likewise.grammar import Grammar
-from likewise.lint.files import lint_pairs
+from likewise.lint.lint import LintRules, lint
 from likewise.lint.parsed_pairs import parsed_sides
-from likewise.lint.patterns import patterns
 from likewise.lint.pos_relevance import PosRelevance
-from likewise.lint.rules import LintRules
+from likewise.lint.pos_study import corpus_relevance
 from likewise.metrics import spearman
 from likewise.train.benchmark import (
     PARTS,
@@ -177,9 +176,9 @@ def test_every_part_on_the_sample(models: list[str], english_folder: Path, tmp_p
     assert all(len(each) == 3 for each in found.curves("layers")["baseline"].values())
     # The parts that share their explanations say what the rooms say, each by itself.
     encoder, language = Encoder.load(models[2], device="cpu"), Grammar.load(str(english_folder))
-    alone = lint_pairs(encoder, data.pairs, language, LintRules())
+    alone = lint(encoder, data.pairs, language, LintRules())
     assert found.models[2].parts["lint"] == {one.rule: one.share.value for one in alone.counts}
-    classes = patterns(encoder, data.pairs, parsed_sides(data.pairs, language)).classes
+    classes = corpus_relevance(encoder, data.pairs, parsed_sides(data.pairs, language)).classes
     assert found.models[2].parts["classes"] == pytest.approx(class_shares(classes))
     document = json.loads(json.dumps(found.to_dict()))
     assert document["rows"]["lower-half"]["seeds"] == 2 and len(document["runs"]) == 3

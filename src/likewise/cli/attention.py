@@ -11,9 +11,8 @@ import typer
 
 from likewise.attention.settings import AttentionSettings, Highlight
 from likewise.cli.output import Output
-from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.screen import notice, progress_bar
-from likewise.cli.settings import MODEL_HELP, FileSettings, RunSettings, with_settings
+from likewise.cli.settings import GRAMMAR_HELP, MODEL_HELP, FileSettings, RunSettings, with_settings
 from likewise.errors import MissingExtra, ModelError, UsageError
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from likewise.cli.output import Output
-from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.screen import progress_bar
-from likewise.cli.settings import RunSettings, with_settings
+from likewise.cli.settings import GRAMMAR_HELP, RunSettings, with_settings
 
 
 @with_settings

@@ -25,17 +25,13 @@ def encode(
     as_json: Json = False,
 ) -> None:
     """Encode a file of any size; the same command again goes on where it stopped."""
-    from likewise.encoder.files import TextSource, encode_file
+    from likewise.encoder.files import encode_file
 
     model = encoder.load(run, pooling_config)
-    source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
     with progress_bar() as progress:
-        done = encode_file(model, source, out, prompt=prompt, progress=progress)
+        done = encode_file(model, files.dataset(file), out, prompt=prompt, progress=progress)
     if done.skipped.count:
         notice(str(done.skipped))
     if as_json:
-        metadata = {"rows": done.manifest.rows, "dimension": done.manifest.dimension}
-        return show_json(
-            {"folder": str(out)} | metadata | {"truncated": done.manifest.truncated, "skipped": done.skipped.count}
-        )
+        return show_json(done.to_dict())
     typer.echo(f"{done.manifest.rows} vectors of {done.manifest.dimension} dimensions in {out}")

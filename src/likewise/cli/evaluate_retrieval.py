@@ -69,7 +69,7 @@ def retrieval(
     special_tokens: Annotated[bool, typer.Option(help="Whether special tokens count in pooling.")] = True,
     heads: Annotated[bool, typer.Option(help="Apply the model's own dense heads.")] = True,
     truncate_dim: Annotated[int | None, typer.Option(help="Keep only the first dimensions.", min=1)] = None,
-    post: Annotated[Path | None, typer.Option(help="A post-processing file made by: likewise fit.")] = None,
+    post: Annotated[Path | None, typer.Option(help="A file made by: likewise fit-postprocessing.")] = None,
     seed: Annotated[int, typer.Option(help="Of the random ranker.", min=0)] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Compute anew what earlier runs have cached.")] = False,
 ) -> None:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from likewise.cli.patterns import GRAMMAR_HELP
-from likewise.cli.screen import notice, progress_bar, show_json, show_table
-from likewise.cli.settings import EncoderSettings, FileSettings, Json, PoolingOptions, RunSettings, with_settings
+from likewise.cli.output import Output
+from likewise.cli.screen import notice, progress_bar
+from likewise.cli.settings import (
+    GRAMMAR_HELP,
+    EncoderSettings,
+    FileSettings,
+    PoolingOptions,
+    RunSettings,
+    with_settings,
+)
 from likewise.errors import UsageError
-
-if TYPE_CHECKING:
-    from likewise.lint.lint import LintReport
 
 
 @with_settings
 def lint(
     file: Annotated[str, typer.Argument(help="A file of pairs, scored or not, or a name such as stsb/test.")],
     encoder: EncoderSettings,
+    output: Output,
     pooling_config: PoolingOptions,
     run: RunSettings,
     how: FileSettings,
@@ -33,56 +39,28 @@ def lint(
     low_human: Annotated[float, typer.Option(help="A human score is low up to this part of the scale.")] = 1 / 3,
     limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)] = None,
     top: Annotated[int, typer.Option(help="Findings that are shown.", min=1)] = 10,
-    out: Annotated[Path | None, typer.Option(help="A folder for tables and a figure.")] = None,
     export: Annotated[
         Path | None, typer.Option(help="A csv file for the pairs found too similar, to train on as hard negatives.")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Find pairs whose score rests on the wrong things: special tokens, stop words, ignored negations, and more."""
     from likewise.grammar import Grammar
-    from likewise.lint.files import lint_pairs
-    from likewise.lint.report import hard_negatives, lint_results
-    from likewise.lint.rules import LintRules
-    from likewise.plotting.axes import check_format
-    from likewise.results.folder import write_csv, write_results
+    from likewise.lint.lint import LintRules
+    from likewise.lint.lint import lint as lint_pairs
 
-    if out is not None:
-        check_format(out / "rules.png")
     if export is not None and not export.resolve().parent.is_dir():
         raise UsageError(f"no folder {export.parent} to write {export.name} to; make it first")
     rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share, low_human)
-    pairs, skipped = how.pairs(file, limit).read()
+    pairs = how.dataset(file, limit).pairs()
     language, model = Grammar.load(grammar), encoder.load(run, pooling_config)
     with progress_bar() as progress:
-        report = lint_pairs(model, pairs, language, rules, file, progress)
-    if skipped:
-        notice(f"{file}: bad rows skipped: {skipped}")
-    if out is not None:
-        metadata: dict[str, Any] = {"command": "lint", "file": file, "limit": limit, "grammar": language.name}
-        metadata |= {"model_hash": model.hash, "reading": vars(model.pooling_config), "run": vars(run)}
-        notice(f"wrote {write_results(lint_results(report, metadata), out)}")
+        found = lint_pairs(model, pairs, language, rules, file, progress)
+    found = replace(found, skipped=pairs.skipped, shown=top)
     if export is not None:
-        negatives = hard_negatives(report)
-        write_csv(negatives, export)
-        notice(f"wrote {export}: {len(negatives[1])} hard negatives")
-    show_json(report.to_dict() | {"skipped": skipped}) if as_json else _show(report, top)
-
-
-def _show(report: LintReport, top: int) -> None:
-    from likewise.lint.rules import DESCRIPTIONS
-
-    rows = [
-        (one.rule, DESCRIPTIONS[one.rule], one.count, one.candidates, f"{one.share.value:.1%}",
-         f"{one.share.low:.1%}-{one.share.high:.1%}")
-        for one in report.counts
-    ]  # fmt: skip
-    title = f"{report.data}, {report.model}, {report.pooling}, n = {report.n}; high is from {report.high:.3f} on"
-    show_table(("rule", "the score", "count", "candidates", "share", "95 % interval"), rows, title)
-    worst = [
-        (f"{one.severity:.2f}", one.rule, one.id, "" if one.human is None else f"{one.human:g}",
-         f"{one.evidence}\n{one.left}\n{one.right}")
-        for one in report.findings[:top]
-    ]  # fmt: skip
-    title = f"the worst of {len(report.findings)} findings"
-    show_table(("severity", "rule", "pair", "human", "evidence"), worst, title)
+        negatives = found.hard_negatives()
+        negatives.to_csv(export)
+        notice(f"wrote {export}: {len(negatives.rows)} hard negatives")
+    output.show(
+        found, file=file, limit=limit, grammar=language.name, model_hash=model.hash,
+        reading=vars(model.pooling_config), run=vars(run),
+    )  # fmt: skip

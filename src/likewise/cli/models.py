@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import typer
-
-from likewise.cli.screen import show_json, show_table
-from likewise.cli.settings import Json
+from likewise.cli.output import Output
+from likewise.cli.settings import with_settings
 
 
-def models(as_json: Json = False) -> None:
+@with_settings
+def models(output: Output) -> None:
     """List the models that load here without a network, and the short names of others."""
-    from likewise.encoder.catalogue import SHORT_NAMES, available
+    from likewise.encoder.catalogue import Catalogue
 
-    if as_json:
-        return show_json({"available": available(), "short_names": SHORT_NAMES})
-    typer.echo(f"available here: {', '.join(available()) or 'none'}")
-    show_table(("short name", "hub id"), list(SHORT_NAMES.items()))
+    output.show(Catalogue())

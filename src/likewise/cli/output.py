@@ -30,7 +30,9 @@ class Output:
     def __post_init__(self) -> None:
         """Rejects what cannot be written before any work is done."""
         object.__setattr__(self, "_began", time.time())
-        if self.out is not None or self.plot is not None:
+        # A file of JSON lines holds no figure.
+        draws = self.plot is not None or (self.out is not None and self.out.suffix not in (".jsonl", ".ndjson"))
+        if draws:
             from likewise.plotting.axes import check_format
 
             check_format(Path("figure.png") if self.plot is None else self.plot)
@@ -67,7 +69,6 @@ class Output:
 def _save_figure(result: Result, path: Path) -> Path:
     from likewise.plotting.axes import save_figure
 
-    figures = result.figures()
-    if not figures:
+    if result.main_figure is None:
         raise UsageError("this result has no figure; leave --plot out")
-    return save_figure(next(iter(figures.values())).draw(), path)
+    return save_figure(result.main_figure.draw(), path)

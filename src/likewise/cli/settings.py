@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 import typer
 
 from likewise.errors import UsageError
+from likewise.explain.settings import Option, rule_names
 
 if TYPE_CHECKING:
     from likewise.data import Columns, Dataset
@@ -49,7 +50,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class PoolingOptions:
-    """How vectors are read off a model, beside the pooling."""
+    """How vectors are pooled, apart from the pooling itself."""
 
     layer: Annotated[
         str, typer.Option(help="A layer (0 is the embeddings, -1 the last), several as 1,6 to average, or first-last.")
@@ -57,7 +58,7 @@ class PoolingOptions:
     special_tokens: Annotated[bool, typer.Option(help="Whether special tokens count in pooling.")] = True
     heads: Annotated[bool, typer.Option(help="Apply the model's own dense heads.")] = True
     truncate_dim: Annotated[int | None, typer.Option(help="Keep only the first dimensions.", min=1)] = None
-    post: Annotated[Path | None, typer.Option(help="A post-processing file made by: likewise fit.")] = None
+    post: Annotated[Path | None, typer.Option(help="A file made by: likewise fit-postprocessing.")] = None
 
     def options(self) -> dict[str, Any]:
         """The settings that ``Encoder.load`` takes."""
@@ -75,7 +76,7 @@ class PoolingOptions:
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """Which model, read how."""
+    """Which model, with which pooling."""
 
     model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm"
     pooling: Annotated[str | None, typer.Option(help=POOLING_HELP)] = None
@@ -132,54 +133,12 @@ class FileSettings:
         return PairFile(file, self.columns(), self.data_dir, self.skip_bad, limit)
 
 
-BIAS_HELP = (
-    "Where the biases go. separate: a row of their own; local: to the token at the position; traced: to the tokens"
-    " that attention brought there; shared: dealt out to all tokens. Default: separate."
-)
-REFERENCE_HELP = "What shares are relative to: filler, a text that says nothing; none; or a text. Default: filler."
-
-
-@dataclass(frozen=True)
-class ExplainSettings:
-    """How a similarity is explained."""
-
-    method: Annotated[
-        str, typer.Option(help="bilrp, hxp, integrated-jacobian, embedding, embedding-squared or random.")
-    ] = "bilrp"
-    granularity: Annotated[
-        str | None, typer.Option(help="token, word or sentence. Default: token; word for differences.")
-    ] = None
-    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine"
-    bias: Annotated[str | None, typer.Option(help=BIAS_HELP)] = None
-    reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None
-    rules: Annotated[str, typer.Option(help="What bilrp holds: all, none, or some of attention,norm,activation.")] = (
-        "all"
-    )
-    steps: Annotated[int, typer.Option(help="Points on the path of integrated-jacobian.", min=1)] = 10
-    start_layer: Annotated[int, typer.Option(help="The layer at which integrated-jacobian begins.", min=0)] = 0
-    fold_special: Annotated[bool, typer.Option("--fold-special", help="Special tokens as one unit.")] = False
-    split: Annotated[bool, typer.Option("--split", help="Split each share into word, position, type and bias.")] = False
-    left_prompt: Annotated[str | None, typer.Option(help="Put before the left text; default: the model's own.")] = None
-    right_prompt: Annotated[str | None, typer.Option(help="Put before the right text.")] = None
-    memory: Annotated[float, typer.Option(help="Gigabytes that recorded attention maps may take.")] = 2.0
-    seed: Annotated[int, typer.Option(help="Of the random method.", min=0)] = 0
-
-    def options(self) -> dict[str, Any]:
-        """The settings that ``explain`` takes."""
-        from likewise.explain.settings import rule_names
-
-        chosen = {"bias": self.bias, "reference": self.reference}
-        return {
-            "method": self.method, "granularity": self.granularity or "token", "similarity": self.similarity,
-            "rules": rule_names(self.rules), "steps": self.steps, "start_layer": self.start_layer,
-            "fold_special": self.fold_special, "split": self.split, "memory": self.memory, "seed": self.seed,
-            "left_prompt": self.left_prompt, "right_prompt": self.right_prompt,
-        } | {name: value for name, value in chosen.items() if value is not None}  # fmt: skip
+GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
 
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """How an index is made, beside the model."""
+    """How an index is made, apart from the model."""
 
     engine: Annotated[str, typer.Option(help="auto (by the number of vectors), exact, hnsw or ivf.")] = "auto"
     bits: Annotated[int, typer.Option(help="Of a number in the engine: 32, or 8 for a quarter of the memory.")] = 32
@@ -231,9 +190,14 @@ def _options(kind: Any) -> list[inspect.Parameter]:
             found += _options(hint)
         else:
             value, about = get_args(hint)[:2]
-            if get_origin(value) is tuple:
+            if name == "rules":
+                value, default = str, "all"
+            elif get_origin(value) is tuple:
                 value, default = str, ",".join(map(str, default))
             option = typer.Option(help=about) if isinstance(about, str) else about
+            if isinstance(about, Option):
+                flags = [f"--{name.replace('_', '-')}"] if value is bool else []
+                option = typer.Option(*flags, help=help_of(about), min=about.least)
             found.append(inspect.Parameter(name, KEYWORD, default=default, annotation=Annotated[value, option]))
     return found
 
@@ -245,9 +209,12 @@ def _assembled(kind: Any, given: dict[str, Any]) -> Any:
         if is_dataclass(hint):
             values[name] = _assembled(hint, given)
         else:
-            value = given.pop(name)
-            is_tuple = get_origin(get_args(hint)[0]) is tuple
-            values[name] = _split(name, value, get_args(get_args(hint)[0])[0]) if is_tuple else value
+            value, plain = given.pop(name), get_args(hint)[0]
+            if name == "rules":
+                value = rule_names(value)
+            elif get_origin(plain) is tuple:
+                value = _split(name, value, get_args(plain)[0])
+            values[name] = value
     return kind(**values)
 
 
@@ -256,6 +223,13 @@ def _fields(kind: Any) -> list[tuple[str, Any, Any]]:
     hints = get_type_hints(kind, include_extras=True)
     found = [(field.name, hints[field.name], field.default) for field in fields(kind)]
     return [one for one in found if is_dataclass(one[1]) or get_origin(one[1]) is Annotated]
+
+
+def help_of(option: Option) -> str:
+    """The help of an option that the library declares: what it means, and its choices where the help lacks them."""
+    if all(choice in option.help for choice in option.choices):
+        return option.help
+    return f"{option.help.rstrip('.')}: {', '.join(option.choices)}."
 
 
 def _split(name: str, text: str, kind: type) -> tuple[Any, ...]:
@@ -273,14 +247,14 @@ def given(context: typer.Context, names: Sequence[str]) -> list[str]:
 
 
 def given_encoder(context: typer.Context, encoder: EncoderSettings, pooling_config: PoolingOptions) -> dict[str, Any]:
-    """What the user said of the model and its reading, and nothing else, as ``Index.open`` takes it."""
+    """What the user said of the model and its pooling, and nothing else, as ``Index.open`` takes it."""
     said = {"model": encoder.model, "pooling": encoder.pooling, "post": pooling_config.post, **pooling_config.options()}
     said |= {"truncate_dim": pooling_config.truncate_dim}
     return {name: value for name, value in said.items() if given(context, (name,))}
 
 
 def refuse_given(context: typer.Context, names: Sequence[str], option: str) -> None:
-    """Say that an option would go unheard."""
+    """Rejects options that have no effect."""
     if found := given(context, names):
         raise UsageError(f"{found[0]} does not go with {option}; leave it out")
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.screen import show_json, show_table
-from likewise.cli.settings import EncoderSettings, Json, PoolingOptions, RunSettings, with_settings
+from likewise.cli.output import Output
+from likewise.cli.settings import EncoderSettings, PoolingOptions, RunSettings, with_settings
 from likewise.errors import UsageError
 
 
@@ -17,20 +17,12 @@ def similarity(
     encoder: EncoderSettings,
     pooling_config: PoolingOptions,
     run: RunSettings,
+    output: Output,
     matrix: Annotated[bool, typer.Option("--matrix", help="Compare every text with every other.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Show how similar the model finds a text and others."""
     if len(texts) < 2:
         raise UsageError("give at least two texts to compare")
-    model = encoder.load(run, pooling_config)
-    left, right = (texts, texts) if matrix else (texts[:1], texts[1:])
-    scores = model.similarity(left, right).tolist()
-    if as_json:
-        metadata = {"model": model.name, "pooling": model.pooling_config.pooling}
-        return show_json(metadata | {"left": left, "right": right, "similarity": scores})
-    if matrix:
-        numbers = [str(index + 1) for index in range(len(right))]
-        rows = [(f"{index + 1} {text}", *row) for index, (text, row) in enumerate(zip(left, scores, strict=True))]
-        return show_table(("", *numbers), rows)
-    show_table(("cosine", left[0]), [(score, text) for score, text in zip(scores[0], right, strict=True)])
+    from likewise.encoder.inspection import text_similarities
+
+    output.show(text_similarities(encoder.load(run, pooling_config), texts, matrix), run=vars(run))

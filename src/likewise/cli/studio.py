@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.patterns import GRAMMAR_HELP
 from likewise.cli.screen import notice
+from likewise.cli.settings import GRAMMAR_HELP
 from likewise.errors import MissingExtra
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from likewise.encoder.weights import weights_hash
 from likewise.errors import MissingExtra, ModelError, first_line
+from likewise.results import Result, Table
 
 BUNDLED = "minilm"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -81,6 +83,25 @@ def available() -> list[str]:
     except ImportError:
         bundled = []
     return bundled + cached_models()
+
+
+class Catalogue(Result):
+    """The models that load here, and the short names of others."""
+
+    title = "Models"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The names of models that load here, and short names with their hub ids."""
+        return {"available": available(), "short_names": SHORT_NAMES}
+
+    @property
+    def notes(self) -> list[str]:
+        """The models that load here."""
+        return [f"available here: {', '.join(available()) or 'none'}"]
+
+    def tables(self) -> dict[str, Table]:
+        """The short names."""
+        return {"short_names": Table.of(("short name", "hub id"), SHORT_NAMES.items())}
 
 
 def _offer() -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from likewise.data import GUESSED, Columns, SkippedRows, read_texts
+from likewise.data import GUESSED, Columns, Dataset, SkippedRows, read_texts
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
 from likewise.encoder.stream import Manifest, encode_stream
@@ -38,10 +39,16 @@ class EncodedFile:
     manifest: Manifest
     skipped: SkippedRows
 
+    def to_dict(self) -> dict[str, Any]:
+        """The folder, and what it holds."""
+        made = self.manifest
+        found = {"folder": str(self.folder), "rows": made.rows, "dimension": made.dimension}
+        return found | {"truncated": made.truncated, "skipped": self.skipped.count}
+
 
 def encode_file(
     encoder: Encoder,
-    source: TextSource,
+    dataset: Dataset,
     folder: Path,
     *,
     prompt: str | None = None,
@@ -49,17 +56,17 @@ def encode_file(
 ) -> EncodedFile:
     """Stream a file of any size into a folder; the same call again goes on where it stopped.
 
-    The file is read through once before, so that a bad row is told before hours of work and not after.
+    The file is read through once before, so that a bad row is an error before hours of work and not after.
     """
     skipped = SkippedRows()
-    total = sum(1 for _ in tracked(source.read(skipped), progress, note="rows checked"))
-    manifest = encode_stream(encoder, source.read(), folder, prompt=prompt, total=total, progress=progress)
+    total = sum(1 for _ in tracked(_rows(dataset, skipped), progress, note="rows checked"))
+    manifest = encode_stream(encoder, _rows(dataset), folder, prompt=prompt, total=total, progress=progress)
     return EncodedFile(folder, manifest, skipped)
 
 
 def fit_on_file(
     encoder: Encoder,
-    source: TextSource,
+    dataset: Dataset,
     kind: str,
     dim: int | None = None,
     progress: Progress | None = None,
@@ -67,6 +74,11 @@ def fit_on_file(
 ) -> PostProcessing:
     """Fit a post-processing on a file's texts as this encoder reads them."""
     check_kind(kind)
-    texts = [text for _, text in source.read(on_bad)]
+    texts = [text for _, text in _rows(dataset, on_bad)]
     plain = encoder.with_postprocessing(None)
     return fit_postprocessing(kind, plain.encode(texts, progress=progress), dim)
+
+
+def _rows(dataset: Dataset, on_bad: Callable[[DataError], None] | None = None) -> Iterator[tuple[str, str]]:
+    """Each text with its id."""
+    return ((row.id, row.text) for row in dataset.stream(read_texts, on_bad))

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from likewise.encoder import forward
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.forward import Batch
 from likewise.encoder.tokens import TokenizedText
-from likewise.errors import DataError
+from likewise.errors import DataError, UsageError
+from likewise.plotting.heatmap import heatmap
+from likewise.results import Column, Figure, Result, Table
 
 PURPOSES = {
     "cls": "opens every sequence; its state can stand for the whole text",
@@ -26,7 +30,7 @@ PURPOSES = {
 
 
 @dataclass(frozen=True)
-class ModelFacts:
+class ModelSummary:
     """The model in numbers."""
 
     name: str
@@ -44,7 +48,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
-class TokenFacts:
+class InspectedToken:
     """One token of a text: mask 0 is padding."""
 
     token: str
@@ -56,12 +60,12 @@ class TokenFacts:
 
 
 @dataclass(frozen=True)
-class TextFacts:
+class InspectedText:
     """One text as the model sees it."""
 
     text: str
     decoded: str
-    tokens: tuple[TokenFacts, ...]
+    tokens: tuple[InspectedToken, ...]
     truncated: bool
 
 
@@ -75,18 +79,101 @@ class SpecialToken:
     purpose: str
 
 
-@dataclass(frozen=True)
-class Inspection:
+@dataclass(frozen=True, repr=False)
+class Inspection(Result):
     """A model, its special tokens, the texts as a padded batch, and the shapes of what comes out."""
 
-    model: ModelFacts
+    model: ModelSummary
     special_tokens: tuple[SpecialToken, ...]
-    texts: tuple[TextFacts, ...]
+    texts: tuple[InspectedText, ...]
     outputs: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts and lists."""
         return asdict(self)
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"What {self.model.name} makes of a text"
+
+    def tables(self) -> dict[str, Table]:
+        """The tokens of each text, the special tokens, the model, and the shapes of its outputs."""
+        tables = {}
+        header = ("#", "token", "id", "type", "mask", "special", "characters")
+        for number, text in enumerate(self.texts, start=1):
+            rows = [
+                (index, one.token, one.id, one.type, one.mask, "yes" if one.special else "", _span(one.span))
+                for index, one in enumerate(text.tokens)
+            ]
+            cut = f" (cut at {self.model.max_tokens} tokens)" if text.truncated else ""
+            title, note = text.text[:200] + cut, f"decoded: {text.decoded[:500]}"
+            tables[f"tokens_{number}"] = Table.of(header, rows, title, note)
+        special = [(one.token, one.id, one.role, one.purpose) for one in self.special_tokens]
+        model = [(name.replace("_", " "), _shown(value)) for name, value in vars(self.model).items()]
+        return tables | {
+            "special_tokens": Table.of(("special token", "id", "role", "what it is for"), special),
+            "model": Table.of(("model", Column("value", " ")), model),
+            "outputs": Table.of(("output", "shape"), self.outputs.items()),
+        }
+
+
+def _span(span: tuple[int, int]) -> str:
+    return "" if span == (0, 0) else f"{span[0]}-{span[1]}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {text!r}" for name, text in value.items()) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Similarities(Result):
+    """Cosines (n, m) of n texts with m others."""
+
+    model: str
+    pooling: str
+    left: Sequence[str]
+    right: Sequence[str]
+    scores: NDArray[np.float32]
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"Cosines by {self.model}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The texts and their cosines."""
+        texts = {"left": list(self.left), "right": list(self.right), "similarity": self.scores.tolist()}
+        return {"model": self.model, "pooling": self.pooling} | texts
+
+    def tables(self) -> dict[str, Table]:
+        """A text with others, or every text with every other."""
+        scores = self.scores.tolist()
+        if len(self.left) == 1:
+            return {"similarity": Table.of(("cosine", self.left[0]), zip(scores[0], self.right, strict=True))}
+        rows = [(f"{number} {text}", *row) for number, (text, row) in enumerate(zip(self.left, scores, strict=True), 1)]
+        numbers = [str(number) for number in range(1, len(self.right) + 1)]
+        return {"similarity": Table.of((Column("text", " "), *numbers), rows)}
+
+    def figures(self) -> dict[str, Figure]:
+        """The cosines as a heat map."""
+        return {"similarity": Figure(lambda: heatmap(self.scores, self.left, self.right, self.title), "Cosines")}
+
+
+def text_similarities(encoder: Encoder, texts: Sequence[str], matrix: bool = False) -> Similarities:
+    """The first text with each other one; or, as a matrix, every text with every other.
+
+    >>> text_similarities(Encoder.load("minilm", device="cpu"), ["a cat", "a dog"]).scores.shape
+    (1, 1)
+    """
+    if len(texts) < 2:
+        raise UsageError("give at least two texts to compare")
+    left, right = (texts, texts) if matrix else (texts[:1], texts[1:])
+    return Similarities(
+        encoder.name, encoder.pooling_config.pooling, left, right, encoder.similarity(left, right)
+    )  # fmt: skip
 
 
 def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -> Inspection:
@@ -100,8 +187,8 @@ def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -
         raise DataError("no text to inspect; give at least one")
     tokens = encoder.tokenize(texts, prompt)
     width = max(1, *(len(text) for text in tokens))
-    metadata = tuple(_text_facts(encoder, text, width) for text in tokens)
-    return Inspection(_model_facts(encoder), special_tokens(encoder), metadata, _outputs(encoder, metadata))
+    metadata = tuple(_inspected_text(encoder, text, width) for text in tokens)
+    return Inspection(_model_summary(encoder), special_tokens(encoder), metadata, _outputs(encoder, metadata))
 
 
 def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
@@ -114,10 +201,10 @@ def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
     )
 
 
-def _model_facts(encoder: Encoder) -> ModelFacts:
+def _model_summary(encoder: Encoder) -> ModelSummary:
     model_view = encoder.model_view
     block = model_view.blocks[0]
-    return ModelFacts(
+    return ModelSummary(
         name=encoder.name,
         family=model_view.family,
         vocabulary=model_view.embeddings.word.weight.shape[0],
@@ -133,21 +220,21 @@ def _model_facts(encoder: Encoder) -> ModelFacts:
     )
 
 
-def _text_facts(encoder: Encoder, text: TokenizedText, width: int) -> TextFacts:
+def _inspected_text(encoder: Encoder, text: TokenizedText, width: int) -> InspectedText:
     vocabulary = encoder.tokenizer.vocabulary
     rows = [
-        TokenFacts(token, number, kind, 1, special, span)
+        InspectedToken(token, number, kind, 1, special, span)
         for token, number, kind, special, span in zip(
             text.tokens, text.ids, text.types, text.special, text.offsets, strict=True
         )
     ]
     pad, name = vocabulary.id_of("pad") or 0, vocabulary.roles.get("pad", "(padding)")
-    rows += [TokenFacts(name, pad, 0, 0, True, (0, 0))] * (width - len(rows))
+    rows += [InspectedToken(name, pad, 0, 0, True, (0, 0))] * (width - len(rows))
     decoded = vocabulary.backend.decode(list(text.ids), skip_special_tokens=False)
-    return TextFacts(str(text.text), decoded, tuple(rows), text.truncated)
+    return InspectedText(str(text.text), decoded, tuple(rows), text.truncated)
 
 
-def _outputs(encoder: Encoder, texts: tuple[TextFacts, ...]) -> dict[str, str]:
+def _outputs(encoder: Encoder, texts: tuple[InspectedText, ...]) -> dict[str, str]:
     """Run the padded batch and write down the shapes that really come out."""
 
     def tensor(field: str) -> torch.Tensor:

@@ -66,7 +66,9 @@ class PostProcessing:
             header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
             return cls(header["__metadata__"]["kind"], tensors["shift"], tensors["matrix"])
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{name} is no post-processing file ({error}); make one with: likewise fit") from error
+            raise DataError(
+                f"{name} is no post-processing file ({error}); make one with: likewise fit-postprocessing"
+            ) from error
 
     @classmethod
     def load(cls, path: Path) -> PostProcessing:
@@ -74,7 +76,9 @@ class PostProcessing:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise DataError(f"{path} is no post-processing file ({error}); make one with: likewise fit") from error
+            raise DataError(
+                f"{path} is no post-processing file ({error}); make one with: likewise fit-postprocessing"
+            ) from error
         return cls.from_bytes(data, str(path))
 
 

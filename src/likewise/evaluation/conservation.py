@@ -15,9 +15,8 @@ from likewise.encoder import Encoder
 from likewise.encoder.families import model_view
 from likewise.encoder.heads import Dense
 from likewise.errors import DataError
-from likewise.explain.contributions import Contributions
 from likewise.explain.settings import PLAIN
-from likewise.explain.texts import contributions
+from likewise.explain.texts import Contributions, contributions
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.scatter import identity_scatter
 from likewise.progress import Progress, Ticker

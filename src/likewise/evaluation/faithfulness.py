@@ -20,14 +20,14 @@ from likewise.evaluation.perturbation import FRACTIONS, area, pair_curves, token
 from likewise.explain.explanation import Explanation
 from likewise.explain.methods import METHODS
 from likewise.explain.pairs import TextPair, explain_many
-from likewise.explain.settings import PLAIN, SettingOptions
+from likewise.explain.settings import PLAIN
 from likewise.plotting.curves import curves
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Figure, Result, Table
 
 Array = NDArray[np.float64]
 
-VARIANTS: dict[str, tuple[str, SettingOptions]] = {
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in METHODS},
     "bilrp": ("bilrp", PLAIN),
     "bilrp-filler": ("bilrp", {"bias": "separate", "reference": "filler"}),
@@ -324,7 +324,7 @@ def explained_windows(
     streams = {}
     for name in settings.variants:
         method, options = VARIANTS[name]
-        chosen: SettingOptions = {"steps": settings.steps, "seed": settings.seed, **options}
+        chosen: dict[str, Any] = {"steps": settings.steps, "seed": settings.seed, **options}
         streams[name] = explain_many(encoder, pairs, method, progress=alive, **chosen)
     for window in windows(pairs, WINDOW):
         explained = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,18 +17,28 @@ from likewise.encoder.model_view import Block
 from likewise.encoder.modes import Mode, Replay, ReplayWithBiasRow
 from likewise.encoder.primitives import norm
 from likewise.errors import UsageError
-from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, require_complete, strongest_pairs
+from likewise.explain.explanation import (
+    STRONGEST_PAIRS,
+    TOLERANCE,
+    Array,
+    ExplainedText,
+    require_complete,
+    strongest_pairs,
+)
 from likewise.explain.linear_map import Inputs, new_recorder, rows_at_once
 from likewise.explain.settings import Settings
 from likewise.explain.texts import TextInput, check, token_groups, unit_masks
 from likewise.explain.units import Unit
 from likewise.grammar.spans import word_spans
 from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import page, paragraph, table
+from likewise.results import Figure, Result, Table
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
-@dataclass(frozen=True, eq=False)
-class AttentionScore:
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionScore(Result):
     """Why a head's query at one position meets the key at another: relevance (n, n) of unit pairs, and what is left.
 
     The rows are what each unit adds to the query, the columns what it adds to the key. With the biases' parts and
@@ -85,7 +95,7 @@ class AttentionScore:
 
     @property
     def title(self) -> str:
-        """A line for figures."""
+        """The tokens, the score, the layer and the head in one line."""
         query, key = (
             next(unit.text for unit in self.text.units if index in unit.tokens) for index in (self.query, self.key)
         )
@@ -111,19 +121,29 @@ class AttentionScore:
         names = [*self.text.labels, "(bias)"]
         return cells, names, names
 
-    def _repr_html_(self) -> str:
-        pairs = [(left.text, right.text, value) for left, right, value in self.strongest()]
+    def tables(self) -> dict[str, Table]:
+        """The strongest pairs, the parts of the input embedding, and the ledger."""
+        pairs = [(left.text, right.text, value) for left, right, value in self.strongest(STRONGEST_PAIRS)]
         parts = [(name, *row.values()) for name, row in self.by_part.items()]
-        return (
-            paragraph(self.title)
-            + table(("query from", "key from", "relevance"), pairs)
-            + table(("query part", *self.by_part), parts)
-            + table(("ledger", "score"), [*self.ledger.items(), ("score", self.score)])
-        )
+        ledger = [*self.ledger.items(), ("score", self.score)]
+        return {
+            "strongest": Table.of(["query from", "key from", "relevance"], pairs, "strongest pairs"),
+            "by_part": Table.of(["query part", *self.by_part], parts, "by part of the input embedding"),
+            "ledger": Table.of(["ledger", "score"], ledger),
+        }
 
-    def to_html(self) -> str:
-        """A self-contained page."""
-        return page("Why this token attends to that one", [self._repr_html_()])
+    def figures(self) -> dict[str, Figure]:
+        """The ledger."""
+        return {"ledger": Figure(self.plot, "What query and key are made of")}
+
+    def lines(self, width: int) -> list[Text]:
+        """The score, and the ledger as a matrix."""
+        from rich.text import Text
+
+        from likewise.plotting.terminal import matrix_lines
+
+        headline = f"{self.title}, attention {self.weight:.4f}  ({self.model})"
+        return [Text(headline), *matrix_lines(*self.matrix, width)]
 
 
 def explain_attention(
@@ -225,10 +245,10 @@ class _Scores:
         return float(scores[0, 0, i, j]), float(weights[0, 0, i, j]), distance
 
 
-def token_place(encoder: Encoder, text: str, name: str, prompt: str | None = None) -> int:
+def token_index(encoder: Encoder, text: str, name: str, prompt: str | None = None) -> int:
     """The position of a token by its number or its text, or of the first token of a word; the first of several.
 
-    >>> token_place(Encoder.load("minilm", device="cpu"), "The cat sat.", "cat")
+    >>> token_index(Encoder.load("minilm", device="cpu"), "The cat sat.", "cat")
     2
     """
     if name.isdecimal():

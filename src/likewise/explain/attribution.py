@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
 from likewise.errors import UsageError
-from likewise.explain.contributions import Shares
 from likewise.explain.directions import Direction, as_directions
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Metadata, require_complete
-from likewise.explain.pairs import check_similarity, has_columns, metadata_of
-from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import TextInput, check, share_stream
+from likewise.explain.ledger import check_similarity, metadata_of
+from likewise.explain.methods import has_columns
+from likewise.explain.settings import Settings
+from likewise.explain.texts import Shares, TextInput, check, share_stream
 from likewise.explain.units import Granularity, Unit, check_granularity
 from likewise.plotting.hits import DrawnHit, hits_fragment
-from likewise.plotting.html import page
 from likewise.progress import Progress, Ticker
+from likewise.results import Result, Table
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +58,8 @@ class AttributedText:
         return self.text.to_dict() | {name: values.tolist() for name, values in numbers.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Attribution:
+@dataclass(frozen=True, eq=False, repr=False)
+class Attribution(Result):
     """Texts, and what their units add to the products with some directions: shares and bias sum to the score.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -75,7 +78,7 @@ class Attribution:
         return {"directions": list(self.directions), "texts": texts} | self.metadata.to_dict()
 
     def drawn(self, direction: int = 0) -> list[DrawnHit]:
-        """What the drawing of a direction takes, highest score first."""
+        """The texts as drawings take them, highest score first."""
         order = sorted(enumerate(self.texts, start=1), key=lambda item: -item[1].scores[direction])
         return [
             DrawnHit(
@@ -90,13 +93,42 @@ class Attribution:
         parts = [("words", float(one.shares[direction].sum())), (self.metadata.rest, float(one.bias[direction]))]
         return parts if one.bias[direction] else []
 
-    def _repr_html_(self) -> str:
-        title = f"{self.metadata.model}, {self.metadata.similarity}"
-        return "".join(hits_fragment(name, title, self.drawn(index)) for index, name in enumerate(self.directions))
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "What moves these texts along a direction"
 
-    def to_html(self) -> str:
-        """A self-contained page."""
-        return page("What moves these texts along a direction", [self._repr_html_()])
+    def tables(self) -> dict[str, Table]:
+        """The score of each text by each direction, and the share of each unit."""
+        scores, shares = [], []
+        for index, name in enumerate(self.directions):
+            for number, one in enumerate(self.texts, start=1):
+                scores.append((name, number, one.text.text, float(one.scores[index]), float(one.bias[index])))
+                shares += [
+                    (name, number, *row) for row in zip(one.text.labels, one.shares[index].tolist(), strict=True)
+                ]
+        return {
+            "scores": Table.of(["direction", "number", "text", "score", self.metadata.rest], scores, detail=True),
+            "shares": Table.of(["direction", "number", "unit", "share"], shares, detail=True),
+        }
+
+    def lines(self, width: int) -> list[Text]:  # noqa: ARG002
+        """The texts by direction, highest score first, their words coloured by the shares."""
+        from likewise.plotting.hits import hits_lines
+
+        return [line for index, name in enumerate(self.directions)
+                for line in hits_lines(name, self._caption, self.drawn(index))]  # fmt: skip
+
+    def fragments(self) -> list[str]:
+        """The same as HTML."""
+        return [hits_fragment(name, self._caption, self.drawn(index)) for index, name in enumerate(self.directions)]
+
+    @property
+    def _caption(self) -> str:
+        return f"{self.metadata.model}, {self.metadata.similarity}"
+
+    def _repr_html_(self) -> str:
+        return "".join(self.fragments())
 
 
 def _words(one: AttributedText, direction: int) -> list[tuple[int, int, float]]:
@@ -113,7 +145,7 @@ def attribute(
     *,
     prompt: str | None = None,
     progress: Progress | None = None,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> Attribution:
     """What each unit of each text adds to <vector, direction>, by one transposed pass a text and direction.
 
@@ -136,11 +168,11 @@ def attribute(
         ticker.add()
     ticker.close()
     report_truncation(sum(one.text.truncated for one in done.values()), len(rows), encoder.tokenizer.limit)
-    metadata = attribution_facts(encoder, granularity, similarity, Settings(**settings))
+    metadata = attribution_metadata(encoder, granularity, similarity, Settings(**settings))
     return Attribution(tuple(done[index] for index in range(len(rows))), tuple(one.name for one in found), metadata)
 
 
-def attribution_facts(encoder: Encoder, granularity: Granularity, similarity: str, settings: Settings) -> Metadata:
+def attribution_metadata(encoder: Encoder, granularity: Granularity, similarity: str, settings: Settings) -> Metadata:
     """How an attribution is made."""
     return metadata_of(encoder, "bilrp", granularity if isinstance(granularity, str) else "span", similarity, settings)
 
@@ -153,9 +185,9 @@ def attribute_stream(
     similarity: str = "dot",
     *,
     prompt: str | None = None,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> Iterator[tuple[int, AttributedText]]:
-    """The same text by text, longest first, each with its place."""
+    """The same text by text, longest first, each with its index."""
     chosen = Settings(**settings)
     check(encoder, "bilrp", chosen)
     check_similarity(similarity)
@@ -164,22 +196,10 @@ def attribute_stream(
         raise UsageError("attributions go with all rules of bilrp, and not with bias='shared'")
     if chosen.split and len(directions) > 1:
         raise UsageError("split goes with one direction; give one, or leave split out")
-    return _attributed_texts(encoder, texts, directions, granularity, similarity, prompt, chosen)
-
-
-def _attributed_texts(
-    encoder: Encoder,
-    texts: Sequence[str],
-    directions: Sequence[Direction],
-    granularity: Granularity,
-    similarity: str,
-    prompt: str | None,
-    chosen: Settings,
-) -> Iterator[tuple[int, AttributedText]]:
     vectors = np.stack([one.vector for one in directions])
-    text_inputs = [TextInput(text, prompt, granularity) for text in texts]
-    for index, one in share_stream(encoder, text_inputs, vectors, chosen):
-        yield index, _attributed(one, vectors, similarity)
+    inputs = [TextInput(text, prompt, granularity) for text in texts]
+    stream = share_stream(encoder, inputs, vectors, chosen)
+    return ((index, _attributed(one, vectors, similarity)) for index, one in stream)
 
 
 def _attributed(one: Shares, vectors: Array, similarity: str) -> AttributedText:

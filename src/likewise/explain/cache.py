@@ -1,4 +1,4 @@
-"""Kept contributions: what a text's words add to its vector, computed once and found again by the text's hash."""
+"""A cache of contributions: what a text's units add to its vector, computed once and found by the text's hash."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import logging
 import os
 import time
 import uuid
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -19,10 +21,9 @@ import numpy as np
 
 from likewise.encoder import Encoder
 from likewise.encoder.identity import identity
-from likewise.errors import DataError, UsageError
-from likewise.explain.contributions import Contributions
+from likewise.errors import UsageError
 from likewise.explain.settings import Settings
-from likewise.explain.texts import TextInput, contribution_stream
+from likewise.explain.texts import Contributions, TextInput, contribution_stream
 from likewise.explain.units import Unit
 from likewise.progress import Progress, Ticker
 
@@ -32,16 +33,19 @@ FORMAT = 1
 MOST_BYTES = 2**28
 """What the folder may take; beyond, the files used longest ago go first."""
 
-SOME_TIME = 3600.0
-"""Seconds after which a draft belongs to no living process."""
+DRAFT_SECONDS = 3600.0
+"""Seconds after which a draft belongs to no running process."""
+
+DAMAGED = (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile, zlib.error, RuntimeError)
+"""What reading a missing or damaged file raises; NotImplementedError and UnicodeError are among them."""
 
 IRRELEVANT = ("memory", "seed")
 """Settings that contributions by bilrp do not depend on."""
 
 
 @dataclass(frozen=True)
-class KeptContributions:
-    """Contributions by bilrp, kept in a folder as one file a text."""
+class ContributionCache:
+    """Contributions by bilrp in a folder, one file a text."""
 
     encoder: Encoder
     settings: Settings
@@ -50,17 +54,17 @@ class KeptContributions:
 
     def __post_init__(self) -> None:
         if self.settings.split:
-            raise UsageError("split shares are not kept; ask contributions for them")
+            raise UsageError("split shares are not cached; call contributions for them")
 
     def of(self, texts: Sequence[TextInput], progress: Progress | None = None) -> list[Contributions]:
-        """The contributions of each text; those not yet kept are computed together."""
+        """The contributions of each text; those not in the cache are computed together."""
         unique = list(dict.fromkeys(texts))
         found = {text: one for text in unique if (one := self._read(text)) is not None}
         new = [text for text in unique if text not in found]
         ticker = Ticker(progress, len(new), "explained texts")
         for index, one in contribution_stream(self.encoder, new, "bilrp", self.settings):
             found[new[index]] = one
-            self._keep(new[index], one)
+            self._store(new[index], one)
             ticker.add()
         ticker.close()
         if new:
@@ -82,56 +86,56 @@ class KeptContributions:
         path = self._path(text)
         try:
             found = _contributions(path)
-            os.utime(path)
-            return found
-        except Exception:
-            # Not there, or damaged in any of the ways that a zip file can be: it is computed (again).
+        except DAMAGED:
             return None
+        with contextlib.suppress(OSError):  # a folder that is read-only still answers
+            os.utime(path)
+        return found
 
-    def _keep(self, text: TextInput, one: Contributions) -> None:
-        """Write it down; a cache that cannot be written costs time, nothing else."""
+    def _store(self, text: TextInput, one: Contributions) -> None:
+        """Write it; a cache that cannot be written costs only time."""
         try:
             self._write(text, one)
         except OSError as error:
-            log.warning("contributions cannot be kept in %s (%s)", self.folder, error.strerror)
+            log.warning("contributions cannot be cached in %s (%s)", self.folder, error.strerror)
 
     def _write(self, text: TextInput, one: Contributions) -> None:
         units = [(unit.text, unit.start, unit.end, unit.tokens, unit.kind) for unit in one.units]
         metadata = {"text": one.text, "units": units, "truncated": one.truncated, "ids": one.ids}
         data = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
         path = self._path(text)
-        beside = path.with_suffix(f".{uuid.uuid4().hex}.draft")
+        draft = path.with_suffix(f".{uuid.uuid4().hex}.draft")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as stream:
+        with draft.open("wb") as stream:
             np.savez(stream, values=one.values, bias=one.bias, vector=one.vector, metadata=data)
-        beside.replace(path)
+        draft.replace(path)
 
     def _prune(self) -> None:
-        """Keep the folder in its bounds, and clear away what killed processes left half written."""
-        files = sorted((metadata.st_mtime, metadata.st_size, path) for path, metadata in _facts(self.folder))
+        """Keep the folder in its bounds, and delete what killed processes left half written."""
+        files = sorted((stat.st_mtime, stat.st_size, path) for path, stat in _stats(self.folder))
         excess = sum(size for _, size, _ in files) - self.most_bytes
         for written, size, path in files:
-            if path.suffix == ".draft" and time.time() - written < SOME_TIME:
+            if path.suffix == ".draft" and time.time() - written < DRAFT_SECONDS:
                 continue
             if excess > 0 or path.suffix == ".draft":
                 path.unlink(missing_ok=True)
                 excess -= size
 
 
-def _facts(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _stats(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for path in [*folder.glob("*.npz"), *folder.glob("*.draft")]:
-        with contextlib.suppress(FileNotFoundError):  # another process may be clearing away too
+        with contextlib.suppress(FileNotFoundError):  # another process may prune too
             yield path, path.stat()
 
 
 def _contributions(path: Path) -> Contributions:
-    """Read what was kept; raises on anything else."""
+    """Read a file of the cache; raises if it is anything else."""
     with np.load(path, allow_pickle=False) as stored:
-        values, bias, vector = (stored[name] for name in ("values", "bias", "vector"))
-        metadata = json.loads(stored["metadata"].tobytes())
+        values, bias, vector = (np.asarray(stored[name]) for name in ("values", "bias", "vector"))
+        metadata = json.loads(np.asarray(stored["metadata"]).tobytes())
     units = tuple(Unit(name, start, end, tuple(indices), kind) for name, start, end, indices, kind in metadata["units"])
     if values.shape != (len(units), *vector.shape) or bias.shape != vector.shape or vector.ndim != 1:
-        raise DataError("shapes that do not fit")
+        raise ValueError("shapes that do not fit")
     return Contributions(
         metadata["text"], units, values, bias, vector, metadata["truncated"], ids=tuple(metadata["ids"])
     )

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.explain.explanation import Array, Explanation, PairShares
+from likewise.explain.explanation import STRONGEST_PAIRS, Array, Explanation, PairShares
 from likewise.explain.pairs import explain, explain_many
-from likewise.explain.settings import SettingOptions
 from likewise.explain.units import Unit
+from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import paragraph, table
+from likewise.plotting.html import section
+from likewise.results import Figure, Result, Table
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
+"""Inches: a cell's side, the space for labels, the bounds of a panel, and the space for its title."""
 
 
-@dataclass(frozen=True, eq=False)
-class Contrast:
+@dataclass(frozen=True, eq=False, repr=False)
+class Contrast(Result):
     """Why a query finds one text more similar than another: the difference of two ledgers, by the query's units.
 
     What each text's own units make of its score are ``better.right_shares`` and ``worse.right_shares``.
@@ -59,10 +67,27 @@ class Contrast:
         metadata = {"difference": self.difference, "query": query, "query_bias": self.query_bias, "gap": self.gap}
         return metadata | {"better": self.better.to_dict(), "worse": self.worse.to_dict()}
 
-    def _repr_html_(self) -> str:
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "Why one text is more similar than another"
+
+    @property
+    def notes(self) -> list[str]:
+        """Both scores, their difference, and the texts."""
+        scores = f"{self.better.similarity:.4f} against {self.worse.similarity:.4f}, {self.difference:+.4f}"
+        return [f"{scores}: {self.better.right.text!r} and {self.worse.right.text!r}"]
+
+    def tables(self) -> dict[str, Table]:
+        """The strongest units of both texts, and the difference by the query's units."""
+        sides = {"better": ("right text", self.better), "worse": ("--against", self.worse)}
+        tables = {}
+        for key, (name, one) in sides.items():
+            rows = one.right.by_share(one.right_shares, STRONGEST_PAIRS)
+            tables[key] = Table.of([f"{name}: its strongest units", "share"], rows, summary=True)
         rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
-        intro = paragraph(f"{self.difference:+.4f} between {self.better.right.text!r} and {self.worse.right.text!r}")
-        return intro + table(("query", "difference"), [*rows, (f"({self.better.metadata.rest})", self.query_bias)])
+        rows += [(f"({self.better.metadata.rest})", self.query_bias), ("(gap)", self.gap)]
+        return {"query": Table.of(["query", "difference"], rows)} | tables
 
 
 def contrast(
@@ -75,7 +100,7 @@ def contrast(
     *,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> Contrast:
     """Which words put one hit above another.
 
@@ -84,23 +109,14 @@ def contrast(
     >>> max(found.query, key=lambda item: item[1])[0].text
     'volcano'
     """
+    prompts: dict[str, Any] = {"left_prompt": query_prompt, "right_prompt": document_prompt}
     pairs = [(query, better), (query, worse)]
-    found = explain_many(
-        encoder,
-        pairs,
-        "bilrp",
-        granularity,
-        similarity,
-        left_prompt=query_prompt,
-        right_prompt=document_prompt,
-        **settings,
-    )
-    return Contrast(*found)
+    return Contrast(*explain_many(encoder, pairs, "bilrp", granularity, similarity, **prompts, **settings))
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """One pair through two models or readings, aligned by character spans; differences are second minus first.
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result):
+    """One pair through two models or poolings, aligned by character spans; differences are second minus first.
 
     >>> from likewise.explain import compare
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -150,12 +166,38 @@ class Comparison:
         title = f"{self.second.metadata.model} minus {self.first.metadata.model}: {self.change:+.3f}"
         return heatmap(self.difference, *self.labels, title, ax)
 
-    def _repr_html_(self) -> str:
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "What another model makes of the same two texts"
+
+    @property
+    def notes(self) -> list[str]:
+        """Both scores and their difference."""
+        scores = [one.metadata.headline(one.similarity) for one in (self.first, self.second)]
+        return [*scores, f"second minus first: {self.change:+.4f}, of which unexplained {self.gap:.1e}"]
+
+    def tables(self) -> dict[str, Table]:
+        """Every cell of the difference, and the strongest."""
         rows, columns = self.labels
-        order = np.argsort(-np.abs(self.difference), axis=None)[:10]
+        order = np.argsort(-np.abs(self.difference), axis=None, kind="stable")
         indices = zip(*np.unravel_index(order, self.difference.shape), strict=True)
         cells = [(rows[row], columns[column], float(self.difference[row, column])) for row, column in indices]
-        return paragraph(f"similarity {self.change:+.4f}") + table(("left", "right", "difference"), cells)
+        header = ("left", "right", "difference")
+        return {
+            "difference": Table.of(header, cells, detail=True),
+            "strongest": Table.of(header, cells[:STRONGEST_PAIRS], "strongest differences", summary=True),
+        }
+
+    def figures(self) -> dict[str, Figure]:
+        """The difference."""
+        return {"difference": Figure(self.plot, "Difference of the two ledgers")}
+
+    def lines(self, width: int) -> list[Text]:
+        """The difference as a matrix."""
+        from likewise.plotting.terminal import matrix_lines
+
+        return matrix_lines(self.difference, *self.labels, width)
 
 
 def compare(
@@ -168,7 +210,7 @@ def compare(
     *,
     left_prompt: str | None = None,
     right_prompt: str | None = None,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> Comparison:
     """The same pair through two models, two poolings, or before and after fine-tuning.
 
@@ -211,3 +253,56 @@ def _on_common(explanation: Explanation, rows: tuple[Unit, ...], columns: tuple[
     np.add.at(cells[-1], right, explanation.bias_right)
     cells[-1, -1] += explanation.bias_both
     return cells
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SideBySide(Result):
+    """Explanations of one row by their names, e.g. en-en, de-de and en-de."""
+
+    row: int
+    explanations: Mapping[str, Explanation]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row's number and every ledger under its name."""
+        return {"row": self.row} | {"maps": {name: one.to_dict() for name, one in self.explanations.items()}}
+
+    def tables(self) -> dict[str, Table]:
+        """The similarity of each pair."""
+        rows = [(name, one.similarity) for name, one in self.explanations.items()]
+        return {f"row_{self.row}": Table.of(("pair", "similarity"), rows, f"row {self.row}", summary=True)}
+
+    def figures(self) -> dict[str, Figure]:
+        """The heat maps."""
+        return {f"row_{self.row}": Figure(self.plot, f"Row {self.row}, word by word")}
+
+    def fragments(self) -> list[str]:
+        """Every explanation as HTML."""
+        return [section(f"row {self.row}, {name}", one.fragments()) for name, one in self.explanations.items()]
+
+    def _repr_html_(self) -> str:
+        return "".join(self.fragments())
+
+    def plot(self) -> Any:
+        """A heat map each, in one row; returns the first Axes."""
+        count = len(self.explanations)
+        longest = max(max(one.relevance.shape) for one in self.explanations.values())
+        side = min(LARGEST, max(SMALLEST, CELL * longest + EDGE))
+        panels = grid_of_axes(count, (side, side + TITLE), count)
+        for ax, (name, one) in zip(panels, self.explanations.items(), strict=True):
+            title = f"{name}: {one.similarity:.3f}"
+            heatmap(one.relevance, one.left.labels, one.right.labels, title, ax)
+        return panels[0]
+
+
+def side_by_side(
+    encoder: Encoder, texts: Mapping[str, tuple[str, str]], row: int, granularity: str = "word", bias: str = "separate"
+) -> SideBySide:
+    """Explain one row's named pairs of texts.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = side_by_side(encoder, {"en-en": ("A cat.", "A dog."), "en-de": ("A cat.", "Ein Hund.")}, 1)
+    >>> list(found.explanations)
+    ['en-en', 'en-de']
+    """
+    found = explain_many(encoder, list(texts.values()), granularity=granularity, bias=bias, reference="none")
+    return SideBySide(row, dict(zip(texts, found, strict=True)))

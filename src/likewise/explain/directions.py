@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.encoder.similarity import unit
 from likewise.errors import DataError, UsageError, first_line
@@ -103,6 +104,31 @@ def read_vectors(path: Path) -> Array:
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path} cannot be read as numbers ({first_line(error)}); save them with numpy.save") from error
     return found.astype(np.float64)
+
+
+def parse_direction(encoder: Encoder, written: str, texts: Sequence[str], dataset: Dataset) -> list[Direction]:
+    """Directions as the command line writes them; ``axis:1`` is one of ``texts``, other files are read as a dataset is.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> parse_direction(encoder, "difference:hot | cold", [], Dataset("sample/sentences"))[0].name
+    'hot - cold'
+    """
+    kind, _, rest = written.partition(":")
+    if kind == "difference":
+        sides = [side.strip() for side in rest.split("|")]
+        if len(sides) != 2 or not all(sides):
+            raise UsageError(f"a difference is two texts as difference:A | B, not {rest!r}")
+        return [difference_direction(encoder, *sides)]
+    if kind == "centroid":
+        others = [row.text for row in replace(dataset, name=rest).texts()]
+        return [centroid_direction(encoder, others, f"centroid of {rest}")]
+    if kind == "axis":
+        if not rest.isdigit():
+            raise UsageError(f"axis takes a number from 1 on, as axis:1, not {rest!r}")
+        return [axis_direction(encoder, texts, int(rest))]
+    if kind == "vector":
+        return as_directions(encoder, read_vectors(Path(rest)))
+    return [text_direction(encoder, written)]
 
 
 def _unit(encoder: Encoder, texts: Sequence[str], prompt: str | None) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,22 @@ from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.bipartite import bipartite
 from likewise.plotting.explained import ExplainedPair, explained_fragment
 from likewise.plotting.heatmap import heatmap
-from likewise.plotting.html import page
+from likewise.results import Figure, Result, Table
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-4
 """How far the ledger of a complete method may miss the shown similarity before it is refused."""
+STRONGEST_PAIRS, STRONGEST_UNITS = 8, 12
+"""Rows that tables for people have."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExplainedText:
-    """One side of an explanation: the text, its n units and, where asked for, their shares split by embedding part."""
+    """One side of an explanation: the text, its n units and, on request, their shares split by embedding part."""
 
     text: str
     units: tuple[Unit, ...]
@@ -38,15 +43,20 @@ class ExplainedText:
 
     @property
     def labels(self) -> list[str]:
-        """The units as a reader sees them."""
+        """The units' texts."""
         return [unit.text for unit in self.units]
 
     def to_dict(self) -> dict[str, Any]:
         """Text and units, with their character spans and kinds."""
-        metadata: dict[str, Any] = {"text": self.text, "units": self.labels}
-        metadata |= {"spans": [[unit.start, unit.end] for unit in self.units]}
-        metadata |= {"kinds": [unit.kind for unit in self.units], "truncated": self.truncated}
-        return metadata | ({"parts": {name: part.tolist() for name, part in self.parts.items()}} if self.parts else {})
+        found: dict[str, Any] = {"text": self.text, "units": self.labels}
+        found |= {"spans": [[unit.start, unit.end] for unit in self.units]}
+        found |= {"kinds": [unit.kind for unit in self.units], "truncated": self.truncated}
+        return found | ({"parts": {name: part.tolist() for name, part in self.parts.items()}} if self.parts else {})
+
+    def by_share(self, shares: Array, count: int) -> list[tuple[str, float]]:
+        """The units of largest absolute share (n,), strongest first."""
+        rows = zip(self.labels, shares.tolist(), strict=True)
+        return sorted(rows, key=lambda row: -abs(row[1]))[:count]
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,10 @@ class Metadata:
     def rest(self) -> str:
         """What the bias terms hold: the biases, or the reference and the biases that go with it."""
         return "bias" if self.relative_to == "none" else "reference"
+
+    def headline(self, score: float) -> str:
+        """A score, and how it was explained, in one line."""
+        return f"{self.similarity} {score:.4f}  ({self.method}, {self.model}, {self.pooling})"
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, under the documented keys."""
@@ -97,8 +111,8 @@ def strongest_pairs(
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class PairShares:
+@dataclass(frozen=True, eq=False, repr=False)
+class PairShares(Result):
     """What each unit of two texts makes of their similarity; each side with its bias sums to it.
 
     >>> from likewise.encoder import Encoder
@@ -136,9 +150,33 @@ class PairShares:
         numbers = {"shares": shares, "bias": bias, "similarity": self.similarity, "gap": self.gap}
         return sides | numbers | self.metadata.to_dict()
 
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "What each unit adds to the similarity"
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+    def tables(self) -> dict[str, Table]:
+        """Every unit's share, and the strongest of each side with the sums."""
+        sides = {
+            "left": (self.left, self.left_shares, self.left_bias),
+            "right": (self.right, self.right_shares, self.right_bias),
+        }
+        rows = [(name, label, share) for name, (side, shares, _) in sides.items()
+                for label, share in zip(side.labels, shares.tolist(), strict=True)]  # fmt: skip
+        tables = {"shares": Table.of(["side", "unit", "share"], rows, detail=True)}
+        for name, (side, shares, bias) in sides.items():
+            sums = [("all units", float(shares.sum())), *([(f"({self.metadata.rest})", bias)] if bias else [])]
+            strongest = [*side.by_share(shares, STRONGEST_UNITS), *sums]
+            tables[name] = Table.of(["unit", "share"], strongest, f"{name} text", summary=True)
+        return tables
+
+    def lines(self, width: int) -> list[Text]:  # noqa: ARG002
+        """The score, and both texts coloured by the shares."""
+        return text_lines(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Result):
     """Why a model calls two texts similar: relevance (n, m) of unit pairs, and what the biases add.
 
     ``similarity`` is the model's own score; everything else sums to it, ``gap`` is what is left unexplained.
@@ -238,7 +276,7 @@ class Explanation:
         return sides | numbers | self.metadata.to_dict() | reference
 
     def drawn(self) -> ExplainedPair:
-        """The arrays and labels that the drawing room takes."""
+        """The arrays and labels that drawings take."""
         metadata = {
             "method": self.metadata.method, "model": self.metadata.model, "pooling": self.metadata.pooling,
             "by": self.metadata.granularity, "similarity": self.metadata.similarity, "bias": self.metadata.bias_mode,
@@ -247,22 +285,53 @@ class Explanation:
         biases = (self.bias_left, self.bias_right, self.bias_both)
         units = {"token": "tokens", "word": "words", "sentence": "sentences"}.get(self.metadata.granularity, "units")
         return ExplainedPair(
-            self.left.labels,
-            self.right.labels,
-            self.relevance,
-            *biases,
-            self.similarity,
-            metadata,
-            units,
+            self.left.labels, self.right.labels, self.relevance, *biases, self.similarity, metadata, units,
             self.metadata.rest,
-        )
+        )  # fmt: skip
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return "Why these two texts are similar"
+
+    def tables(self) -> dict[str, Table]:
+        """Every unit pair; the strongest pairs, the ledger and, where shares are split, their parts."""
+        header = ["left", "right", "relevance"]
+        cells = [(left, right, value) for left, row in zip(self.left.labels, self.relevance.tolist(), strict=True)
+                 for right, value in zip(self.right.labels, row, strict=True)]  # fmt: skip
+        strongest = [(left.text, right.text, value) for left, right, value in self.strongest(STRONGEST_PAIRS)]
+        ledger = [(name, value) for name, value in self.ledger.items() if value or name in ("units", "gap")]
+        ledger += [("similarity", self.similarity)]
+        tables = {
+            "relevance": Table.of(header, cells, detail=True),
+            "strongest": Table.of(header, strongest, "strongest pairs", summary=True),
+            "ledger": Table.of(["ledger", self.metadata.similarity], ledger),
+        }
+        for name, side in (("left", self.left), ("right", self.right)):
+            if side.parts:
+                rows = zip(side.labels, *(part.tolist() for part in side.parts.values()), strict=True)
+                tables[f"{name}_parts"] = Table.of(["unit", *side.parts], rows, "shares by part of the input embedding")
+        return tables
+
+    def figures(self) -> dict[str, Figure]:
+        """Heat map and lines."""
+        return {"explanation": Figure(self.plot_both)}
+
+    def lines(self, width: int) -> list[Text]:
+        """The score, both texts coloured by the shares, and the matrix."""
+        from likewise.plotting.terminal import matrix_lines
+
+        return [*text_lines(self), *matrix_lines(*self.matrix, width)]
+
+    def fragments(self) -> list[str]:
+        """The explanation as interactive HTML."""
+        return [explained_fragment(self.drawn())]
 
     def _repr_html_(self) -> str:
-        return explained_fragment(self.drawn())
+        return "".join(self.fragments())
 
-    def to_html(self) -> str:
-        """A self-contained page."""
-        return page("Why these two texts are similar", [self._repr_html_()])
+    def __repr__(self) -> str:
+        return f"<Explanation {self.metadata.headline(self.similarity)}>"
 
     def save_html(self, path: Path) -> Path:
         """Write the page; the folder is made where it is missing."""
@@ -271,17 +340,17 @@ class Explanation:
         return path
 
     @property
-    def title(self) -> str:
+    def caption(self) -> str:
         """A line for figures."""
         return f"{self.metadata.similarity} {self.similarity:.3f}, {self.metadata.method}, {self.metadata.model}"
 
     def plot(self, ax: Any = None) -> Any:
         """The ledger as a heat map."""
-        return heatmap(*self.matrix, self.title, ax)
+        return heatmap(*self.matrix, self.caption, ax)
 
     def plot_lines(self, ax: Any = None) -> Any:
         """The two texts as columns with lines between the units that carry the score."""
-        return bipartite(self.relevance, self.left.labels, self.right.labels, self.title, ax)
+        return bipartite(self.relevance, self.left.labels, self.right.labels, self.caption, ax)
 
     def plot_both(self) -> Any:
         """Heat map and lines in one figure; returns the first Axes."""
@@ -290,3 +359,14 @@ class Explanation:
         self.plot(first)
         self.plot_lines(second)
         return first
+
+
+def text_lines(found: Explanation | PairShares) -> list[Text]:
+    """The score, and both texts coloured by their units' shares."""
+    from rich.text import Text
+
+    from likewise.plotting.terminal import unit_line
+
+    sides = ((found.left, found.left_shares), (found.right, found.right_shares))
+    headline = Text(found.metadata.headline(found.similarity))
+    return [headline, *(unit_line(side.labels, shares) for side, shares in sides)]

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.data.pair_files import PairFile
+from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
 from likewise.encoder.encoder import report_truncation
 from likewise.errors import UsageError
-from likewise.explain import explain_many
 from likewise.explain.attribution import attribute_stream
 from likewise.explain.directions import as_directions
+from likewise.explain.pairs import explain_many
 from likewise.progress import Progress, Ticker
 
 WINDOW = 256
@@ -24,15 +24,15 @@ WINDOW = 256
 
 def explain_file(
     encoder: Encoder,
-    source: str | PairFile,
+    source: str | Dataset,
     out: Path,
     options: Mapping[str, Any],
     progress: Progress | None = None,
 ) -> int:
     """Write an explanation of each pair to ``out`` as JSON lines; returns their number."""
     _check_ending(out)
-    file = PairFile(source) if isinstance(source, str) else source
-    pairs = file.read_checked()
+    dataset = Dataset(source) if isinstance(source, str) else source
+    pairs = dataset.pairs()
     # Before the file of an earlier run is touched: an unknown option must not cost it.
     explain_many(encoder, [], **options)
     rows = [(pair.id, pair.left, pair.right) for pair in pairs]
@@ -42,7 +42,7 @@ def explain_file(
         for pair, explanation in zip(pairs[done:], explained, strict=True):
             yield {"id": pair.id, **explanation.to_dict()}
 
-    return _write_lines(out, _settings(encoder, file.file, "pairs", rows, options), found)
+    return _write_lines(out, _settings(encoder, dataset.name, "pairs", rows, options), found)
 
 
 def attribute_file(
@@ -94,21 +94,26 @@ def _write_lines(out: Path, settings: dict[str, Any], found: Callable[[int], Ite
     return done
 
 
+def is_lines(out: Path) -> bool:
+    """Whether a path names a file of JSON lines."""
+    return out.suffix.lower() in (".jsonl", ".ndjson")
+
+
 def _check_ending(out: Path) -> None:
-    if out.suffix.lower() not in (".jsonl", ".ndjson"):
+    if not is_lines(out):
         raise UsageError(f"explanations are written as JSON lines; end {out.name!r} with .jsonl")
 
 
 def _settings(
     encoder: Encoder, source: str, kind: str, rows: Sequence[tuple[str, ...]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All that shapes the explanations, so that two runs can be told apart."""
+    """All that shapes the explanations: a run with other settings starts anew."""
     content = hashlib.sha256(json.dumps(rows).encode())
     post = None if encoder.postprocessing is None else encoder.postprocessing.name
-    metadata = {"source": source, kind: len(rows), "content": content.hexdigest()}
+    about = {"source": source, kind: len(rows), "content": content.hexdigest()}
     model = {"model": encoder.name, "model_hash": encoder.hash, "heads_hash": encoder.heads_hash, "post": post}
     how = {"dtype": str(encoder.model_view.dtype), "reading": vars(encoder.pooling_config), "options": dict(options)}
-    return metadata | model | how
+    return about | model | how
 
 
 def _lines_done(part: Path, run: Path, settings: str) -> int:

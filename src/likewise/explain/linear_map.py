@@ -6,13 +6,13 @@ directions of the vector back, J^T u, which gives <J x_i, u> for every part at o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.forward import Batch
+from likewise.encoder.forward import Batch, embed
 from likewise.encoder.modes import (
     Recorder,
     Replay,
@@ -24,7 +24,7 @@ from likewise.encoder.modes import (
 )
 from likewise.encoder.pooling_head import bias_weights
 from likewise.errors import UsageError
-from likewise.explain.settings import GIGABYTE, Settings
+from likewise.explain.settings import FILLER, GIGABYTE, Settings
 
 ROW_TOKENS = 2048
 """Row tokens that run together: rows x tokens of one chunk. From 1000 to 4000 the time hardly differs."""
@@ -240,3 +240,34 @@ def record_bytes(encoder: Encoder, batch: int, length: int) -> int:
     inner = encoder.model_view.blocks[0].feed_forward.down.weight.shape[1]
     gates = batch * length * inner * encoder.model_view.dtype.itemsize
     return encoder.model_view.layers * (map_bytes(encoder, batch, length) + gates)
+
+
+def reference_parts(encoder: Encoder, batch: Batch, reference: str = FILLER) -> tuple[Batch, Tensor | None]:
+    """The reference's batch (B, T) and, where the tokenizer has no filler, its word vectors (B, T, E).
+
+    Special tokens stay. A given text takes the other positions from the first one on; fillers take what it leaves: the
+    pad token, else the mask, else the mean of all word vectors.
+    """
+    special = torch.isin(batch.ids, torch.tensor(encoder.tokenizer.special_ids(), device=batch.ids.device))
+    filler = encoder.tokenizer.role_id("pad", "mask")
+    given = torch.full_like(batch.ids, -1)
+    if reference != FILLER:
+        (tokens,) = encoder.tokenize([reference], "")
+        own = [token for token, is_special in zip(tokens.ids, tokens.special, strict=True) if not is_special]
+        # The number of each free position, counted from 0, is its index in the given text.
+        index = (~special).long().cumsum(1) - 1
+        table = torch.tensor([*own, -1], device=batch.ids.device)
+        given = table[index.clip(0, len(own))]
+    ids = torch.where(special, batch.ids, torch.where(given >= 0, given, 0 if filler is None else filler))
+    changed = replace(batch, ids=ids)
+    if filler is not None:
+        return changed, None
+    table = encoder.model_view.embeddings.word.weight
+    mean = ~special & (given < 0)
+    return changed, torch.where(mean[..., None], table.mean(0), encoder.model_view.embeddings.word(ids))
+
+
+def reference_embeddings(encoder: Encoder, batch: Batch, reference: str = FILLER) -> Tensor:
+    """The embedding layer's output (B, T, E) for the reference of a batch."""
+    changed, words = reference_parts(encoder, batch, reference)
+    return embed(encoder.model_view, changed, words=words)

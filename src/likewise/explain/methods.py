@@ -1,4 +1,4 @@
-"""Methods: how contributions are computed, and how two texts' contributions make a relevance matrix."""
+"""Methods: how the contributions of one text's units are computed."""
 
 from __future__ import annotations
 
@@ -7,28 +7,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import Encoder
 from likewise.encoder.forward import layers
-from likewise.encoder.modes import RULES, Detached, DetachedAt, Recorder
+from likewise.encoder.modes import Detached, DetachedAt, Recorder
 from likewise.errors import UsageError
-from likewise.explain.contributions import Contributions
-from likewise.explain.jacobians import Function, jacobian_products
-from likewise.explain.linear_map import Inputs, LinearMap, Replayed
-from likewise.explain.reference import reference_embeddings
+from likewise.explain.linear_map import Inputs, LinearMap, Replayed, reference_embeddings, rows_at_once
 from likewise.explain.settings import Settings
 
-Array = NDArray[np.float64]
+Function = Callable[[Tensor], Tensor]
+"""Embeddings (B, T, E) -> vectors (B, d), or the way back."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """``values`` of a batch of texts, ``relevance`` of two texts' contributions (n, d), (m, d) -> (n, m)."""
+    """What computes the contributions of a batch of texts, and what two such texts are then scaled by."""
 
     values: Callable[[Encoder, Inputs, Settings], Replayed]
-    relevance: Callable[[Contributions, Contributions, int], Array]
     own_length: bool = False
     """the cosine divides by the length of the contributions' sum, not of the model's vector"""
     reference: bool = False
@@ -37,7 +33,7 @@ class Method:
 
 def bilrp(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
     """BiLRP (Eberle et al. 2020; Vasileiou & Eberle 2024): all three rules by replay, fewer by forward mode."""
-    if set(settings.rules) == set(RULES):
+    if settings.holds_all:
         return LinearMap.of(encoder, inputs, settings).rows()
     return _detached(encoder, inputs, settings.rules)
 
@@ -101,32 +97,13 @@ def embedding(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Replayed
     return Replayed(vectors, values, values.new_zeros(len(values), values.shape[-1]))
 
 
-def dot_products(left: Contributions, right: Contributions, _seed: int) -> Array:
-    """<c_i, d_j>: (n, m)."""
-    return left.values.astype(np.float64) @ right.values.astype(np.float64).T
-
-
-def squared_dot_products(left: Contributions, right: Contributions, seed: int) -> Array:
-    """<c_i, d_j>^2, as the published embedding baseline has it, on the scale of one product: (n, m)."""
-    products = dot_products(left, right, seed)
-    return products**2 / (left.divisor * right.divisor)
-
-
-def random_numbers(left: Contributions, right: Contributions, seed: int) -> Array:
-    """Noise that depends on the seed and on both texts: (n, m)."""
-    texts = [text.encode("utf-8", "replace") for text in (left.text, right.text)]
-    characters = [number for text in texts for number in (len(text), *text[:64])]
-    noise = np.random.default_rng([seed, *characters]).standard_normal((len(left.units), len(right.units)))
-    return noise * left.divisor * right.divisor / noise.size
-
-
 METHODS: dict[str, Method] = {
-    "bilrp": Method(bilrp, dot_products),
-    "hxp": Method(hessian_product, dot_products),
-    "integrated-jacobian": Method(integrated_jacobians, dot_products, reference=True),
-    "embedding": Method(embedding, dot_products, own_length=True),
-    "embedding-squared": Method(embedding, squared_dot_products, own_length=True),
-    "random": Method(embedding, random_numbers, own_length=True),
+    "bilrp": Method(bilrp),
+    "hxp": Method(hessian_product),
+    "integrated-jacobian": Method(integrated_jacobians, reference=True),
+    "embedding": Method(embedding, own_length=True),
+    "embedding-squared": Method(embedding, own_length=True),
+    "random": Method(embedding, own_length=True),
 }
 
 
@@ -147,4 +124,48 @@ def is_complete(name: str, settings: Settings) -> bool:
     >>> is_complete("bilrp", Settings()), is_complete("bilrp", Settings(rules=("norm",)))
     (True, False)
     """
-    return name == "bilrp" and set(settings.rules) == set(RULES)
+    return name == "bilrp" and settings.holds_all
+
+
+def has_columns(name: str, settings: Settings) -> bool:
+    """Whether explanations can be pulled back: the ledger is linear in each token of both texts."""
+    return is_complete(name, settings) and settings.bias != "shared"
+
+
+def jacobian_products(vector_of: Callable[[Inputs], Function], inputs: Inputs, points: Tensor, width: int) -> Tensor:
+    """The Jacobian of each text's vector at a point (B, T, E), times each of its rows: (B, R, d).
+
+    Forward mode takes a pass per row, backward a pass per dimension: whichever are fewer.
+    """
+    if inputs.rows <= width:
+        return forward_products(vector_of(inputs), inputs, points)
+    texts = [(inputs.text(index), points[index : index + 1]) for index in range(len(points))]
+    return torch.cat([_live_backwards(vector_of(one), one, point) for one, point in texts])
+
+
+def forward_products(vector: Function, inputs: Inputs, points: Tensor) -> Tensor:
+    """By forward mode, all texts at once, since none sees another: (B, R, d)."""
+    size = rows_at_once(inputs.pooling_mask)
+    along = torch.func.vmap(lambda row: torch.func.jvp(vector, (points,), (row,))[1], in_dims=1, out_dims=1)
+    starts = range(0, inputs.rows, size)
+    return torch.cat([along(inputs.part(first, min(first + size, inputs.rows))) for first in starts], dim=1)
+
+
+def _live_backwards(vector: Function, inputs: Inputs, point: Tensor) -> Tensor:
+    """One text by backward passes through one graph of the live model: (1, R, d)."""
+    value, pull_back = torch.func.vjp(vector, point)[:2]
+    # Copies of the point instead of vmap would be a tenth faster, and keep the graph once for each.
+    together = torch.func.vmap(lambda one: pull_back(one[None])[0][0])
+    return backward_products(together, inputs, value, min(value.shape[-1], rows_at_once(inputs.pooling_mask)))
+
+
+def backward_products(pull_back: Function, inputs: Inputs, value: Tensor, size: int) -> Tensor:
+    """One text's products from the gradients (k, T, E) of ``size`` dimensions (k, d) of its value each: (1, R, d)."""
+    width = value.shape[-1]
+    # As the value: a pooling head may end in double precision. Zeros fill the last chunk, as a graph of rows needs.
+    every = torch.eye(-(-width // size) * size, width, dtype=value.dtype, device=value.device)
+    found = []
+    for some in torch.split(every, size):
+        per_token = torch.einsum("kte,pte->ptk", pull_back(some), inputs.sources[:, 0])
+        found.append((inputs.masks[0] @ per_token).transpose(0, 1).flatten(0, 1))
+    return torch.cat(found, dim=1)[None, :, :width]

@@ -1,44 +1,42 @@
-"""Pairs -> explanations, one or thousands, by the cheaper of two ways.
-
-The rows of both texts, whose products are the matrix; or the rows of the text with fewer units, pulled back through the
-other one: as many transposed passes as it has units, whatever the length of the other.
-"""
+"""Pairs -> explanations, one or thousands, each by rows or by columns, whichever is cheaper."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, Protocol, Unpack, overload
-
-import numpy as np
+from typing import Any, Literal, Protocol, overload
 
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
-from likewise.encoder.similarity import MEASURES
 from likewise.errors import UsageError
-from likewise.explain.contributions import Contributions, Shares
-from likewise.explain.explanation import (
-    TOLERANCE,
-    Array,
-    ExplainedText,
-    Explanation,
-    Metadata,
-    PairShares,
-    require_complete,
+from likewise.explain.explanation import Explanation, Metadata, PairShares
+from likewise.explain.ledger import (
+    check_similarity,
+    columns_pay,
+    explained_maps,
+    explained_top,
+    explanation,
+    metadata_of,
+    pair_shares,
+    pulled_back,
 )
-from likewise.explain.methods import METHODS, is_complete, method_named
-from likewise.explain.reference import FILLER, NO_REFERENCE
-from likewise.explain.settings import SettingOptions, Settings
-from likewise.explain.texts import TextInput, TextMap, TokenGroups, check, contribution_stream, token_groups
-from likewise.explain.units import Granularity, Unit, check_granularity
+from likewise.explain.methods import has_columns
+from likewise.explain.settings import Settings
+from likewise.explain.texts import (
+    Contributions,
+    TextInput,
+    TextMap,
+    TokenGroups,
+    check,
+    contribution_stream,
+    token_groups,
+)
+from likewise.explain.units import Granularity, check_granularity
 from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
 
-WINDOW_LETTERS = 200_000
-"""Letters of text whose contributions are computed together by ``explain_many``; bounds its memory."""
-
-COLUMN_COST = 1.2
-"""A transposed pass, in rows of a replay (bench/explain.py)."""
+WINDOW_CHARACTERS = 200_000
+"""Characters of text whose contributions are computed together by ``explain_many``; bounds its memory."""
 
 
 class TextPair(Protocol):
@@ -53,20 +51,22 @@ class TextPair(Protocol):
         """The second text."""
 
 
+Spans = tuple[Sequence[Span], Sequence[Span]]
+"""Character spans of the left and of the right text."""
+
+
 @overload
 def explain(
-    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | tuple[Sequence[Span], Sequence[Span]] = ...,
-    similarity: str = ..., *, left_prompt: str | None = ..., right_prompt: str | None = ..., top: int | None = ...,
-    shares_only: Literal[False] = ..., **settings: Unpack[SettingOptions],
+    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | Spans = ..., similarity: str = ...,
+    *, shares_only: Literal[False] = ..., **settings: Any,
 ) -> Explanation:  # fmt: skip
     """With the matrix of unit pairs."""
 
 
 @overload
 def explain(
-    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | tuple[Sequence[Span], Sequence[Span]] = ...,
-    similarity: str = ..., *, left_prompt: str | None = ..., right_prompt: str | None = ..., top: int | None = ...,
-    shares_only: Literal[True], **settings: Unpack[SettingOptions],
+    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | Spans = ..., similarity: str = ...,
+    *, shares_only: Literal[True], **settings: Any,
 ) -> PairShares:  # fmt: skip
     """Without it."""
 
@@ -76,20 +76,20 @@ def explain(
     left: str,
     right: str,
     method: str = "bilrp",
-    granularity: str | tuple[Sequence[Span], Sequence[Span]] = "token",
+    granularity: str | Spans = "token",
     similarity: str = "cosine",
     *,
     left_prompt: str | None = None,
     right_prompt: str | None = None,
     top: int | None = None,
     shares_only: bool = False,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> Explanation | PairShares:
     """Why the encoder finds two texts as similar as it does.
 
-    ``by`` is token, word, sentence, or the character spans of both texts; a prompt of None is the model's own. ``top``
-    keeps the strongest units of each side and makes one unit, "(rest)", of all others. ``shares_only`` gives what each
-    unit makes of the score without the matrix of unit pairs, at the cost of one transposed pass a text.
+    ``granularity`` is token, word, sentence, or the character spans of both texts; a prompt of None is the model's own.
+    ``top`` keeps the strongest units of each side and makes one unit, "(rest)", of all others. ``shares_only`` gives
+    what each unit makes of the score without the matrix of unit pairs, at the cost of one transposed pass a text.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = explain(encoder, "Fire in hospital kills 38", "38 feared dead in hospital fire")
@@ -129,7 +129,7 @@ def explain_many(
     right_prompt: str | None = None,
     top: int | None = None,
     progress: Progress | None = None,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> Iterator[Explanation]:
     """Explanations of many pairs, in order; a text that comes again is not computed again. ``top``: see ``explain``.
 
@@ -150,29 +150,13 @@ def explain_many(
     return _explanations(encoder, sides, metadata, chosen, progress)
 
 
-def _groups(granularity: str | tuple[Sequence[Span], Sequence[Span]]) -> tuple[Granularity, Granularity]:
+def _groups(granularity: str | Spans) -> tuple[Granularity, Granularity]:
     """How the left and the right text are grouped."""
     if isinstance(granularity, str):
         return granularity, granularity
     if not isinstance(granularity, (tuple, list)) or len(granularity) != 2:
-        raise UsageError("by takes token, word, sentence, or a list of spans for each of the two texts")
+        raise UsageError("granularity takes token, word, sentence, or a list of spans for each of the two texts")
     return granularity[0], granularity[1]
-
-
-def has_columns(method: str, settings: Settings) -> bool:
-    """Whether explanations of this kind can be pulled back: the ledger is linear in each token of both texts."""
-    return is_complete(method, settings) and settings.bias != "shared"
-
-
-def columns_pay(fewer: int, more: int, uses: int = 1) -> bool:
-    """Whether to pull the ``fewer`` units of one text back, or to compute the rows of the ``more`` units of the other.
-
-    ``uses`` is the number of pairs that would share those rows.
-
-    >>> columns_pay(8, 250), columns_pay(30, 32)
-    (True, False)
-    """
-    return COLUMN_COST * (fewer + 1) * uses < more + 1
 
 
 def _explanations(
@@ -258,7 +242,7 @@ def _pulled_back(
 
 
 def _ticked(stream: Iterator[tuple[int, Contributions]], ticker: Ticker) -> Iterator[tuple[int, Contributions]]:
-    """Let the progress callable hear, and cancel, while a window's texts are computed."""
+    """Call ``progress``, which may cancel, while a window's texts are computed."""
     for item in stream:
         ticker.add(0)
         yield item
@@ -272,13 +256,13 @@ def _sides(
 
 
 def _windows(sides: Sequence[tuple[TextInput, TextInput]]) -> Iterator[list[int]]:
-    """Places of consecutive pairs, cut where their texts reach the window's letters."""
+    """Indices of consecutive pairs, cut where their texts fill a window."""
     window: list[int] = []
     characters = 0
     for index, pair in enumerate(sides):
         window.append(index)
         characters += sum(len(text.text) for text in pair)
-        if characters >= WINDOW_LETTERS:
+        if characters >= WINDOW_CHARACTERS:
             yield window
             window, characters = [], 0
     if window:
@@ -293,151 +277,3 @@ def check_top(top: int | None, method: str, settings: Settings) -> None:
         raise UsageError("strongest units and shares alone go with bilrp and all its rules; and not with bias='shared'")
     if not isinstance(top, int) or top < 1:
         raise UsageError(f"top is a whole number of units from 1 on, got {top}")
-
-
-def check_similarity(similarity: str) -> None:
-    """Refuse an unknown measure."""
-    if similarity not in MEASURES:
-        raise UsageError(f"unknown similarity {similarity!r}; choose from {', '.join(MEASURES)}")
-
-
-def metadata_of(encoder: Encoder, method: str, granularity: str, similarity: str, settings: Settings) -> Metadata:
-    """How an explanation is about to be made."""
-    rules = settings.rules if method == "bilrp" else ()
-    complete = is_complete(method, settings)
-    bias, reference = (settings.bias, settings.reference) if complete else ("separate", NO_REFERENCE)
-    if method_named(method).reference:
-        reference = FILLER
-    layer = str(encoder.pooling_config.layer)
-    return Metadata(
-        method,
-        encoder.name,
-        encoder.pooling_config.pooling,
-        granularity,
-        similarity,
-        bias,
-        complete,
-        layer,
-        rules,
-        reference,
-    )
-
-
-def explanation(left: Contributions, right: Contributions, metadata: Metadata, seed: int = 0) -> Explanation:
-    """The ledger of two texts whose contributions are known: a matrix product."""
-    method = METHODS[metadata.method]
-    scale = _scale(left, right, metadata)
-    left_bias, right_bias = left.bias.astype(np.float64), right.bias.astype(np.float64)
-    both = float(left_bias @ right_bias) * scale
-    with_right, with_left = left.values @ right_bias * scale, right.values @ left_bias * scale
-    reference = {}
-    if method.reference:
-        reference = {"f(r,y)": float(with_left.sum()) + both, "f(x,r)": float(with_right.sum()) + both, "f(r,r)": both}
-    return Explanation(
-        _side(left, right, scale), _side(right, left, scale), method.relevance(left, right, seed) * scale,
-        with_right, with_left, both, _score(left, right, metadata), metadata, _tolerance(left, right, metadata), reference,
-    )  # fmt: skip
-
-
-def explained_maps(left: TextMap, right: TextMap, metadata: Metadata) -> Explanation:
-    """The ledger of two texts that are recorded."""
-    units = len(left.token_groups.units), len(right.token_groups.units)
-    if not columns_pay(min(units), max(units)):
-        return explanation(left.contributions(), right.contributions(), metadata)
-    if units[0] <= units[1]:
-        return pulled_back(left.contributions(), right, metadata)
-    return pulled_back(right.contributions(), left, metadata, rows_are_left=False)
-
-
-def pulled_back(rows: Contributions, other: TextMap, metadata: Metadata, rows_are_left: bool = True) -> Explanation:
-    """The ledger by columns: the rows of one text, and its vector, pulled back through the other text.
-
-    The bias row's cells are the vector's cells less the other rows'. To pull it back by itself would cost as much and
-    round more: rows and bias may be far longer than their sum (all-mpnet-base-v2). So the ledger's sum alone would
-    check neither the rows nor single columns; both are checked on their own.
-    """
-    n, has_bias = len(rows.units), bool(rows.bias.any())
-    directions = np.concatenate([rows.values, rows.vector[None]]) if has_bias else rows.values
-    columns = other.shares(directions)
-    scale = _scale(rows, columns, metadata)
-    values, bias = columns.values * scale, columns.bias * scale
-    score, tolerance = _score(rows, columns, metadata), _tolerance(rows, columns, metadata)
-    require_complete(score, rows.missing * _length(columns) * scale, tolerance)
-    _check_columns(values, bias, directions.astype(np.float64) @ columns.vector * scale, tolerance)
-    across, both = np.zeros(values.shape[1]), 0.0
-    if has_bias:
-        across, both = values[n] - values[:n].sum(0), float(bias[n] - bias[:n].sum())
-    whole = slice(n, None) if has_bias else slice(None)  # the directions that sum to the rows' vector
-    sides = _side(rows, columns, scale), _shared_side(columns, scale, whole)
-    cells = values[:n], bias[:n], across
-    if not rows_are_left:
-        sides, cells = sides[::-1], (values[:n].T, across, bias[:n])
-    return Explanation(*sides, *cells, both, score, metadata, tolerance)
-
-
-def _check_columns(values: Array, bias: Array, products: Array, tolerance: float) -> None:
-    """Reject shares (K, n) and biases (K,) that miss their products (K,), given the size of their terms."""
-    gaps = products - values.sum(1) - bias
-    sizes = np.maximum(1.0, np.abs(values).sum(1) + np.abs(bias))
-    worst = int((np.abs(gaps) / sizes).argmax())
-    require_complete(float(products[worst]), float(gaps[worst]), tolerance * float(sizes[worst]))
-
-
-def pair_shares(left: TextMap, right: TextMap, metadata: Metadata) -> PairShares:
-    """What each unit of two recorded texts makes of their similarity: a transposed pass a text."""
-    first, second = left.shares(right.vector[None]), right.shares(left.vector[None])
-    scale = _scale(first, second, metadata)
-    return PairShares(
-        _shared_side(first, scale), _shared_side(second, scale), first.values[0] * scale, second.values[0] * scale,
-        float(first.bias[0]) * scale, float(second.bias[0]) * scale, _score(first, second, metadata), metadata,
-        _tolerance(first, second, metadata),
-    )  # fmt: skip
-
-
-def explained_top(left: TextMap, right: TextMap, metadata: Metadata, top: int) -> Explanation:
-    """The ledger of the strongest units of two recorded texts, with all others as one unit a side."""
-    shares = pair_shares(left, right, metadata)
-    return explained_maps(
-        _strongest(left, shares.left_shares, top), _strongest(right, shares.right_shares, top), metadata
-    )
-
-
-def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
-    """The units with the largest shares, in the order of the text, and all others as one."""
-    units = one.token_groups.units
-    if len(units) <= count + 1:
-        return one
-    chosen = sorted(np.argsort(-np.abs(shares), kind="stable")[:count])
-    others = sorted({token for unit in units for token in unit.tokens} - {t for i in chosen for t in units[i].tokens})
-    rest = Unit("(rest)", 0, 0, tuple(others), "rest")
-    return one.regrouped((*(units[index] for index in chosen), rest))
-
-
-def _score(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
-    """The shown similarity, by the model's own vectors."""
-    score = float(left.vector.astype(np.float64) @ right.vector.astype(np.float64))
-    return score if metadata.similarity == "dot" else score / (_length(left) * _length(right) or 1.0)
-
-
-def _scale(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
-    """What products of contributions are multiplied by."""
-    return 1.0 if metadata.similarity == "dot" else 1 / (left.divisor * right.divisor)
-
-
-def _tolerance(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
-    return TOLERANCE if metadata.similarity == "cosine" else TOLERANCE * max(1.0, _length(left) * _length(right))
-
-
-def _length(one: Contributions | Shares) -> float:
-    return float(np.linalg.norm(one.vector.astype(np.float64)))
-
-
-def _side(own: Contributions, other: Contributions | Shares, scale: float) -> ExplainedText:
-    parts = {name: values.astype(np.float64) @ other.vector * scale for name, values in own.parts.items()}
-    return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)
-
-
-def _shared_side(own: Shares, scale: float, whole: slice = slice(None)) -> ExplainedText:
-    """A side whose shares are known; ``whole`` are the directions that sum to the other side's vector."""
-    parts = {name: values[whole].sum(0) * scale for name, values in own.parts.items()}
-    return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)

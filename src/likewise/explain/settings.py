@@ -1,45 +1,59 @@
-"""The settings of an explanation."""
+"""The options of an explanation, declared once: Python takes them as keywords, the command line as options."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Annotated, Any
 
-from likewise.encoder.modes import RULES
 from likewise.errors import UsageError
 
 GIGABYTE = 2**30
-
+RULES = ("attention", "norm", "activation")
+"""The factors that bilrp can hold constant."""
 BIASES = ("separate", "local", "traced", "shared")
 """Where the biases go."""
+NO_REFERENCE, FILLER = "none", "filler"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field means to people, its lowest value, and its choices; the command line shows all three."""
+
+    help: str
+    least: int | None = None
+    choices: tuple[str, ...] = ()
+
+
+BIAS = Option(
+    "Where the biases go. separate: a row of their own; local: to the token at the position; traced: to the tokens"
+    " that attention brought there; shared: dealt out to all tokens.",
+    choices=BIASES,
+)
+REFERENCE = Option("What shares are relative to: filler, a text of filler tokens; none; or a text.")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How contributions are computed, beside the method and the grouping."""
+    """How contributions are computed, apart from the method and the grouping."""
 
-    rules: tuple[str, ...] = RULES
-    """the factors that bilrp holds: attention, norm, activation; all three are replayed, fewer go by forward mode"""
-    bias: str = "separate"
+    rules: Annotated[tuple[str, ...], Option(f"What bilrp holds: all, none, or some of {','.join(RULES)}.")] = RULES
+    """all three are replayed; fewer go by forward mode"""
+    bias: Annotated[str, BIAS] = "separate"
     """separate: the biases have a row of their own; local: a bias belongs to the token at whose position it is added;
     traced: to the tokens that this position is made of, by the attention of each layer; shared: each bias is dealt out
     to all tokens by what they make of the sum that it is added to"""
-    reference: str = "filler"
+    reference: Annotated[str, REFERENCE] = FILLER
     """what bilrp's contributions are relative to: a text of fillers (filler), a given text, or nothing (none). What the
     reference itself adds goes into the bias row. Why filler is the default: docs/results/explain.md"""
-    steps: int = 10
-    """points along the path of integrated Jacobians"""
-    start_layer: int = 0
-    """the layer at which integrated Jacobians begin"""
-    fold_special: bool = False
-    """special tokens as one unit instead of one each"""
-    split: bool = False
-    """split each share into word, position, type and the embedding norm's bias"""
-    seed: int = 0
-    """for the random baseline"""
-    memory: float = 2.0
-    """gigabytes that the recorded attention maps may take; beyond, they are computed again for each chunk of rows"""
+    steps: Annotated[int, Option("Points on the path of integrated Jacobians.", 1)] = 10
+    start_layer: Annotated[int, Option("The layer at which integrated Jacobians begin.", 0)] = 0
+    fold_special: Annotated[bool, Option("Special tokens as one unit.")] = False
+    split: Annotated[bool, Option("Split each share into word, position, type and bias.")] = False
+    """the embedding norm's bias"""
+    seed: Annotated[int, Option("Of the random method.", 0)] = 0
+    memory: Annotated[float, Option("Gigabytes that recorded attention maps may take.")] = 2.0
+    """beyond, they are computed again for each chunk of rows"""
 
     def __post_init__(self) -> None:
         if isinstance(self.rules, str):
@@ -65,22 +79,44 @@ class Settings:
         """The budget in bytes."""
         return int(self.memory * GIGABYTE)
 
-
-class SettingOptions(TypedDict, total=False):
-    """The fields of :class:`Settings` as keyword arguments."""
-
-    rules: tuple[str, ...]
-    bias: str
-    reference: str
-    steps: int
-    start_layer: int
-    fold_special: bool
-    split: bool
-    seed: int
-    memory: float
+    @property
+    def holds_all(self) -> bool:
+        """Whether every rule is held, so that the encoder is linear in its input."""
+        return set(self.rules) == set(RULES)
 
 
-PLAIN: SettingOptions = {"bias": "separate", "reference": "none"}
+@dataclass(frozen=True)
+class ExplainOptions(Settings):
+    """All options of ``explain``; the command line and the studio's requests derive from these fields."""
+
+    method: Annotated[str, Option("How relevance is computed.", choices=(
+        "bilrp", "hxp", "integrated-jacobian", "embedding", "embedding-squared", "random",
+    ))] = "bilrp"  # fmt: skip
+    granularity: Annotated[
+        str | None,
+        Option("What is one unit; default token, for differences word.", choices=("token", "word", "sentence")),
+    ] = None
+    """None: the function's own default"""
+    similarity: Annotated[str, Option("The score that is explained.", choices=("cosine", "dot"))] = "cosine"
+    left_prompt: Annotated[str | None, Option("Put before the left text; default: the model's own.")] = None
+    right_prompt: Annotated[str | None, Option("Put before the right text; default: the model's own.")] = None
+
+    def keywords(self) -> dict[str, Any]:
+        """The options as ``explain`` takes them."""
+        given = dict(vars(self))
+        return given if self.granularity is not None else {k: v for k, v in given.items() if k != "granularity"}
+
+    def difference_keywords(self) -> dict[str, Any]:
+        """The options that ``contrast`` and ``compare`` share, without prompts; both are exact only for plain bilrp."""
+        if self.method != "bilrp" or not self.holds_all or self.split:
+            raise UsageError("differences are exact only by plain bilrp; leave --method, --rules and --split out")
+        names = ("similarity", "bias", "reference", "memory")
+        given = {name: getattr(self, name) for name in names}
+        given |= {} if self.granularity is None else {"granularity": self.granularity}
+        return given | ({"fold_special": True} if self.fold_special else {})
+
+
+PLAIN: dict[str, Any] = {"bias": "separate", "reference": NO_REFERENCE}
 """BiLRP as it was published: contributions relative to nothing, the biases in a row of their own."""
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Unpack
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +18,13 @@ from likewise.encoder.forward import Batch, embed, embedding_parts
 from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
-from likewise.explain.contributions import Contributions, Shares
-from likewise.explain.linear_map import ROW_TOKENS, Inputs, LinearMap, Replayed
+from likewise.explain.linear_map import ROW_TOKENS, Inputs, LinearMap, Replayed, reference_parts
 from likewise.explain.methods import is_complete, method_named, start_layer
-from likewise.explain.reference import FILLER, NO_REFERENCE, reference_parts
-from likewise.explain.settings import SettingOptions, Settings
+from likewise.explain.settings import FILLER, NO_REFERENCE, Settings
 from likewise.explain.units import Granularity, Unit, units_of
 from likewise.progress import Progress, Ticker
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,65 @@ class TokenGroups:
     prompt: str
 
 
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """One text's units, their contributions (n, d), the bias's (d,), and the model's own vector (d,).
+
+    phi(x) = c_1 + ... + c_n + c_bias. With a reference, its part is in the bias's.
+
+    >>> one = Contributions("a", (Unit("a", 0, 1, (0,)),), np.ones((1, 2)), np.zeros(2), np.ones(2))
+    >>> float(one.missing)
+    0.0
+    """
+
+    text: str
+    units: tuple[Unit, ...]
+    values: NDArray[np.floating]
+    bias: NDArray[np.floating]
+    vector: NDArray[np.floating]
+    truncated: bool = False
+    parts: dict[str, NDArray[np.floating]] = field(default_factory=dict)
+    """the same contributions split by what the input embedding is made of, (n, d) each"""
+    ids: tuple[int, ...] = ()
+    """the ids of all tokens"""
+    length: float | None = None
+    """what the cosine divides by where that is not the vector's own length (the embedding baseline)"""
+
+    @property
+    def missing(self) -> float:
+        """The length of what the contributions leave of the vector; nan for a baseline, which sums to no vector."""
+        if self.length is not None:
+            return float("nan")
+        total = self.values.sum(0, dtype=np.float64) + self.bias
+        return float(np.linalg.norm(self.vector - total))
+
+    @property
+    def divisor(self) -> float:
+        """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
+        length = float(np.linalg.norm(self.vector.astype(np.float64))) if self.length is None else self.length
+        return length or 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """One text's units, their shares (K, n) in <vector, direction> for K directions, and the bias's (K,)."""
+
+    text: str
+    units: tuple[Unit, ...]
+    values: Array
+    bias: Array
+    vector: NDArray[np.floating]
+    truncated: bool = False
+    parts: dict[str, Array] = field(default_factory=dict)
+    """the same shares split by what the input embedding is made of, (K, n) each"""
+    ids: tuple[int, ...] = ()
+
+    @property
+    def divisor(self) -> float:
+        """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
+        return float(np.linalg.norm(self.vector.astype(np.float64))) or 1.0
+
+
 def contributions(
     encoder: Encoder,
     texts: Sequence[str],
@@ -53,7 +112,7 @@ def contributions(
     granularity: Granularity = "token",
     prompt: str | None = None,
     progress: Progress | None = None,
-    **settings: Unpack[SettingOptions],
+    **settings: Any,
 ) -> list[Contributions]:
     """What each unit adds to each text's vector; a repeated text is computed once.
 
@@ -79,7 +138,7 @@ def contributions(
 def contribution_stream(
     encoder: Encoder, texts: Sequence[TextInput], method: str, settings: Settings
 ) -> Iterator[tuple[int, Contributions]]:
-    """The same text by text, longest first, each with its place; several short ones run together."""
+    """The same text by text, longest first, each with its index; several short ones run together."""
     check(encoder, method, settings)
     chosen = method_named(method)
     if not is_complete(method, settings):
@@ -103,7 +162,7 @@ def check(encoder: Encoder, method: str, settings: Settings) -> None:
             raise UsageError(f"bias={settings.bias!r} goes with bilrp and all its rules; keep the biases separate")
         if settings.reference not in (NO_REFERENCE, FILLER):
             raise UsageError("a reference text goes with bilrp and all its rules; leave it out")
-    if method == "integrated-jacobian":
+    if method_named(method).reference:
         start_layer(encoder, settings)
     # Baselines look at the embeddings alone.
     if "bilstm" in pooling_parts(encoder.pooling_config.pooling) and not method_named(method).own_length:
@@ -167,7 +226,7 @@ class TextMap:
 def share_stream(
     encoder: Encoder, texts: Sequence[TextInput], directions: NDArray[np.floating], settings: Settings
 ) -> Iterator[tuple[int, Shares]]:
-    """The shares of each text's units in directions (K, d), longest texts first, each with its place."""
+    """The shares of each text's units in directions (K, d), longest texts first, each with its index."""
     groups = [token_groups(encoder, text, settings) for text in texts]
     for indices in _batches(groups, settings, len(directions)):
         batch = [groups[index] for index in indices]

@@ -31,7 +31,7 @@ class Unit:
     start: int
     end: int
     tokens: tuple[int, ...]
-    """places of its tokens in the text"""
+    """positions of its tokens in the text"""
     kind: Kind = "text"
 
 
@@ -62,7 +62,7 @@ def _unit(tokens: TokenizedText, indices: list[int]) -> Unit:
     start = min(tokens.offsets[position][0] for position in indices)
     end = max(tokens.offsets[position][1] for position in indices)
     kind: Kind = "special" if tokens.special[first] else "prompt" if tokens.prompt[first] else "text"
-    # The text as the reader wrote it, where there is any: a tokenizer's own marks say little.
+    # The text as written, where there is any: a tokenizer's own marks say little.
     text = str(tokens.text)[start:end] if kind == "text" else ""
     names = list(dict.fromkeys(tokens.tokens[position] for position in indices))
     return Unit(text if text.strip() else " ".join(names), start, end, tuple(indices), kind)
@@ -74,7 +74,7 @@ def _spans(text: str, granularity: Granularity) -> list[Span]:
     try:
         given = sorted((operator.index(start), operator.index(end)) for start, end in granularity)
     except (TypeError, ValueError) as error:
-        raise UsageError("a span is two character places such as (0, 12)") from error
+        raise UsageError("a span is two character positions such as (0, 12)") from error
     for start, end in given:
         if not 0 <= start < end <= len(text):
             raise DataError(f"the span {start}:{end} does not lie in a text of {len(text)} characters")

@@ -12,8 +12,7 @@ from likewise.data import Pair, ScoredPair
 from likewise.explain.explanation import Array, Explanation
 from likewise.grammar import ParsedText, Word
 from likewise.lint.parsed_pairs import unit_words
-from likewise.lint.roles import Swap, swaps
-from likewise.lint.words import number_difference, same_word, words_of_numbers
+from likewise.lint.words import Swap, number_difference, same_word, swaps, words_of_numbers
 
 Test = Callable[[Word], bool]
 Strongest = tuple[str, str, float]
@@ -31,7 +30,7 @@ class Negation:
 
 @dataclass(frozen=True)
 class PairEvidence:
-    """What is kept of one explained pair; shares lie between 0 and 1."""
+    """The evidence of one explained pair; shares lie between 0 and 1."""
 
     pair: Pair | ScoredPair
     similarity: float
@@ -123,7 +122,7 @@ def evidence(pair: Pair | ScoredPair, found: Explanation, left: ParsedText, righ
 
 
 def _is_one_of(words: Sequence[Word]) -> Test:
-    """By identity: the same word may stand twice in a text."""
+    """By identity: the same word may occur twice in a text."""
     return lambda word: any(word is one for one in words)
 
 
@@ -165,7 +164,7 @@ def one_sided_negations(ledger: WordLedger, left: ParsedText, right: ParsedText)
         return ()
     side = "left" if found[0] else "right"
     words, shares = (ledger.left, ledger.found.left_shares) if found[0] else (ledger.right, ledger.found.right_shares)
-    # By identity of place: the same word may stand twice.
+    # By identity: the same word may occur twice.
     return tuple(
         Negation(word.text, side, float(shares[[each is word for each in words]].sum()))
         for word in found[0] or found[1]

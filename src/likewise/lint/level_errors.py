@@ -13,7 +13,7 @@ from likewise.data import Pair, ScoredPair
 from likewise.explain.explanation import Array
 from likewise.metrics import DRAWS, Interval
 from likewise.plotting.curves import curves
-from likewise.plotting.html import table
+from likewise.results import Column, Result, Table
 
 MOST_LEVELS = 10
 PARTS_OF_UNIT_SCALE = 5
@@ -62,18 +62,12 @@ class Level:
 
     @property
     def name(self) -> str:
-        """The level as a reader writes it."""
+        """The level as people write it."""
         return f"{self.low:g}-{self.high:g}"
 
-    @property
-    def row(self) -> tuple[str, int, float, float, float, float, float]:
-        """Name, n, error, its interval's ends, mean human score, mean prediction."""
-        error = self.error
-        return self.name, self.n, error.value, error.low, error.high, self.human, self.predicted
 
-
-@dataclass(frozen=True)
-class LevelErrors:
+@dataclass(frozen=True, repr=False)
+class LevelErrors(Result):
     """Squared errors by level of the human score."""
 
     levels: tuple[Level, ...]
@@ -82,6 +76,14 @@ class LevelErrors:
     def to_dict(self) -> dict[str, Any]:
         """Every level and the line that mapped the predictions."""
         return {"line": asdict(self.line), "levels": [asdict(level) | {"name": level.name} for level in self.levels]}
+
+    def tables(self) -> dict[str, Table]:
+        """A row for each level."""
+        error = Column("squared_error", "squared error, 95 % interval", ".3f")
+        header = (Column("level", "human score"), "n", error, "mean_human", "mean_predicted")
+        rows = [(one.name, one.n, one.error, one.human, one.predicted) for one in self.levels]
+        title = "squared error by level, predictions mapped by a least-squares line"
+        return {"errors_by_level": Table.of(header, rows, title)}
 
     def plot(self, ax: Any = None, title: str = "") -> Any:
         """Error against the human score, with its band."""
@@ -93,10 +95,6 @@ class LevelErrors:
         ax.margins(x=0.08)
         ax.set_ylim(bottom=0)
         return ax
-
-    def _repr_html_(self) -> str:
-        header = ("human score", "n", "squared error", "low", "high", "mean human", "mean predicted")
-        return table(header, [level.row for level in self.levels])
 
 
 def level_edges(truth: Array) -> list[float]:

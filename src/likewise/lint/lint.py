@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,75 @@ import numpy as np
 
 from likewise.data import Pair, ScoredPair
 from likewise.encoder import Encoder
-from likewise.errors import DataError
+from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import Array
 from likewise.explain.pairs import explain_many
 from likewise.explain.settings import PLAIN
-from likewise.lint.evidence import PairEvidence, evidence
-from likewise.lint.judgement import human_places, judged
-from likewise.lint.parsed_pairs import ParsedSides, scores_of
-from likewise.lint.rules import DESCRIPTIONS, NEEDS_SCORES, Finding, LintRules
+from likewise.grammar import Grammar
+from likewise.lint.evidence import PairEvidence, Strongest, evidence
+from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, scores_of
 from likewise.metrics import Interval
 from likewise.plotting.axes import axes_or_new
-from likewise.plotting.html import paragraph, table
 from likewise.plotting.style import PALETTE, drawable, literal
 from likewise.progress import Progress
+from likewise.results import Column, Figure, Result, Table
 
+DESCRIPTIONS = {
+    "special": "rests mostly on special tokens or a bias",
+    "stop-words": "rests mostly on stop words and punctuation",
+    "negation": "ignores a negation in one text only",
+    "number": "high although a number differs",
+    "roles": "high although subject and object are swapped",
+    "matching": "plain token matching where the human score is low",
+}
+"""The rules by name, and what each says of a score."""
+NEEDS_SCORES = frozenset({"matching"})
+WRONG_THINGS = ("negation", "number", "roles", "matching")
+"""Rules that find pairs a model should tell apart."""
 NORMAL_95 = 1.959963984540054
+ONE_SIDED_NUMBER = 0.5
+"""Strength of a number where the other text has none: it may just be left out."""
+
+
+@dataclass(frozen=True)
+class LintRules:
+    """Thresholds of the rules. A high score is relative to the file, since models differ in where cosines begin."""
+
+    high: float = 0.5
+    """a score is high from this quantile of the file's predicted similarities on"""
+    high_similarity: float | None = None
+    """a score is high from this similarity on, whatever the others are; None: by the quantile"""
+    special_share: float = 2 / 3
+    """special: beyond this share of the ledger's absolute relevance"""
+    stop_share: float = 0.5
+    """stop-words: beyond this share of the positive relevance between words, half of each cell to either word"""
+    negation_share: float = 0.1
+    """negation: the negating words lower the score by less than this share of it"""
+    match_share: float = 0.5
+    """matching: beyond this share of the positive relevance between words, in pairs of equal words"""
+    low_human: float = 1 / 3
+    """matching: up to this part of the scale, from the file's lowest to its highest human score"""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "high_similarity" and not 0 <= value <= 1:
+                raise UsageError(f"--{field.name.replace('_', '-')} lies between 0 and 1, got {value:g}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A pair that a rule finds suspicious, with what the ledger shows."""
+
+    rule: str
+    id: str
+    severity: float
+    """0 to 1: strength of the evidence x rank of the score in the file x how little people agree with it"""
+    evidence: str
+    similarity: float
+    human: float | None
+    left: str
+    right: str
 
 
 @dataclass(frozen=True)
@@ -40,14 +94,9 @@ class RuleCount:
     share: Interval
     """of all pairs, with its 95 % Wilson interval"""
 
-    @property
-    def row(self) -> tuple[str, int, int, float, float, float]:
-        """Rule, count, candidates, share and its interval's ends."""
-        return self.rule, self.count, self.candidates, self.share.value, self.share.low, self.share.high
 
-
-@dataclass(frozen=True, eq=False)
-class LintReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class LintReport(Result):
     """What linting found in n pairs; the worst findings come first."""
 
     data: str
@@ -60,17 +109,52 @@ class LintReport:
     """the similarity from which a score counts as high"""
     counts: tuple[RuleCount, ...]
     findings: tuple[Finding, ...]
+    skipped: int = 0
+    """bad rows of the file"""
+    shown: int = 10
+    """findings that the terminal and the page list"""
+
+    run_key = "result"
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"Lint: {self.data}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What was linted, and from where a score is high."""
+        skipped = f", {self.skipped} bad rows skipped" if self.skipped else ""
+        names = f"{self.data}, {self.model}, {self.pooling}, n = {self.n}{skipped}"
+        return [f"{names}; a score is high from {self.high:.3f} on"]
 
     def to_dict(self) -> dict[str, Any]:
         """Counts and all findings."""
-        metadata = {"data": self.data, "model": self.model, "pooling": self.pooling, "n": self.n, "scored": self.scored}
+        about = {"data": self.data, "model": self.model, "pooling": self.pooling, "n": self.n, "scored": self.scored}
+        about |= {"thresholds": asdict(self.rules) | {"high_from": self.high}}
         counts = [asdict(one) | {"says": DESCRIPTIONS[one.rule]} for one in self.counts]
-        thresholds = asdict(self.rules) | {"high_from": self.high}
-        return metadata | {
-            "thresholds": thresholds,
-            "rules": counts,
-            "findings": [asdict(one) for one in self.findings],
+        found = [asdict(one) for one in self.findings]
+        return about | {"rules": counts, "findings": found, "skipped": self.skipped}
+
+    def tables(self) -> dict[str, Table]:
+        """How often each rule fires, the worst findings, and all of them."""
+        share = Column("share", "share, 95 % interval", ".1%")
+        rows = [(one.rule, DESCRIPTIONS[one.rule], one.count, one.candidates, one.share) for one in self.counts]
+        severity, human = Column("severity", format=".2f"), Column("human", format="g")
+        worst = [
+            (one.severity, one.rule, one.id, one.human, f"{one.evidence}\n{one.left}\n{one.right}")
+            for one in self.findings[: self.shown]
+        ]
+        names, title = [field.name for field in fields(Finding)], f"the worst of {len(self.findings)} findings"
+        return {
+            "rules": Table.of(["rule", Column("says", "the score"), "count", "candidates", share], rows),
+            "worst": Table.of([severity, "rule", "pair", human, "evidence"], worst, title, summary=True),
+            "findings": Table.of(names, [astuple(one) for one in self.findings], detail=True),
         }
+
+    def figures(self) -> dict[str, Figure]:
+        """The share of pairs that each rule finds."""
+        return {"rules": Figure(self.plot, "Share of pairs that each rule finds")}
 
     def plot(self, ax: Any = None) -> Any:
         """The share of pairs that each rule finds, with its interval."""
@@ -86,68 +170,79 @@ class LintReport:
         ax.invert_yaxis()
         ax.set_xlim(0, min(1.15, 1.15 * max((one.share.high for one in self.counts), default=1.0)))
         ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-        ax.set_xlabel("share of pairs, with 95 % interval; the number of pairs beside it")
+        ax.set_xlabel("share of pairs, with 95 % interval and number of pairs")
         title = f"{self.data}, {Path(self.model).name or self.model}, n = {self.n}"
         ax.set_title(drawable(title, 90), fontsize=10, **literal())
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 
-    def _repr_html_(self) -> str:
-        worst = [(one.rule, one.severity, one.id, one.evidence) for one in self.findings[:20]]
-        rules = table(("rule", "count", "candidates", "share", "low", "high"), [one.row for one in self.counts])
-        scores = paragraph(f"a score is high from {self.high:.3f} on", note=True)
-        return rules + scores + table(("rule", "severity", "pair", "evidence"), worst)
+    def hard_negatives(self) -> Table:
+        """The pairs that a model finds too similar, each once under its worst rule, the worst first.
+
+        The scores are people's, where the file has them. ``likewise train`` learns from the table as from any other
+        pairs, and a contrastive task with ``views = "negatives"`` without scores.
+        """
+        worst: dict[tuple[str, str], Finding] = {}
+        for one in self.findings:
+            if one.rule in WRONG_THINGS:
+                worst.setdefault((one.left, one.right), one)
+        scored = ["score"] if self.scored else []
+        rows = [
+            (one.left, one.right, *([one.human] if scored else []), one.rule, one.severity, one.similarity, one.id)
+            for one in worst.values()
+        ]
+        return Table.of(["sentence1", "sentence2", *scored, "rule", "severity", "cosine", "pair"], rows)
 
 
 def lint(
     encoder: Encoder,
     pairs: Sequence[Pair | ScoredPair],
-    parsed: ParsedSides,
-    *,
+    grammar: Grammar | ParsedSides,
     rules: LintRules | None = None,
     data: str = "pairs",
     progress: Progress | None = None,
 ) -> LintReport:
     """Explain every pair by token, one after the other, and report those whose score rests on the wrong things.
 
+    ``grammar`` parses the texts, or holds them parsed.
+
     >>> from likewise.data import read_scored_pairs
-    >>> from likewise.lint.parsed_pairs import parsed_sides
-    >>> from likewise.grammar import Grammar
     >>> pairs = list(read_scored_pairs("sample/pairs"))
-    >>> parsed = parsed_sides(pairs, Grammar.load("en_core_web_sm"))  # doctest: +SKIP
-    >>> lint(Encoder.load("minilm"), pairs, parsed).findings[0].rule  # doctest: +SKIP
+    >>> grammar = Grammar.load("en_core_web_sm")  # doctest: +SKIP
+    >>> lint(Encoder.load("minilm"), pairs, grammar).findings[0].rule  # doctest: +SKIP
     'number'
     """
     if not pairs:
-        raise DataError(f"{data}: no pair to look at; give a file with at least one")
+        raise DataError(f"{data}: no pair to lint; give a file with at least one")
+    parsed = parsed_sides(pairs, grammar, progress=progress) if isinstance(grammar, Grammar) else grammar
     stream = explain_many(encoder, pairs, granularity="token", progress=progress, **PLAIN)
-    metadata = [
-        evidence(pair, found, parsed.left[pair.left], parsed.right[pair.right])
-        for pair, found in zip(pairs, stream, strict=True)
+    found = [
+        evidence(pair, explained, parsed.left[pair.left], parsed.right[pair.right])
+        for pair, explained in zip(pairs, stream, strict=True)
     ]
-    return report(metadata, rules or LintRules(), (data, encoder.name, encoder.pooling_config.pooling))
+    return report(found, rules or LintRules(), (data, encoder.name, encoder.pooling_config.pooling))
 
 
-def report(metadata: Sequence[PairEvidence], rules: LintRules, names: tuple[str, str, str]) -> LintReport:
-    """Judge the evidence of n pairs, which belong to a data set, a model and a pooling."""
-    similarity, truth = np.array([one.similarity for one in metadata]), scores_of([one.pair for one in metadata])
+def report(pairs: Sequence[PairEvidence], rules: LintRules, names: tuple[str, str, str]) -> LintReport:
+    """Apply the rules to the evidence of n pairs, which belong to a data set, a model and a pooling."""
+    similarity, truth = np.array([one.similarity for one in pairs]), scores_of([one.pair for one in pairs])
     high = float(np.quantile(similarity, rules.high)) if rules.high_similarity is None else rules.high_similarity
-    found = judged(metadata, rules, high)
+    found = findings(pairs, rules, high)
     fired = Counter(finding.rule for finding in found)
     counts = [
-        RuleCount(rule, fired[rule], candidates(rule, metadata, truth, rules), wilson(fired[rule], len(metadata)))
+        RuleCount(rule, fired[rule], candidates(rule, pairs, truth, rules), wilson(fired[rule], len(pairs)))
         for rule in DESCRIPTIONS
         if truth is not None or rule not in NEEDS_SCORES
     ]
     worst = sorted(found, key=lambda finding: -finding.severity)
-    return LintReport(*names, len(metadata), truth is not None, rules, high, tuple(counts), tuple(worst))
+    return LintReport(*names, len(pairs), truth is not None, rules, high, tuple(counts), tuple(worst))
 
 
-def candidates(rule: str, metadata: Sequence[PairEvidence], truth: Array | None, rules: LintRules) -> int:
-    """The pairs that show what a rule looks for, whatever their score."""
+def candidates(rule: str, pairs: Sequence[PairEvidence], truth: Array | None, rules: LintRules) -> int:
+    """The number of pairs that show what a rule looks for, whatever their score."""
     if rule == "matching":
-        return 0 if truth is None else int((human_places(truth) <= rules.low_human).sum())
-    return sum(SHOWS[rule](one) if rule in SHOWS else True for one in metadata)
+        return 0 if truth is None else int((scale_positions(truth) <= rules.low_human).sum())
+    return sum(SHOWS[rule](one) if rule in SHOWS else True for one in pairs)
 
 
 SHOWS: dict[str, Callable[[PairEvidence], bool]] = {
@@ -170,3 +265,132 @@ def wilson(count: int, n: int) -> Interval:
     half = NORMAL_95 / (1 + z2 / n) * float(np.sqrt(share * (1 - share) / n + z2 / (4 * n**2)))
     # Within rounding the share itself is an end where none or all count.
     return Interval(share, min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pair's evidence, and where the pair stands in the file."""
+
+    pair: PairEvidence
+    scale_position: float | None
+    """of its human score between the file's lowest and highest, 0 to 1"""
+    is_high: bool
+
+
+Verdict = tuple[float, str] | None
+"""The strength of the evidence, 0 to 1, and its words; None where the rule does not fire."""
+
+
+def findings(pairs: Sequence[PairEvidence], rules: LintRules, high: float) -> list[Finding]:
+    """Every finding of every rule; a score is high from ``high`` on.
+
+    Severity = strength x rank of the similarity in the file x (1 - position of the human score on the scale); without
+    human scores the last factor is 1. The strength of a share is how far it lies beyond its threshold, 0 to 1.
+    """
+    ranks = similarity_ranks(np.array([one.similarity for one in pairs]))
+    truth = scores_of([one.pair for one in pairs])
+    positions = [None] * len(pairs) if truth is None else scale_positions(truth).tolist()
+    found = []
+    for one, rank, position in zip(pairs, ranks.tolist(), positions, strict=True):
+        case = Case(one, position, one.similarity >= high)
+        for rule, check in CHECKS.items():
+            verdict = check(case, rules)
+            if verdict is not None:
+                severity = verdict[0] * rank * (1.0 if position is None else 1.0 - position)
+                texts = one.pair.left, one.pair.right
+                found.append(Finding(rule, one.pair.id, severity, verdict[1], one.similarity, one.human, *texts))
+    return found
+
+
+def similarity_ranks(similarity: Array) -> Array:
+    """The share of the other pairs (n,) that lie below each, ties half; 1 for a single pair.
+
+    >>> similarity_ranks(np.array([0.2, 0.9, 0.5])).tolist()
+    [0.0, 1.0, 0.5]
+    """
+    if len(similarity) == 1:
+        return np.ones(1)
+    ordered = np.sort(similarity)
+    below, up_to = (np.searchsorted(ordered, similarity, side=side) for side in ("left", "right"))
+    ranks: Array = (below + up_to - 1) / 2 / (len(similarity) - 1)
+    return ranks
+
+
+def scale_positions(truth: Array) -> Array:
+    """Where scores (n,) stand between the lowest, 0, and the highest, 1; all in the middle where they are equal."""
+    span = float(np.ptp(truth))
+    positions: Array = (truth - truth.min()) / span if span > 0 else np.full(len(truth), 0.5)
+    return positions
+
+
+def _beyond(share: float, threshold: float) -> float:
+    return (share - threshold) / (1 - threshold) if threshold < 1 else 0.0
+
+
+def _most_in(pair: Strongest | None) -> str:
+    return "" if pair is None else f", most in {pair[0]}-{pair[1]} {pair[2]:+.3f}"
+
+
+def _special(case: Case, rules: LintRules) -> Verdict:
+    share = case.pair.special
+    if share <= rules.special_share:
+        return None
+    words = f"{share:.0%} of the absolute relevance is of special tokens or a bias (biases {case.pair.bias:.0%})"
+    return _beyond(share, rules.special_share), words
+
+
+def _stop_words(case: Case, rules: LintRules) -> Verdict:
+    share = case.pair.stops
+    if share <= rules.stop_share:
+        return None
+    words = f"{share:.0%} of the words' positive relevance is of stop words and punctuation"
+    return _beyond(share, rules.stop_share), words + _most_in(case.pair.strongest_stop)
+
+
+def _negation(case: Case, rules: LintRules) -> Verdict:
+    negations, similarity = case.pair.negations, case.pair.similarity
+    relevance = sum(one.relevance for one in negations)
+    if not negations or not case.is_high or relevance <= -rules.negation_share * abs(similarity):
+        return None
+    names = ", ".join(repr(one.word) for one in negations)
+    share = relevance / similarity if similarity else 0.0
+    return 1.0, f"{names} only on the {negations[0].side} makes {relevance:+.3f} of {similarity:.3f} ({share:+.0%})"
+
+
+def _number(case: Case, rules: LintRules) -> Verdict:  # noqa: ARG001
+    pair = case.pair
+    if not pair.has_number or not case.is_high:
+        return None
+    left, right = (" ".join(side) or "no number" for side in pair.numbers)
+    if all(pair.numbers):
+        return 1.0, f"{left} against {right}, together {pair.number_relevance:+.3f} of {pair.similarity:.3f}"
+    return ONE_SIDED_NUMBER, f"{left} against {right}, similarity {pair.similarity:.3f}"
+
+
+def _roles(case: Case, rules: LintRules) -> Verdict:  # noqa: ARG001
+    pair = case.pair
+    if not pair.swaps or not case.is_high:
+        return None
+    words = "; ".join(str(swap) for swap in pair.swaps)
+    return 1.0, f"{words}; with themselves they make {pair.swap_relevance:+.3f} of {pair.similarity:.3f}"
+
+
+def _matching(case: Case, rules: LintRules) -> Verdict:
+    pair = case.pair
+    is_low = case.scale_position is not None and case.scale_position <= rules.low_human
+    if not is_low or not case.is_high or pair.matches <= rules.match_share:
+        return None
+    words = f"{pair.matches:.0%} of the words' positive relevance is between equal words"
+    said = f"{_most_in(pair.strongest_match)}; people say {pair.human:g}"
+    return _beyond(pair.matches, rules.match_share), words + said
+
+
+CHECKS: dict[str, Callable[[Case, LintRules], Verdict]] = {
+    "special": _special,
+    "stop-words": _stop_words,
+    "negation": _negation,
+    "number": _number,
+    "roles": _roles,
+    "matching": _matching,
+}
+"""By the rule's name, as in ``DESCRIPTIONS``."""

@@ -1,19 +1,22 @@
-"""Relevance between parts of speech: the ledgers of many pairs, added up by the classes of their tokens."""
+"""Relevance between parts of speech and between words: the ledgers of many pairs, added up."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from likewise.errors import DataError, UsageError
-from likewise.explain.explanation import Array, Explanation
+from likewise.explain.explanation import Array, ExplainedText, Explanation
+from likewise.grammar.spans import word_spans
 from likewise.lint.parsed_pairs import NO_WORD, PROMPT
 from likewise.plotting.heatmap import split_heatmap
-from likewise.plotting.html import table
 from likewise.plotting.style import drawable, literal, strongest
+from likewise.results import Figure, Result, Table
 
 PARTS_OF_SPEECH = (
     "NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM", "PRON", "DET", "ADP", "AUX", "CCONJ", "SCONJ", "PART", "INTJ",
@@ -24,12 +27,18 @@ PARTS_OF_SPEECH = (
 ClassRow = tuple[str, str, int, float, float, float, float, float, float, float, float]
 KINDS = ("summed", "averaged")
 SIGNS = ("positive", "negative")
-ROOM = 32
-"""Classes that a fresh accumulator has room for; it grows."""
+START_SIZE = 32
+"""Classes that a new accumulator can hold; it grows."""
+STRONGEST = 15
+"""Class pairs that the terminal and the page show."""
+MOST_CHANGES = 10
+"""Changed class pairs that are listed."""
+QUARTERS = ("top", "second", "third", "bottom")
+"""Of the predicted similarities, the highest first."""
 
 
-@dataclass(frozen=True, eq=False)
-class PosRelevance:
+@dataclass(frozen=True, eq=False, repr=False)
+class PosRelevance(Result):
     """What each pair of k classes makes of the similarities of a corpus; positive and negative cells apart.
 
     A class pair is unordered: (a, b) holds left a with right b and left b with right a, so all tables are
@@ -100,13 +109,25 @@ class PosRelevance:
         counts = self.counts.astype(int).tolist()
         return {"classes": list(self.classes), "counts": counts} | kinds | {"bias": bias | {"both": self.bias_both}}
 
+    def tables(self) -> dict[str, Table]:
+        """All class pairs, the biases of each class, and the strongest class pairs."""
+        bias = [*zip(self.classes, self.bias_positive.tolist(), self.bias_negative.tolist(), strict=True)]
+        bias += [("bias", max(self.bias_both, 0.0), min(self.bias_both, 0.0))]
+        numbers = [f"{kind}_{sign}{ending}" for kind in KINDS for ending in ("", "_scaled") for sign in SIGNS]
+        strongest = sorted(self.rows, key=lambda row: -max(row[5], -row[6]))[:STRONGEST]
+        header = ("class", "class", "token pairs", "positive", "negative", "pos. average", "neg. average")
+        note = "relevance between classes, scaled by the largest"
+        return {
+            "classes": Table.of(["class1", "class2", "token_pairs", *numbers], self.rows, detail=True),
+            "bias": Table.of(["class", *SIGNS], bias, detail=True),
+            "strongest_classes": Table.of(
+                header, [(*row[:3], *row[5:7], *row[9:]) for row in strongest], note, summary=True
+            ),
+        }
+
     def plot(self, ax: Any = None, kind: str = "summed", title: str = "") -> Any:
         """A heat map: positive relevance above the diagonal, negative below, each scaled by its own largest."""
         return sign_map(self.table(kind), self.classes, kind, title, ax)
-
-    def _repr_html_(self) -> str:
-        first = sorted(self.rows, key=lambda row: -max(row[3], -row[4]))[:20]
-        return table(("class", "class", "token pairs", *SIGNS), [row[:5] for row in first])
 
 
 def sign_map(tables: tuple[Array, Array], classes: Sequence[str], kind: str, title: str, ax: Any = None) -> Any:
@@ -125,9 +146,9 @@ class ClassSums:
     """Adds ledgers up by class, one explanation after the other; holds k x k numbers and no explanation."""
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self._cells = np.zeros((3, ROOM, ROOM))  # positive, negative, counts
-        self._bias = np.zeros((2, ROOM))  # positive, negative
+        self._index_of: dict[str, int] = {}
+        self._cells = np.zeros((3, START_SIZE, START_SIZE))  # positive, negative, counts
+        self._bias = np.zeros((2, START_SIZE))  # positive, negative
         self._both = 0.0
 
     def add(self, found: Explanation, left: Sequence[str], right: Sequence[str]) -> None:
@@ -143,8 +164,8 @@ class ClassSums:
         self._both += found.bias_both
 
     def _indices(self, classes: Sequence[str]) -> list[int]:
-        indices = [self._places.setdefault(name, len(self._places)) for name in classes]
-        lacking = len(self._places) - self._cells.shape[1]
+        indices = [self._index_of.setdefault(name, len(self._index_of)) for name in classes]
+        lacking = len(self._index_of) - self._cells.shape[1]
         if lacking > 0:
             more = max(lacking, self._cells.shape[1])
             self._cells = np.pad(self._cells, ((0, 0), (0, more), (0, more)))
@@ -153,10 +174,10 @@ class ClassSums:
 
     def result(self) -> PosRelevance:
         """The symmetric tables, their classes in reading order."""
-        if not self._places:
+        if not self._index_of:
             raise DataError("no pair to add up; give a file with at least one")
-        order = sorted(self._places, key=class_order)
-        indices = [self._places[name] for name in order]
+        order = sorted(self._index_of, key=class_order)
+        indices = [self._index_of[name] for name in order]
         cells = self._cells[np.ix_(range(3), indices, indices)]
         both_ways = cells + cells.transpose(0, 2, 1)
         both_ways[:, range(len(order)), range(len(order))] /= 2  # the diagonal was counted twice
@@ -175,3 +196,143 @@ def class_order(name: str) -> tuple[int, str]:
         return PARTS_OF_SPEECH.index(name), ""
     groups = {NO_WORD: 101, PROMPT: 103}
     return groups.get(name, 100 if name.isalpha() else 102), name
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """One class pair in two settings, each scaled by its own setting's largest absolute value."""
+
+    first: str
+    second: str
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        """After minus before."""
+        return self.after - self.before
+
+    def to_dict(self) -> dict[str, Any]:
+        """The classes, both values and the change."""
+        return asdict(self) | {"change": self.change}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PosChange(Result):
+    """Two settings on the same classes, e.g. two models, two poolings, one language and a mixed pair."""
+
+    names: tuple[str, str]
+    before: PosRelevance
+    after: PosRelevance
+
+    def changed(self, sign: str = "positive", kind: str = "summed", count: int = MOST_CHANGES) -> list[Interaction]:
+        """The class pairs whose scaled relevance of one sign changes most, strongest change first."""
+        which = SIGNS.index(sign)
+        before, after = self.before.scaled(kind)[which], self.after.scaled(kind)[which]
+        seen = np.triu(self.before.counts + self.after.counts) > 0
+        change = np.where(seen, np.abs(after - before), -1.0)
+        order = np.argsort(-change, axis=None, kind="stable")[: min(count, int(seen.sum()))]
+        classes = self.before.classes
+        return [
+            Interaction(classes[a], classes[b], float(before[a, b]), float(after[a, b]))
+            for a, b in zip(*np.unravel_index(order, change.shape), strict=True)
+        ]
+
+    def difference(self, kind: str = "summed") -> tuple[Array, Array]:
+        """After minus before, scaled, positive and negative table, (k, k) each."""
+        before, after = self.before.scaled(kind), self.after.scaled(kind)
+        return after[0] - before[0], after[1] - before[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The most changed interactions by kind and sign."""
+        found = {kind: {sign: [one.to_dict() for one in self.changed(sign, kind)] for sign in SIGNS} for kind in KINDS}
+        return {"settings": list(self.names)} | found
+
+    def tables(self) -> dict[str, Table]:
+        """The most changed interactions, and those of the sums by sign."""
+        found = {(kind, sign): [(one.first, one.second, one.before, one.after, one.change)
+                                for one in self.changed(sign, kind)] for kind in KINDS for sign in SIGNS}  # fmt: skip
+        header = ("class1", "class2", *self.names, "change")
+        rows = [(*key, *row) for key, some in found.items() for row in some]
+        tables = {"changes": Table.of(("table", "sign", *header), rows, detail=True)}
+        for sign in SIGNS:
+            title = f"interactions that change most, {sign}, summed"
+            tables[f"changed_{sign}"] = Table.of(header, found["summed", sign], title, summary=True)
+        return tables
+
+    def figures(self) -> dict[str, Figure]:
+        """The change of the sums and of the averages."""
+        return {f"change_{kind}": Figure(partial(self.plot, kind=kind), f"What changes, {kind}") for kind in KINDS}
+
+    def plot(self, ax: Any = None, kind: str = "summed") -> Any:
+        """The change as a heat map: positive relevance above the diagonal, negative below."""
+        title = f"{self.names[1]} minus {self.names[0]}"
+        return sign_map(self.difference(kind), self.before.classes, kind, title, ax)
+
+
+def pos_change(names: tuple[str, str], before: PosRelevance, after: PosRelevance) -> PosChange:
+    """Two tables brought onto the classes of both."""
+    classes = sorted({*before.classes, *after.classes}, key=class_order)
+    return PosChange(names, before.on(classes), after.on(classes))
+
+
+@dataclass(frozen=True)
+class WordPair:
+    """Two words of one pair of texts and what they make of its similarity together."""
+
+    id: str
+    left: str
+    right: str
+    relevance: float
+    similarity: float
+    """the predicted similarity of the pair they stand in"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields."""
+        return asdict(self)
+
+
+def word_relevance(found: Explanation) -> tuple[list[str], list[str], Array]:
+    """A ledger by token as one by word, (n, m), with both sides' words; special tokens and the prompt are left out.
+
+    A group's contribution is the sum of its tokens', so nothing is computed anew.
+    """
+    left, down = _grouping(found.left)
+    right, across = _grouping(found.right)
+    return left, right, down.T @ found.relevance @ across
+
+
+def _grouping(side: ExplainedText) -> tuple[list[str], Array]:
+    """A side's words and which unit belongs to which, (units, words) of 0 and 1."""
+    spans = word_spans(side.text)
+    starts = [start for start, _ in spans]
+    belongs = np.zeros((len(side.units), len(spans)))
+    for row, unit in enumerate(side.units):
+        index = bisect_right(starts, max(unit.start, starts[0]) if starts else 0) - 1
+        # A token may begin with the blank before its word.
+        if spans and index + 1 < len(spans) and unit.start >= spans[index][1]:
+            index += 1
+        if unit.kind == "text" and spans:
+            belongs[row, index] = 1
+    return [side.text[start:end] for start, end in spans], belongs
+
+
+def strongest_words(found: Explanation, name: str, count: int) -> list[WordPair]:
+    """The word pairs of largest positive relevance of one explanation by token, strongest first."""
+    left, right, cells = word_relevance(found)
+    order = np.argsort(-cells, axis=None, kind="stable")[:count]
+    indices = zip(*np.unravel_index(order, cells.shape), strict=True)
+    return [
+        WordPair(name, left[row], right[column], float(cells[row, column]), found.similarity)
+        for row, column in indices
+        if cells[row, column] > 0
+    ]
+
+
+def strongest_by_quarter(found: Sequence[WordPair], predicted: Array, count: int) -> dict[str, tuple[WordPair, ...]]:
+    """The strongest of them in each quarter of the predicted similarities (n,); on an edge the higher one counts."""
+    edges = np.quantile(predicted, [0.75, 0.5, 0.25])
+    parts: dict[str, list[WordPair]] = {name: [] for name in QUARTERS}
+    for one in sorted(found, key=lambda one: -one.relevance):
+        parts[QUARTERS[int((one.similarity < edges).sum())]].append(one)
+    return {name: tuple(part[:count]) for name, part in parts.items()}

@@ -1,42 +1,165 @@
-"""Patterns of a file of pairs: one setting, or two that are compared; one language, or a mixed pair of languages."""
+"""Relevance by part of speech on a file of pairs: one setting or two, one language or a mixed pair of languages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from likewise.data import Pair, ScoredPair, mixed_pairs
-from likewise.data.pair_files import PairFile
+import numpy as np
+
+from likewise.data import Dataset, Pair, ScoredPair, mixed_pairs
 from likewise.encoder import Encoder
 from likewise.encoder.pooling import pooling_parts
 from likewise.errors import DataError, UsageError
-from likewise.explain.explanation import Explanation
-from likewise.explain.side_by_side import SideBySide, row_of_axes, side_by_side
+from likewise.explain.differences import SideBySide, side_by_side
+from likewise.explain.explanation import Array, Explanation
+from likewise.explain.pairs import explain_many
 from likewise.grammar import Grammar
-from likewise.lint.interactions import PosChange, pos_change
-from likewise.lint.parsed_pairs import ParsedSides, parsed_sides
-from likewise.lint.patterns import TOP, Patterns, patterns
-from likewise.lint.pos_relevance import KINDS
+from likewise.lint.level_errors import Disagreement, LevelErrors, disagreements, level_errors
+from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, scores_of, unit_classes
+from likewise.lint.pos_relevance import (
+    KINDS,
+    ClassSums,
+    PosChange,
+    PosRelevance,
+    WordPair,
+    pos_change,
+    strongest_by_quarter,
+    strongest_words,
+)
+from likewise.plotting.axes import grid_of_axes
 from likewise.progress import Progress
+from likewise.results import Column, Figure, Result, Table
 
 Pairs = Sequence[Pair | ScoredPair]
 
+TOP = 10
+SETTING = ("data", "model", "pooling")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CorpusRelevance(Result):
+    """One encoder on n pairs: relevance by part of speech, strongest words, errors where there are human scores."""
+
+    data: str
+    model: str
+    pooling: str
+    bias: str
+    classes: PosRelevance
+    strongest: dict[str, tuple[WordPair, ...]]
+    """by quarter of the predicted similarity, from top to bottom"""
+    predicted: Array
+    truth: Array | None = None
+    errors: LevelErrors | None = None
+    farthest: tuple[Disagreement, ...] = ()
+    """where the human score and the prediction, mapped onto its scale by a least-squares line, differ most"""
+
+    @property
+    def n(self) -> int:
+        """The number of pairs."""
+        return len(self.predicted)
+
+    @property
+    def name(self) -> str:
+        """Data, model and pooling in one line; of a folder only its own name."""
+        return f"{self.data}, {self.short_model}, {self.pooling}"
+
+    @property
+    def short_model(self) -> str:
+        """The model's name without the folders or the organisation it belongs to."""
+        return Path(self.model).name or self.model
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the n predictions."""
+        about = {"data": self.data, "model": self.model, "pooling": self.pooling, "bias_mode": self.bias, "n": self.n}
+        strongest = {name: [one.to_dict() for one in part] for name, part in self.strongest.items()}
+        errors = None if self.errors is None else self.errors.to_dict()
+        numbers = {"strongest": strongest, "errors": errors, "farthest": [one.to_dict() for one in self.farthest]}
+        return about | {"relevance": self.classes.to_dict()} | numbers
+
+    def plot(self, ax: Any = None, kind: str = "summed") -> Any:
+        """Relevance between the classes as a heat map, scaled."""
+        return self.classes.plot(ax, kind, f"{self.name}, n = {self.n}")
+
+    def tables(self) -> dict[str, Table]:
+        """Class pairs, word pairs, and, where there are human scores, errors and disagreements."""
+        words = [(part, one.id, one.left, one.right, one.relevance, one.similarity)
+                 for part, some in self.strongest.items() for one in some]  # fmt: skip
+        title = "strongest word pairs, from the top to the bottom quarter of predicted similarity"
+        header: list[str | Column] = ["quarter", Column("id", "pair"), "left", "right", "relevance", "similarity"]
+        tables = self.classes.tables() | {"word_pairs": Table.of(header, words, title)}
+        if self.errors is None:
+            return tables
+        rows = [(one.id, one.left, one.right, one.human, one.predicted, one.difference, one.similarity)
+                for one in self.farthest]  # fmt: skip
+        title = "where human and predicted score differ most (predicted mapped by the line)"
+        header = [Column("id", "pair"), "left", "right", "human", "predicted", "difference", "similarity"]
+        return tables | self.errors.tables() | {"disagreements": Table.of(header, rows, title)}
+
+    def figures(self) -> dict[str, Figure]:
+        """Class pairs summed and averaged, and errors by level."""
+        title = "Relevance between parts of speech"
+        figures = {f"classes_{kind}": Figure(partial(self.plot, kind=kind), f"{title}, {kind}") for kind in KINDS}
+        if self.errors is None:
+            return figures
+        errors = partial(self.errors.plot, title=f"{self.name}, n = {self.n}")
+        return figures | {"errors_by_level": Figure(errors, "Errors by level of the human score")}
+
+
+def corpus_relevance(
+    encoder: Encoder,
+    pairs: Pairs,
+    parsed: ParsedSides,
+    *,
+    data: str = "pairs",
+    bias: str = "separate",
+    top: int = TOP,
+    progress: Progress | None = None,
+) -> CorpusRelevance:
+    """Explain every pair by token, one after the other, and add up what the similarities rest on.
+
+    >>> from likewise.data import read_scored_pairs
+    >>> pairs = list(read_scored_pairs("sample/pairs"))
+    >>> parsed = parsed_sides(pairs, Grammar.load("en_core_web_sm"))  # doctest: +SKIP
+    >>> corpus_relevance(Encoder.load("minilm"), pairs, parsed).n  # doctest: +SKIP
+    60
+    """
+    if not pairs:
+        raise DataError(f"{data}: no pair to explain; give a file with at least one")
+    sums, words, predicted = ClassSums(), list[WordPair](), np.zeros(len(pairs))
+    stream = explain_many(encoder, pairs, granularity="token", progress=progress, bias=bias, reference="none")
+    for row, (pair, found) in enumerate(zip(pairs, stream, strict=True)):
+        left, right = parsed.left[pair.left], parsed.right[pair.right]
+        sums.add(found, unit_classes(found.left, left), unit_classes(found.right, right))
+        words += strongest_words(found, pair.id, top)
+        predicted[row] = found.similarity
+    truth = scores_of(pairs)
+    scored = truth is not None and len(pairs) > 1
+    return CorpusRelevance(
+        data, encoder.name, encoder.pooling_config.pooling, bias, sums.result(),
+        strongest_by_quarter(words, predicted, top), predicted, truth,
+        level_errors(predicted, truth) if scored and truth is not None else None,
+        disagreements(pairs, predicted, truth, top) if scored and truth is not None else (),
+    )  # fmt: skip
+
 
 @dataclass(frozen=True)
-class PatternSource:
-    """A file of pairs and, for the mixed-language case, one of parallel rows whose second texts are taken."""
+class PosInput:
+    """Pairs and their grammar; for mixed languages also a parallel dataset whose second texts are taken."""
 
-    file: PairFile
+    dataset: Dataset
     grammar: Grammar
     mix: str | None = None
     other_grammar: Grammar | None = None
     """of the language of ``mix``"""
 
     def __post_init__(self) -> None:
-        if self.mix is not None and self.file.skip_bad:
+        if self.mix is not None and self.dataset.skip_bad:
             raise UsageError("--skip-bad does not go with --mix, whose rows must stay parallel; mend the bad rows")
-        if self.mix == self.file.file:
+        if self.mix == self.dataset.name:
             raise UsageError(f"--mix {self.mix} is the file itself; give its translation")
         if self.mix is not None and self.other_grammar is None:
             raise UsageError("--mix needs the spaCy pipeline of its language too; give it with --grammar-other")
@@ -44,39 +167,48 @@ class PatternSource:
             raise UsageError("--grammar-other goes with --mix, which names the file in the other language")
 
     def read(self) -> tuple[dict[str, Pairs], int]:
-        """Pairs by name (the file, then the other one and the mixture), and how many bad rows were skipped."""
-        first, skipped = self.file.read()
+        """Pairs by name (the dataset, then the other one and the mixture), and the number of skipped bad rows."""
+        name, first = self.dataset.name, self.dataset.pairs()
         if self.mix is None:
-            return {self.file.file: first}, skipped
-        second, _ = replace(self.file, file=self.mix).read()
-        mixed = self._mixed(first, second)
-        return {self.file.file: first, self.mix: second, f"{self.file.file} x {self.mix}": mixed}, skipped
+            return {name: first}, first.skipped
+        second = replace(self.dataset, name=self.mix).pairs()
+        return {name: first, self.mix: second, f"{name} x {self.mix}": self._mixed(first, second)}, first.skipped
 
     def _mixed(self, first: Pairs, second: Pairs) -> Pairs:
         scored = [[pair for pair in pairs if isinstance(pair, ScoredPair)] for pairs in (first, second)]
-        for name, found, pairs in zip((self.file.file, self.mix), scored, (first, second), strict=True):
+        for name, found, pairs in zip((self.dataset.name, self.mix), scored, (first, second), strict=True):
             if len(found) < len(pairs):
                 raise DataError(f"{name}: mixed pairs are matched by their scores; name the column with --score-column")
         try:
             return list(mixed_pairs(*scored))
         except DataError as error:
-            raise DataError(f"{self.file.file} and {self.mix}: {error}") from error
+            raise DataError(f"{self.dataset.name} and {self.mix}: {error}") from error
 
     @property
     def languages(self) -> tuple[str, str, str]:
-        """How the three kinds of pairs are called: en-en, de-de, en-de."""
+        """Names of the three kinds of pairs: en-en, de-de, en-de."""
         first = self.grammar.language
         second = first if self.other_grammar is None else self.other_grammar.language
         same = first == second
         return ("first", "second", "mixed") if same else (f"{first}-{first}", f"{second}-{second}", f"{first}-{second}")
 
+    def parsed(self, data: dict[str, Pairs], progress: Progress | None) -> dict[str, ParsedSides]:
+        """The grammar of the dataset's pairs and of the mixed ones, whose left texts are the same."""
+        first = parsed_sides(data[self.dataset.name], self.grammar, progress=progress)
+        if self.mix is None or self.other_grammar is None:
+            return {self.dataset.name: first}
+        name = list(data)[-1]
+        texts = list(dict.fromkeys(pair.right for pair in data[name]))
+        right = dict(zip(texts, self.other_grammar.parse(texts, progress=progress), strict=True))
+        return {self.dataset.name: first, name: ParsedSides(first.left, right)}
+
 
 @dataclass(frozen=True)
-class PatternOptions:
+class PosOptions:
     """What is computed of the pairs, and how."""
 
     bias: str = "separate"
-    """separate: the biases stand beside the classes; shared: each bias is dealt out to the tokens"""
+    """separate: the biases have a row of their own; shared: each bias is dealt out to the tokens"""
     top: int = TOP
     """word pairs per quarter, and rows of largest disagreement"""
     row: int | None = None
@@ -89,88 +221,126 @@ class PatternOptions:
             raise UsageError(f"--top takes a number from 1 on, got {self.top}")
 
 
-@dataclass(frozen=True, eq=False)
-class PatternStudy:
-    """The patterns of one or two settings, what changes from the first to the second, and one row's heat maps."""
+@dataclass(frozen=True, eq=False, repr=False)
+class PosRelevanceStudy(Result):
+    """Relevance by part of speech in one or two settings, what changes between them, and one row's heat maps."""
 
-    settings: tuple[Patterns, ...]
+    settings: tuple[CorpusRelevance, ...]
     change: PosChange | None = None
     row: SideBySide | None = None
     skipped: int = 0
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """of the weights, by model"""
+
+    run_key = "result"
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"Relevance by part of speech: {self.settings[0].data}"
+
+    @property
+    def notes(self) -> list[str]:
+        """The settings, and skipped rows."""
+        skipped = f"; {self.skipped} bad rows skipped" if self.skipped else ""
+        return [f"{one.name}, n = {one.n}{skipped}" for one in self.settings]
 
     def to_dict(self) -> dict[str, Any]:
         """A single setting as itself; two under ``settings`` with their ``change``."""
         each = [one.to_dict() for one in self.settings]
-        metadata = each[0] if self.change is None else {"settings": each, "change": self.change.to_dict()}
+        found = each[0] if self.change is None else {"settings": each, "change": self.change.to_dict()}
         row = {} if self.row is None else {"row": self.row.to_dict()}
-        return metadata | row | {"skipped": self.skipped}
+        return found | row | {"skipped": self.skipped}
+
+    def tables(self) -> dict[str, Table]:
+        """Tables of all settings one below the other, for files; then each setting's own, and what changes."""
+        tidy: dict[str, Table] = {}
+        shown: dict[str, Table] = {}
+        for one, ending in zip(self.settings, self._endings, strict=True):
+            for name, table in one.tables().items():
+                if not table.summary:
+                    before = tidy[name].rows if name in tidy else []
+                    rows = [*before, *((one.data, one.model, one.pooling, *row) for row in table.rows)]
+                    tidy[name] = Table((*map(Column, SETTING), *table.columns), rows, detail=True)
+                if not table.detail:
+                    title = f"{one.name}: {table.title}" if ending else table.title
+                    shown[f"shown_{name}{ending}"] = replace(table, title=title, summary=True)
+        tables = tidy | shown | ({} if self.change is None else self.change.tables())
+        return tables | ({} if self.row is None else self.row.tables())
+
+    @property
+    def _endings(self) -> list[str]:
+        count = len(self.settings)
+        return [""] if count == 1 else [f"_{index + 1}" for index in range(count)]
+
+    def figures(self) -> dict[str, Figure]:
+        """Each setting's figures, what changes, and the row."""
+        figures = {
+            name + ending: figure
+            for one, ending in zip(self.settings, self._endings, strict=True)
+            for name, figure in one.figures().items()
+        }
+        figures |= {} if self.change is None else self.change.figures()
+        return figures | ({} if self.row is None else self.row.figures())
+
+    @property
+    def main_figure(self) -> Figure:
+        """One setting summed and averaged; or both settings summed and the change."""
+        return Figure(self.plot)
 
     def plot(self, ax: Any = None) -> Any:
-        """One setting summed and averaged; or both settings summed and the change. Returns the first Axes."""
+        """The main figure; returns the first Axes."""
         if ax is not None:
             return self.settings[0].plot(ax)
-        sides = row_of_axes(2 if self.change is None else 3, (8.0, 7.8))
+        count = 2 if self.change is None else 3
+        panels = grid_of_axes(count, (8.0, 7.8), count)
         if self.change is None:
-            for panel, kind in zip(sides, KINDS, strict=True):
+            for panel, kind in zip(panels, KINDS, strict=True):
                 self.settings[0].plot(panel, kind)
-            return sides[0]
-        for panel, one in zip(sides, self.settings, strict=False):
+            return panels[0]
+        for panel, one in zip(panels, self.settings, strict=False):
             one.plot(panel)
-        self.change.plot(sides[2])
-        return sides[0]
-
-    def _repr_html_(self) -> str:
-        parts = [*self.settings, self.change, self.row]
-        return "".join(one._repr_html_() for one in parts if one is not None)
+        self.change.plot(panels[2])
+        return panels[0]
 
 
-def study_patterns(
-    source: PatternSource,
+def study_pos_relevance(
+    given: PosInput,
     models: Sequence[str],
     poolings: Sequence[str | None] = (None,),
-    options: PatternOptions | None = None,
+    options: PosOptions | None = None,
     load: Callable[[str], Encoder] = Encoder.load,
     progress: Progress | None = None,
-) -> PatternStudy:
-    """The patterns of a file with one model and pooling, with two of either, or in one language and mixed."""
-    options = PatternOptions() if options is None else options
-    variants = _readings(models, poolings, source.mix is not None)
-    data, skipped = source.read()
-    _check_row(options.row, data[source.file.file], source.file.file)
+) -> PosRelevanceStudy:
+    """Relevance by part of speech with one model and pooling, with two of either, or in one language and mixed."""
+    options = PosOptions() if options is None else options
+    variants = _variants(models, poolings, given.mix is not None)
+    data, skipped = given.read()
+    _check_row(options.row, data[given.dataset.name], given.dataset.name)
     encoders = _encoders(variants, load)
-    parsed = _parsed(source, data, progress)
+    hashes = {model: encoder.hash for (model, _), encoder in zip(variants, encoders, strict=True)}
+    parsed = given.parsed(data, progress)
     settings = [
-        patterns(encoder, data[name], sides, data=name, bias=options.bias, top=options.top, progress=progress)
+        corpus_relevance(encoder, data[name], sides, data=name, bias=options.bias, top=options.top, progress=progress)
         for encoder in encoders
         for name, sides in parsed.items()
     ]
     change = None
     if len(settings) == 2:
         change = pos_change(setting_names(*settings), settings[0].classes, settings[1].classes)
-    row = None if options.row is None else _row(source, data, encoders, settings, options)
-    return PatternStudy(tuple(settings), change, row, skipped)
+    row = None if options.row is None else _row(given, data, encoders, settings, options)
+    return PosRelevanceStudy(tuple(settings), change, row, skipped, hashes)
 
 
-def _readings(models: Sequence[str], poolings: Sequence[str | None], mixed: bool) -> list[tuple[str, str | None]]:
+def _variants(models: Sequence[str], poolings: Sequence[str | None], mixed: bool) -> list[tuple[str, str | None]]:
     """The models with their poolings; one of either goes with two of the other."""
     count = max(len(models), len(poolings))
     if count > 2 or min(len(models), len(poolings)) < 1 or (mixed and count > 1):
         raise UsageError("two settings at most are compared: give --model or --pooling twice, or --mix")
     for pooling in poolings:
         if pooling is not None:
-            pooling_parts(pooling)  # a wrong name is told before the work
+            pooling_parts(pooling)  # rejects a wrong name before the work
     return [(models[index % len(models)], poolings[index % len(poolings)]) for index in range(count)]
-
-
-def _parsed(source: PatternSource, data: dict[str, Pairs], progress: Progress | None) -> dict[str, ParsedSides]:
-    """The grammar of the file's pairs and of the mixed ones, whose left texts are the same."""
-    first = parsed_sides(data[source.file.file], source.grammar, progress=progress)
-    if source.mix is None or source.other_grammar is None:
-        return {source.file.file: first}
-    name = list(data)[-1]
-    texts = list(dict.fromkeys(pair.right for pair in data[name]))
-    right = dict(zip(texts, source.other_grammar.parse(texts, progress=progress), strict=True))
-    return {source.file.file: first, name: ParsedSides(first.left, right)}
 
 
 def _encoders(variants: Sequence[tuple[str, str | None]], load: Callable[[str], Encoder]) -> list[Encoder]:
@@ -180,12 +350,12 @@ def _encoders(variants: Sequence[tuple[str, str | None]], load: Callable[[str], 
     ]
 
 
-def setting_names(first: Patterns, second: Patterns) -> tuple[str, str]:
-    """Two settings by what tells them apart; a model's folder only where its own name does not."""
+def setting_names(first: CorpusRelevance, second: CorpusRelevance) -> tuple[str, str]:
+    """Two settings by what differs between them; a model's folder only where its own name does not differ."""
     is_short = first.model == second.model or first.short_model != second.short_model
-    metadata = [(one.data, one.short_model if is_short else one.model, one.pooling) for one in (first, second)]
-    apart = [index for index in range(3) if metadata[0][index] != metadata[1][index]] or [0, 1, 2]
-    one, other = (", ".join(fact[index] for index in apart) for fact in metadata)
+    names = [(one.data, one.short_model if is_short else one.model, one.pooling) for one in (first, second)]
+    apart = [index for index in range(3) if names[0][index] != names[1][index]] or [0, 1, 2]
+    one, other = (", ".join(name[index] for index in apart) for name in names)
     return one, other
 
 
@@ -195,19 +365,19 @@ def _check_row(row: int | None, pairs: Pairs, file: str) -> None:
 
 
 def _row(
-    source: PatternSource,
+    given: PosInput,
     data: dict[str, Pairs],
     encoders: Sequence[Encoder],
-    settings: Sequence[Patterns],
-    options: PatternOptions,
+    settings: Sequence[CorpusRelevance],
+    options: PosOptions,
 ) -> SideBySide:
     """One row's heat maps by word: three kinds of pairs where languages are mixed, else one for each setting."""
     number = options.row or 1
-    if source.mix is not None:
+    if given.mix is not None:
         rows = [pairs[number - 1] for pairs in data.values()]
-        texts = {name: (row.left, row.right) for name, row in zip(source.languages, rows, strict=True)}
+        texts = {name: (row.left, row.right) for name, row in zip(given.languages, rows, strict=True)}
         return side_by_side(encoders[0], texts, number, bias=options.bias)
-    pair = data[source.file.file][number - 1]
+    pair = data[given.dataset.name][number - 1]
     names = setting_names(settings[0], settings[-1])[: len(settings)]
     found: dict[str, Explanation] = {}
     for name, encoder in zip(names, encoders, strict=True):

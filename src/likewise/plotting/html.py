@@ -25,6 +25,7 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; } .wide { overflow-x: auto; margin-bottom: 1.2rem; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+td { white-space: pre-line; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: pre; }
 p.note { color: var(--soft); } code { font-size: .9em; }
 """

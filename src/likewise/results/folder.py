@@ -60,7 +60,8 @@ def write_folder(
     folder.mkdir(parents=True, exist_ok=True)
     write_document({**run, "versions": versions()}, folder / "run.json")
     for name, table in tables.items():
-        table.to_csv(folder / f"{name}.csv")
+        if not table.summary:
+            table.to_csv(folder / f"{name}.csv")
     for name, draw in figures.items():
         axes = draw()
         save_figure(axes, folder / f"{name}.png")

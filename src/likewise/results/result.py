@@ -32,6 +32,9 @@ class Result:
     The first table is the one that ``to_dataframe`` gives unless another is named.
     """
 
+    run_key = "results"
+    """The key of the document in run.json."""
+
     def to_dict(self) -> dict[str, Any]:
         """The numbers, as the documented JSON has them."""
         raise NotImplementedError
@@ -43,6 +46,11 @@ class Result:
     def figures(self) -> dict[str, Figure]:
         """The figures by name; files are named after them."""
         return {}
+
+    @property
+    def main_figure(self) -> Figure | None:
+        """The figure that ``--plot`` draws: the first one, if there is any."""
+        return next(iter(self.figures().values()), None)
 
     @property
     def title(self) -> str:
@@ -85,7 +93,7 @@ class Result:
         made = dict(run or {})
         html = self.to_html(str(made.get("command", "")))
         figures = {name: one.draw for name, one in self.figures().items()}
-        return write_folder(Path(folder), made | {"results": self.to_dict()}, self.tables(), figures, html)
+        return write_folder(Path(folder), made | {self.run_key: self.to_dict()}, self.tables(), figures, html)
 
     def _repr_html_(self) -> str:
         return "".join([*self._note_fragments(), *self._table_fragments()])

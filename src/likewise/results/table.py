@@ -46,18 +46,23 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns. ``detail`` marks a table that is too long to read: only files and data frames have it."""
+    """Rows under columns.
+
+    ``detail`` marks a table that is too long to read: only files and data frames have it. ``summary`` marks one that
+    repeats parts of another for people: files leave it out.
+    """
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[object]]
     title: str = ""
     note: str = ""
     detail: bool = False
+    summary: bool = False
 
     @classmethod
     def of(
         cls, header: Iterable[str | Column], rows: Iterable[Sequence[object]], title: str = "", note: str = "",
-        detail: bool = False,
+        detail: bool = False, summary: bool = False,
     ) -> Table:  # fmt: skip
         """A table whose columns may be given by their names alone.
 
@@ -65,7 +70,7 @@ class Table:
         ['model', 'Spearman']
         """
         columns = tuple(one if isinstance(one, Column) else Column(one) for one in header)
-        return cls(columns, [tuple(row) for row in rows], title, note, detail)
+        return cls(columns, [tuple(row) for row in rows], title, note, detail, summary)
 
     @property
     def headings(self) -> list[str]:

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from likewise.errors import ModelError, UsageError
-from likewise.explain.cache import KeptContributions
+from likewise.explain.cache import ContributionCache
 from likewise.explain.differences import Contrast
 from likewise.explain.explanation import Explanation, PairShares
-from likewise.explain.pairs import explained_maps, explanation, has_columns, metadata_of, pair_shares
-from likewise.explain.settings import SettingOptions, Settings
+from likewise.explain.ledger import explained_maps, explanation, metadata_of, pair_shares
+from likewise.explain.methods import has_columns
+from likewise.explain.settings import Settings
 from likewise.explain.texts import TextInput, TextMap, TokenGroups, token_groups
 from likewise.explain.units import check_granularity
 from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
@@ -255,7 +256,7 @@ def check_search(queries: Sequence[str], k: int) -> None:
 
 def explained_search(
     index: Index, query: str, k: int = 10, *, granularity: str = "word", pairs_per_hit: int | None = None,
-    progress: Progress | None = None, **settings: Unpack[SettingOptions],
+    progress: Progress | None = None, **settings: Any,
 ) -> Hits:  # fmt: skip
     """The k best hits, each explained exactly as it was scored: same model, prompts and similarity.
 
@@ -302,7 +303,7 @@ class _HitExplainer:
     def __init__(self, index: Index, query: TextInput, settings: Settings) -> None:
         self.encoder, self.settings, self.prompt = index.encoder, settings, index.prompts[1]
         self.metadata = metadata_of(index.encoder, "bilrp", str(query.granularity), index.similarity, settings)
-        self.cache = KeptContributions(index.encoder, settings, user_cache() / "contributions")
+        self.cache = ContributionCache(index.encoder, settings, user_cache() / "contributions")
         self.text, self.query = query, token_groups(self.encoder, query, settings)
 
     def explained(

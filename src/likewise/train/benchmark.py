@@ -28,10 +28,9 @@ from likewise.geometry import GeometrySettings, geometry_of
 from likewise.geometry.isotropy import IsotropyOptions, isotropy_task, study_isotropy
 from likewise.grammar import Grammar
 from likewise.lint.evidence import PairEvidence, evidence
-from likewise.lint.lint import report
+from likewise.lint.lint import LintRules, report
 from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, unit_classes
 from likewise.lint.pos_relevance import ClassSums, PosRelevance
-from likewise.lint.rules import LintRules
 from likewise.metrics import spearman
 from likewise.plotting.curves import Series, curves
 from likewise.plotting.text import unique_labels

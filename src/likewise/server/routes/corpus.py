@@ -7,12 +7,10 @@ from typing import Any
 from fastapi import APIRouter
 
 from likewise.data.pair_files import PairFile
-from likewise.lint.files import lint_pairs
-from likewise.lint.interactions import pos_change
+from likewise.lint.lint import LintRules, lint
 from likewise.lint.parsed_pairs import parsed_sides
-from likewise.lint.patterns import patterns
-from likewise.lint.pos_study import setting_names
-from likewise.lint.rules import LintRules
+from likewise.lint.pos_relevance import pos_change
+from likewise.lint.pos_study import corpus_relevance, setting_names
 from likewise.server.routes.answers import ERRORS
 from likewise.server.routes.jobs import answer
 from likewise.server.schemas import JobAnswer, LintRequest, PosRelevanceRequest
@@ -38,7 +36,9 @@ def parts_of_speech(asked: PosRelevanceRequest, studio: StudioDep) -> JobAnswer:
         pairs = file.read_checked()
         parsed = parsed_sides(pairs, studio.grammar(), progress=progress)
         found = [
-            patterns(studio.read(each.model, **each.options()), pairs, parsed, data=asked.corpus, progress=progress)
+            corpus_relevance(
+                studio.read(each.model, **each.options()), pairs, parsed, data=asked.corpus, progress=progress
+            )
             for each in variants
         ]
         change = None
@@ -60,7 +60,7 @@ def linted(asked: LintRequest, studio: StudioDep) -> JobAnswer:
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
         encoder = studio.read(asked.model, **asked.options())
-        found = lint_pairs(encoder, file.read_checked(), studio.grammar(), LintRules(), asked.corpus, progress)
+        found = lint(encoder, file.read_checked(), studio.grammar(), LintRules(), asked.corpus, progress)
         return found.to_dict()
 
     title = f"lint of {studio.corpora.name(asked.corpus)}"

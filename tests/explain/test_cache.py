@@ -1,4 +1,4 @@
-"""Kept contributions: as computed, found again without the model, healed, within bounds, never mixed up."""
+"""Cached contributions: as computed, found again without the model, healed, within bounds, never mixed up."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, UsageError
 from likewise.explain import cache as module
-from likewise.explain.cache import KeptContributions
-from likewise.explain.contributions import Contributions
+from likewise.explain.cache import ContributionCache
 from likewise.explain.settings import Settings
-from likewise.explain.texts import TextInput, contribution_stream
+from likewise.explain.texts import Contributions, TextInput, contribution_stream
 from likewise.sample import sample_sentences
 
 SETTINGS = Settings(fold_special=True)
@@ -30,8 +29,8 @@ CAT, SEA, MAN = (TextInput(text, "", "word") for text in ("the cat sat", "the se
 
 
 @pytest.fixture
-def kept(tiny: Encoder, tmp_path: Path) -> KeptContributions:
-    return KeptContributions(tiny, SETTINGS, tmp_path / "kept")
+def cached(tiny: Encoder, tmp_path: Path) -> ContributionCache:
+    return ContributionCache(tiny, SETTINGS, tmp_path / "kept")
 
 
 @pytest.fixture
@@ -61,47 +60,49 @@ def size_of(folder: Path) -> int:
 
 
 class TestKept:
-    def test_as_computed_and_as_found_again(self, kept: KeptContributions, tiny: Encoder) -> None:
+    def test_as_computed_and_as_found_again(self, cached: ContributionCache, tiny: Encoder) -> None:
         texts = [CAT, SEA, TextInput(sample_sentences()[0], "the ", "word"), replace(CAT, granularity="token")]
         plain = dict(contribution_stream(tiny, texts, "bilrp", SETTINGS))
-        first, second = kept.of(texts), kept.of(texts)
+        first, second = cached.of(texts), cached.of(texts)
         for place, (new, found) in enumerate(zip(first, second, strict=True)):
             assert_same(new, plain[place], 1e-6)
             assert_same(found, new)
             assert found.missing < 1e-5
 
-    def test_the_second_time_no_model_runs(self, kept: KeptContributions, computed: list[TextInput]) -> None:
-        kept.of([CAT, SEA])
+    def test_the_second_time_no_model_runs(self, cached: ContributionCache, computed: list[TextInput]) -> None:
+        cached.of([CAT, SEA])
         assert sorted(computed, key=lambda one: one.text) == [CAT, SEA]
         computed.clear()
-        kept.of([SEA, CAT])
-        KeptContributions(kept.encoder, kept.settings, kept.folder).of([CAT])
+        cached.of([SEA, CAT])
+        ContributionCache(cached.encoder, cached.settings, cached.folder).of([CAT])
         assert computed == []
 
     def test_only_what_is_new_is_computed_once_and_in_order(
-        self, kept: KeptContributions, computed: list[TextInput]
+        self, cached: ContributionCache, computed: list[TextInput]
     ) -> None:
-        kept.of([CAT])
+        cached.of([CAT])
         computed.clear()
-        found = kept.of([SEA, CAT, SEA, MAN, CAT])
+        found = cached.of([SEA, CAT, SEA, MAN, CAT])
         assert computed == [SEA, MAN]
         assert [one.text for one in found] == [one.text for one in (SEA, CAT, SEA, MAN, CAT)]
-        assert len(list(kept.folder.iterdir())) == 3 and all(path.suffix == ".npz" for path in kept.folder.iterdir())
+        assert len(list(cached.folder.iterdir())) == 3 and all(
+            path.suffix == ".npz" for path in cached.folder.iterdir()
+        )
 
-    def test_nothing_of_nothing(self, kept: KeptContributions) -> None:
-        assert kept.of([]) == [] and not kept.folder.exists()
+    def test_nothing_of_nothing(self, cached: ContributionCache) -> None:
+        assert cached.of([]) == [] and not cached.folder.exists()
 
     @pytest.mark.parametrize(
         "text", ["", " ", "two\nlines\u2028and more", "a fox 🦊 ran", "a lone \ud83e here", "a \x00"]
     )
-    def test_any_text(self, kept: KeptContributions, text: str) -> None:
+    def test_any_text(self, cached: ContributionCache, text: str) -> None:
         one = TextInput(text, "", "word")
-        assert_same(kept.of([one])[0], kept.of([one])[0])
-        assert kept.of([one])[0].text == text
+        assert_same(cached.of([one])[0], cached.of([one])[0])
+        assert cached.of([one])[0].text == text
 
-    def test_cut_texts_and_spans(self, kept: KeptContributions) -> None:
+    def test_cut_texts_and_spans(self, cached: ContributionCache) -> None:
         texts = [TextInput("it " * 50, "", "word"), TextInput("the cat sat", "", ((0, 7),))]
-        first, second = kept.of(texts), kept.of(texts)
+        first, second = cached.of(texts), cached.of(texts)
         assert [one.truncated for one in second] == [True, False]
         assert [unit.text for unit in second[1].units] == ["[CLS] [SEP]", "the cat", "sat"]
         for new, found in zip(first, second, strict=True):
@@ -110,14 +111,14 @@ class TestKept:
     @pytest.mark.parametrize("bias", ["separate", "shared"])
     def test_in_double_precision(self, tiny_folder: Path, tmp_path: Path, bias: str) -> None:
         encoder = Encoder.load(str(tiny_folder), device="cpu", dtype="float64")
-        double = KeptContributions(encoder, replace(SETTINGS, bias=bias, reference="none"), tmp_path)
+        double = ContributionCache(encoder, replace(SETTINGS, bias=bias, reference="none"), tmp_path)
         double.of([CAT])
         (found,) = double.of([CAT])
         assert found.values.dtype == np.float64 and found.missing < 1e-12
         assert found.bias.any() == (bias == "separate")
 
     def test_cancelled_work_is_kept(
-        self, kept: KeptContributions, computed: list[TextInput], monkeypatch: pytest.MonkeyPatch
+        self, cached: ContributionCache, computed: list[TextInput], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0.0)
         heard: list[tuple[int, int | None, str]] = []
@@ -128,15 +129,15 @@ class TestKept:
                 raise Cancelled
 
         with pytest.raises(Cancelled):
-            kept.of([CAT, SEA, MAN], stop)
-        assert heard[-1] == (2, 3, "explained texts") and len(list(kept.folder.iterdir())) == 2
+            cached.of([CAT, SEA, MAN], stop)
+        assert heard[-1] == (2, 3, "explained texts") and len(list(cached.folder.iterdir())) == 2
         computed.clear()
-        kept.of([CAT, SEA, MAN], lambda *_: None)
+        cached.of([CAT, SEA, MAN], lambda *_: None)
         assert len(computed) == 1
 
-    def test_split_shares(self, kept: KeptContributions) -> None:
-        with pytest.raises(UsageError, match="split shares are not kept"):
-            replace(kept, settings=Settings(split=True))
+    def test_split_shares(self, cached: ContributionCache) -> None:
+        with pytest.raises(UsageError, match="split shares are not cached"):
+            replace(cached, settings=Settings(split=True))
 
 
 def rewritten(data: bytes, **changes: bytes | None) -> bytes:
@@ -195,113 +196,114 @@ def _central(data: bytes, offset: int, value: int) -> bytes:
 class TestDamage:
     @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
     def test_is_computed_again(
-        self, kept: KeptContributions, computed: list[TextInput], damage: Callable[[bytes], bytes]
+        self, cached: ContributionCache, computed: list[TextInput], damage: Callable[[bytes], bytes]
     ) -> None:
-        self.check(kept, computed, damage)
+        self.check(cached, computed, damage)
 
     @pytest.mark.parametrize("damage", UNHEALED.values(), ids=UNHEALED)
     def test_is_computed_again_whatever_numpy_raises(
-        self, kept: KeptContributions, computed: list[TextInput], damage: Callable[[bytes], bytes]
+        self, cached: ContributionCache, computed: list[TextInput], damage: Callable[[bytes], bytes]
     ) -> None:
-        self.check(kept, computed, damage)
+        self.check(cached, computed, damage)
 
-    def check(self, kept: KeptContributions, computed: list[TextInput], damage: Callable[[bytes], bytes]) -> None:
-        (good,) = kept.of([CAT])
-        (path,) = kept.folder.iterdir()
+    def check(self, cached: ContributionCache, computed: list[TextInput], damage: Callable[[bytes], bytes]) -> None:
+        (good,) = cached.of([CAT])
+        (path,) = cached.folder.iterdir()
         path.write_bytes(damage(path.read_bytes()))
         computed.clear()
-        assert_same(kept.of([CAT])[0], good)
+        assert_same(cached.of([CAT])[0], good)
         assert computed == [CAT], "the damage was not noticed"
-        assert_same(kept.of([CAT])[0], good)
+        assert_same(cached.of([CAT])[0], good)
         assert computed == [CAT], "the damage was not mended"
 
-    def test_a_flipped_bit_is_never_shown(self, kept: KeptContributions) -> None:
-        (good,) = kept.of([CAT])
-        (path,) = kept.folder.iterdir()
+    def test_a_flipped_bit_is_never_shown(self, cached: ContributionCache) -> None:
+        (good,) = cached.of([CAT])
+        (path,) = cached.folder.iterdir()
         data, rng = path.read_bytes(), np.random.default_rng(0)
         for place in range(0, len(data), 5):
             bent = bytearray(data)
             bent[place] ^= 1 << int(rng.integers(8))
             path.write_bytes(bent)
-            found = kept._read(CAT)
+            found = cached._read(CAT)
             if found is not None:
                 assert_same(found, good)
 
 
 class TestBounds:
-    def aged(self, kept: KeptContributions, texts: list[TextInput]) -> list[Path]:
+    def aged(self, cached: ContributionCache, texts: list[TextInput]) -> list[Path]:
         """Keep texts one after the other, the first of them an hour ago."""
-        kept.of(texts)
-        paths = [kept._path(text) for text in texts]
+        cached.of(texts)
+        paths = [cached._path(text) for text in texts]
         for place, path in enumerate(paths):
             os.utime(path, (path.stat().st_mtime - 3600 + place,) * 2)
         return paths
 
-    def test_the_oldest_goes_first(self, kept: KeptContributions) -> None:
+    def test_the_oldest_goes_first(self, cached: ContributionCache) -> None:
         texts = [TextInput(f"the cat sat on {word}", "", "word") for word in ("one", "two", "six", "ten", "a")]
-        paths = self.aged(kept, texts[:4])
+        paths = self.aged(cached, texts[:4])
         bound = sum(path.stat().st_size for path in paths[1:]) + paths[0].stat().st_size // 2
-        small = replace(kept, most_bytes=bound)
+        small = replace(cached, most_bytes=bound)
         small.of([texts[4]])
-        assert size_of(kept.folder) <= bound
+        assert size_of(cached.folder) <= bound
         assert not paths[0].exists() and not paths[1].exists()
         assert paths[2].exists() and paths[3].exists() and small._path(texts[4]).exists()
 
-    def test_what_was_used_lately_stays(self, kept: KeptContributions) -> None:
-        first, second = self.aged(kept, [CAT, SEA])
-        kept.of([CAT])
+    def test_what_was_used_lately_stays(self, cached: ContributionCache) -> None:
+        first, second = self.aged(cached, [CAT, SEA])
+        cached.of([CAT])
         bound = first.stat().st_size + second.stat().st_size + 10
-        replace(kept, most_bytes=bound).of([MAN])
-        assert first.exists() and not second.exists() and size_of(kept.folder) <= bound
+        replace(cached, most_bytes=bound).of([MAN])
+        assert first.exists() and not second.exists() and size_of(cached.folder) <= bound
 
-    def test_a_folder_that_holds_nothing_still_answers(self, kept: KeptContributions) -> None:
-        (plain,) = kept.of([CAT])
-        none = replace(kept, most_bytes=0)
+    def test_a_folder_that_holds_nothing_still_answers(self, cached: ContributionCache) -> None:
+        (plain,) = cached.of([CAT])
+        none = replace(cached, most_bytes=0)
         assert_same(none.of([CAT, SEA])[0], plain)
-        assert list(kept.folder.iterdir()) == []
+        assert list(cached.folder.iterdir()) == []
         assert_same(none.of([CAT])[0], plain, 1e-6)
 
-    def test_other_files_are_left_alone(self, kept: KeptContributions) -> None:
-        kept.folder.mkdir()
-        (kept.folder / "thesis.txt").write_text("precious")
-        replace(kept, most_bytes=0).of([CAT])
-        assert [path.name for path in kept.folder.iterdir()] == ["thesis.txt"]
+    def test_other_files_are_left_alone(self, cached: ContributionCache) -> None:
+        cached.folder.mkdir()
+        (cached.folder / "thesis.txt").write_text("precious")
+        replace(cached, most_bytes=0).of([CAT])
+        assert [path.name for path in cached.folder.iterdir()] == ["thesis.txt"]
 
-    def test_another_process_prunes_too(self, kept: KeptContributions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_process_prunes_too(self, cached: ContributionCache, monkeypatch: pytest.MonkeyPatch) -> None:
         listed = Path.glob
         monkeypatch.setattr(Path, "glob", lambda self, form: [*listed(self, form), self / "gone.npz"])
-        assert kept.of([CAT])[0].text == CAT.text
+        assert cached.of([CAT])[0].text == CAT.text
 
-    def test_two_threads_keep_the_same_text(self, kept: KeptContributions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_two_threads_keep_the_same_text(self, cached: ContributionCache, monkeypatch: pytest.MonkeyPatch) -> None:
         saved: Callable[..., None] = np.savez
 
         def interrupted(*arguments: Any, **arrays: Any) -> None:
             monkeypatch.setattr(np, "savez", saved)
-            kept.of([CAT])  # as a second thread would, here and now
+            cached.of([CAT])  # as a second thread would, here and now
             saved(*arguments, **arrays)
 
         monkeypatch.setattr(np, "savez", interrupted)
-        assert_same(kept.of([CAT])[0], kept.of([CAT])[0])
+        assert_same(cached.of([CAT])[0], cached.of([CAT])[0])
 
     def test_a_folder_that_cannot_be_made_is_told_and_costs_nothing_else(
-        self, kept: KeptContributions, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, cached: ContributionCache, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         (tmp_path / "file").write_text("")
-        (found,) = replace(kept, folder=tmp_path / "file" / "kept").of([CAT])
+        (found,) = replace(cached, folder=tmp_path / "file" / "kept").of([CAT])
         assert found.missing < 1e-4
-        assert "contributions cannot be kept in" in caplog.text
+        assert "contributions cannot be cached in" in caplog.text
 
 
 class TestNothingIsShared:
     def test_between_settings_prompts_readings_and_models(
-        self, kept: KeptContributions, tiny: Encoder, tiny_folder: Path, tmp_path: Path
+        self, cached: ContributionCache, tiny: Encoder, tiny_folder: Path, tmp_path: Path
     ) -> None:
         other = Encoder.load(str(save_classic(tmp_path / "other", seed=1)), device="cpu")
         post = fit_postprocessing("standardisation", tiny.encode(sample_sentences()[:40]))
         encoders = [
             tiny, other, tiny.with_postprocessing(post), Encoder.load(str(tiny_folder), device="cpu", dtype="float64"),
-            *(tiny.with_pooling(**pooling_config) for pooling_config in ({"pooling": "cls"}, {"layer": 1}, {"normalize": False},
-              {"special_tokens": False}, {"truncate_dim": 8})),
+            *(tiny.with_pooling(**pooling_config) for pooling_config in (
+                {"pooling": "cls"}, {"layer": 1}, {"normalize": False}, {"special_tokens": False}, {"truncate_dim": 8}
+            )),
             replace(tiny, modules_config=replace(tiny.modules_config, include_prompt=False)),
         ]  # fmt: skip
         settings = [SETTINGS, Settings(), replace(SETTINGS, bias="shared"), replace(SETTINGS, rules=("norm",))]
@@ -312,25 +314,25 @@ class TestNothingIsShared:
             replace(CAT, granularity="token"),
             replace(CAT, granularity=((0, 3),)),
         ]
-        owners = [replace(kept, encoder=encoder) for encoder in encoders]
-        owners += [replace(kept, settings=chosen) for chosen in settings[1:]]
+        owners = [replace(cached, encoder=encoder) for encoder in encoders]
+        owners += [replace(cached, settings=chosen) for chosen in settings[1:]]
         paths = [owner._path(text) for owner in owners for text in texts]
         assert len(set(paths)) == len(paths) == 13 * 5
 
-    def test_but_what_does_not_matter_does_not(self, kept: KeptContributions) -> None:
+    def test_but_what_does_not_matter_does_not(self, cached: ContributionCache) -> None:
         for chosen in (replace(SETTINGS, memory=0.5), replace(SETTINGS, seed=3)):
-            assert replace(kept, settings=chosen)._path(CAT) == kept._path(CAT)
+            assert replace(cached, settings=chosen)._path(CAT) == cached._path(CAT)
 
-    def test_another_model_finds_its_own(self, kept: KeptContributions, tmp_path: Path) -> None:
+    def test_another_model_finds_its_own(self, cached: ContributionCache, tmp_path: Path) -> None:
         other = Encoder.load(str(save_classic(tmp_path / "other", seed=1)), device="cpu")
-        kept.of([CAT])
+        cached.of([CAT])
         np.testing.assert_allclose(
-            replace(kept, encoder=other).of([CAT])[0].vector, other.encode(CAT.text, prompt=""), atol=1e-6
+            replace(cached, encoder=other).of([CAT])[0].vector, other.encode(CAT.text, prompt=""), atol=1e-6
         )
 
-    def test_the_models_own_prompt_is_part_of_it(self, kept: KeptContributions, tiny: Encoder) -> None:
+    def test_the_models_own_prompt_is_part_of_it(self, cached: ContributionCache, tiny: Encoder) -> None:
         modules_config = replace(tiny.modules_config, prompts={"own": "volcano "}, default_prompt="own")
         text = TextInput("the cat sat")
-        kept.of([text])
-        (found,) = replace(kept, encoder=replace(tiny, modules_config=modules_config)).of([text])
+        cached.of([text])
+        (found,) = replace(cached, encoder=replace(tiny, modules_config=modules_config)).of([text])
         np.testing.assert_allclose(found.vector, tiny.encode(text.text, prompt="volcano "), atol=1e-6)

@@ -1,4 +1,4 @@
-"""``likewise patterns``: what a model's similarities rest on."""
+"""``likewise pos-relevance``: what a model's similarities rest on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import SHARED
-from likewise.lint.word_pairs import QUARTERS
+from likewise.lint.pos_relevance import QUARTERS
 
 pytest_plugins = ("command_line",)
 
@@ -23,7 +23,7 @@ def document(answer: Any) -> Any:
 
 
 def test_one_setting(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
-    arguments = ("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 20)
+    arguments = ("pos-relevance", "sample/pairs", "--grammar", english_folder, "--limit", 20)
     found = document(run_tiny(*arguments, "--json", "--out", tmp_path / "out", "--plot", tmp_path / "p.svg"))
     assert (found["n"], found["pooling"], found["skipped"]) == (20, "mean", 0)
     assert {"NOUN", "VERB", "PUNCT", "[CLS]", "[SEP]"} <= set(found["relevance"]["classes"])
@@ -43,7 +43,7 @@ def test_one_setting(run_tiny: Any, english_folder: Path, tmp_path: Path) -> Non
 
 
 def test_shown_as_tables(run_tiny: Any, english_folder: Path) -> None:
-    answer = run_tiny("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 12, "--top", 3)
+    answer = run_tiny("pos-relevance", "sample/pairs", "--grammar", english_folder, "--limit", 12, "--top", 3)
     assert answer.code == 0
     for words in ("scaled by the largest", "bottom quarter", "squared error by level", "differ most"):
         assert words in " ".join(answer.out.split())
@@ -51,7 +51,7 @@ def test_shown_as_tables(run_tiny: Any, english_folder: Path) -> None:
 
 def test_two_poolings(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     poolings = ("--pooling", "cls", "--pooling", "mean")
-    arguments = ("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 12, *poolings, "--row", 2)
+    arguments = ("pos-relevance", "sample/pairs", "--grammar", english_folder, "--limit", 12, *poolings, "--row", 2)
     found = document(run_tiny(*arguments, "--json", "--out", tmp_path))
     assert [one["pooling"] for one in found["settings"]] == ["cls", "mean"]
     assert found["change"]["settings"] == ["cls", "mean"]
@@ -67,7 +67,7 @@ def test_two_models(run: Any, tiny_folder: Path, english_folder: Path, tmp_path:
     other = tmp_path / "other"
     other.symlink_to(tiny_folder)
     models = ("--model", tiny_folder, "--model", other)
-    found = document(run("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 5, *models, "--json"))
+    found = document(run("pos-relevance", "sample/pairs", "--grammar", english_folder, "--limit", 5, *models, "--json"))
     assert [one["model"] for one in found["settings"]] == [str(tiny_folder), str(other)]
     assert found["change"]["settings"] == [tiny_folder.name, "other"]
     assert all(one["change"] == 0 for one in found["change"]["summed"]["positive"])
@@ -76,7 +76,7 @@ def test_two_models(run: Any, tiny_folder: Path, english_folder: Path, tmp_path:
 def test_shared_bias_leaves_none(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "short.csv"
     file.write_text("left,right,score\na cat,the cat,4\na dog,red,1\n")
-    found = document(run_tiny("patterns", file, "--grammar", english_folder, "--bias", "shared", "--json"))
+    found = document(run_tiny("pos-relevance", file, "--grammar", english_folder, "--bias", "shared", "--json"))
     bias = found["relevance"]["bias"]
     assert bias["both"] == pytest.approx(0) and bias["positive"] == pytest.approx([0] * len(bias["positive"]))
 
@@ -87,7 +87,7 @@ def test_mixed_languages(
     mixed = ("mstsb/en_test", "--mix", "mstsb/de_test", "--data-dir", shared_data, "--limit", 8, "--row", 3)
     found = document(
         run_tiny(
-            "patterns",
+            "pos-relevance",
             *mixed,
             "--grammar",
             english_folder,
@@ -109,9 +109,9 @@ def test_mixed_languages(
 def test_pairs_without_scores(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "plain.csv"
     file.write_text("left,right\na cat sat,the cat sat\nred,green\n")
-    found = document(run_tiny("patterns", file, "--grammar", english_folder, "--json"))
+    found = document(run_tiny("pos-relevance", file, "--grammar", english_folder, "--json"))
     assert found["errors"] is None and found["farthest"] == []
-    assert run_tiny("patterns", file, "--grammar", english_folder).code == 0
+    assert run_tiny("pos-relevance", file, "--grammar", english_folder).code == 0
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_pairs_without_scores(run_tiny: Any, english_folder: Path, tmp_path: Pat
     ],
 )
 def test_errors_are_one_line(run_tiny: Any, english_folder: Path, options: tuple[object, ...], cure: str) -> None:
-    answer = run_tiny("patterns", "sample/pairs", "--grammar", english_folder, "--limit", 5, *options)
+    answer = run_tiny("pos-relevance", "sample/pairs", "--grammar", english_folder, "--limit", 5, *options)
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert cure in answer.err
 
 
 def test_missing_grammar(run_tiny: Any) -> None:
-    answer = run_tiny("patterns", "sample/pairs", "--grammar", "./nowhere")
+    answer = run_tiny("pos-relevance", "sample/pairs", "--grammar", "./nowhere")
     assert answer.code == 2 and "python -m spacy download" in answer.err

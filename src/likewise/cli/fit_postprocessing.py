@@ -1,4 +1,4 @@
-"""``likewise fit``: post-processing fitted on a corpus."""
+"""``likewise fit-postprocessing``: post-processing fitted on a corpus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from likewise.cli.settings import EncoderSettings, FileSettings, PoolingOptions,
 
 
 @with_settings
-def fit(
+def fit_postprocessing(
     file: Annotated[str, typer.Argument(help="The texts to fit on: a file or a name.")],
     out: Annotated[Path, typer.Option(help="The file to write, such as whitening.safetensors.")],
     encoder: EncoderSettings,
@@ -28,13 +28,12 @@ def fit(
 ) -> None:
     """Fit a post-processing of vectors on a corpus, to be used with --post."""
     from likewise.data import SkippedRows
-    from likewise.encoder.files import TextSource, fit_on_file
+    from likewise.encoder.files import fit_on_file
 
     model = encoder.load(run, pooling_config)
-    source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
     skipped = SkippedRows()
     with progress_bar() as progress:
-        fitted = fit_on_file(model, source, kind, dim, progress, skipped)
+        fitted = fit_on_file(model, files.dataset(file), kind, dim, progress, skipped)
     if skipped.count:
         notice(str(skipped))
     out.parent.mkdir(parents=True, exist_ok=True)

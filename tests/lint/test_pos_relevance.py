@@ -1,17 +1,25 @@
-"""Relevance between parts of speech, against plain loops; and what changes between two settings."""
+"""Relevance between parts of speech, against plain loops; what changes between two settings; strongest word pairs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from explain.ledgers import ledger, parsed, side
 
+from ledgers import ledger, parsed, side, words_only
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import ExplainedText, Explanation
 from likewise.explain.units import Unit
-from likewise.lint.interactions import pos_change
 from likewise.lint.parsed_pairs import unit_classes
-from likewise.lint.pos_relevance import KINDS, ClassSums, PosRelevance
+from likewise.lint.pos_relevance import (
+    KINDS,
+    ClassSums,
+    PosRelevance,
+    WordPair,
+    pos_change,
+    strongest_by_quarter,
+    strongest_words,
+    word_relevance,
+)
 
 TAGS = ["NOUN", "VERB", "DET", "X", "[CLS]", "[SEP]", "prompt"]
 Labelled = tuple[Explanation, list[str], list[str]]
@@ -185,3 +193,40 @@ def test_change_with_a_class_of_one_setting_only() -> None:
     assert change.to_dict()["settings"] == ["a", "b"]
     assert change.plot().get_title() == "b minus a"
     assert "change" in change._repr_html_()
+
+
+def pieces(text: str, spans: list[tuple[int, int]]) -> ExplainedText:
+    """[CLS] and a token per span."""
+    units = [Unit(text[start:end], start, end, (place,)) for place, (start, end) in enumerate(spans, start=1)]
+    return ExplainedText(text, (Unit("[CLS]", 0, 0, (0,), "special"), *units))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_words_are_sums_of_tokens(seed: int) -> None:
+    left = pieces("hospitals burn", [(0, 8), (8, 9), (9, 14)])  # the last begins with its blank
+    right = pieces("fire!", [(0, 2), (2, 4), (4, 5)])
+    cells = np.random.default_rng(seed).normal(size=(4, 4))
+    names, others, words = word_relevance(ledger(left, right, cells))
+    assert (names, others) == (["hospitals", "burn"], ["fire", "!"])
+    groups = [[1, 2], [3]], [[1, 2], [3]]
+    for row, mine in enumerate(groups[0]):
+        for column, its in enumerate(groups[1]):
+            assert words[row, column] == pytest.approx(sum(cells[i, j] for i in mine for j in its))
+
+
+def test_strongest_words() -> None:
+    found = ledger("a b", "c d", words_only([[0.1, -0.9], [0.5, 0.2]]))
+    named = [(one.left, one.right, one.relevance) for one in strongest_words(found, "7", 10)]
+    assert named == [("b", "c", 0.5), ("b", "d", 0.2), ("a", "c", 0.1)]
+    assert strongest_words(found, "7", 1) == [WordPair("7", "b", "c", 0.5, found.similarity)]
+
+
+def test_quarters() -> None:
+    predicted = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+    words = [WordPair(str(row), "a", "b", 1 - value, value) for row, value in enumerate(predicted.tolist())]
+    found = strongest_by_quarter(words, predicted, 10)
+    named = {quarter: [one.id for one in part] for quarter, part in found.items()}
+    assert named == {"top": ["6", "7"], "second": ["4", "5"], "third": ["2", "3"], "bottom": ["0", "1"]}
+    assert [one.id for one in strongest_by_quarter(words, predicted, 1)["top"]] == ["6"]
+    same = strongest_by_quarter(words[:1], predicted[:1], 10)
+    assert [len(part) for part in same.values()] == [1, 0, 0, 0], "a pair stands in one quarter alone"
