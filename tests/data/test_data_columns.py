@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from likewise.data.bad_rows import BadRow, Location
 from likewise.data.columns import USUAL_NAMES, Columns, assigned, column_flag, guess
-from likewise.data.location import BadRow, Location
 from likewise.errors import DataError
 
 FILE = Location("a.csv")

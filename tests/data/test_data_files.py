@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from likewise.data.files import CURE, MAGIC, check_text, text_lines
+from likewise.data.rows import CURE, MAGIC, check_text, text_lines
 from likewise.errors import DataError
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.data.location import BadRow, Location, shown
+from likewise.data.bad_rows import BadRow, Location, shown
 from likewise.errors import DataError
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from likewise.data import Columns
-from likewise.data.location import BadRow, Location
-from likewise.data.records import Record, RoleFinder
+from likewise.data.bad_rows import BadRow, Location
+from likewise.data.columns import Record, RoleFinder
 from likewise.data.rows import Row
 from likewise.errors import DataError
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from likewise.data import SkippedRows
-from likewise.data.skipped import KEPT_ERRORS
+from likewise.data.bad_rows import KEPT_ERRORS
 from likewise.errors import DataError
 
 

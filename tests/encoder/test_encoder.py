@@ -19,7 +19,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.dropout import TextDropout
 from likewise.encoder.forward import Batch
 from likewise.encoder.pooling import POOLERS
-from likewise.encoder.pooling_config import Layer
+from likewise.encoder.pooling_head import Layer
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.sample import sample_sentences
 from twins import twin_model, twin_tokenizer

@@ -10,9 +10,8 @@ import pytest
 
 from likewise.data import Columns
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource, encode_file, fit_on_file
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.stream import open_vectors
+from likewise.encoder.stream import TextSource, encode_file, fit_on_file, open_vectors
 from likewise.errors import Cancelled, DataError, UsageError
 
 TEXTS = ["a cat", "the sea", "a dog ran"]

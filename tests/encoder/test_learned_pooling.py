@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from likewise.encoder import Encoder, pooling_head
-from likewise.encoder.identity import identity
-from likewise.encoder.learned_pooling import (
+from likewise.encoder.encoder import identity
+from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
+from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.pooling import (
     LEARNED,
     BiLstmPooling,
     LearnedPooling,
@@ -22,9 +24,7 @@ from likewise.encoder.learned_pooling import (
     learned_settings,
     new_learned_pooling,
 )
-from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
-from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.variants import encode_readings
+from likewise.encoder.variants import encode_variants
 from likewise.errors import ModelError, UsageError
 from tiny_models import tiny_encoder
 
@@ -299,7 +299,7 @@ def test_it_is_joined_with_others_and_reads_other_layers(learned: Encoder) -> No
     assert joined.encode(TEXTS).shape == (len(TEXTS), 32)
     halves = [joined.with_pooling(pooling=part).encode(TEXTS) for part in ("mean", kind)]
     assert np.allclose(joined.encode(TEXTS), np.concatenate(halves, axis=1), atol=1e-6)
-    both = encode_readings(learned, TEXTS, [{"pooling": kind}, {"pooling": "mean"}])
+    both = encode_variants(learned, TEXTS, [{"pooling": kind}, {"pooling": "mean"}])
     assert np.allclose(both[0].vectors, learned.encode(TEXTS), atol=1e-6)
 
 

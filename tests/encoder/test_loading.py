@@ -21,8 +21,8 @@ from likewise.encoder import Encoder
 from likewise.encoder.config import ALIASES, DEFAULTS, completed
 from likewise.encoder.families import FAMILIES, config_of, model_view
 from likewise.encoder.forward import Batch, embed, layers
-from likewise.encoder.loading import load_transformer, usual_name
 from likewise.encoder.model_view import ModelView, Transformer
+from likewise.encoder.weights import load_transformer, usual_name
 from likewise.errors import ModelError
 from tiny_models import BIASES, CONFIGS, NoDowncast, make_model
 

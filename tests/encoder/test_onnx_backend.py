@@ -20,7 +20,7 @@ from likewise.encoder import Encoder, onnx_backend
 from likewise.encoder.families import model_view
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.onnx_backend import Int8Check, attach_backend, exported, int8_check, top_overlap
-from likewise.encoder.pooling_config import PoolingConfig
+from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 from likewise.errors import ModelError, UsageError

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from likewise.encoder import Encoder, forward
+from likewise.encoder.batches import Packing, packing
 from likewise.encoder.dropout import Dropout, TextDropout, no_dropout
 from likewise.encoder.forward import Batch
-from likewise.encoder.packing import Packing, packing
 from tiny_models import CONFIGS, tiny_encoder
 
 TEXTS = ("two dogs run", "a cat", "a dog", "the cat sat on the mat and slept", "the dog slept on the mat")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.encoder.pooling_config import Layer, PoolingConfig
+from likewise.encoder.pooling_head import Layer, PoolingConfig
 from likewise.errors import UsageError
 
 DEPTH = 6

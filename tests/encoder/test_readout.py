@@ -12,9 +12,8 @@ from torch import Tensor
 
 from likewise.encoder import Encoder, pooling_head
 from likewise.encoder.forward import Batch, embed
-from likewise.encoder.heads import Dense
 from likewise.encoder.modes import LIVE, Detached, Recorder, Replay, ReplayWithBiasRow
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.modules_config import Dense, ModulesConfig
 from likewise.encoder.pooling import POOLERS
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.errors import UsageError
@@ -51,7 +50,7 @@ def test_vectors_from_embeddings_are_those_of_encode(pooling_config: dict[str, A
         with torch.no_grad():
             x = embed(encoder.model_view, Batch(ids))
             for mode in (LIVE, Detached(), Recorder()):
-                found = encoder.vectors_from(x, encoder.counted_tokens(ids), mode)[0]
+                found = encoder.vectors_from(x, encoder.pooling_mask_of(ids), mode)[0]
                 assert np.allclose(found.numpy(), vector, atol=2e-6)
 
 

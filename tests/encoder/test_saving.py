@@ -17,11 +17,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder, saving
-from likewise.encoder.heads import Dense
-from likewise.encoder.learned_pooling import LEARNED, new_learned_pooling
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.modules_config import Dense, ModulesConfig
+from likewise.encoder.pooling import LEARNED, new_learned_pooling
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.saving import Beside, save_encoder
+from likewise.encoder.saving import ExtraFiles, save_encoder
 from likewise.errors import ModelError, UsageError
 from tiny_models import CONFIGS, make_model
 
@@ -366,7 +365,7 @@ def test_strangers_beside_the_own_settings_do_not_matter(learned: Encoder, tmp_p
 
 def test_what_others_write_beside_it(learned: Encoder, tiny: Encoder, tmp_path: Path) -> None:
     head = torch.arange(6.0)
-    beside = Beside({"train": {"seed": 1}}, {"heads.a": head, "heads.b": head})
+    beside = ExtraFiles({"train": {"seed": 1}}, {"heads.a": head, "heads.b": head})
     for encoder, name in ((learned, "learned"), (tiny, "plain")):
         folder = save_encoder(encoder, tmp_path / name, beside=beside)
         assert np.array_equal(load(folder).encode(TEXTS), encoder.encode(TEXTS))

@@ -16,8 +16,8 @@ pytest.importorskip("milvus_lite")
 
 from conftest import save_classic
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource
 from likewise.encoder.postprocessing import fit_postprocessing
+from likewise.encoder.stream import TextSource
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings, milvus

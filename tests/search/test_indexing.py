@@ -14,7 +14,7 @@ import pytest
 from conftest import save_classic
 from likewise.data import Columns
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource
+from likewise.encoder.stream import TextSource
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings

@@ -18,7 +18,7 @@ from torch import Tensor
 from likewise.attention.head_measures import MEASURES, HeadMeasures, averaged, even_measures, measures_of
 from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
-from likewise.encoder.states import StateBatch
+from likewise.encoder.tensors import StateBatch
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 

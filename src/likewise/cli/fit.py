@@ -28,7 +28,7 @@ def fit(
 ) -> None:
     """Fit a post-processing of vectors on a corpus, to be used with --post."""
     from likewise.data import SkippedRows
-    from likewise.encoder.files import TextSource, fit_on_file
+    from likewise.encoder.stream import TextSource, fit_on_file
 
     model = encoder.load(run, pooling_config)
     source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)

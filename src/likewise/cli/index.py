@@ -24,7 +24,7 @@ from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.encoder.files import TextSource
+    from likewise.encoder.stream import TextSource
 
 FIXED = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
 """Options that are settled when an index is made."""

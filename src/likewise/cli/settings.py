@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from likewise.data import Columns, Dataset
     from likewise.data.pair_files import PairFile
     from likewise.encoder import Encoder
-    from likewise.encoder.files import TextSource
+    from likewise.encoder.stream import TextSource
     from likewise.search.index import IndexSettings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -122,7 +122,7 @@ class FileSettings:
 
     def texts(self, file: str) -> TextSource:
         """A file of texts, to be read in this way."""
-        from likewise.encoder.files import TextSource
+        from likewise.encoder.stream import TextSource
 
         return TextSource(file, self.columns(), self.data_dir, self.skip_bad)
 

@@ -1,9 +1,9 @@
 """Data: from a path or a data set's name to an iterator of typed examples."""
 
+from likewise.data.bad_rows import SkippedRows
 from likewise.data.catalogue import locate
 from likewise.data.columns import GUESSED, Columns
-from likewise.data.dataset import Dataset, Datasets, Rows
-from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
+from likewise.data.dataset import Dataset, Datasets, Rows, mixed_pairs
 from likewise.data.judgements import (
     JudgedFiles,
     Judgement,
@@ -13,18 +13,22 @@ from likewise.data.judgements import (
     read_qrels,
     read_queries,
 )
-from likewise.data.mixtures import mixed_pairs
 from likewise.data.readers import (
+    LabelledPair,
+    LabelledText,
+    Pair,
+    ScoredPair,
+    SenseExample,
+    Text,
     holds_pairs,
     pair_columns,
     read_labelled_pairs,
     read_labelled_texts,
     read_pairs,
     read_scored_pairs,
+    read_senses,
     read_texts,
 )
-from likewise.data.senses import SenseExample, read_senses
-from likewise.data.skipped import SkippedRows
 
 __all__ = [
     "GUESSED",

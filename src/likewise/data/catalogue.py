@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from likewise.data.location import shown
+from likewise.data.bad_rows import shown
 from likewise.data.rows import FORMATS
 from likewise.errors import DataError
 from likewise.paths import user_cache

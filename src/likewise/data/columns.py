@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
 
-from likewise.data.location import Location, shown
+from likewise.data.bad_rows import BadRow, Location, SkippedRows, shown
+from likewise.data.rows import Report, Row, is_text_pair, suffix_of
+from likewise.errors import DataError
 
 SHOWN_COLUMNS = 12
 
@@ -171,3 +178,195 @@ def _header_hint(present: Sequence[str], location: Location) -> str:
     if all(guess(role, present) is None for role in USUAL_NAMES):
         return "; the first line looks like data: add a header line that names the columns"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row, the column of each role, and the line to name in errors.
+
+    >>> record = Record(Row({"text": "hello"}, 2, 1), {"text": "text"}, Location("a.csv", 2))
+    >>> record.text("text"), record.id
+    ('hello', '1')
+    """
+
+    row: Row
+    roles: Mapping[str, str]
+    location: Location
+
+    def text(self, role: str) -> str:
+        """The role's text, exactly as in the file; an empty one is a bad row."""
+        value = self._value(role)
+        if not isinstance(value, str):
+            raise self._at(role).error(f"expected a text, got {shown(value)}")
+        if not value.strip():
+            raise self._at(role).error("the text is empty")
+        return value
+
+    def number(self, role: str) -> float:
+        """The role's finite number."""
+        value = self._present(role)
+        try:
+            number = _number(value)
+        except (ValueError, OverflowError):
+            raise self._at(role).error(f"expected a number, got {shown(value)}") from None
+        if not math.isfinite(number):
+            raise self._at(role).error(f"expected a finite number, got {shown(value)}")
+        return number
+
+    def label(self, role: str) -> str:
+        """The role's label as it is written in the file; JSON's 1 is '1', its true is 'true'."""
+        value = self._present(role)
+        if isinstance(value, list | dict):
+            raise self._at(role).error(f"expected a label, got {shown(value)}")
+        return _written(value)
+
+    @property
+    def id(self) -> str:
+        """The id column's value, else the number of the row."""
+        value = self.row.values.get(self.roles.get("id", ""))
+        written = "" if value is None else _written(value)
+        return written if written.strip() else str(self.row.number)
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """The columns that have no role."""
+        used = set(self.roles.values())
+        return {
+            name: _written(value)
+            for name, value in self.row.values.items()
+            if name and name not in used and value is not None
+        }
+
+    def _at(self, role: str) -> Location:
+        return self.location.at(self.roles[role])
+
+    def _value(self, role: str) -> object:
+        value = self.row.values.get(self.roles[role])
+        if value is None:
+            raise self._at(role).error("the value is missing")
+        return value
+
+    def _present(self, role: str) -> object:
+        value = self._value(role)
+        if isinstance(value, str) and not value.strip():
+            raise self._at(role).error("the value is missing")
+        return value
+
+
+class RoleFinder:
+    """Gives rows their roles; the last answer is kept, since most files name all rows alike.
+
+    ``own_names`` says that each row brings its own names (JSON), so a missing column is the row's fault.
+
+    >>> finder = RoleFinder("a.csv", ["text"], Columns(), own_names=False)
+    >>> finder.record(Row({"sentence": "hello"}, 2, 1)).text("text")
+    'hello'
+    """
+
+    def __init__(self, file: str, wanted: Sequence[str], columns: Columns, own_names: bool) -> None:
+        self.file, self.wanted, self.columns, self.own_names = file, wanted, columns, own_names
+        self._names: tuple[str, ...] | None = None
+        self._roles: dict[str, str] = {}
+
+    def record(self, row: Row) -> Record:
+        """The row with its roles, or a DataError that says which column is missing."""
+        if self.own_names and "left" in self.wanted:
+            row = _with_sides(row, self.columns)
+        location = Location(self.file, row.line)
+        names = tuple(row.values)
+        if names != self._names:
+            at = location if self.own_names else Location(self.file)
+            self._roles = assigned(names, self.wanted, self.columns, at)
+            self._names = names
+        return Record(row, self._roles, location)
+
+
+def _number(value: object) -> float:
+    """A JSON number or a written one; Python's own ``1_000`` and JSON's true are no numbers in a file."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError
+    if isinstance(value, str) and "_" in value:
+        raise ValueError
+    return float(value)
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _with_sides(row: Row, columns: Columns) -> Row:
+    """Spread a pair that sits in one field, as in ``{"set": [full, compressed]}``, over two columns."""
+    fields = {name: value for name, value in row.values.items() if is_text_pair(value)}
+    names = tuple(row.values)
+    named = columns.left or columns.right or (guess("left", names) and guess("right", names))
+    if named or len(fields) != 1:
+        return row
+    [(field, (left, right))] = fields.items()
+    rest = {name: value for name, value in row.values.items() if name != field}
+    return replace(row, values={**rest, "sentence1": left, "sentence2": right})
+
+
+Example = TypeVar("Example")
+
+
+class UsualRoles:
+    """Gives rows their roles by usual names; the last answer is kept, since most files name all rows alike.
+
+    >>> finder = UsualRoles(Path("a.csv"), "a.csv", {"text": ("text",), "word": ("word", "lemma")}, ("text", "word"))
+    >>> finder.record(Row({"lemma": "bank", "text": "a bank"}, 2, 1)).text("word")
+    'bank'
+    """
+
+    def __init__(self, path: Path, file: str, names: Mapping[str, Sequence[str]], needed: Sequence[str]) -> None:
+        self.file, self.names, self.needed = file, names, needed
+        self.own_names = suffix_of(path) in (".jsonl", ".ndjson")
+        self._present: tuple[str, ...] | None = None
+        self._roles: dict[str, str] = {}
+
+    def record(self, row: Row) -> Record:
+        """The row with its roles, or a DataError that says which column is missing."""
+        present = tuple(row.values)
+        if present != self._present:
+            # Rows of JSON bring their own names, so a missing one is the row's fault and not the file's.
+            self._roles = self._found(present, Location(self.file, row.line if self.own_names else None))
+            self._present = present
+        return Record(row, self._roles, Location(self.file, row.line))
+
+    def _found(self, present: Sequence[str], location: Location) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for role, usual in self.names.items():
+            column = usual_column(usual, present, found.values())
+            if column is not None:
+                found[role] = column
+            elif role in self.needed:
+                listed = ", ".join(map(shown, present))
+                raise location.error(f"no column {' or '.join(usual[:3])}; its columns are {listed}; rename one")
+        return found
+
+
+def built_examples(
+    read: Callable[[Report], Iterator[Row]], build: Callable[[Row], Example], file: str, on_bad: Report | None
+) -> Iterator[Example]:
+    """The good rows' examples, the first one read here and now, so that a wrong file is told at the call."""
+    skipped = SkippedRows()
+
+    def report(error: DataError) -> None:
+        if on_bad is None:
+            raise error
+        skipped(error)
+        on_bad(error)
+
+    def examples() -> Iterator[Example]:
+        for row in read(report):
+            try:
+                example = build(row)
+            except BadRow as error:
+                report(error)
+            else:
+                yield example
+
+    found = examples()
+    first = next(found, None)
+    if first is None:
+        raise Location(file).error(f"no row can be used; {skipped}")
+    return chain([first], found)

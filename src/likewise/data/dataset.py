@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
+from likewise.data.bad_rows import SkippedRows
 from likewise.data.columns import GUESSED, Columns, guess
-from likewise.data.examples import Pair, ScoredPair, Text
-from likewise.data.readers import holds_pairs, read_pairs, read_scored_pairs, read_texts
-from likewise.data.skipped import SkippedRows
+from likewise.data.readers import Pair, ScoredPair, Text, holds_pairs, read_pairs, read_scored_pairs, read_texts
 from likewise.errors import DataError, UsageError
 
 log = logging.getLogger("likewise")
@@ -122,3 +121,29 @@ class Datasets:
     def sentences(self, on_bad: OnBad | None = None) -> Iterator[str]:
         """Every text of every dataset."""
         return chain.from_iterable(one.sentences(on_bad) for one in self.datasets)
+
+
+SCORE_TOLERANCE = 1e-6
+
+
+def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> Iterator[ScoredPair]:
+    """Yield the left of the first with the right of the second, row by row; the rest is the first's.
+
+    >>> english = [ScoredPair("A plane.", "A jet.", 4.0, "1")]
+    >>> german = [ScoredPair("Ein Flugzeug.", "Ein Jet.", 4.0, "1")]
+    >>> next(mixed_pairs(english, german)).right
+    'Ein Jet.'
+    """
+    for row, (one, other) in enumerate(zip_longest(first, second), start=1):
+        if one is None or other is None:
+            shorter = "first" if one is None else "second"
+            raise DataError(
+                f"row {row}: the {shorter} data set has ended; "
+                "mixed pairs need two data sets that are parallel row by row"
+            )
+        if abs(one.score - other.score) > SCORE_TOLERANCE:
+            raise DataError(
+                f"row {row}: the scores {one.score:g} and {other.score:g} differ, so the rows are not "
+                "parallel; give two translations of the same pairs in the same order"
+            )
+        yield replace(one, right=other.right)

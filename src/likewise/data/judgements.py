@@ -12,14 +12,11 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
+from likewise.data.bad_rows import Location
 from likewise.data.catalogue import locate
-from likewise.data.columns import GUESSED, USUAL_NAMES, Columns
-from likewise.data.examples import Text
-from likewise.data.files import text_lines
-from likewise.data.location import Location
-from likewise.data.records import Record, RoleFinder
-from likewise.data.rows import FORMATS, Report, Row, rows, suffix_of
-from likewise.data.usual_roles import UsualRoles, built_examples
+from likewise.data.columns import GUESSED, USUAL_NAMES, Columns, Record, RoleFinder, UsualRoles, built_examples
+from likewise.data.readers import Text
+from likewise.data.rows import FORMATS, Report, Row, rows, suffix_of, text_lines
 from likewise.errors import DataError
 
 TITLE = "title"

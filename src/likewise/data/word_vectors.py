@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data.files import CURE, text_lines
-from likewise.data.location import Location, shown
+from likewise.data.bad_rows import Location, shown
+from likewise.data.rows import CURE, text_lines
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 

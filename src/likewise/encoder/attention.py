@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from likewise.encoder.batches import Group, Packing
 from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.model_view import Attention, RelativeBias
 from likewise.encoder.modes import LIVE, Mode, Transposed
-from likewise.encoder.packing import Group, Packing
 from likewise.encoder.primitives import linear, linear_transposed, norm
 
 BLOCK_CELLS = 2**23

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -23,24 +23,22 @@ from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.device import choose_device, set_threads
 from likewise.encoder.families import config_of, model_view
 from likewise.encoder.forward import Batch
-from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
-from likewise.encoder.loading import load_transformer
 from likewise.encoder.model_view import ModelView
-from likewise.encoder.modules_config import ModulesConfig, read_recipe, recipe_of
-from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
-from likewise.encoder.pooling_config import PoolingConfig, ReadingOptions
+from likewise.encoder.modules_config import ModulesConfig, read_modules_config, modules_config_of
+from likewise.encoder.pooling import LEARNED, MODEL_POOLER, POOLERS, LearnedPooling, pooling_parts
+from likewise.encoder.pooling_head import PoolingConfig, PoolingArguments
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.states import StateBatch, TextStates
-from likewise.encoder.tensors import TensorEncoder
+from likewise.encoder.tensors import StateBatch, TensorEncoder, TextStates
 from likewise.encoder.tensors import Vectors as Vectors
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
-from likewise.encoder.weights import tensors_hash, weights_hash, weights_version
+from likewise.encoder.weights import load_transformer, tensors_hash, weights_hash, weights_version
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker, progress_bar
 
 if TYPE_CHECKING:
     from likewise.encoder.onnx_backend import OnnxBackend
+
 
 log = logging.getLogger("likewise")
 
@@ -122,7 +120,7 @@ class Encoder(TensorEncoder):
         threads: int | None = None,
         dtype: str = "float32",
         backend: str = "torch",
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Encoder:
         """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id.
 
@@ -134,7 +132,7 @@ class Encoder(TensorEncoder):
             raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
         set_threads(threads)
         folder = catalogue.locate(str(name))
-        modules_config = read_recipe(folder)
+        modules_config = read_modules_config(folder)
         model, views = load_transformer(folder / modules_config.transformer, dtype)
         words = Vocabulary.read(folder / modules_config.transformer)
         tokenizer = Tokenizer.within(words, modules_config.max_length, views.max_positions, modules_config.lower)
@@ -154,7 +152,7 @@ class Encoder(TensorEncoder):
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Take a SentenceTransformer that is already in memory; its weights are shared, not copied."""
         transformer = getattr(model[0], "auto_model", None) or model[0].model
-        views, modules_config = model_view(transformer), recipe_of(model)
+        views, modules_config = model_view(transformer), modules_config_of(model)
         words = Tokenizer.within(
             Vocabulary.of(model.tokenizer), modules_config.max_length, views.max_positions, modules_config.lower
         )
@@ -170,7 +168,7 @@ class Encoder(TensorEncoder):
             modules_config=modules_config.to(views.device, views.dtype),
         )  # fmt: skip
 
-    def with_pooling(self, **pooling_config: Unpack[ReadingOptions]) -> Encoder:
+    def with_pooling(self, **pooling_config: Unpack[PoolingArguments]) -> Encoder:
         """The same weights, read in another way: ``encoder.with_reading(pooling="cls", layer=3)``."""
         changed = replace(self.pooling_config, **pooling_config)
         changed.layers_of(self.model_view.layers)
@@ -184,7 +182,7 @@ class Encoder(TensorEncoder):
     def with_learned_pooling(self, module: LearnedPooling) -> Encoder:
         """The same weights, read with a pooling of its own; the module moves to the model, and is shared, not copied.
 
-        >>> from likewise.encoder.learned_pooling import new_learned_pooling
+        >>> from likewise.encoder.pooling import new_learned_pooling
         >>> encoder = Encoder.load("minilm", device="cpu").with_learned_pooling(new_learned_pooling("qkv", 384))
         >>> encoder.pooling_config.pooling
         'qkv'
@@ -257,7 +255,7 @@ class Encoder(TensorEncoder):
     def encode(
         self, texts: str | Sequence[str], *, prompt: str | None = ..., batch_size: int | None = ...,
         show_progress_bar: bool = ..., convert_to_tensor: Literal[False] = ..., progress: Progress | None = ...,
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Vectors:  # fmt: skip
         """As an array."""
 
@@ -265,7 +263,7 @@ class Encoder(TensorEncoder):
     def encode(
         self, texts: str | Sequence[str], *, prompt: str | None = ..., batch_size: int | None = ...,
         show_progress_bar: bool = ..., convert_to_tensor: Literal[True], progress: Progress | None = ...,
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Tensor:  # fmt: skip
         """As a tensor."""
 
@@ -278,7 +276,7 @@ class Encoder(TensorEncoder):
         show_progress_bar: bool = False,
         convert_to_tensor: bool = False,
         progress: Progress | None = None,
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Vectors | Tensor:
         """Vectors (n, d) of n texts, or (d,) of one string: a float32 array, or a tensor on the model's device.
 
@@ -317,7 +315,7 @@ class Encoder(TensorEncoder):
         progress: Progress | None = None,
         budget: int = TOKEN_BUDGET,
         batch_size: int | None = None,
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Encoded:
         """``encode``, with the number of cut texts; ``budget`` is the largest number of tokens in a batch."""
         if batch_size is not None and batch_size < 1:
@@ -341,7 +339,7 @@ class Encoder(TensorEncoder):
         vectors: Vectors | None = None
         for indices, states in self._layer_batches(ids, size):
             with torch.inference_mode():
-                rows = self.read(states, self.counted_tokens(self._id_rows(ids, indices), prompt))
+                rows = self.read(states, self.pooling_mask_of(self._id_rows(ids, indices), prompt))
             if vectors is None:
                 vectors = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
             vectors[indices] = rows
@@ -447,3 +445,36 @@ def as_encoder(source: Encoder | Source) -> Encoder:
     'minilm'
     """
     return source if isinstance(source, Encoder) else Encoder.load(source)
+
+
+def identity(encoder: Encoder) -> dict[str, Any]:
+    """The model's name, hashes and reading as plain JSON.
+
+    >>> identity(Encoder.load("minilm", device="cpu"))["pooling"]
+    'mean'
+    """
+    metadata = {
+        "model": encoder.name,
+        "model_sha256": encoder.hash,
+        "backend": "torch" if encoder.backend is None else encoder.backend.kind,
+        "dtype": str(encoder.model_view.dtype).removeprefix("torch."),
+        "config_sha256": encoder.config_hash,
+        "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
+        "dense_sha256": encoder.heads_hash,
+        **asdict(encoder.pooling_config),
+        "max_tokens": encoder.tokenizer.limit,
+        "normalizes": encoder.modules_config.normalizes,
+        "include_prompt": encoder.modules_config.include_prompt,
+        "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
+    }
+    return dict(json.loads(json.dumps(metadata)))  # as it will be read back: tuples are lists there
+
+
+def model_key(encoder: Encoder) -> str:
+    """The sha256 of all that vectors depend on, whatever the model is called.
+
+    >>> len(model_key(Encoder.load("minilm", device="cpu")))
+    64
+    """
+    metadata = {name: value for name, value in identity(encoder).items() if name != "model"}
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()

@@ -9,8 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from likewise.encoder.activations import ACTIVATIONS
-from likewise.encoder.config import Config, completed, require_family
+from likewise.encoder.config import Config, completed, require_family, rotary, rotary_by_kind
 from likewise.encoder.model_view import (
     POOLER,
     Affine,
@@ -25,7 +24,7 @@ from likewise.encoder.model_view import (
     Table,
     Transformer,
 )
-from likewise.encoder.rotary import rotary, rotary_by_kind
+from likewise.encoder.primitives import ACTIVATIONS
 from likewise.errors import ModelError
 
 

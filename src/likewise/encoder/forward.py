@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from likewise.encoder.attention import LazyMaps, attend, attend_apart, attend_transposed, traced
+from likewise.encoder.batches import Packing
 from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.model_view import Block, ModelView
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
-from likewise.encoder.packing import Packing
 from likewise.encoder.primitives import (
     feed_forward,
     feed_forward_transposed,

@@ -26,7 +26,7 @@ PURPOSES = {
 
 
 @dataclass(frozen=True)
-class ModelFacts:
+class ModelInfo:
     """The model in numbers."""
 
     name: str
@@ -44,7 +44,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
-class TokenFacts:
+class TokenInfo:
     """One token of a text: mask 0 is padding."""
 
     token: str
@@ -56,12 +56,12 @@ class TokenFacts:
 
 
 @dataclass(frozen=True)
-class TextFacts:
+class TextInfo:
     """One text as the model sees it."""
 
     text: str
     decoded: str
-    tokens: tuple[TokenFacts, ...]
+    tokens: tuple[TokenInfo, ...]
     truncated: bool
 
 
@@ -79,9 +79,9 @@ class SpecialToken:
 class Inspection:
     """A model, its special tokens, the texts as a padded batch, and the shapes of what comes out."""
 
-    model: ModelFacts
+    model: ModelInfo
     special_tokens: tuple[SpecialToken, ...]
-    texts: tuple[TextFacts, ...]
+    texts: tuple[TextInfo, ...]
     outputs: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
     )
 
 
-def _model_facts(encoder: Encoder) -> ModelFacts:
+def _model_facts(encoder: Encoder) -> ModelInfo:
     model_view = encoder.model_view
     block = model_view.blocks[0]
-    return ModelFacts(
+    return ModelInfo(
         name=encoder.name,
         family=model_view.family,
         vocabulary=model_view.embeddings.word.weight.shape[0],
@@ -133,21 +133,21 @@ def _model_facts(encoder: Encoder) -> ModelFacts:
     )
 
 
-def _text_facts(encoder: Encoder, text: TokenizedText, width: int) -> TextFacts:
+def _text_facts(encoder: Encoder, text: TokenizedText, width: int) -> TextInfo:
     vocabulary = encoder.tokenizer.vocabulary
     rows = [
-        TokenFacts(token, number, kind, 1, special, span)
+        TokenInfo(token, number, kind, 1, special, span)
         for token, number, kind, special, span in zip(
             text.tokens, text.ids, text.types, text.special, text.offsets, strict=True
         )
     ]
     pad, name = vocabulary.id_of("pad") or 0, vocabulary.roles.get("pad", "(padding)")
-    rows += [TokenFacts(name, pad, 0, 0, True, (0, 0))] * (width - len(rows))
+    rows += [TokenInfo(name, pad, 0, 0, True, (0, 0))] * (width - len(rows))
     decoded = vocabulary.backend.decode(list(text.ids), skip_special_tokens=False)
-    return TextFacts(str(text.text), decoded, tuple(rows), text.truncated)
+    return TextInfo(str(text.text), decoded, tuple(rows), text.truncated)
 
 
-def _outputs(encoder: Encoder, texts: tuple[TextFacts, ...]) -> dict[str, str]:
+def _outputs(encoder: Encoder, texts: tuple[TextInfo, ...]) -> dict[str, str]:
     """Run the padded batch and write down the shapes that really come out."""
 
     def tensor(field: str) -> torch.Tensor:

@@ -13,11 +13,38 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from likewise.encoder.activations import HEAD_ACTIVATIONS
-from likewise.encoder.heads import Dense
-from likewise.encoder.learned_pooling import LearnedPooling, learned_from
+from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.encoder.pooling import LearnedPooling, learned_from
+from likewise.encoder.primitives import HEAD_ACTIVATIONS, activate, activate_transposed
 from likewise.errors import ModelError, first_line
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """activation(weight x + bias): weight (out, in), bias (out,) or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+    activation: str
+
+    def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
+        """(..., in) -> (..., out)."""
+        return activate(HEAD_ACTIVATIONS[self.activation], mode.add_bias(F.linear(x, self.weight), self.bias), mode)
+
+    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """(B, K, out) -> (B, K, in)."""
+        gradient = activate_transposed(HEAD_ACTIVATIONS[self.activation], gradient, mode)
+        mode.collect(gradient, self.bias)
+        return gradient @ self.weight
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Dense:
+        """The same head elsewhere."""
+        bias = None if self.bias is None else self.bias.to(device, dtype)
+        return Dense(self.weight.to(device, dtype), bias, self.activation)
+
 
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 
@@ -91,7 +118,7 @@ class ModulesConfig:
         return next((self.prompts[name] for name in names if self.prompts.get(name)), "")
 
 
-def read_recipe(folder: Path) -> ModulesConfig:
+def read_modules_config(folder: Path) -> ModulesConfig:
     """Read what a folder says about pooling, heads, prompts and limits."""
     modules_config, learned = _listed_recipe(folder), _learned(folder)
     return (
@@ -133,7 +160,7 @@ def _check_modules(kinds: list[str], where: str) -> None:
         raise ModelError(f"{where}: modules must stand in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
 
 
-def recipe_of(model: Any) -> ModulesConfig:
+def modules_config_of(model: Any) -> ModulesConfig:
     """The recipe of a SentenceTransformer that is already in memory."""
     settings: dict[str, Any] = {"max_length": model.max_seq_length, "truncate_dim": model.truncate_dim}
     heads = []

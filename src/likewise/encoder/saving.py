@@ -21,8 +21,6 @@ from safetensors.torch import save_file
 from likewise.encoder.config import CONFIG
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.families import saved_config
-from likewise.encoder.heads import Dense
-from likewise.encoder.learned_pooling import LEARNED, learned_settings
 from likewise.encoder.model_view import POOLER
 from likewise.encoder.modules_config import (
     CLASSIC_POOLING_KEYS,
@@ -31,8 +29,9 @@ from likewise.encoder.modules_config import (
     OWN_WEIGHTS,
     POOLING_NAMES,
     POOLING_PREFIX,
+    Dense,
 )
-from likewise.encoder.pooling import pooling_parts
+from likewise.encoder.pooling import LEARNED, learned_settings, pooling_parts
 from likewise.encoder.vocabulary import SPECIAL, VOCABULARIES
 from likewise.encoder.weights import SHARDS, WEIGHTS
 from likewise.errors import UsageError, first_line
@@ -43,10 +42,10 @@ FORMER = (OWN_SETTINGS, OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class ExtraFiles:
     """What else goes into ``likewise.json``, by key, and into ``head.safetensors``, by name.
 
-    >>> Beside({"train": {"seed": 1}}).settings["train"]
+    >>> ExtraFiles({"train": {"seed": 1}}).settings["train"]
     {'seed': 1}
     """
 
@@ -54,7 +53,7 @@ class Beside:
     weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
-def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, beside: Beside | None = None) -> Path:
+def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, beside: ExtraFiles | None = None) -> Path:
     """Write an encoder, as it reads now, into a folder; ``card`` becomes its README.md.
 
     A model that was there is replaced, other files stay. A break leaves no half model under the name. A learned
@@ -75,7 +74,7 @@ def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, 
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         _write(encoder, draft)
-        _write_own(encoder, draft, beside or Beside())
+        _write_own(encoder, draft, beside or ExtraFiles())
         if card is not None:
             (draft / "README.md").write_text(card, encoding="utf-8")
         _move(draft, target)
@@ -185,7 +184,7 @@ def _write_pooling(encoder: Encoder, folder: Path) -> None:
     _write_json(folder / "config.json", sizes | chosen)
 
 
-def _write_own(encoder: Encoder, folder: Path, beside: Beside) -> None:
+def _write_own(encoder: Encoder, folder: Path, beside: ExtraFiles) -> None:
     """Write what sentence-transformers does not read, if there is any."""
     settings, weights, learned = dict(beside.settings), dict(beside.weights), encoder.modules_config.learned
     if learned is not None and encoder.pooling_config.pooling == learned.kind:

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -21,13 +21,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from likewise.data import GUESSED, Columns, SkippedRows, read_texts
+from likewise.encoder import Encoder
 from likewise.encoder.batches import TOKEN_BUDGET
 from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import Encoder, report_truncation
-from likewise.encoder.identity import identity
+from likewise.encoder.encoder import Encoder, identity, report_truncation
+from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
 from likewise.errors import DataError, UsageError
 from likewise.locks import only_writer
-from likewise.progress import Progress, Ticker
+from likewise.progress import Progress, Ticker, tracked
 
 FORMAT = 1
 WINDOW_TEXTS = 4096
@@ -240,3 +242,61 @@ def _header(rows: int, dimension: int) -> bytes:
     shape = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
     np.lib.format.write_array_header_1_0(buffer, shape)
     return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Where texts come from: a file or a name, and how it is read."""
+
+    file: str
+    columns: Columns = GUESSED
+    data_dir: Path | None = None
+    skip_bad: bool = False
+
+    def read(self, on_bad: Callable[[DataError], None] | None = None) -> Iterator[tuple[str, str]]:
+        """Each text with its id; bad rows raise, or go to ``on_bad`` where they are to be skipped."""
+        handler = (on_bad or SkippedRows()) if self.skip_bad else None
+        rows = read_texts(self.file, columns=self.columns, data_dir=self.data_dir, on_bad=handler)
+        return ((row.id, row.text) for row in rows)
+
+
+@dataclass(frozen=True)
+class EncodedFile:
+    """What ``encode_file`` made: the folder's manifest and the bad rows it passed over."""
+
+    folder: Path
+    manifest: Manifest
+    skipped: SkippedRows
+
+
+def encode_file(
+    encoder: Encoder,
+    source: TextSource,
+    folder: Path,
+    *,
+    prompt: str | None = None,
+    progress: Progress | None = None,
+) -> EncodedFile:
+    """Stream a file of any size into a folder; the same call again goes on where it stopped.
+
+    The file is read through once before, so that a bad row is told before hours of work and not after.
+    """
+    skipped = SkippedRows()
+    total = sum(1 for _ in tracked(source.read(skipped), progress, note="rows checked"))
+    manifest = encode_stream(encoder, source.read(), folder, prompt=prompt, total=total, progress=progress)
+    return EncodedFile(folder, manifest, skipped)
+
+
+def fit_on_file(
+    encoder: Encoder,
+    source: TextSource,
+    kind: str,
+    dim: int | None = None,
+    progress: Progress | None = None,
+    on_bad: Callable[[DataError], None] | None = None,
+) -> PostProcessing:
+    """Fit a post-processing on a file's texts as this encoder reads them."""
+    check_kind(kind)
+    texts = [text for _, text in source.read(on_bad)]
+    plain = encoder.with_postprocessing(None)
+    return fit_postprocessing(kind, plain.encode(texts, progress=progress), dim)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,9 +17,38 @@ from likewise.encoder.forward import Batch, Step
 from likewise.encoder.model_view import ModelView
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.pooling_config import PoolingConfig
+from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.tokens import Tokenizer
+from likewise.encoder.tokens import TokenizedText, Tokenizer
+
+
+@dataclass(frozen=True)
+class TextStates:
+    """One text's tokens, hidden states (L + 1, T, D) and attention maps (L, H, T, T) or None."""
+
+    tokens: TokenizedText
+    hidden: NDArray[np.float32]
+    attention: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class StateBatch:
+    """Texts of one length: their places in the input, tokens, hidden (L + 1, B, T, D), maps (L, B, H, T, T)."""
+
+    indices: Sequence[int]
+    tokens: Sequence[TokenizedText]
+    hidden: Tensor
+    attention: Tensor | None
+
+    def texts(self) -> list[TextStates]:
+        """Take the batch apart, text by text."""
+        hidden = self.hidden.float().cpu().numpy()
+        attention = None if self.attention is None else self.attention.float().cpu().numpy()
+        return [
+            TextStates(tokens, hidden[:, row], None if attention is None else attention[:, row])
+            for row, tokens in enumerate(self.tokens)
+        ]
+
 
 Vectors = NDArray[np.float32]
 
@@ -104,7 +134,7 @@ class TensorEncoder:
         wanted = set(self.pooling_config.layers_of(self.model_view.layers))
         return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
 
-    def counted_tokens(self, ids: Tensor, prompt: str = "") -> Tensor:
+    def pooling_mask_of(self, ids: Tensor, prompt: str = "") -> Tensor:
         """Which tokens of ids (B, T) are pooled: (B, T), 1 or 0."""
         pooling_mask = torch.ones_like(ids)
         if not self.pooling_config.special_tokens:

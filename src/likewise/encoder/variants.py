@@ -13,14 +13,14 @@ from likewise.encoder import forward
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
 from likewise.encoder.encoder import SORTED_TEXTS, Encoded, Encoder, Vectors
 from likewise.encoder.forward import Batch
-from likewise.encoder.pooling_config import PoolingConfig, ReadingOptions
+from likewise.encoder.pooling_head import PoolingConfig, PoolingArguments
 from likewise.progress import Progress, Ticker
 
 
-def encode_readings(
+def encode_variants(
     encoder: Encoder,
     texts: Sequence[str],
-    variants: Sequence[PoolingConfig | ReadingOptions],
+    variants: Sequence[PoolingConfig | PoolingArguments],
     *,
     prompt: str | None = None,
     progress: Progress | None = None,
@@ -30,7 +30,7 @@ def encode_readings(
     The pass ends at the deepest layer that is read. A backend other than torch takes a pass for each reading.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> both = encode_readings(encoder, ["A cat sat."], [{"pooling": "mean"}, {"pooling": "cls", "layer": 3}])
+    >>> both = encode_variants(encoder, ["A cat sat."], [{"pooling": "mean"}, {"pooling": "cls", "layer": 3}])
     >>> [each.vectors.shape for each in both]
     [(1, 384), (1, 384)]
     """
@@ -55,8 +55,8 @@ def encode_readings(
     return [Encoded(each, truncated) for each in vectors]
 
 
-def _options(pooling_config: PoolingConfig | ReadingOptions) -> ReadingOptions:
-    return cast(ReadingOptions, vars(pooling_config)) if isinstance(pooling_config, PoolingConfig) else pooling_config
+def _options(pooling_config: PoolingConfig | PoolingArguments) -> PoolingArguments:
+    return cast(PoolingArguments, vars(pooling_config)) if isinstance(pooling_config, PoolingConfig) else pooling_config
 
 
 def _pass_each(
@@ -83,6 +83,6 @@ def _read(encoder: Encoder, readers: Sequence[Encoder], ids: Tensor, prompt: str
                 states = totals.pop(layers) / len(layers) if len(layers) > 1 else totals.pop(layers)
                 for which in waiting.pop(layers):
                     reader = readers[which]
-                    yield which, reader.read(states, reader.counted_tokens(ids, prompt))
+                    yield which, reader.read(states, reader.pooling_mask_of(ids, prompt))
         if not waiting:
             return

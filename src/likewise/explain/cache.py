@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.identity import identity
+from likewise.encoder.encoder import identity
 from likewise.errors import DataError, UsageError
 from likewise.explain.contributions import Contributions
 from likewise.explain.settings import Settings

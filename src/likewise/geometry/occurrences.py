@@ -21,8 +21,8 @@ from torch import Tensor
 from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import report_truncation
-from likewise.encoder.states import StateBatch
 from likewise.encoder.stream import text_windows
+from likewise.encoder.tensors import StateBatch
 from likewise.geometry.corpus_stats import Plan, distinct, word_key
 from likewise.geometry.settings import GeometrySettings
 from likewise.geometry.words import Places, averaged_tokens, spans_of_words, tokens_of_spans

@@ -13,9 +13,8 @@ import numpy as np
 
 from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import report_truncation
-from likewise.encoder.identity import identity
-from likewise.encoder.pooling_config import PoolingConfig
+from likewise.encoder.encoder import identity, report_truncation
+from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
 from likewise.encoder.stream import text_windows

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from likewise.data import SkippedRows, locate
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource
+from likewise.encoder.stream import TextSource
 from likewise.errors import DamagedIndex, DataError, UsageError
 from likewise.paths import user_cache
 from likewise.progress import Progress, tracked

@@ -15,7 +15,7 @@ from typing import Any
 
 from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
-from likewise.encoder.identity import model_key
+from likewise.encoder.encoder import model_key
 from likewise.errors import UsageError
 from likewise.plotting.html import table
 from likewise.plotting.text import unique_labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from likewise.encoder import Encoder
-from likewise.encoder.learned_pooling import LEARNED
+from likewise.encoder.pooling import LEARNED
 from likewise.train.report import MEASURE_COLUMNS, TrainReport
 
 

@@ -16,7 +16,7 @@ from likewise.data import (
     read_scored_pairs,
     read_texts,
 )
-from likewise.data.location import Location, shown
+from likewise.data.bad_rows import Location, shown
 from likewise.errors import DataError
 from likewise.grammar import Grammar
 from likewise.grammar.nouns import shared_nouns

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-from likewise.data.location import Location
+from likewise.data.bad_rows import Location
 from likewise.errors import DataError
 from likewise.plotting.text import one_line, shortened
 from likewise.train.examples import Example

@@ -13,7 +13,7 @@ from typing import Any
 from likewise.data import locate
 from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
-from likewise.encoder.identity import model_key
+from likewise.encoder.encoder import model_key
 from likewise.errors import UsageError
 from likewise.grammar.pipelines import chosen
 from likewise.progress import Progress, named

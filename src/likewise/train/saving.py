@@ -11,9 +11,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from likewise.encoder import Encoder
-from likewise.encoder.learned_pooling import learned_from, learned_settings
 from likewise.encoder.modules_config import OWN_SETTINGS, OWN_WEIGHTS
-from likewise.encoder.saving import Beside, save_encoder
+from likewise.encoder.pooling import learned_from, learned_settings
+from likewise.encoder.saving import ExtraFiles, save_encoder
 from likewise.errors import ModelError
 from likewise.train.card import model_card
 from likewise.train.config import TrainConfig, config_from
@@ -46,7 +46,7 @@ def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> No
         "poolings": {name: reader.encoder.pooling_config.pooling for name, reader in multitask.readers.items()},
         "other_poolings": {kind: learned_settings(learned) for kind, learned in others.items()},
     }
-    save_encoder(encoder, folder, model_card(report, encoder), Beside(settings, weights))
+    save_encoder(encoder, folder, model_card(report, encoder), ExtraFiles(settings, weights))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from likewise.data import GUESSED, Columns
-from likewise.data.location import Location, shown
+from likewise.data.bad_rows import Location, shown
 from likewise.errors import UsageError
 
 COLUMN_KEYS = ("text", "left", "right", "score", "label")

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from likewise.encoder import Encoder
-from likewise.encoder.identity import model_key
+from likewise.encoder.encoder import model_key
 from likewise.encoder.saving import require_savable
 from likewise.errors import UsageError
 from likewise.locks import only_writer

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.learned_pooling import LEARNED
+from likewise.encoder.pooling import LEARNED
 from likewise.errors import DataError, MissingExtra, TrainingError, UsageError
 from likewise.locks import only_writer
 from likewise.progress import Progress, named

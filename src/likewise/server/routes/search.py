@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from likewise.data import GUESSED, Columns, pair_columns
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource
+from likewise.encoder.stream import TextSource
 from likewise.errors import DataError
 from likewise.search.baselines import baseline
 from likewise.search.evaluation import RetrievalSource
