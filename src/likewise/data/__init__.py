@@ -1,4 +1,4 @@
-"""Data: from a path or a data set's name to an iterator of typed examples."""
+"""Data: a path or a data set's name -> typed examples."""
 
 from likewise.data.bad_rows import SkippedRows
 from likewise.data.catalogue import locate

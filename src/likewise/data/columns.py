@@ -1,4 +1,4 @@
-"""Columns: which one holds the text, the score, the label."""
+"""Columns: which one holds the text, the score or the label; and rows whose columns have these roles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from likewise.errors import DataError
 
 SHOWN_COLUMNS = 12
 
-# In order of preference. Case and punctuation do not count: "Sentence 1" and "sentence_1" are "sentence1".
+# In order of preference. Case and punctuation are ignored: "Sentence 1" and "sentence_1" are "sentence1".
 USUAL_NAMES = {
     "text": (
         "text", "sentence", "content", "document", "passage", "body", "review", "abstract",
@@ -39,7 +39,7 @@ USUAL_NAMES = {
         "label", "gold_label", "entailment_label", "class", "sentiment", "is_duplicate", "sense", "topic",
         "category",
     ),
-    # Not "sid": STSb counts it anew in each of its source files, so it names no row.
+    # Not "sid": STSb restarts it in each of its source files, so it does not identify a row.
     "id": ("id", "_id", "guid", "uid", "pair_id", "idx"),
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The names of the columns to read; what is None is guessed from the usual names.
+    """The names of the columns to read; None guesses from the usual names.
 
     >>> Columns(text="headline").text
     'headline'
@@ -75,7 +75,7 @@ class Columns:
     """Column of the id; without one, rows are numbered from 1."""
 
     def of(self, role: str) -> str | None:
-        """The name given for a role.
+        """The given name for a role.
 
         >>> Columns(left="full").of("left")
         'full'
@@ -88,7 +88,7 @@ GUESSED = Columns()
 
 
 def column_flag(role: str) -> str:
-    """The command line's flag that sets a role's column.
+    """The command-line flag for a role's column.
 
     >>> column_flag("left")
     '--left-column'
@@ -97,7 +97,7 @@ def column_flag(role: str) -> str:
 
 
 def guess(role: str, present: Sequence[str], taken: Collection[str] = ()) -> str | None:
-    """The present column whose name is usual for the role, or None.
+    """The column with a usual name for the role, or None.
 
     >>> guess("left", ["id", "Sentence 1", "Sentence 2"])
     'Sentence 1'
@@ -106,7 +106,7 @@ def guess(role: str, present: Sequence[str], taken: Collection[str] = ()) -> str
 
 
 def usual_column(usual: Sequence[str], present: Sequence[str], taken: Collection[str] = ()) -> str | None:
-    """The present column of the first usual name that there is, or None; case and punctuation do not count.
+    """The column of the first usual name that is present, or None; case and punctuation are ignored.
 
     >>> usual_column(["query-id", "qid"], ["Query ID", "score"])
     'Query ID'
@@ -116,7 +116,7 @@ def usual_column(usual: Sequence[str], present: Sequence[str], taken: Collection
 
 
 def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, location: Location) -> dict[str, str]:
-    """Role -> column, for the wanted roles and, where there is one, the id.
+    """Role -> column, for the wanted roles and for the id if there is one.
 
     >>> assigned(["text", "stars"], ["text", "label"], Columns(label="stars"), Location("a.csv"))
     {'text': 'text', 'label': 'stars'}
@@ -125,7 +125,7 @@ def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, lo
     for role in (*wanted, "id"):
         if columns.of(role) is not None:
             found[role] = _named(role, present, columns, location)
-    # A column the user gave to one role is no guess for another: `--left-column sentence2` asks for a swap.
+    # A column that the user gave to one role is not guessed for another: `--left-column sentence2` swaps sides.
     taken = set(found.values())
     for role in (*wanted, "id"):
         name = found.get(role) or guess(role, present, taken)
@@ -169,7 +169,7 @@ def _listed(present: Sequence[str]) -> str:
 
 
 def _header_hint(present: Sequence[str], location: Location) -> str:
-    """What may be wrong with the first line; rows of JSON carry their own names and have none."""
+    """What may be wrong with the header line; JSON rows have none."""
     if location.line is not None:
         return ""
     separator = next((mark for mark in ";\t|," if mark in "".join(present[:1])), None)
@@ -182,7 +182,7 @@ def _header_hint(present: Sequence[str], location: Location) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row, the column of each role, and the line to name in errors.
+    """A row, the column of each role, and the line for errors.
 
     >>> record = Record(Row({"text": "hello"}, 2, 1), {"text": "text"}, Location("a.csv", 2))
     >>> record.text("text"), record.id
@@ -194,7 +194,7 @@ class Record:
     location: Location
 
     def text(self, role: str) -> str:
-        """The role's text, exactly as in the file; an empty one is a bad row."""
+        """The role's text, exactly as in the file; an empty text is a bad row."""
         value = self._value(role)
         if not isinstance(value, str):
             raise self._at(role).error(f"expected a text, got {shown(value)}")
@@ -214,7 +214,7 @@ class Record:
         return number
 
     def label(self, role: str) -> str:
-        """The role's label as it is written in the file; JSON's 1 is '1', its true is 'true'."""
+        """The role's label as the file has it; JSON's 1 is '1', its true is 'true'."""
         value = self._present(role)
         if isinstance(value, list | dict):
             raise self._at(role).error(f"expected a label, got {shown(value)}")
@@ -231,11 +231,8 @@ class Record:
     def meta(self) -> dict[str, str]:
         """The columns that have no role."""
         used = set(self.roles.values())
-        return {
-            name: _written(value)
-            for name, value in self.row.values.items()
-            if name and name not in used and value is not None
-        }
+        others = ((name, value) for name, value in self.row.values.items() if name and name not in used)
+        return {name: _written(value) for name, value in others if value is not None}
 
     def _at(self, role: str) -> Location:
         return self.location.at(self.roles[role])
@@ -254,9 +251,9 @@ class Record:
 
 
 class RoleFinder:
-    """Gives rows their roles; the last answer is kept, since most files name all rows alike.
+    """Gives rows their roles, and keeps the last answer, since most files name all rows alike.
 
-    ``own_names`` says that each row brings its own names (JSON), so a missing column is the row's fault.
+    With ``own_names`` each row brings its own names (JSON), so a missing column makes a bad row, not a bad file.
 
     >>> finder = RoleFinder("a.csv", ["text"], Columns(), own_names=False)
     >>> finder.record(Row({"sentence": "hello"}, 2, 1)).text("text")
@@ -272,20 +269,28 @@ class RoleFinder:
         """The row with its roles, or a DataError that says which column is missing."""
         if self.own_names and "left" in self.wanted:
             row = _with_sides(row, self.columns)
-        location = Location(self.file, row.line)
         names = tuple(row.values)
         if names != self._names:
-            at = location if self.own_names else Location(self.file)
-            self._roles = assigned(names, self.wanted, self.columns, at)
+            self._roles = self._assigned(names, Location(self.file, row.line if self.own_names else None))
             self._names = names
-        return Record(row, self._roles, location)
+        return Record(row, self._roles, Location(self.file, row.line))
+
+    def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
+        return assigned(present, self.wanted, self.columns, location)
+
+
+def has_own_names(path: Path) -> bool:
+    """Whether each row of a file brings its own column names, as in JSON.
+
+    >>> has_own_names(Path("corpus.jsonl.gz"))
+    True
+    """
+    return suffix_of(path) in (".jsonl", ".ndjson")
 
 
 def _number(value: object) -> float:
-    """A JSON number or a written one; Python's own ``1_000`` and JSON's true are no numbers in a file."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError
-    if isinstance(value, str) and "_" in value:
+    """A number, or a string that holds one; Python's ``1_000`` and JSON's true are not numbers in a file."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or "_" in str(value):
         raise ValueError
     return float(value)
 
@@ -295,7 +300,7 @@ def _written(value: object) -> str:
 
 
 def _with_sides(row: Row, columns: Columns) -> Row:
-    """Spread a pair that sits in one field, as in ``{"set": [full, compressed]}``, over two columns."""
+    """Split a pair in one field, as in ``{"set": [full, compressed]}``, into two columns."""
     fields = {name: value for name, value in row.values.items() if is_text_pair(value)}
     names = tuple(row.values)
     named = columns.left or columns.right or (guess("left", names) and guess("right", names))
@@ -309,8 +314,8 @@ def _with_sides(row: Row, columns: Columns) -> Row:
 Example = TypeVar("Example")
 
 
-class UsualRoles:
-    """Gives rows their roles by usual names; the last answer is kept, since most files name all rows alike.
+class UsualRoles(RoleFinder):
+    """Gives rows their roles by usual names, for files whose columns are not those of texts and pairs.
 
     >>> finder = UsualRoles(Path("a.csv"), "a.csv", {"text": ("text",), "word": ("word", "lemma")}, ("text", "word"))
     >>> finder.record(Row({"lemma": "bank", "text": "a bank"}, 2, 1)).text("word")
@@ -318,27 +323,16 @@ class UsualRoles:
     """
 
     def __init__(self, path: Path, file: str, names: Mapping[str, Sequence[str]], needed: Sequence[str]) -> None:
-        self.file, self.names, self.needed = file, names, needed
-        self.own_names = suffix_of(path) in (".jsonl", ".ndjson")
-        self._present: tuple[str, ...] | None = None
-        self._roles: dict[str, str] = {}
+        super().__init__(file, needed, GUESSED, has_own_names(path))
+        self.names = names
 
-    def record(self, row: Row) -> Record:
-        """The row with its roles, or a DataError that says which column is missing."""
-        present = tuple(row.values)
-        if present != self._present:
-            # Rows of JSON bring their own names, so a missing one is the row's fault and not the file's.
-            self._roles = self._found(present, Location(self.file, row.line if self.own_names else None))
-            self._present = present
-        return Record(row, self._roles, Location(self.file, row.line))
-
-    def _found(self, present: Sequence[str], location: Location) -> dict[str, str]:
+    def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
         found: dict[str, str] = {}
         for role, usual in self.names.items():
             column = usual_column(usual, present, found.values())
             if column is not None:
                 found[role] = column
-            elif role in self.needed:
+            elif role in self.wanted:
                 listed = ", ".join(map(shown, present))
                 raise location.error(f"no column {' or '.join(usual[:3])}; its columns are {listed}; rename one")
         return found
@@ -347,7 +341,7 @@ class UsualRoles:
 def built_examples(
     read: Callable[[Report], Iterator[Row]], build: Callable[[Row], Example], file: str, on_bad: Report | None
 ) -> Iterator[Example]:
-    """The good rows' examples, the first one read here and now, so that a wrong file is told at the call."""
+    """The examples of the good rows. The first is read at the call, so that a wrong file raises there."""
     skipped = SkippedRows()
 
     def report(error: DataError) -> None:

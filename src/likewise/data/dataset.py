@@ -1,4 +1,4 @@
-"""Dataset: a file or a name, and how it is read; every command and study reads its rows through it."""
+"""Dataset: a file or a name, and how it is read; every command and analysis reads its rows through it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ OnBad = Callable[[DataError], None]
 
 
 class Rows(list[Row]):
-    """The rows of a dataset; ``skipped`` counts the bad ones that were left out."""
+    """The rows of a dataset; ``skipped`` counts the bad ones that were left out.
+
+    >>> Rows(["a", "b"]).skipped
+    0
+    """
 
     skipped: int = 0
 
@@ -89,7 +93,8 @@ class Dataset:
 
     def _any_pairs(self, name: str, *, on_bad: OnBad | None, **how: Any) -> Iterator[Pair | ScoredPair]:
         try:
-            return read_scored_pairs(name, on_bad=on_bad, **how)
+            # Read twice up to the first pair: rows without a score are not bad if the file has no scores at all.
+            read_scored_pairs(name, on_bad=None if on_bad is None else SkippedRows(), **how)
         except DataError:
             pairs = read_pairs(name, on_bad=on_bad, **how)
             first = next(pairs)
@@ -97,6 +102,7 @@ class Dataset:
             if self.columns.score is not None or guess("score", list(first.meta)) is not None:
                 raise
             return chain([first], pairs)
+        return read_scored_pairs(name, on_bad=on_bad, **how)
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ SCORE_TOLERANCE = 1e-6
 
 
 def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> Iterator[ScoredPair]:
-    """Yield the left of the first with the right of the second, row by row; the rest is the first's.
+    """Pairs across two parallel data sets: the first with the right texts of the second.
 
     >>> english = [ScoredPair("A plane.", "A jet.", 4.0, "1")]
     >>> german = [ScoredPair("Ein Flugzeug.", "Ein Jet.", 4.0, "1")]
@@ -138,12 +144,11 @@ def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> It
         if one is None or other is None:
             shorter = "first" if one is None else "second"
             raise DataError(
-                f"row {row}: the {shorter} data set has ended; "
-                "mixed pairs need two data sets that are parallel row by row"
+                f"row {row}: the {shorter} data set has ended; give two data sets that are parallel row by row"
             )
         if abs(one.score - other.score) > SCORE_TOLERANCE:
             raise DataError(
-                f"row {row}: the scores {one.score:g} and {other.score:g} differ, so the rows are not "
-                "parallel; give two translations of the same pairs in the same order"
+                f"row {row}: the scores {one.score:g} and {other.score:g} differ, so the rows are not parallel;"
+                " give two translations of the same pairs in the same order"
             )
         yield replace(one, right=other.right)

@@ -1,7 +1,7 @@
-"""Readers: from a path or a data set's name to an iterator of typed examples.
+"""Readers: a path or a data set's name -> an iterator of typed examples.
 
-All of them stream in constant memory and raise a file's errors at the call, not at the first ``next``.
-A bad row raises too, unless ``on_bad`` takes its error; reading then goes on with the next row.
+They stream in constant memory and raise a file's errors at the call, not at the first ``next``. A bad row raises too,
+unless ``on_bad`` takes its error; then reading continues with the next row.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from likewise.data.bad_rows import BadRow, Location, SkippedRows, shown
+from likewise.data.bad_rows import Location, SkippedRows, shown
 from likewise.data.catalogue import locate
 from likewise.data.columns import (
     GUESSED,
@@ -25,6 +25,7 @@ from likewise.data.columns import (
     UsualRoles,
     assigned,
     built_examples,
+    has_own_names,
 )
 from likewise.data.rows import Report, Row, rows, suffix_of
 from likewise.errors import DataError
@@ -50,7 +51,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """One text with its class; the label is kept as it is written in the file.
+    """One text with its class; the label is exactly as in the file.
 
     >>> LabelledText("Great book.", label="5", id="1").label
     '5'
@@ -114,11 +115,7 @@ Example = TypeVar("Example")
 
 
 def read_texts(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[Text]:
     """Yield the texts of a file or a data set.
 
@@ -134,11 +131,7 @@ def read_texts(
 
 
 def read_labelled_texts(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[LabelledText]:
     """Yield texts with their classes.
 
@@ -154,13 +147,9 @@ def read_labelled_texts(
 
 
 def read_pairs(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[Pair]:
-    """Yield pairs of texts; a score or a label, where there is one, stays in ``meta``.
+    """Yield pairs of texts; a score or a label stays in ``meta``.
 
     >>> from likewise.data import read_pairs
     >>> pair = next(read_pairs("sample/pairs"))
@@ -177,7 +166,7 @@ def read_pairs(
 def pair_columns(
     source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None
 ) -> tuple[str, str] | None:
-    """The columns of a pair's two texts in a file or a data set, by its first row; None where it has no pairs.
+    """The columns of a pair's two texts, by the first row of a file or a data set; None if it has no pairs.
 
     >>> from likewise.data import pair_columns
     >>> pair_columns("sample/pairs"), pair_columns("sample/sentences")
@@ -205,11 +194,7 @@ def holds_pairs(source: str | Path, *, columns: Columns = GUESSED, data_dir: Pat
 
 
 def read_scored_pairs(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[ScoredPair]:
     """Yield pairs of texts with their similarity scores.
 
@@ -226,11 +211,7 @@ def read_scored_pairs(
 
 
 def read_labelled_pairs(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[LabelledPair]:
     """Yield pairs of texts with the class of their relation.
 
@@ -255,38 +236,11 @@ def _read(
     on_bad: Report | None,
 ) -> Iterator[Example]:
     path, file = locate(source, data_dir), str(source)
-    suffix = suffix_of(path)
-    if suffix == ".txt" and wanted != ("text",):
+    if suffix_of(path) == ".txt" and wanted != ("text",):
         what = " and ".join(MEANINGS[role] for role in wanted if role != "text")
         raise Location(file).error(f"plain text has no columns for {what}; use .csv, .tsv or .jsonl")
-    finder = RoleFinder(file, wanted, columns, own_names=suffix in (".jsonl", ".ndjson"))
-    examples = _examples(path, build, finder, on_bad)
-    # The first example is read here and now, so that a wrong file or column is told at the call.
-    return chain([next(examples)], examples)
-
-
-def _examples(
-    path: Path, build: Callable[[Record], Example], finder: RoleFinder, on_bad: Report | None
-) -> Iterator[Example]:
-    """Yield the good rows' examples; never ends without one."""
-    skipped, any_good = SkippedRows(), False
-
-    def report(error: DataError) -> None:
-        if on_bad is None:
-            raise error
-        skipped(error)
-        on_bad(error)
-
-    for row in rows(path, finder.file, report):
-        try:
-            example = build(finder.record(row))
-        except BadRow as error:
-            report(error)
-        else:
-            any_good = True
-            yield example
-    if not any_good:
-        raise Location(finder.file).error(f"no row can be used; {skipped}")
+    finder = RoleFinder(file, wanted, columns, has_own_names(path))
+    return built_examples(partial(rows, path, file), lambda row: build(finder.record(row)), file, on_bad)
 
 
 SENSE_NAMES = {
@@ -298,13 +252,13 @@ SENSE_NAMES = {
 }
 NEEDED = ("word", "index", "sense", "text")
 TOKEN = re.compile(r"\S+")
-SAME_LETTERS = 3
-"""How many first letters a word and a form of it have in common: enough for plurals and most other forms."""
+SAME_CHARACTERS = 3
+"""How many first characters a word shares with its forms: enough for plurals and most other forms."""
 
 
 @dataclass(frozen=True, slots=True)
 class SenseExample:
-    """A word at a place of a text, and the sense that it has there.
+    """A word in a text, and the sense that it has there.
 
     >>> one = SenseExample("Two banks of the river", "bank", 4, 9, "bank_shore", "1")
     >>> one.written, one.is_form
@@ -327,19 +281,15 @@ class SenseExample:
 
     @property
     def is_form(self) -> bool:
-        """Whether what is written there begins as the word does."""
-        written, word = (each.casefold()[:SAME_LETTERS] for each in (self.written, self.word))
+        """Whether the text there begins like the word."""
+        written, word = (each.casefold()[:SAME_CHARACTERS] for each in (self.written, self.word))
         return written == word
 
 
 def read_senses(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[SenseExample]:
-    """Yield words in context; the index counts the blank-separated parts of the text from 0 on.
+    """Yield words in context; the index counts the words of the text, separated by blanks, from 0.
 
     >>> from likewise.data import read_senses
     >>> next(read_senses("coarsewsd20/test")).sense  # doctest: +SKIP
@@ -348,9 +298,7 @@ def read_senses(
     path, file = locate(source, data_dir), str(source)
     if suffix_of(path) == ".txt":
         raise Location(file).error("plain text has no columns for words and senses; use .csv, .tsv or .jsonl")
-    given: dict[str, tuple[str, ...]] = {
-        role: (name,) for role in ("text", "id") if (name := columns.of(role)) is not None
-    }
+    given = {role: (name,) for role in ("text", "id") if (name := columns.of(role)) is not None}
     finder = UsualRoles(path, file, SENSE_NAMES | given, (*NEEDED, *given))
 
     def build(row: Row) -> SenseExample:
@@ -359,11 +307,11 @@ def read_senses(
         start, end = _span(record, text)
         return SenseExample(text, record.text("word"), start, end, record.label("sense"), record.id)
 
-    return built_examples(lambda report: rows(path, file, report), build, file, on_bad)
+    return built_examples(partial(rows, path, file), build, file, on_bad)
 
 
 def _span(record: Record, text: str) -> tuple[int, int]:
-    """The characters of the part of the text that the index names."""
+    """The character span of the word that the index names."""
     index, parts = record.number("index"), [found.span() for found in TOKEN.finditer(text)]
     if index not in range(len(parts)):
         location = record.location.at(record.roles["index"])
