@@ -47,7 +47,8 @@ def user_cache() -> Path:
 def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False) -> None:
     """Write a file whole or not at all: ``write`` fills a draft, which is synced to disk and then renamed.
 
-    ``unique`` gives each call a draft of its own, for files that several processes may write at once.
+    Without ``unique`` only one writer at a time may write files of this stem: they share a draft. With ``unique`` each
+    call has a draft of its own, and of several writers the last one wins.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt"
@@ -56,9 +57,13 @@ def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False)
     ['note.txt']
     """
     draft = path.with_suffix(f".{uuid.uuid4().hex}{DRAFT}" if unique else DRAFT)
-    write(draft)
-    sync(draft)
-    os.replace(draft, path)
+    try:
+        write(draft)
+        sync(draft)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     sync(path.parent)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.data import Columns
 from likewise.data.bad_rows import BadRow, Location
 from likewise.data.columns import USUAL_NAMES, Columns, Record, RoleFinder, assigned, column_flag, guess
 from likewise.data.rows import Row

@@ -365,9 +365,9 @@ def test_strangers_beside_the_own_settings_do_not_matter(learned: Encoder, tmp_p
 
 def test_what_others_write_beside_it(learned: Encoder, tiny: Encoder, tmp_path: Path) -> None:
     head = torch.arange(6.0)
-    beside = ExtraFiles({"train": {"seed": 1}}, {"heads.a": head, "heads.b": head})
+    extra = ExtraFiles({"train": {"seed": 1}}, {"heads.a": head, "heads.b": head})
     for encoder, name in ((learned, "learned"), (tiny, "plain")):
-        folder = save_encoder(encoder, tmp_path / name, beside=beside)
+        folder = save_encoder(encoder, tmp_path / name, extra=extra)
         assert np.array_equal(load(folder).encode(TEXTS), encoder.encode(TEXTS))
         settings, weights = json.loads((folder / "likewise.json").read_text()), load_file(folder / "head.safetensors")
         assert settings["format"] == 1 and settings["train"] == {"seed": 1}
@@ -429,7 +429,7 @@ def test_a_pooling_of_another_model_is_refused(tiny: Encoder, tmp_path: Path) ->
     module = new_learned_pooling("qkv", 12)
     save_file({f"pooling.{name}": weight for name, weight in module.state_dict().items()}, folder / "head.safetensors")
     (folder / "likewise.json").write_text(json.dumps({"format": 1, "pooling": QKV | {"width": 12}}))
-    with pytest.raises(ModelError, match=r"reads states of 12 dimensions, those of .* have 16"):
+    with pytest.raises(ModelError, match=r"takes 12 dimensions, but .* has 16"):
         load(folder)
 
 

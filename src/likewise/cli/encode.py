@@ -25,10 +25,10 @@ def encode(
     as_json: Json = False,
 ) -> None:
     """Encode a file of any size; the same command again goes on where it stopped."""
-    from likewise.encoder.stream import TextSource, encode_file
+    from likewise.encoder.stream import encode_file
 
     model = encoder.load(run, pooling_config)
-    source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
+    source = files.dataset(file)
     with progress_bar() as progress:
         done = encode_file(model, source, out, prompt=prompt, progress=progress)
     if done.skipped.count:

@@ -28,10 +28,10 @@ def fit(
 ) -> None:
     """Fit a post-processing of vectors on a corpus, to be used with --post."""
     from likewise.data import SkippedRows
-    from likewise.encoder.stream import TextSource, fit_on_file
+    from likewise.encoder.stream import fit_on_file
 
     model = encoder.load(run, pooling_config)
-    source = TextSource(file, files.columns(), files.data_dir, files.skip_bad)
+    source = files.dataset(file)
     skipped = SkippedRows()
     with progress_bar() as progress:
         fitted = fit_on_file(model, source, kind, dim, progress, skipped)

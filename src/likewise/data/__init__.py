@@ -4,15 +4,7 @@ from likewise.data.bad_rows import SkippedRows
 from likewise.data.catalogue import locate
 from likewise.data.columns import GUESSED, Columns
 from likewise.data.dataset import Dataset, Datasets, Rows, mixed_pairs
-from likewise.data.judgements import (
-    JudgedFiles,
-    Judgement,
-    Query,
-    beir_files,
-    read_documents,
-    read_qrels,
-    read_queries,
-)
+from likewise.data.judgements import JudgedFiles, Judgement, Query, beir_files, read_documents, read_qrels, read_queries
 from likewise.data.readers import (
     LabelledPair,
     LabelledText,

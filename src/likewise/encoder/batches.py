@@ -1,4 +1,4 @@
-"""Batches: texts of exactly equal length together, so that no text is padded and none sees its neighbours."""
+"""Batches of texts of exactly equal length, without padding; and packings of texts of any length, end to end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from likewise.encoder.dropout import Dropout, no_dropout
 Item = TypeVar("Item")
 
 TOKEN_BUDGET = 4096
-"""Tokens per batch; measured best or close to it on one and two threads (bench/encode.py)."""
+"""Tokens per batch; the best or close to it on one and two threads (bench/encode.py)."""
 
 
 def exact_length_batches(
@@ -23,7 +23,7 @@ def exact_length_batches(
 ) -> Iterator[list[int]]:
     """Indices of texts of equal length, at most ``budget`` tokens and ``size`` texts a batch, longest first.
 
-    Longest first, so that a text too large for the memory fails at once and not in the end.
+    Longest first: a text that is too large for the memory fails at once.
 
     >>> list(exact_length_batches([3, 5, 3, 3], budget=6))
     [[1], [0, 2], [3]]
@@ -35,7 +35,7 @@ def exact_length_batches(
 
 
 def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Cut a stream into lists of ``size``, the last one shorter.
+    """Split a stream into lists of ``size``; the last one may be shorter.
 
     >>> list(windows("abcde", 2))
     [['a', 'b'], ['c', 'd'], ['e']]
@@ -47,23 +47,23 @@ def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 @dataclass(frozen=True)
 class Group:
-    """Texts of like length, which attention takes at once."""
+    """Texts of similar length, for which attention runs at once."""
 
     indices: Tensor
-    """where their tokens lie among all, (B, T); beyond a text's end its last token again"""
+    """the indices of their tokens among all tokens, (B, T); beyond a text's end its last token repeats"""
     mask: Tensor | None
-    """which of them are real, (B, T); None for all"""
+    """which of them are real tokens, (B, T); None for all"""
     dropout: Dropout = no_dropout
-    """of their attention maps"""
+    """the dropout of their attention maps"""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How N tokens of several texts, one text after the other, fall into groups."""
+    """N tokens of several texts, end to end, in groups: only attention works on padding."""
 
     groups: tuple[Group, ...]
     back: Tensor
-    """where each of the N tokens lies in the groups' rows, laid end to end"""
+    """the index of each of the N tokens in the groups' rows, end to end"""
 
 
 def packing(lengths: Sequence[Sequence[int]], dropouts: Sequence[Dropout], device: torch.device) -> Packing:

@@ -1,4 +1,4 @@
-"""Model families: under which names each keeps its weights. The only file that knows Hugging Face's names."""
+"""Model families and the names of their weights. No other file knows Hugging Face's names."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from likewise.errors import ModelError
 
 
 def model_view(model: nn.Module) -> ModelView:
-    """Views on the weights of a ``Transformer``, which are declared by this, or of a Hugging Face model in memory.
+    """Views on the weights of a ``Transformer``, whose weights this declares, or of a Hugging Face model in memory.
 
-    An unsupported family, and a config that asks for another forward pass, are refused by name.
+    An unsupported family or config is rejected.
 
     >>> model = Transformer({"model_type": "bert", "num_hidden_layers": 2})
     >>> model_view(model).layers
@@ -46,20 +46,20 @@ def model_view(model: nn.Module) -> ModelView:
 
 
 def config_of(model: nn.Module) -> Config:
-    """All that a model's forward pass depends on beside its weights."""
+    """All that a model's forward pass depends on besides its weights."""
     config: Any = model.config
     if isinstance(config, Mapping):
         return completed(config)
     require_family(config.model_type)
     if not type(model).__module__.startswith("transformers."):
         kind = type(model).__name__
-        raise ModelError(f"{kind} is no class of transformers' own: what it computes is unknown; use a plain model")
-    # What the class does is known; what else its folder had does not matter.
+        raise ModelError(f"{kind} is not a class of transformers, so its forward pass is unknown; use a plain model")
+    # The class is known, so the folder's own code does not matter.
     return completed({name: value for name, value in config.to_dict().items() if name != "auto_map"})
 
 
 def saved_config(model: nn.Module) -> Config:
-    """What ``config.json`` says of a model; the class and the dtype are those that are saved."""
+    """The ``config.json`` of a model, with the class and the dtype that are saved."""
     config: Any = model.config
     given = config if isinstance(config, Mapping) else json.loads(config.to_json_string(use_diff=True))
     kept = {name: value for name, value in given.items() if name not in ("_name_or_path", "torch_dtype", "auto_map")}
@@ -76,7 +76,7 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class _Parts:
-    """Finds views by name in a model, and says which shapes they have by its config."""
+    """Finds views by name in a model, with the shapes that its config sets."""
 
     model: nn.Module
     config: Config
@@ -86,7 +86,7 @@ class _Parts:
 
     @property
     def empty(self) -> Transformer | None:
-        """The model, where its weights are yet to be declared."""
+        """The model, if its weights are not declared yet."""
         return self.model if isinstance(self.model, Transformer) and not self.model.loaded else None
 
     def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
@@ -105,13 +105,13 @@ class _Parts:
         return Table(self._module(name, weight=(rows, width)), padding)
 
     def pooler(self, name: str, width: int) -> Affine | None:
-        """The model's own, if it has one."""
+        """The model's pooler, if it has one."""
         lacks = self.empty is None and getattr(self.model, POOLER, None) is None
         return None if lacks else self.linear(name, width, width)
 
     def head_width(self, width: int, heads: int) -> int:
         if width % heads:
-            raise ModelError(f"{width} dimensions cannot be shared out to {heads} heads; fix config.json")
+            raise ModelError(f"{width} dimensions cannot be split into {heads} heads; fix config.json")
         return width // heads
 
 
@@ -137,7 +137,7 @@ _BERT_BLOCK = {
     "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
     "up": "intermediate.dense", "down": "output.dense", "feed_forward_norm": "output.LayerNorm",
 }  # fmt: skip
-"""How the parts of a block and its settings are called; None where there is no such setting."""
+"""The names of the parts of a block and of its settings; None for a setting that does not exist."""
 _MPNET_BLOCK = _BERT_BLOCK | {
     "query": "attention.attn.q", "key": "attention.attn.k", "value": "attention.attn.v", "output": "attention.attn.o",
     "attention_norm": "attention.LayerNorm",
@@ -154,11 +154,11 @@ _DISTILBERT_BLOCK = {
     "attention_norm": "sa_layer_norm", "up": "ffn.lin1", "down": "ffn.lin2", "feed_forward_norm": "output_layer_norm",
 }  # fmt: skip
 FIXED_EPS = 1e-12
-"""What DistilBERT's norms have, whatever its config says."""
+"""The epsilon of DistilBERT's norms, whatever its config says."""
 
 
 def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative: RelativeBias | None = None) -> Block:
-    """A block of BERT or of its descendants, which norm after each sum."""
+    """A block of BERT or of its descendants, with norms after each sum."""
 
     def setting(role: str) -> Any:
         key = called[role]
@@ -226,7 +226,7 @@ def _distilbert(parts: _Parts) -> ModelView:
 def _mpnet(parts: _Parts) -> ModelView:
     width, heads = parts["hidden_size"], parts["num_attention_heads"]
     stored = parts["relative_attention_num_buckets"]
-    # The encoder ignores that number when it computes buckets: always 32. So it does pad_token_id: always 1.
+    # MPNet ignores that number when it computes buckets: always 32. It ignores pad_token_id too: always 1.
     relative = RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
     first = 2
     return ModelView(
@@ -312,7 +312,7 @@ def _gpt_neo(parts: _Parts) -> ModelView:
 
 
 KINDS = ("full_attention", "sliding_attention")
-"""How layers attend, by the names of ``layer_types``."""
+"""The kinds of attention, by their names in ``layer_types``."""
 
 
 def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:
@@ -320,10 +320,10 @@ def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:
         if kind not in known:
             raise ModelError(f"layers of type {kind!r} are not supported; supported are {', '.join(known)}")
     if len(kinds) != layers:
-        raise ModelError(f"the config tells the types of {len(kinds)} layers, and of {layers} layers; fix config.json")
+        raise ModelError(f"the config has types for {len(kinds)} layers, but {layers} layers; fix config.json")
 
 
-def _modernbert_block(parts: _Parts, layer: int, kind: str, turn: Rotary) -> Block:
+def _modernbert_block(parts: _Parts, layer: int, kind: str, positions: Rotary) -> Block:
     width, inner, heads = parts["hidden_size"], parts["intermediate_size"], parts["num_attention_heads"]
     name, norm = f"layers.{layer}", (width, parts["norm_eps"], parts["norm_bias"])
     whole = parts.linear(f"{name}.attn.Wqkv", width, 3 * width, parts["attention_bias"]).module
@@ -338,7 +338,7 @@ def _modernbert_block(parts: _Parts, layer: int, kind: str, turn: Rotary) -> Blo
             key_heads=heads,
             scale=parts.head_width(width, heads) ** -0.5,
             reach=parts["local_attention"] // 2 if kind == "sliding_attention" else None,
-            rotary=turn,
+            rotary=positions,
             map_dropout=parts["attention_dropout"],
             output_dropout=parts["attention_dropout"],
         ),
@@ -363,22 +363,20 @@ def _modernbert(parts: _Parts) -> ModelView:
     _check_kinds(kinds, KINDS, layers)
     head = parts.head_width(width, parts["num_attention_heads"])
     word = parts.table("embeddings.tok_embeddings", parts["vocab_size"], width, parts["pad_token_id"])
-    turns = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
+    rotaries = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
     return ModelView(
         family=parts["model_type"],
         embeddings=Embeddings(
-            word=word,
-            norm=parts.layer_norm("embeddings.norm", *norm),
-            dropout=parts["embedding_dropout"],
+            word=word, norm=parts.layer_norm("embeddings.norm", *norm), dropout=parts["embedding_dropout"]
         ),
-        blocks=tuple(_modernbert_block(parts, layer, kind, turns[kind]) for layer, kind in enumerate(kinds)),
+        blocks=tuple(_modernbert_block(parts, layer, kind, rotaries[kind]) for layer, kind in enumerate(kinds)),
         hidden_size=width,
         max_positions=parts["max_position_embeddings"],
         final_norm=parts.layer_norm("final_norm", *norm),
     )
 
 
-def _qwen3_block(parts: _Parts, name: str, kind: str, turn: Rotary) -> Block:
+def _qwen3_block(parts: _Parts, name: str, kind: str, positions: Rotary) -> Block:
     width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["rms_norm_eps"]
     bias = parts["attention_bias"]
     head, heads = parts["head_dim"], parts["num_attention_heads"]
@@ -394,7 +392,7 @@ def _qwen3_block(parts: _Parts, name: str, kind: str, turn: Rotary) -> Block:
             scale=head**-0.5,
             causal=True,
             reach=parts["sliding_window"] - 1 if kind == "sliding_attention" else None,
-            rotary=turn,
+            rotary=positions,
             query_norm=parts.rms_norm(f"{name}.self_attn.q_norm", head, eps),
             key_norm=parts.rms_norm(f"{name}.self_attn.k_norm", head, eps),
             map_dropout=parts["attention_dropout"],
@@ -418,11 +416,11 @@ def _qwen3(parts: _Parts) -> ModelView:
     kinds = parts["layer_types"] or [KINDS[layer >= first] for layer in range(layers)]
     _check_kinds(kinds, KINDS if window else KINDS[:1], layers)
     word = parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])
-    turn = rotary(parts.config, parts["head_dim"], word)
+    positions = rotary(parts.config, parts["head_dim"], word)
     return ModelView(
         family=parts["model_type"],
         embeddings=Embeddings(word=word),
-        blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, turn) for layer, kind in enumerate(kinds)),
+        blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, positions) for layer, kind in enumerate(kinds)),
         hidden_size=width,
         max_positions=parts["max_position_embeddings"],
         final_norm=parts.rms_norm("norm", width, parts["rms_norm_eps"]),

@@ -1,7 +1,7 @@
-"""Pooling: the states of a text's tokens -> one vector.
+"""Pooling: the states of a text's tokens -> one vector; plain poolers, and learned ones with their own weights.
 
-Every pooler takes states (B, T, D) and a mask (B, T), 1 for the tokens that count, and gives (B, D). A text
-of which no token counts gets the zero vector.
+Every pooler takes states (B, T, D) and a mask (B, T), 1 for the tokens that are pooled, and gives (B, P). A text
+without any pooled token gets the zero vector.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Pooler = Callable[[Tensor, Tensor], Tensor]
 
 
 def cls_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The first token that counts."""
+    """The first pooled token."""
     return _at(states, mask, mask.argmax(1))
 
 
 def last_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The last token that counts."""
+    """The last pooled token."""
     return _at(states, mask, mask.shape[1] - 1 - mask.flip(1).argmax(1))
 
 
@@ -38,23 +38,23 @@ def max_pool(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The average of the tokens that count."""
+    """The average of the pooled tokens."""
     return _weighted_sum(states, mask) / mask.sum(1)[:, None].clip(1)
 
 
 def mean_sqrt_len_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The sum of the tokens that count over the square root of their number."""
+    """The sum of the pooled tokens over the square root of their number."""
     return _weighted_sum(states, mask) / mask.sum(1)[:, None].clip(1).to(states.dtype).sqrt()
 
 
 def weighted_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The average weighted by position, 1, 2, 3, ... (as SGPT does: later tokens have seen more)."""
+    """The average weighted by position, 1, 2, 3, ... (as in SGPT: later tokens have seen more)."""
     return mean_pool_by(states, _by_position(mask))
 
 
 def mean_pool_by(states: Tensor, weights: Tensor) -> Tensor:
     """The average of states (B, T, D) by weights (B, T)."""
-    # Shares, and not a sum that is divided: at 500 tokens that would overflow half precision.
+    # Shares first: a sum of 500 tokens overflows half precision.
     wide = weights.to(torch.promote_types(states.dtype, torch.float32))
     return _weighted_sum(states, wide / wide.sum(1)[:, None].clip(1))
 
@@ -84,7 +84,7 @@ POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean-sqrt-len": lambda mask: mask / mask.sum(1)[:, None].clip(1).sqrt(),
     "weighted": lambda mask: _by_position(mask) / _by_position(mask).sum(1)[:, None].clip(1),
 }
-"""How much each token (B, T) weighs in the poolings that are a sum over tokens, whatever their states."""
+"""The weight of each token (B, T) in poolings that are a weighted sum of tokens."""
 
 
 def _one_hot(mask: Tensor, positions: Tensor) -> Tensor:
@@ -96,11 +96,11 @@ def _by_position(mask: Tensor) -> Tensor:
 
 
 MODEL_POOLER = "pooler"
-"""The pooler that the model itself brings (a dense layer and tanh over the first token)."""
+"""The model's own pooler (a dense layer and tanh over the first token)."""
 
 
 def pooling_parts(pooling: str) -> tuple[str, ...]:
-    """Check a pooling and split it: several, joined by +, are concatenated.
+    """Check a pooling and split it at +; several poolings are concatenated.
 
     >>> pooling_parts("cls+mean")
     ('cls', 'mean')
@@ -114,7 +114,7 @@ def pooling_parts(pooling: str) -> tuple[str, ...]:
 
 
 class QkvPooling(nn.Module):
-    """A learned query over the tokens, as in attention: the average of their values by softmax(<query, key> / sqrt(D)).
+    """Attention with a learned query: the average of the tokens' values by softmax(<query, key> / sqrt(D)).
 
     >>> QkvPooling(4)(torch.ones(2, 3, 4), torch.ones(2, 3)).shape
     torch.Size([2, 4])
@@ -132,13 +132,13 @@ class QkvPooling(nn.Module):
 
     @property
     def dimension(self) -> int:
-        """The width of what comes out."""
+        """The width of the pooled vector."""
         return self.width
 
     def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
-        """States (B, T, D), or rows (B, R, T, D) of a replay, and counting tokens (B, T) -> (B, D) or (B, R, D)."""
+        """States (B, T, D), or rows (B, R, T, D) of a replay, and a mask (B, T) -> (B, D) or (B, R, D)."""
         values = mode.add_bias(F.linear(states, self.value.weight), self.value.bias)
-        # The rule is attention's, not pooling's: methods that keep attention live want the true derivative here too.
+        # The rule is attention's, not pooling's: methods with live attention need the true derivative here too.
         weights = mode.linearize(
             "attention", lambda _: self.weights(states, pooling_mask)
         )  # (B, T), replayed (B, 1, T)
@@ -152,15 +152,15 @@ class QkvPooling(nn.Module):
         return values @ self.value.weight
 
     def weights(self, states: Tensor, pooling_mask: Tensor) -> Tensor:
-        """How much each token weighs: states (B, T, D) and counting tokens (B, T) -> (B, T), summing to 1."""
+        """The weight of each token: states (B, T, D) and a mask (B, T) -> (B, T), with sum 1."""
         scores = self.key(states) @ self.query / math.sqrt(self.width)
-        # Not minus infinity, of which a text without a counting token would get nan.
+        # Not minus infinity: a text without any pooled token would get nan.
         lowest = scores.masked_fill(pooling_mask == 0, torch.finfo(scores.dtype).min)
         return torch.softmax(lowest, dim=-1) * (pooling_mask != 0)
 
 
 class BiLstmPooling(nn.Module):
-    """The final states of an LSTM that reads the counting tokens in both directions.
+    """The final states of an LSTM over the pooled tokens, in both directions.
 
     >>> BiLstmPooling(4, hidden=3)(torch.ones(2, 5, 4), torch.ones(2, 5)).shape
     torch.Size([2, 6])
@@ -175,14 +175,14 @@ class BiLstmPooling(nn.Module):
 
     @property
     def dimension(self) -> int:
-        """The width of what comes out."""
+        """The width of the pooled vector."""
         return 2 * self.hidden
 
     def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
-        """States (B, T, D) and counting tokens (B, T) -> (B, 2 * hidden), forward half first; no mode holds an LSTM."""
+        """States (B, T, D) and a mask (B, T) -> (B, 2 * hidden), forward half first; no mode linearizes an LSTM."""
         del mode
         counts = pooling_mask != 0
-        # Counting tokens to the front, in their order, so that packing cuts all others off.
+        # Pooled tokens first, in their order: packing cuts off all others.
         order = counts.int().argsort(dim=1, descending=True, stable=True)
         fronted = states.gather(1, order[..., None].expand_as(states))
         lengths = counts.sum(1)
@@ -194,7 +194,7 @@ class BiLstmPooling(nn.Module):
         if packed.data.dtype != torch.bfloat16:
             final: Tensor = self.lstm(packed)[1][0]
             return final
-        # In float32: torch's LSTM in bfloat16 is an illegal instruction to processors without that type.
+        # In float32: torch's LSTM in bfloat16 is an illegal instruction on processors without that type.
         wide = {name: weight.float() for name, weight in self.lstm.named_parameters()}
         final = torch.func.functional_call(self.lstm, wide, (packed.float(),))[1][0]
         return final.bfloat16()
@@ -206,7 +206,7 @@ LEARNED: dict[str, type[QkvPooling] | type[BiLstmPooling]] = {"qkv": QkvPooling,
 
 
 def new_learned_pooling(kind: str, width: int, hidden: int | None = None, seed: int = 0) -> LearnedPooling:
-    """A pooling with fresh weights for states of ``width``; an LSTM's ``hidden`` is half of it where not given.
+    """A pooling with new weights for states of ``width``; the default ``hidden`` of an LSTM is half of it.
 
     >>> new_learned_pooling("bilstm", 16).dimension
     16
@@ -218,7 +218,7 @@ def new_learned_pooling(kind: str, width: int, hidden: int | None = None, seed: 
     if width < 1 or (hidden is not None and hidden < 1):
         raise UsageError(f"a pooling's sizes start at 1, got width {width} and hidden {hidden}; raise them")
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        # Not torch.manual_seed, which would seed every other device's generator as well.
+        # Not torch.manual_seed, which seeds the generators of all devices.
         torch.default_generator.manual_seed(seed)
         return _built(kind, width, hidden)
 
@@ -228,7 +228,7 @@ def _built(kind: str, width: int, hidden: int | None) -> LearnedPooling:
 
 
 def learned_settings(module: LearnedPooling) -> dict[str, Any]:
-    """What must be known to build a pooling again, beside its weights.
+    """The settings of a pooling, from which and its weights it can be rebuilt.
 
     >>> learned_settings(BiLstmPooling(4, hidden=3))
     {'kind': 'bilstm', 'width': 4, 'hidden': 3}
@@ -245,12 +245,12 @@ def learned_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> 
     """
     kind, width, hidden = _checked(settings)
     try:
-        # On meta nothing is allocated: sizes that lie cost no memory.
+        # On meta nothing is allocated: wrong sizes cost no memory.
         with torch.device("meta"):
             module = _built(kind, width, hidden)
         if not all(tensor.is_floating_point() for tensor in tensors.values()):
             raise TypeError("weights must be floating-point numbers")
-        # Copies: tensors of a file may be unaligned in memory, and products of unaligned rows round differently.
+        # Copies: tensors of a file may be unaligned, and products of unaligned rows round differently.
         module.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, assign=True)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         sizes = f"width {width}" if hidden is None else f"width {width} and hidden {hidden}"
@@ -261,7 +261,7 @@ def learned_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> 
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int, int | None]:
     """Kind, width and hidden size, of the right types."""
     if not isinstance(settings, Mapping):
-        raise ModelError("the pooling's settings are no JSON object; save the model again")
+        raise ModelError("the pooling's settings are not a JSON object; save the model again")
     kind, width, hidden = (settings.get(name) for name in ("kind", "width", "hidden"))
     if not isinstance(kind, str) or kind not in LEARNED:
         raise ModelError(f"unknown learned pooling {kind!r}; known are {', '.join(LEARNED)}")

@@ -1,4 +1,4 @@
-"""The readout: the states of the read layers -> one vector, in any mode of the forward pass."""
+"""The pooling head: the states of layers -> one vector, in any mode of the forward pass; and its settings."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class PoolingConfig:
     layer: Layer = -1
     """a layer (0 is the embedding output, -1 the last), several to average, or first-last"""
     normalize: bool | None = None
-    """unit vectors in the end; None leaves it to the model"""
+    """unit vectors as the last step; None leaves it to the model"""
     special_tokens: bool = True
-    """whether special tokens such as [CLS] and [SEP] count in pooling"""
+    """whether special tokens such as [CLS] and [SEP] are pooled"""
     truncate_dim: int | None = None
     """keep only the first dimensions"""
     heads: bool = True
@@ -51,12 +51,12 @@ class PoolingConfig:
         """
         layers = self._layers_of(depth)
         if MODEL_POOLER in pooling_parts(self.pooling) and set(layers) != {depth}:
-            raise UsageError("the model's own pooler reads the last layer only; drop the layer or the pooling")
+            raise UsageError("the model's own pooler takes the last layer only; drop the layer or the pooling")
         return layers
 
     def _layers_of(self, depth: int) -> tuple[int, ...]:
         if self.layer == "first-last":
-            # SimCSE's reading: the first block's output, not the embeddings.
+            # As in SimCSE: the first block's output, not the embeddings.
             return (1, depth) if depth > 1 else (depth,)
         if isinstance(self.layer, str):
             raise UsageError(f"unknown layer {self.layer!r}; give a number, several, or first-last")
@@ -70,7 +70,7 @@ class PoolingConfig:
 
 
 class PoolingArguments(TypedDict, total=False):
-    """The fields of :class:`Reading` as keyword arguments."""
+    """The fields of :class:`PoolingConfig` as keyword arguments."""
 
     pooling: str
     layer: Layer
@@ -81,7 +81,7 @@ class PoolingArguments(TypedDict, total=False):
 
 
 SMALLEST_LENGTH = 1e-12
-"""What a vector is at least divided by when it is made a unit vector, as in torch."""
+"""The smallest length that a vector is divided by, as in torch."""
 
 
 def pool(
@@ -92,7 +92,7 @@ def pool(
     pooling_mask: Tensor,
     mode: Mode = LIVE,
 ) -> Tensor:
-    """States (B, T, D), or rows (B, R, T, D), and counting tokens (B, T) -> (B, P) or (B, R, P)."""
+    """States (B, T, D), or rows (B, R, T, D), and a mask (B, T) -> (B, P) or (B, R, P)."""
     parts = [
         _pooled(model_view, modules_config, part, states, pooling_mask, mode)
         for part in pooling_parts(pooling_config.pooling)
@@ -140,7 +140,7 @@ def pool_transposed(
 ) -> Tensor:
     """Directions (B, K, P) of the pooled vector -> (B, K, T, D) of the states."""
     parts = pooling_parts(pooling_config.pooling)
-    # From the last part to the first, as the constants come.
+    # From the last part to the first: the order of the constants.
     pieces = zip(reversed(parts), reversed(gradient.chunk(len(parts), dim=-1)), strict=True)
     found = [_pooled_transposed(model_view, modules_config, part, piece, pooling_mask, mode) for part, piece in pieces]
     return sum(found[1:], found[0])
@@ -171,22 +171,22 @@ def _pooled_transposed(
 
 
 def _at_first(gradient: Tensor, length: int) -> Tensor:
-    """(B, K, D) -> (B, K, T, D), zeros but for the first token."""
+    """(B, K, D) -> (B, K, T, D), zero except for the first token."""
     return torch.nn.functional.pad(gradient[..., None, :], (0, 0, 0, length - 1))
 
 
 def bias_weights(pooling: str, pooling_mask: Tensor) -> Tensor:
-    """To which tokens (B, T) a bias of the pooled vector belongs, by their weight in pooling: sums of 1, on the CPU."""
+    """The shares (B, T) of tokens in a bias of the pooled vector, by their pooling weights: sum 1, on the CPU."""
     kinds = [part if part in POOLING_WEIGHTS else "cls" if part == MODEL_POOLER else "mean"
              for part in pooling_parts(pooling)]  # fmt: skip
     weights = torch.stack([_weights(kind, pooling_mask) for kind in kinds]).mean(0)
-    # Where no token counts, all of them do.
+    # Without any pooled token, all tokens get equal shares.
     weights = torch.where(pooling_mask.cpu().any(1)[:, None], weights, torch.ones_like(weights))
     return weights / weights.sum(1, keepdim=True)
 
 
 def _weights(part: str, pooling_mask: Tensor) -> Tensor:
-    """How much each token (B, T) weighs, in double precision and so on the CPU, which not every device has."""
+    """The weight of each token (B, T), on the CPU, since not every device has double precision."""
     return POOLING_WEIGHTS[part](pooling_mask.cpu().double())
 
 
@@ -197,7 +197,7 @@ def finish(modules_config: ModulesConfig, pooling_config: PoolingConfig, pooled:
             if pooled.shape[-1] != head.weight.shape[1]:
                 raise UsageError(
                     f"the model's dense head takes {head.weight.shape[1]} dimensions, pooling"
-                    f" {pooling_config.pooling!r} gives {pooled.shape[-1]}; read with heads=False (--no-heads)"
+                    f" {pooling_config.pooling!r} gives {pooled.shape[-1]}; use heads=False (--no-heads)"
                 )
             pooled = head(pooled, mode)
     if modules_config.normalizes and pooling_config.normalize is not False:
@@ -227,28 +227,28 @@ def finish_transposed(
 
 
 def unit(vectors: Tensor, mode: Mode = LIVE) -> Tensor:
-    """Divide vectors (..., d) by their length, which explanations hold."""
+    """Divide vectors (..., d) by their length, which explanations freeze."""
     if mode.fused:
         return torch.nn.functional.normalize(vectors, dim=-1)
     return vectors * mode.linearize("unit", lambda _: 1 / vectors.norm(dim=-1, keepdim=True).clip(SMALLEST_LENGTH))
 
 
 def post_processed(processing: PostProcessing, vectors: Tensor, mode: Mode) -> Tensor:
-    """(x - shift) @ matrix in double precision, its shift told to the mode: (..., d) -> (..., k)."""
-    matrix, shift = _affine(processing, vectors.device)
-    return mode.add_bias(vectors.double() @ matrix, shift)
+    """(x - center) @ matrix in double precision, with the bias added by the mode: (..., d) -> (..., k)."""
+    matrix, bias = _affine(processing, vectors.device)
+    return mode.add_bias(vectors.double() @ matrix, bias)
 
 
 def post_processed_transposed(processing: PostProcessing, gradient: Tensor, mode: Transposed) -> Tensor:
     """(B, K, k) -> (B, K, d), in double precision."""
-    matrix, shift = _affine(processing, gradient.device)
-    mode.collect(gradient.double(), shift)
+    matrix, bias = _affine(processing, gradient.device)
+    mode.collect(gradient.double(), bias)
     return gradient.double() @ matrix.T
 
 
 def _affine(processing: PostProcessing, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The matrix (d, k) and what is added to the product, (k,)."""
-    matrix, shift = (
-        torch.as_tensor(array, dtype=torch.float64, device=device) for array in (processing.matrix, processing.shift)
+    """The matrix (d, k) and the bias (k,)."""
+    matrix, center = (
+        torch.as_tensor(array, dtype=torch.float64, device=device) for array in (processing.matrix, processing.center)
     )
-    return matrix, -shift @ matrix
+    return matrix, -center @ matrix

@@ -1,7 +1,7 @@
-"""The parts that every layer is made of, each with its transpose.
+"""The primitives of every layer, each with its transpose: linear maps, norms, activations, feed-forward.
 
-A transpose takes gradients (B, K, T, D) of K directions back through the linearized part, and collects what its bias
-adds: <J x + b, u> = <x, J^T u> + <b, u>. Shapes: see ``forward``.
+A transpose takes gradients (B, K, T, D) of K directions back through the linearized primitive, and collects what its
+bias adds: <J x + b, u> = <x, J^T u> + <b, u>. Shapes: see ``forward``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Elementwise = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Activation:
-    """A function and its factor in closed form: never a division by an h that may be 0."""
+    """function(h) = h * factor(h) + offset, with the factor in closed form: never a division by h, which may be 0."""
 
     function: Elementwise
     factor: Elementwise
-    shift: float = 0.0
-    """what the function is at 0, which no factor of h can give"""
+    offset: float = 0.0
+    """the function at 0, which no factor of h can give"""
 
     def __call__(self, h: Tensor) -> Tensor:
         """(...) -> (...)."""
@@ -51,28 +51,18 @@ RELU = Activation(F.relu, lambda h: (h > 0).to(h.dtype))
 SILU = Activation(F.silu, torch.sigmoid)
 TANH = Activation(torch.tanh, _tanh_factor)
 # sigmoid(z) = 1/2 + tanh(z/2) / 2, and the second term has a factor.
-SIGMOID = Activation(torch.sigmoid, lambda z: _tanh_factor(z / 2) / 4, shift=0.5)
+SIGMOID = Activation(torch.sigmoid, lambda z: _tanh_factor(z / 2) / 4, offset=0.5)
 IDENTITY = Activation(lambda h: h, torch.ones_like)
 
 ACTIVATIONS: dict[str, Activation] = {
-    "gelu": GELU,
-    "gelu_new": TANH_GELU,
-    "gelu_pytorch_tanh": TANH_GELU,
-    "relu": RELU,
-    "silu": SILU,
-    "swish": SILU,
-}
-"""Of feed-forward layers, by the names of Hugging Face's configs."""
+    "gelu": GELU, "gelu_new": TANH_GELU, "gelu_pytorch_tanh": TANH_GELU, "relu": RELU, "silu": SILU, "swish": SILU,
+}  # fmt: skip
+"""Activations of feed-forward layers, by their names in Hugging Face's configs."""
 
 HEAD_ACTIVATIONS: dict[str, Activation] = {
-    "Identity": IDENTITY,
-    "Tanh": TANH,
-    "ReLU": RELU,
-    "GELU": GELU,
-    "SiLU": SILU,
-    "Sigmoid": SIGMOID,
-}
-"""Of dense heads, by the names of torch's modules."""
+    "Identity": IDENTITY, "Tanh": TANH, "ReLU": RELU, "GELU": GELU, "SiLU": SILU, "Sigmoid": SIGMOID,
+}  # fmt: skip
+"""Activations of dense heads, by the names of torch's modules."""
 
 
 def linear(view: Affine, x: Tensor, mode: Mode = LIVE) -> Tensor:
@@ -100,7 +90,7 @@ def norm(view: Norm | None, x: Tensor, mode: Mode = LIVE) -> Tensor:
 
 
 def scaled(view: Norm, x: Tensor, mode: Mode) -> Tensor:
-    """A norm in two steps, so that a mode can hold its scale; the mean of a LayerNorm stays live."""
+    """A norm in two steps, so that a mode can freeze its scale; the mean of a LayerNorm stays live."""
     centred = x.clone() if view.kind == "rms" else x - x.mean(-1, keepdim=True)
     scale = mode.linearize("norm", lambda _: torch.rsqrt(centred.square().mean(-1, keepdim=True) + view.eps))
     return mode.add_bias(mode.scale(centred, scale * view.weight), view.bias)
@@ -116,17 +106,17 @@ def norm_transposed(view: Norm | None, gradient: Tensor, mode: Transposed) -> Te
 
 
 def activate(activation: Activation, h: Tensor, mode: Mode = LIVE) -> Tensor:
-    """Apply an activation to h (..., F), as h times its held factor where the mode holds it."""
+    """Apply an activation to h (..., F): as h times its frozen factor if the mode freezes it."""
     if not mode.linearizes("activation"):
         return activation(h)
     product = mode.scale(h, mode.linearize("activation", lambda _: activation.factor(h)))
-    return mode.add_bias(product, product.new_tensor(activation.shift)) if activation.shift else product
+    return mode.add_bias(product, product.new_tensor(activation.offset)) if activation.offset else product
 
 
 def activate_transposed(activation: Activation, gradient: Tensor, mode: Transposed) -> Tensor:
-    """The same held factor."""
-    if activation.shift:
-        mode.collect(gradient, gradient.new_full(gradient.shape[-1:], activation.shift))
+    """The same frozen factor."""
+    if activation.offset:
+        mode.collect(gradient, gradient.new_full(gradient.shape[-1:], activation.offset))
     return gradient * mode.held("activation")
 
 
@@ -136,7 +126,7 @@ def feed_forward(view: FeedForward, x: Tensor, dropout: Dropout = no_dropout, mo
     if view.gate is None:
         inner = activate(activation, linear(view.up, x, mode), mode)
     else:
-        # The activated factor is held whole, the other one stays live.
+        # The activated factor is frozen as a whole, the other one stays live.
         held = mode.linearize("activation", lambda within: activation(linear(view.up, x, within)))
         inner = held * linear(view.gate, x, mode)
     inner = dropout(inner, view.inner_dropout)

@@ -1,10 +1,12 @@
-"""The tensor side of the encoder: ids -> states -> vectors, in any mode, and the way back; with autograd or without."""
+"""The tensor side of the encoder: texts -> ids -> states -> vectors, in any mode, and the transpose; autograd works."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import forward, pooling_head, similarity
+from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches
 from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.forward import Batch, Step
 from likewise.encoder.model_view import ModelView
@@ -19,7 +22,10 @@ from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.tokens import TokenizedText, Tokenizer
+from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
+from likewise.progress import Progress, Ticker
+
+log = logging.getLogger("likewise")
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class TextStates:
 
 @dataclass(frozen=True)
 class StateBatch:
-    """Texts of one length: their places in the input, tokens, hidden (L + 1, B, T, D), maps (L, B, H, T, T)."""
+    """Texts of equal length: indices in the input, tokens, hidden (L + 1, B, T, D), maps (L, B, H, T, T) or None."""
 
     indices: Sequence[int]
     tokens: Sequence[TokenizedText]
@@ -41,7 +47,7 @@ class StateBatch:
     attention: Tensor | None
 
     def texts(self) -> list[TextStates]:
-        """Take the batch apart, text by text."""
+        """Split the batch into its texts."""
         hidden = self.hidden.float().cpu().numpy()
         attention = None if self.attention is None else self.attention.float().cpu().numpy()
         return [
@@ -54,7 +60,7 @@ Vectors = NDArray[np.float32]
 
 
 class TensorEncoder:
-    """Tensors -> tensors. A subclass holds the weights and the settings."""
+    """Texts or ids -> tensors. A subclass holds the weights and the settings."""
 
     model_view: ModelView
     tokenizer: Tokenizer
@@ -64,7 +70,7 @@ class TensorEncoder:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.model_view.device
 
     @cached_property
@@ -72,12 +78,12 @@ class TensorEncoder:
         return torch.tensor(self.tokenizer.special_ids(), device=self.device)
 
     def layer_states(self, batch: Batch, dropout: Dropout = no_dropout) -> Tensor:
-        """The states (B, T, D) that are pooled: one layer's, or the average of several layers."""
+        """The states (B, T, D) that are pooled: of one layer, or the average of several."""
         x = forward.embed(self.model_view, batch, dropout)
         return self.averaged(forward.layers(self.model_view, x, batch.mask, dropout=dropout))
 
     def averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
-        """Average the states (B, T, D) that are pooled, from steps that begin at a layer."""
+        """Average the states (B, T, D) that are pooled; the first step is that of layer ``start``."""
         wanted = self.pooling_config.layers_of(self.model_view.layers)
         total: Tensor | None = None
         for layer, step in enumerate(steps, start=start):
@@ -142,3 +148,62 @@ class TensorEncoder:
         if not self.modules_config.include_prompt:
             pooling_mask[:, : self.tokenizer.prompt_length(prompt)] = 0
         return pooling_mask
+
+    def tokenize(self, texts: Sequence[TextOrPair], prompt: str | None = None) -> list[TokenizedText]:
+        """Tokens of texts, or of pairs as one sequence each."""
+        return self.tokenizer.tokenize(texts, self.modules_config.prompt_for(None) if prompt is None else prompt)
+
+    def states(
+        self,
+        texts: Sequence[TextOrPair],
+        *,
+        prompt: str | None = None,
+        attention: bool = True,
+        progress: Progress | None = None,
+    ) -> list[TextStates]:
+        """Hidden states (L + 1, T, D), and attention maps (L, H, T, T), of each text, in order."""
+        texts = [texts] if isinstance(texts, str) else texts
+        found: dict[int, TextStates] = {}
+        ticker = Ticker(progress, len(texts), "texts")
+        for batch in self.state_batches(texts, prompt=prompt, attention=attention):
+            found.update(zip(batch.indices, batch.texts(), strict=True))
+            ticker.add(len(batch.indices))
+        ticker.close()
+        return [found[index] for index in range(len(texts))]
+
+    def state_batches(
+        self,
+        texts: Sequence[TextOrPair],
+        *,
+        prompt: str | None = None,
+        attention: bool = False,
+        budget: int = TOKEN_BUDGET,
+        report: bool = True,
+        skip: int = 0,
+    ) -> Iterator[StateBatch]:
+        """Hidden states (L + 1, B, T, D) and maps (L, B, H, T, T), in batches of texts of equal length.
+
+        The batches come longest texts first, always in the same order. Without ``report`` the caller reports truncated
+        texts; ``skip`` is the number of first batches to leave out.
+        """
+        tokens = self.tokenize(texts, prompt)
+        if report:
+            report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
+        for indices in islice(exact_length_batches([len(text) for text in tokens], budget), skip, None):
+            chosen = [tokens[index] for index in indices]
+            batch = Batch(
+                torch.tensor([text.ids for text in chosen], dtype=torch.long, device=self.device),
+                torch.tensor([text.types for text in chosen], dtype=torch.long, device=self.device),
+            )
+            with torch.inference_mode():
+                x = forward.embed(self.model_view, batch)
+                steps = list(forward.layers(self.model_view, x, maps=attention))
+                hidden = torch.stack([step.states for step in steps])
+                maps = torch.stack([step.maps for step in steps[1:]]) if attention else None  # type: ignore[misc]
+            yield StateBatch(indices, chosen, hidden, maps)
+
+
+def report_truncation(count: int, total: int, limit: int) -> None:
+    """Log how many texts were truncated, if any."""
+    if count:
+        log.warning("cut at the model's limit of %d tokens: %d of %d texts", limit, count, total)

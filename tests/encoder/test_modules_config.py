@@ -228,7 +228,7 @@ def test_modules_in_another_order_are_refused_or_run_in_their_order(tiny_folder:
 
 def test_a_pooling_that_does_not_fit_the_head_names_the_cure(tiny_folder: Path, tmp_path: Path) -> None:
     encoder = load(save_new(make_model(tiny_folder, "dense tanh"), tmp_path / "saved"))
-    with pytest.raises(UsageError, match=r"takes 16 dimensions, pooling 'cls\+mean' gives 32; read with heads=False"):
+    with pytest.raises(UsageError, match=r"takes 16 dimensions, pooling 'cls\+mean' gives 32; use heads=False"):
         encoder.encode("a", pooling="cls+mean")
     assert encoder.encode("a", pooling="cls+mean", heads=False).shape == (32,)
 

@@ -313,14 +313,14 @@ def test_a_model_that_learned_none_says_so(tiny: Encoder, learned: Encoder, tiny
     other = {"qkv": "bilstm", "bilstm": "qkv"}[learned.pooling_config.pooling]
     for encoder, kind in ((tiny, "qkv"), (tiny, "mean+bilstm"), (learned, other)):
         name = kind.split("+")[-1]
-        with pytest.raises(ModelError, match=f"has learned no {name} pooling; choose from cls, last, max, mean"):
+        with pytest.raises(ModelError, match=f"has no learned {name} pooling; choose from cls, last, max, mean"):
             encoder.encode("a", pooling=kind)
-    with pytest.raises(ModelError, match="has learned no qkv pooling"):
+    with pytest.raises(ModelError, match="has no learned qkv pooling"):
         Encoder.load(str(tiny_folder), device="cpu", pooling="qkv")
 
 
 def test_another_width_is_refused(tiny: Encoder) -> None:
-    with pytest.raises(ModelError, match=r"qkv pooling reads states of 12 dimensions, those of .* have 16; make"):
+    with pytest.raises(ModelError, match=r"qkv pooling takes 12 dimensions, but .* has 16; create"):
         tiny.with_learned_pooling(new_learned_pooling("qkv", 12))
 
 
