@@ -61,18 +61,12 @@ def test_rows_are_pooled_as_texts_are(pooling: str) -> None:
     states, pooling_mask = states_and_counts()
     recorder = Recorder()
     with torch.no_grad():
-        plain = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask
-        )
-        recorded = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
-        )
+        plain = encoder.pooling_head.pool(states, pooling_mask)
+        recorded = encoder.pooling_head.pool(states, pooling_mask, recorder)
         assert torch.allclose(plain, recorded, atol=1e-12)
         rows = torch.stack([states * 0.25, states * 0.75, torch.zeros_like(states)], 1)
         replayed = ReplayWithBiasRow(recorder)
-        found = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, rows, pooling_mask, replayed
-        )
+        found = encoder.pooling_head.pool(rows, pooling_mask, replayed)
     assert found.shape == (3, 3, plain.shape[-1])
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     assert torch.allclose(found[:, 1], 3 * found[:, 0], atol=1e-12)
@@ -82,14 +76,10 @@ def test_max_pooling_replays_its_winners() -> None:
     encoder = tiny_encoder("bert", pooling="max")
     states, pooling_mask = states_and_counts()
     recorder = Recorder()
-    pooling_head.pool(
-        encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
-    )
+    encoder.pooling_head.pool(states, pooling_mask, recorder)
     torch.manual_seed(5)
     other = torch.randn(3, 1, 5, 32, dtype=torch.float64)
-    found = pooling_head.pool(
-        encoder.model_view, encoder.modules_config, encoder.pooling_config, other, pooling_mask, Replay(recorder)
-    )
+    found = encoder.pooling_head.pool(other, pooling_mask, Replay(recorder))
     for text in range(2):
         real = pooling_mask[text].nonzero()[:, 0]
         winners = real[states[text, real].argmax(0)]
@@ -113,16 +103,12 @@ def test_heads_in_every_mode(activation: str) -> None:
     encoder = replace(tiny_encoder("bert"), modules_config=modules_config)
     pooled = states_and_counts()[0][:, 0]
     recorder = Recorder()
-    plain = pooling_head.finish(modules_config, encoder.pooling_config, pooled)
+    plain = encoder.pooling_head.finish(pooled)
     assert torch.allclose(plain.norm(dim=-1), torch.ones(3).double())
-    assert torch.allclose(
-        pooling_head.finish(modules_config, encoder.pooling_config, pooled, Detached()), plain, atol=1e-12
-    )
-    assert torch.allclose(
-        pooling_head.finish(modules_config, encoder.pooling_config, pooled, recorder), plain, atol=1e-12
-    )
+    assert torch.allclose(encoder.pooling_head.finish(pooled, Detached()), plain, atol=1e-12)
+    assert torch.allclose(encoder.pooling_head.finish(pooled, recorder), plain, atol=1e-12)
     rows = torch.stack([pooled, torch.zeros_like(pooled)], 1)
-    found = pooling_head.finish(modules_config, encoder.pooling_config, rows, ReplayWithBiasRow(recorder))
+    found = encoder.pooling_head.finish(rows, ReplayWithBiasRow(recorder))
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     by_hand = getattr(torch.nn, activation)()(pooled @ modules_config.heads[0].weight.T + modules_config.heads[0].bias)
     assert torch.allclose(modules_config.heads[0](pooled), by_hand, atol=1e-12)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from likewise.encoder import Encoder, pooling_head
+from likewise.encoder import Encoder
 from likewise.encoder.encoder import identity
 from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
 from likewise.encoder.modules_config import ModulesConfig
@@ -363,18 +363,14 @@ def test_gradients_reach_its_weights(learned: Encoder) -> None:
     assert any(grad is not None and grad.any() for grad in grads)
 
 
-def test_readout_pools_rows_with_it() -> None:
+def test_the_pooling_head_pools_rows_with_it() -> None:
     encoder = replace(tiny_encoder("bert"), modules_config=ModulesConfig(learned=strong("qkv", width=32)))
     encoder = encoder.with_pooling(pooling="cls+qkv")
     states, pooling_mask = torch.randn(2, 5, 32, dtype=torch.float64), torch.ones(2, 5)
     recorder = Recorder()
     with torch.no_grad():
-        whole = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
-        )
+        whole = encoder.pooling_head.pool(states, pooling_mask, recorder)
         rows = torch.stack([states, torch.zeros_like(states)], 1)
         mode = ReplayWithBiasRow(recorder)
-        found = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, rows, pooling_mask, mode
-        )
+        found = encoder.pooling_head.pool(rows, pooling_mask, mode)
     assert torch.allclose(found.sum(1), whole, atol=1e-12)

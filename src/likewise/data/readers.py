@@ -123,11 +123,7 @@ def read_texts(
     >>> len(next(read_texts("sample/sentences")).text) > 0
     True
     """
-
-    def build(record: Record) -> Text:
-        return Text(record.text("text"), record.id, record.meta)
-
-    return _read(source, build, ("text",), columns, data_dir, on_bad)
+    return _read(source, lambda row: Text(row.text("text"), row.id, row.meta), ("text",), columns, data_dir, on_bad)
 
 
 def read_labelled_texts(
@@ -140,8 +136,8 @@ def read_labelled_texts(
     '4'
     """
 
-    def build(record: Record) -> LabelledText:
-        return LabelledText(record.text("text"), record.label("label"), record.id, record.meta)
+    def build(row: Record) -> LabelledText:
+        return LabelledText(row.text("text"), row.label("label"), row.id, row.meta)
 
     return _read(source, build, ("text", "label"), columns, data_dir, on_bad)
 
@@ -157,8 +153,8 @@ def read_pairs(
     True
     """
 
-    def build(record: Record) -> Pair:
-        return Pair(record.text("left"), record.text("right"), record.id, record.meta)
+    def build(row: Record) -> Pair:
+        return Pair(row.text("left"), row.text("right"), row.id, row.meta)
 
     return _read(source, build, ("left", "right"), columns, data_dir, on_bad)
 
@@ -203,9 +199,8 @@ def read_scored_pairs(
     2.5
     """
 
-    def build(record: Record) -> ScoredPair:
-        left, right = record.text("left"), record.text("right")
-        return ScoredPair(left, right, record.number("score"), record.id, record.meta)
+    def build(row: Record) -> ScoredPair:
+        return ScoredPair(row.text("left"), row.text("right"), row.number("score"), row.id, row.meta)
 
     return _read(source, build, ("left", "right", "score"), columns, data_dir, on_bad)
 
@@ -220,9 +215,8 @@ def read_labelled_pairs(
     'neutral'
     """
 
-    def build(record: Record) -> LabelledPair:
-        left, right = record.text("left"), record.text("right")
-        return LabelledPair(left, right, record.label("label"), record.id, record.meta)
+    def build(row: Record) -> LabelledPair:
+        return LabelledPair(row.text("left"), row.text("right"), row.label("label"), row.id, row.meta)
 
     return _read(source, build, ("left", "right", "label"), columns, data_dir, on_bad)
 

@@ -169,28 +169,19 @@ def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative:
 
     width, inner, heads = setting("width"), setting("inner"), setting("heads")
     eps = parts.config.get("layer_norm_eps", FIXED_EPS)
-    return Block(
-        attention=Attention(
-            query=linear("query", width, width),
-            key=linear("key", width, width),
-            value=linear("value", width, width),
-            output=linear("output", width, width),
-            heads=heads,
-            key_heads=heads,
-            scale=parts.head_width(width, heads) ** -0.5,
-            relative=relative,
-            map_dropout=setting("map_dropout"),
-            output_dropout=setting("attention_dropout"),
-        ),
-        attention_norm=parts.layer_norm(f"{name}.{called['attention_norm']}", width, eps),
-        feed_forward=FeedForward(
-            up=linear("up", width, inner),
-            down=linear("down", inner, width),
-            activation=setting("activation"),
-            output_dropout=setting("feed_forward_dropout"),
-        ),
-        feed_forward_norm=parts.layer_norm(f"{name}.{called['feed_forward_norm']}", width, eps),
-    )
+    attention = Attention(
+        query=linear("query", width, width), key=linear("key", width, width), value=linear("value", width, width),
+        output=linear("output", width, width), heads=heads, key_heads=heads,
+        scale=parts.head_width(width, heads) ** -0.5, relative=relative,
+        map_dropout=setting("map_dropout"), output_dropout=setting("attention_dropout"),
+    )  # fmt: skip
+    attention_norm = parts.layer_norm(f"{name}.{called['attention_norm']}", width, eps)
+    feed_forward = FeedForward(
+        up=linear("up", width, inner), down=linear("down", inner, width), activation=setting("activation"),
+        output_dropout=setting("feed_forward_dropout"),
+    )  # fmt: skip
+    feed_forward_norm = parts.layer_norm(f"{name}.{called['feed_forward_norm']}", width, eps)
+    return Block(attention, attention_norm, feed_forward, feed_forward_norm)
 
 
 def _bert(parts: _Parts) -> ModelView:
@@ -267,30 +258,19 @@ def _gpt_neo_block(parts: _Parts, name: str, kind: str) -> Block:
     width, heads, eps = parts["hidden_size"], parts["num_heads"], parts["layer_norm_epsilon"]
     inner = parts["intermediate_size"] or 4 * width
     parts.head_width(width, heads)
-    return Block(
-        attention=Attention(
-            query=parts.linear(f"{name}.attn.attention.q_proj", width, width, bias=False),
-            key=parts.linear(f"{name}.attn.attention.k_proj", width, width, bias=False),
-            value=parts.linear(f"{name}.attn.attention.v_proj", width, width, bias=False),
-            output=parts.linear(f"{name}.attn.attention.out_proj", width, width),
-            heads=heads,
-            key_heads=heads,
-            scale=1.0,  # GPT-Neo does not scale its scores
-            causal=True,
-            reach=parts["window_size"] - 1 if kind == "local" else None,
-            map_dropout=float(parts["attention_dropout"]),
-            output_dropout=float(parts["resid_dropout"]),
-        ),
-        attention_norm=parts.layer_norm(f"{name}.ln_1", width, eps),
-        feed_forward=FeedForward(
-            up=parts.linear(f"{name}.mlp.c_fc", width, inner),
-            down=parts.linear(f"{name}.mlp.c_proj", inner, width),
-            activation=parts["activation_function"],
-            output_dropout=float(parts["resid_dropout"]),
-        ),
-        feed_forward_norm=parts.layer_norm(f"{name}.ln_2", width, eps),
-        pre_norm=True,
-    )
+    query, key, value = (parts.linear(f"{name}.attn.attention.{each}_proj", width, width, bias=False) for each in "qkv")
+    attention = Attention(
+        query=query, key=key, value=value, output=parts.linear(f"{name}.attn.attention.out_proj", width, width),
+        heads=heads, key_heads=heads, scale=1.0,  # GPT-Neo does not scale its scores
+        causal=True, reach=parts["window_size"] - 1 if kind == "local" else None,
+        map_dropout=float(parts["attention_dropout"]), output_dropout=float(parts["resid_dropout"]),
+    )  # fmt: skip
+    attention_norm = parts.layer_norm(f"{name}.ln_1", width, eps)
+    feed_forward = FeedForward(
+        up=parts.linear(f"{name}.mlp.c_fc", width, inner), down=parts.linear(f"{name}.mlp.c_proj", inner, width),
+        activation=parts["activation_function"], output_dropout=float(parts["resid_dropout"]),
+    )  # fmt: skip
+    return Block(attention, attention_norm, feed_forward, parts.layer_norm(f"{name}.ln_2", width, eps), pre_norm=True)
 
 
 def _gpt_neo(parts: _Parts) -> ModelView:
@@ -328,32 +308,22 @@ def _modernbert_block(parts: _Parts, layer: int, kind: str, positions: Rotary) -
     name, norm = f"layers.{layer}", (width, parts["norm_eps"], parts["norm_bias"])
     whole = parts.linear(f"{name}.attn.Wqkv", width, 3 * width, parts["attention_bias"]).module
     gated = parts.linear(f"{name}.mlp.Wi", width, 2 * inner, parts["mlp_bias"]).module
-    return Block(
-        attention=Attention(
-            query=Affine(whole, (0, width)),
-            key=Affine(whole, (width, 2 * width)),
-            value=Affine(whole, (2 * width, 3 * width)),
-            output=parts.linear(f"{name}.attn.Wo", width, width, parts["attention_bias"]),
-            heads=heads,
-            key_heads=heads,
-            scale=parts.head_width(width, heads) ** -0.5,
-            reach=parts["local_attention"] // 2 if kind == "sliding_attention" else None,
-            rotary=positions,
-            map_dropout=parts["attention_dropout"],
-            output_dropout=parts["attention_dropout"],
-        ),
-        attention_norm=None if layer == 0 else parts.layer_norm(f"{name}.attn_norm", *norm),
-        # The half that Hugging Face calls `input` is activated; the one it calls `gate` is not.
-        feed_forward=FeedForward(
-            up=Affine(gated, (0, inner)),
-            down=parts.linear(f"{name}.mlp.Wo", inner, width, parts["mlp_bias"]),
-            activation=parts["hidden_activation"],
-            gate=Affine(gated, (inner, 2 * inner)),
-            inner_dropout=parts["mlp_dropout"],
-        ),
-        feed_forward_norm=parts.layer_norm(f"{name}.mlp_norm", *norm),
-        pre_norm=True,
-    )
+    query, key, value = (Affine(whole, (each * width, (each + 1) * width)) for each in range(3))
+    attention = Attention(
+        query=query, key=key, value=value,
+        output=parts.linear(f"{name}.attn.Wo", width, width, parts["attention_bias"]),
+        heads=heads, key_heads=heads, scale=parts.head_width(width, heads) ** -0.5, rotary=positions,
+        reach=parts["local_attention"] // 2 if kind == "sliding_attention" else None,
+        map_dropout=parts["attention_dropout"], output_dropout=parts["attention_dropout"],
+    )  # fmt: skip
+    attention_norm = None if layer == 0 else parts.layer_norm(f"{name}.attn_norm", *norm)
+    # The half that Hugging Face calls `input` is activated; the one it calls `gate` is not.
+    feed_forward = FeedForward(
+        up=Affine(gated, (0, inner)), down=parts.linear(f"{name}.mlp.Wo", inner, width, parts["mlp_bias"]),
+        activation=parts["hidden_activation"], gate=Affine(gated, (inner, 2 * inner)),
+        inner_dropout=parts["mlp_dropout"],
+    )  # fmt: skip
+    return Block(attention, attention_norm, feed_forward, parts.layer_norm(f"{name}.mlp_norm", *norm), pre_norm=True)
 
 
 def _modernbert(parts: _Parts) -> ModelView:
@@ -381,32 +351,24 @@ def _qwen3_block(parts: _Parts, name: str, kind: str, positions: Rotary) -> Bloc
     bias = parts["attention_bias"]
     head, heads = parts["head_dim"], parts["num_attention_heads"]
     key_heads = parts["num_key_value_heads"]
-    return Block(
-        attention=Attention(
-            query=parts.linear(f"{name}.self_attn.q_proj", width, heads * head, bias),
-            key=parts.linear(f"{name}.self_attn.k_proj", width, key_heads * head, bias),
-            value=parts.linear(f"{name}.self_attn.v_proj", width, key_heads * head, bias),
-            output=parts.linear(f"{name}.self_attn.o_proj", heads * head, width, bias),
-            heads=heads,
-            key_heads=key_heads,
-            scale=head**-0.5,
-            causal=True,
-            reach=parts["sliding_window"] - 1 if kind == "sliding_attention" else None,
-            rotary=positions,
-            query_norm=parts.rms_norm(f"{name}.self_attn.q_norm", head, eps),
-            key_norm=parts.rms_norm(f"{name}.self_attn.k_norm", head, eps),
-            map_dropout=parts["attention_dropout"],
-        ),
-        attention_norm=parts.rms_norm(f"{name}.input_layernorm", width, eps),
-        feed_forward=FeedForward(
-            up=parts.linear(f"{name}.mlp.gate_proj", width, inner, bias=False),
-            down=parts.linear(f"{name}.mlp.down_proj", inner, width, bias=False),
-            activation=parts["hidden_act"],
-            gate=parts.linear(f"{name}.mlp.up_proj", width, inner, bias=False),
-        ),
-        feed_forward_norm=parts.rms_norm(f"{name}.post_attention_layernorm", width, eps),
-        pre_norm=True,
-    )
+    attention = Attention(
+        query=parts.linear(f"{name}.self_attn.q_proj", width, heads * head, bias),
+        key=parts.linear(f"{name}.self_attn.k_proj", width, key_heads * head, bias),
+        value=parts.linear(f"{name}.self_attn.v_proj", width, key_heads * head, bias),
+        output=parts.linear(f"{name}.self_attn.o_proj", heads * head, width, bias),
+        heads=heads, key_heads=key_heads, scale=head**-0.5, causal=True, rotary=positions,
+        reach=parts["sliding_window"] - 1 if kind == "sliding_attention" else None,
+        query_norm=parts.rms_norm(f"{name}.self_attn.q_norm", head, eps),
+        key_norm=parts.rms_norm(f"{name}.self_attn.k_norm", head, eps), map_dropout=parts["attention_dropout"],
+    )  # fmt: skip
+    attention_norm = parts.rms_norm(f"{name}.input_layernorm", width, eps)
+    feed_forward = FeedForward(
+        up=parts.linear(f"{name}.mlp.gate_proj", width, inner, bias=False),
+        down=parts.linear(f"{name}.mlp.down_proj", inner, width, bias=False), activation=parts["hidden_act"],
+        gate=parts.linear(f"{name}.mlp.up_proj", width, inner, bias=False),
+    )  # fmt: skip
+    last = parts.rms_norm(f"{name}.post_attention_layernorm", width, eps)
+    return Block(attention, attention_norm, feed_forward, last, pre_norm=True)
 
 
 def _qwen3(parts: _Parts) -> ModelView:
@@ -428,14 +390,6 @@ def _qwen3(parts: _Parts) -> ModelView:
 
 
 FAMILIES: dict[str, Callable[[_Parts], ModelView]] = {
-    "albert": _albert,
-    "bert": _bert,
-    "distilbert": _distilbert,
-    "electra": _bert,
-    "gpt_neo": _gpt_neo,
-    "modernbert": _modernbert,
-    "mpnet": _mpnet,
-    "qwen3": _qwen3,
-    "roberta": _bert,
-    "xlm-roberta": _bert,
-}
+    "albert": _albert, "bert": _bert, "distilbert": _distilbert, "electra": _bert, "gpt_neo": _gpt_neo,
+    "modernbert": _modernbert, "mpnet": _mpnet, "qwen3": _qwen3, "roberta": _bert, "xlm-roberta": _bert,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Inspection: what the model makes of a text, token by token, and what it consists of."""
+"""Inspection: the tokens of texts, the special tokens, the sizes of a model and the shapes of its outputs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from likewise.encoder.encoder import Encoder
 from likewise.encoder.forward import Batch
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError
+from likewise.results import Column, Result, Table
 
 PURPOSES = {
     "cls": "opens every sequence; its state can stand for the whole text",
@@ -57,7 +58,7 @@ class TokenInfo:
 
 @dataclass(frozen=True)
 class TextInfo:
-    """One text as the model sees it."""
+    """One text as its tokens."""
 
     text: str
     decoded: str
@@ -75,9 +76,9 @@ class SpecialToken:
     purpose: str
 
 
-@dataclass(frozen=True)
-class Inspection:
-    """A model, its special tokens, the texts as a padded batch, and the shapes of what comes out."""
+@dataclass(frozen=True, repr=False)
+class Inspection(Result):
+    """A model, its special tokens, the texts as a padded batch, and the shapes of the outputs."""
 
     model: ModelInfo
     special_tokens: tuple[SpecialToken, ...]
@@ -88,9 +89,34 @@ class Inspection:
         """Plain dicts and lists."""
         return asdict(self)
 
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return f"{self.model.name}: tokens, special tokens, sizes and outputs"
+
+    def tables(self) -> dict[str, Table]:
+        """The tokens of each text, the special tokens, the model's sizes and the shapes of its outputs."""
+        tokens = {f"tokens_{number}": self._tokens(text) for number, text in enumerate(self.texts, start=1)}
+        special = [(token.token, token.id, token.role, token.purpose) for token in self.special_tokens]
+        model = [(name.replace("_", " "), _shown(value)) for name, value in vars(self.model).items()]
+        return tokens | {
+            "special_tokens": Table.of(("special token", "id", "role", "what it is for"), special),
+            "model": Table.of(("model", Column("value", " ")), model),
+            "outputs": Table.of(("output", "shape"), list(self.outputs.items())),
+        }
+
+    def _tokens(self, text: TextInfo) -> Table:
+        rows = [
+            (index, token.token, token.id, token.type, token.mask, "yes" if token.special else "", _span(token.span))
+            for index, token in enumerate(text.tokens)
+        ]
+        cut = f" (cut at {self.model.max_tokens} tokens)" if text.truncated else ""
+        header = (Column("index", "#"), "token", "id", "type", "mask", "special", "characters")
+        return Table.of(header, rows, text.text[:200] + cut, f"decoded: {text.decoded[:500]}")
+
 
 def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -> Inspection:
-    """Look at texts through an encoder.
+    """What an encoder makes of texts.
 
     >>> inspection = inspect(Encoder.load("minilm", device="cpu"), ["Hello there"])
     >>> [token.token for token in inspection.texts[0].tokens]
@@ -100,12 +126,22 @@ def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -
         raise DataError("no text to inspect; give at least one")
     tokens = encoder.tokenize(texts, prompt)
     width = max(1, *(len(text) for text in tokens))
-    metadata = tuple(_text_facts(encoder, text, width) for text in tokens)
-    return Inspection(_model_facts(encoder), special_tokens(encoder), metadata, _outputs(encoder, metadata))
+    shown = tuple(_text_info(encoder, text, width) for text in tokens)
+    return Inspection(_model_info(encoder), special_tokens(encoder), shown, _outputs(encoder, shown))
+
+
+def _span(span: tuple[int, int]) -> str:
+    return "" if span == (0, 0) else f"{span[0]}-{span[1]}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {text!r}" for name, text in value.items()) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
-    """The special tokens that the tokenizer has, in a fixed order of roles."""
+    """The tokenizer's special tokens, in a fixed order of roles."""
     vocabulary = encoder.tokenizer.vocabulary
     return tuple(
         SpecialToken(role, vocabulary.roles[role], number, purpose)
@@ -114,7 +150,7 @@ def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
     )
 
 
-def _model_facts(encoder: Encoder) -> ModelInfo:
+def _model_info(encoder: Encoder) -> ModelInfo:
     model_view = encoder.model_view
     block = model_view.blocks[0]
     return ModelInfo(
@@ -133,7 +169,7 @@ def _model_facts(encoder: Encoder) -> ModelInfo:
     )
 
 
-def _text_facts(encoder: Encoder, text: TokenizedText, width: int) -> TextInfo:
+def _text_info(encoder: Encoder, text: TokenizedText, width: int) -> TextInfo:
     vocabulary = encoder.tokenizer.vocabulary
     rows = [
         TokenInfo(token, number, kind, 1, special, span)
@@ -148,7 +184,7 @@ def _text_facts(encoder: Encoder, text: TokenizedText, width: int) -> TextInfo:
 
 
 def _outputs(encoder: Encoder, texts: tuple[TextInfo, ...]) -> dict[str, str]:
-    """Run the padded batch and write down the shapes that really come out."""
+    """The shapes of the outputs of the padded batch."""
 
     def tensor(field: str) -> torch.Tensor:
         rows = [[getattr(token, field) for token in text.tokens] for text in texts]

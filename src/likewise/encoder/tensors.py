@@ -13,14 +13,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from likewise.encoder import forward, pooling_head, similarity
+from likewise.encoder import forward, similarity
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches
 from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.forward import Batch, Step
 from likewise.encoder.model_view import ModelView
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.pooling_head import PoolingConfig
+from likewise.encoder.pooling_head import (
+    PoolingConfig,
+    PoolingHead,
+    post_processed,
+    post_processed_transposed,
+    unit,
+)
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
 from likewise.progress import Progress, Ticker
@@ -73,6 +79,11 @@ class TensorEncoder:
         """The device of the weights."""
         return self.model_view.device
 
+    @property
+    def pooling_head(self) -> PoolingHead:
+        """What turns states into vectors."""
+        return PoolingHead(self.model_view, self.modules_config, self.pooling_config)
+
     @cached_property
     def _special_ids(self) -> Tensor:
         return torch.tensor(self.tokenizer.special_ids(), device=self.device)
@@ -96,11 +107,11 @@ class TensorEncoder:
 
     def pool(self, states: Tensor, pooling_mask: Tensor) -> Tensor:
         """Pool states (B, T, D) under a mask (B, T) -> (B, P)."""
-        return pooling_head.pool(self.model_view, self.modules_config, self.pooling_config, states, pooling_mask)
+        return self.pooling_head.pool(states, pooling_mask)
 
     def finish(self, pooled: Tensor) -> Tensor:
         """Dense heads, the model's own Normalize and the dimension cut: (B, P) -> (B, d)."""
-        return pooling_head.finish(self.modules_config, self.pooling_config, pooled)
+        return self.pooling_head.finish(pooled)
 
     def read(self, states: Tensor, pooling_mask: Tensor) -> Vectors:
         """States (B, T, D) and a pooling mask (B, T) -> the vectors (B, d) of ``encode``."""
@@ -115,13 +126,10 @@ class TensorEncoder:
         ``pooling_mask`` (B, T) marks the tokens that are pooled. With ``start`` x holds the states of that layer.
         """
         states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start)
-        pooled = pooling_head.pool(
-            self.model_view, self.modules_config, self.pooling_config, states, pooling_mask, mode
-        )
-        vectors = pooling_head.finish(self.modules_config, self.pooling_config, pooled, mode)
+        vectors = self.pooling_head.finish(self.pooling_head.pool(states, pooling_mask, mode), mode)
         if self.postprocessing is not None:
-            vectors = pooling_head.post_processed(self.postprocessing, vectors, mode)
-        return pooling_head.unit(vectors, mode) if self.pooling_config.normalize else vectors
+            vectors = post_processed(self.postprocessing, vectors, mode)
+        return unit(vectors, mode) if self.pooling_config.normalize else vectors
 
     def directions_from(self, directions: Tensor, pooling_mask: Tensor, mode: Transposed) -> Tensor:
         """The transpose: directions (B, K, d) -> (B, K, T, E), so that <J x, u> = <x, J^T u>."""
@@ -129,14 +137,10 @@ class TensorEncoder:
         if self.pooling_config.normalize:
             gradient = gradient * mode.held("unit")
         if self.postprocessing is not None:
-            gradient = pooling_head.post_processed_transposed(self.postprocessing, gradient, mode)
+            gradient = post_processed_transposed(self.postprocessing, gradient, mode)
         gradient = gradient.to(self.model_view.dtype)
-        gradient = pooling_head.finish_transposed(
-            self.model_view, self.modules_config, self.pooling_config, gradient, mode
-        )
-        gradient = pooling_head.pool_transposed(
-            self.model_view, self.modules_config, self.pooling_config, gradient, pooling_mask, mode
-        )
+        gradient = self.pooling_head.finish_transposed(gradient, mode)
+        gradient = self.pooling_head.pool_transposed(gradient, pooling_mask, mode)
         wanted = set(self.pooling_config.layers_of(self.model_view.layers))
         return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
 
