@@ -146,11 +146,11 @@ def test_constants_are_kept_by_call() -> None:
     assert not torch.allclose(maps[0], maps[2], atol=1e-3)
 
 
-def test_replay_that_goes_another_way_is_noticed() -> None:
+def test_a_replay_that_differs_from_its_record_is_noticed() -> None:
     encoder = tiny_encoder("bert")
     x = inputs(encoder)
     recorder = recorded(encoder, x)
-    with pytest.raises(AssertionError, match="another way"):
+    with pytest.raises(AssertionError, match="the replay differs from its record"):
         Replay(recorder).linearize("unit", lambda _: x)
 
 

@@ -283,9 +283,9 @@ def test_a_place_that_cannot_be_written(tiny: Encoder, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pooling_config", "message"),
     [
-        ({"layer": 1}, "reads its last layer, not 1; save it with layer=-1"),
-        ({"layer": "first-last"}, "reads its last layer, not 'first-last'; save it with layer=-1"),
-        ({"special_tokens": False}, "special tokens count; save it with special_tokens=True"),
+        ({"layer": 1}, "pools its last layer, not 1; save it with layer=-1"),
+        ({"layer": "first-last"}, "pools its last layer, not 'first-last'; save it with layer=-1"),
+        ({"special_tokens": False}, "a saved model pools special tokens; save it with special_tokens=True"),
         ({"heads": False}, "uses its dense heads; save it with heads=True"),
         ({"pooling": "pooler", "heads": True}, "has no pooling 'pooler'; save it with one of cls, max, mean"),
         ({"normalize": True, "truncate_dim": 4}, "leave out truncate_dim or normalize"),
@@ -302,14 +302,14 @@ def test_readings_that_are_refused(pooling_config: dict[str, Any], message: str,
 
 def test_postprocessing_and_odd_poolings_are_refused(tiny: Encoder, tmp_path: Path) -> None:
     fitted = tiny.with_postprocessing(fit_postprocessing("whitening", tiny.encode(TEXTS), 3))
-    with pytest.raises(UsageError, match="post-processing is not part of a saved model; save it apart"):
+    with pytest.raises(UsageError, match="post-processing is not part of a saved model; save it to its own file"):
         save_encoder(fitted, tmp_path / "saved")
     learned = tiny.with_learned_pooling(new_learned_pooling("qkv", 16))
     with pytest.raises(UsageError, match=r"no pooling 'mean\+qkv'; save it with one of .*, or qkv alone"):
         save_encoder(learned.with_pooling(pooling="mean+qkv"), tmp_path / "saved")
     wide = replace(tiny, modules_config=replace(tiny.modules_config, heads=(dense(24, 8),)))
     wide = wide.with_learned_pooling(new_learned_pooling("bilstm", 16, hidden=12))
-    with pytest.raises(UsageError, match="16 dimensions to the dense head, which takes 24; make a bilstm"):
+    with pytest.raises(UsageError, match="16 dimensions to the dense head, which takes 24; use a bilstm"):
         save_encoder(wide, tmp_path / "saved")
 
 

@@ -93,7 +93,7 @@ def test_code_in_a_pickle_never_runs(kind: str, tmp_path: Path) -> None:
         path.write_bytes(pickle.dumps(Code(marker)))
     else:
         torch.save(Code(marker) if kind == "torch" else {"weight": torch.ones(2), "code": Code(marker)}, path)
-    with pytest.raises(ModelError, match=r"pytorch_model\.bin holds more than plain weights; it is not opened"):
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin is not a plain file of weights; it is not opened"):
         convert(tmp_path)
     assert not marker.exists()
     assert not (tmp_path / "model.safetensors").exists()
@@ -183,14 +183,14 @@ def test_an_unknown_family_is_told_before_its_weights_load(folder: Path) -> None
 def test_converting_overwrites_nothing(tmp_path: Path) -> None:
     torch.save({"weight": torch.ones(2)}, tmp_path / "pytorch_model.bin")
     (tmp_path / "model.safetensors").write_bytes(b"precious")
-    with pytest.raises(ModelError, match="there already; remove it"):
+    with pytest.raises(ModelError, match="exists already; remove it"):
         convert(tmp_path)
     assert (tmp_path / "model.safetensors").read_bytes() == b"precious"
 
 
 def test_an_empty_pickle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pytorch_model.bin").touch()
-    with pytest.raises(ModelError, match="no plain file of weights"):
+    with pytest.raises(ModelError, match="not a plain file of weights"):
         convert(tmp_path)
 
 

@@ -292,7 +292,8 @@ def read_senses(
     path, file = locate(source, data_dir), str(source)
     if suffix_of(path) == ".txt":
         raise Location(file).error("plain text has no columns for words and senses; use .csv, .tsv or .jsonl")
-    given = {role: (name,) for role in ("text", "id") if (name := columns.of(role)) is not None}
+    named = ((role, columns.of(role)) for role in ("text", "id"))
+    given: dict[str, tuple[str, ...]] = {role: (name,) for role, name in named if name is not None}
     finder = UsualRoles(path, file, SENSE_NAMES | given, (*NEEDED, *given))
 
     def build(row: Row) -> SenseExample:
