@@ -44,13 +44,9 @@ USUAL_NAMES = {
 }  # fmt: skip
 
 MEANINGS = {
-    "text": "the text",
-    "left": "the left text",
-    "right": "the right text",
-    "score": "the score",
-    "label": "the label",
+    "text": "the text", "left": "the left text", "right": "the right text", "score": "the score", "label": "the label",
     "id": "the id",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

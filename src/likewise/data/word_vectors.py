@@ -55,7 +55,7 @@ def read_word_vectors(path: str | Path, wanted: Collection[str], *, progress: Pr
     >>> read_word_vectors("glove.6B.50d.txt", {"Cat"}).matrix.shape  # doctest: +SKIP
     (1, 50)
     """
-    file, kept = str(path), set(wanted) | {word.lower() for word in wanted}
+    file, needed = str(path), set(wanted) | {word.lower() for word in wanted}
     lines, dimension, promised = _opened(_lines(Path(path), file), file)
     ticker = Ticker(progress, promised, "word vectors")
     words: dict[str, int] = {}
@@ -63,8 +63,8 @@ def read_word_vectors(path: str | Path, wanted: Collection[str], *, progress: Pr
     for number, text in lines:
         word, numbers = _split(text, dimension, file, number)
         # The first line in any case: it shows whether these are word vectors at all.
-        vector = _vector(numbers, Location(file, number)) if word in kept or ticker.done == 0 else None
-        if vector is not None and word in kept and word not in words:
+        vector = _vector(numbers, Location(file, number)) if word in needed or ticker.done == 0 else None
+        if vector is not None and word in needed and word not in words:
             words[word] = len(vectors)
             vectors.append(vector)
         ticker.add()

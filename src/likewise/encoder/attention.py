@@ -139,7 +139,7 @@ def attend(
 def attend_transposed(view: Attention, gradient: Tensor, mode: Transposed) -> Tensor:
     """(B, K, T, D) -> (B, K, T, D), by the transposed maps."""
     merged = heads_of(linear_transposed(view.output, gradient, mode), view.heads)
-    value = mix_transposed(mode.held_maps(), merged, view.key_heads)
+    value = mix_transposed(mode.recorded_maps(), merged, view.key_heads)
     return linear_transposed(view.value, value.transpose(-3, -2).flatten(-2), mode)
 
 

@@ -62,9 +62,9 @@ def saved_config(model: nn.Module) -> Config:
     """The ``config.json`` of a model, with the class and the dtype that are saved."""
     config: Any = model.config
     given = config if isinstance(config, Mapping) else json.loads(config.to_json_string(use_diff=True))
-    kept = {name: value for name, value in given.items() if name not in ("_name_or_path", "torch_dtype", "auto_map")}
+    saved = {name: value for name, value in given.items() if name not in ("_name_or_path", "torch_dtype", "auto_map")}
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    return kept | {"architectures": [ARCHITECTURES[kept["model_type"]]], "dtype": dtype}
+    return saved | {"architectures": [ARCHITECTURES[saved["model_type"]]], "dtype": dtype}
 
 
 ARCHITECTURES = {
@@ -123,10 +123,8 @@ def _embeddings(parts: _Parts, width: int, dropout: float, eps: float, first: in
         word=parts.table("embeddings.word_embeddings", parts["vocab_size"], width, padding),
         position=parts.table("embeddings.position_embeddings", parts["max_position_embeddings"], width),
         type=None if types is None else parts.table("embeddings.token_type_embeddings", types, width),
-        norm=parts.layer_norm("embeddings.LayerNorm", width, eps),
-        first_position=first,
-        dropout=dropout,
-    )
+        norm=parts.layer_norm("embeddings.LayerNorm", width, eps), first_position=first, dropout=dropout,
+    )  # fmt: skip
 
 
 _BERT_BLOCK = {
@@ -189,29 +187,23 @@ def _bert(parts: _Parts) -> ModelView:
     # RoBERTa counts positions from the padding id on.
     first = parts["pad_token_id"] + 1 if family in ("roberta", "xlm-roberta") else 0
     inner = parts.config.get("embedding_size", width)
+    layers = range(parts["num_hidden_layers"])
     return ModelView(
-        family=family,
-        embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
-        blocks=tuple(
-            _block(parts, f"encoder.layer.{layer}", _BERT_BLOCK) for layer in range(parts["num_hidden_layers"])
-        ),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"] - first,
+        family, _embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
+        blocks=tuple(_block(parts, f"encoder.layer.{layer}", _BERT_BLOCK) for layer in layers),
+        hidden_size=width, max_positions=parts["max_position_embeddings"] - first,
         projection=None if inner == width else parts.linear("embeddings_project", inner, width),
         pooler=None if family == "electra" else parts.pooler("pooler.dense", width),
-    )
+    )  # fmt: skip
 
 
 def _distilbert(parts: _Parts) -> ModelView:
+    layers = range(parts["n_layers"])
     return ModelView(
-        family=parts["model_type"],
-        embeddings=_embeddings(parts, parts["dim"], parts["dropout"], FIXED_EPS),
-        blocks=tuple(
-            _block(parts, f"transformer.layer.{layer}", _DISTILBERT_BLOCK) for layer in range(parts["n_layers"])
-        ),
-        hidden_size=parts["dim"],
-        max_positions=parts["max_position_embeddings"],
-    )
+        parts["model_type"], _embeddings(parts, parts["dim"], parts["dropout"], FIXED_EPS),
+        blocks=tuple(_block(parts, f"transformer.layer.{layer}", _DISTILBERT_BLOCK) for layer in layers),
+        hidden_size=parts["dim"], max_positions=parts["max_position_embeddings"],
+    )  # fmt: skip
 
 
 def _mpnet(parts: _Parts) -> ModelView:
@@ -219,18 +211,13 @@ def _mpnet(parts: _Parts) -> ModelView:
     stored = parts["relative_attention_num_buckets"]
     # MPNet ignores that number when it computes buckets: always 32. It ignores pad_token_id too: always 1.
     relative = RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
-    first = 2
+    first, layers = 2, range(parts["num_hidden_layers"])
     return ModelView(
-        family=parts["model_type"],
-        embeddings=_embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
-        blocks=tuple(
-            _block(parts, f"encoder.layer.{layer}", _MPNET_BLOCK, relative)
-            for layer in range(parts["num_hidden_layers"])
-        ),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"] - first,
+        parts["model_type"], _embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
+        blocks=tuple(_block(parts, f"encoder.layer.{layer}", _MPNET_BLOCK, relative) for layer in layers),
+        hidden_size=width, max_positions=parts["max_position_embeddings"] - first,
         pooler=parts.pooler("pooler.dense", width),
-    )
+    )  # fmt: skip
 
 
 def _albert(parts: _Parts) -> ModelView:
@@ -244,14 +231,12 @@ def _albert(parts: _Parts) -> ModelView:
     # Layers of a group share weights, and so their view.
     made = {name: _block(parts, name, _ALBERT_BLOCK) for name in dict.fromkeys(names)}
     return ModelView(
-        family=parts["model_type"],
-        embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"]),
+        parts["model_type"], _embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"]),
         blocks=tuple(made[name] for name in names),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"],
+        hidden_size=width, max_positions=parts["max_position_embeddings"],
         projection=parts.linear("encoder.embedding_hidden_mapping_in", inner, width),
         pooler=parts.pooler(POOLER, width),
-    )
+    )  # fmt: skip
 
 
 def _gpt_neo_block(parts: _Parts, name: str, kind: str) -> Block:
@@ -277,18 +262,14 @@ def _gpt_neo(parts: _Parts) -> ModelView:
     width = parts["hidden_size"]
     kinds = [kind for pattern, times in parts["attention_types"] for _ in range(times) for kind in pattern]
     _check_kinds(kinds, ("global", "local"), parts["num_layers"])
+    word = parts.table("wte", parts["vocab_size"], width)
+    position = parts.table("wpe", parts["max_position_embeddings"], width)
     return ModelView(
-        family=parts["model_type"],
-        embeddings=Embeddings(
-            word=parts.table("wte", parts["vocab_size"], width),
-            position=parts.table("wpe", parts["max_position_embeddings"], width),
-            dropout=float(parts["embed_dropout"]),
-        ),
+        parts["model_type"], Embeddings(word, position, dropout=float(parts["embed_dropout"])),
         blocks=tuple(_gpt_neo_block(parts, f"h.{layer}", kind) for layer, kind in enumerate(kinds)),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"],
+        hidden_size=width, max_positions=parts["max_position_embeddings"],
         final_norm=parts.layer_norm("ln_f", width, parts["layer_norm_epsilon"]),
-    )
+    )  # fmt: skip
 
 
 KINDS = ("full_attention", "sliding_attention")
@@ -380,13 +361,11 @@ def _qwen3(parts: _Parts) -> ModelView:
     word = parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])
     positions = rotary(parts.config, parts["head_dim"], word)
     return ModelView(
-        family=parts["model_type"],
-        embeddings=Embeddings(word=word),
+        parts["model_type"], Embeddings(word),
         blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, positions) for layer, kind in enumerate(kinds)),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"],
+        hidden_size=width, max_positions=parts["max_position_embeddings"],
         final_norm=parts.rms_norm("norm", width, parts["rms_norm_eps"]),
-    )
+    )  # fmt: skip
 
 
 FAMILIES: dict[str, Callable[[_Parts], ModelView]] = {

@@ -154,19 +154,13 @@ def _model_info(encoder: Encoder) -> ModelInfo:
     model_view = encoder.model_view
     block = model_view.blocks[0]
     return ModelInfo(
-        name=encoder.name,
-        family=model_view.family,
-        vocabulary=model_view.embeddings.word.weight.shape[0],
-        layers=model_view.layers,
-        hidden_size=model_view.hidden_size,
-        feed_forward_size=block.feed_forward.up.weight.shape[0],
-        heads=block.attention.heads,
-        parameters=sum(weight.numel() for weight in encoder.model.parameters()),
-        max_tokens=encoder.tokenizer.limit,
-        pooling=encoder.pooling_config.pooling,
-        dimension=encoder.dimension,
+        name=encoder.name, family=model_view.family, vocabulary=model_view.embeddings.word.weight.shape[0],
+        layers=model_view.layers, hidden_size=model_view.hidden_size,
+        feed_forward_size=block.feed_forward.up.weight.shape[0], heads=block.attention.heads,
+        parameters=sum(weight.numel() for weight in encoder.model.parameters()), max_tokens=encoder.tokenizer.limit,
+        pooling=encoder.pooling_config.pooling, dimension=encoder.dimension,
         prompts=dict(encoder.modules_config.prompts),
-    )
+    )  # fmt: skip
 
 
 def _text_info(encoder: Encoder, text: TokenizedText, width: int) -> TextInfo:

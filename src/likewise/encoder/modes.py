@@ -321,12 +321,12 @@ class Transposed:
         self._weights = weights
         self.biases: Tensor | float = 0.0
 
-    def held(self, rule: str) -> Tensor:
+    def recorded(self, rule: str) -> Tensor:
         """The next factor, last first, with a dimension for the directions: (B, ...) -> (B, 1, ...)."""
         constant: Tensor = _next(self._constants, rule)
         return constant.unsqueeze(1)
 
-    def held_maps(self) -> Tensor | LazyMaps:
+    def recorded_maps(self) -> Tensor | LazyMaps:
         """The same for attention maps; collected biases go back to the positions that they came from."""
         if self._traced:
             trace: Tensor | LazyTrace = _next(self._constants, "trace")

@@ -50,21 +50,14 @@ MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 
 # In the order in which sentence-transformers concatenates them.
 POOLING_NAMES = {
-    "cls": "cls",
-    "max": "max",
-    "mean": "mean",
-    "mean_sqrt_len_tokens": "mean-sqrt-len",
-    "weightedmean": "weighted",
+    "cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean-sqrt-len", "weightedmean": "weighted",
     "lasttoken": "last",
-}
+}  # fmt: skip
 CLASSIC_POOLING_KEYS = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max", "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
-}
+}  # fmt: skip
 
 OWN_SETTINGS, OWN_WEIGHTS, OWN_FORMAT = "likewise.json", "head.safetensors", 1
 """Files beyond those of sentence-transformers; other packages may add keys and tensors of their own."""
@@ -92,7 +85,7 @@ class ModulesConfig:
     note: str = ""
     """a message for the user about the folder"""
     learned: LearnedPooling | None = None
-    """a pooling with weights of its own"""
+    """a pooling with its own weights"""
 
     def __post_init__(self) -> None:
         for name, number in (("max_seq_length", self.max_length), ("truncate_dim", self.truncate_dim)):
@@ -166,7 +159,7 @@ def _check_modules(kinds: list[str], where: str) -> None:
         if kind not in MODULES:
             raise ModelError(f"{where}: module {kind} is not supported; supported are {', '.join(MODULES)}")
     if kinds != sorted(kinds, key=MODULES.index):
-        raise ModelError(f"{where}: modules must stand in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
+        raise ModelError(f"{where}: modules must be in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
 
 
 def modules_config_of(model: Any) -> ModulesConfig:

@@ -69,13 +69,9 @@ def _at(states: Tensor, mask: Tensor, indices: Tensor) -> Tensor:
 
 
 POOLERS: dict[str, Pooler] = {
-    "cls": cls_pool,
-    "last": last_pool,
-    "max": max_pool,
-    "mean": mean_pool,
-    "mean-sqrt-len": mean_sqrt_len_pool,
+    "cls": cls_pool, "last": last_pool, "max": max_pool, "mean": mean_pool, "mean-sqrt-len": mean_sqrt_len_pool,
     "weighted": weighted_pool,
-}
+}  # fmt: skip
 
 POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
     "cls": lambda mask: _one_hot(mask, mask.argmax(1)),
@@ -146,7 +142,7 @@ class QkvPooling(nn.Module):
 
     def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
         """Directions (B, K, D) of the pooled vector -> (B, K, T, D) of the states."""
-        weights = mode.held("attention")  # (B, 1, T)
+        weights = mode.recorded("attention")  # (B, 1, T)
         values = weights[..., None] * gradient[..., None, :]
         mode.collect(values, self.value.bias)
         return values @ self.value.weight

@@ -131,7 +131,7 @@ class PoolingHead:
             assert isinstance(self.modules_config.learned, QkvPooling)
             return self.modules_config.learned.transposed(gradient, mode)
         if part == "max":
-            winning = mode.held("pooling").expand(*gradient.shape[:2], 1, -1)
+            winning = mode.recorded("pooling").expand(*gradient.shape[:2], 1, -1)
             any_pooled = mask.any(1).to(gradient.dtype)[:, None, None]
             empty = gradient.new_zeros(*gradient.shape[:2], mask.shape[1], gradient.shape[-1])
             return empty.scatter_(-2, winning, (gradient * any_pooled)[..., None, :])
@@ -160,7 +160,7 @@ class PoolingHead:
         width = heads[-1].weight.shape[0] if heads else self.model_view.hidden_size * len(parts)
         gradient = torch.nn.functional.pad(gradient, (0, width - gradient.shape[-1]))
         if self._normalizes():
-            gradient = gradient * mode.held("unit")
+            gradient = gradient * mode.recorded("unit")
         for head in reversed(heads):
             gradient = head.transposed(gradient, mode)
         return gradient

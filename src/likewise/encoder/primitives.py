@@ -101,7 +101,7 @@ def norm_transposed(view: Norm | None, gradient: Tensor, mode: Transposed) -> Te
     if view is None:
         return gradient
     mode.collect(gradient, view.bias)
-    back = gradient * (mode.held("norm") * view.weight)
+    back = gradient * (mode.recorded("norm") * view.weight)
     return back if view.kind == "rms" else back.sub_(back.mean(-1, keepdim=True))
 
 
@@ -117,7 +117,7 @@ def activate_transposed(activation: Activation, gradient: Tensor, mode: Transpos
     """The same frozen factor."""
     if activation.offset:
         mode.collect(gradient, gradient.new_full(gradient.shape[-1:], activation.offset))
-    return gradient * mode.held("activation")
+    return gradient * mode.recorded("activation")
 
 
 def feed_forward(view: FeedForward, x: Tensor, dropout: Dropout = no_dropout, mode: Mode = LIVE) -> Tensor:
@@ -127,13 +127,13 @@ def feed_forward(view: FeedForward, x: Tensor, dropout: Dropout = no_dropout, mo
         inner = activate(activation, linear(view.up, x, mode), mode)
     else:
         # The activated factor is frozen as a whole, the other one stays live.
-        held = mode.linearize("activation", lambda within: activation(linear(view.up, x, within)))
-        inner = held * linear(view.gate, x, mode)
+        activated = mode.linearize("activation", lambda within: activation(linear(view.up, x, within)))
+        inner = activated * linear(view.gate, x, mode)
     inner = dropout(inner, view.inner_dropout)
     return dropout(linear(view.down, inner, mode), view.output_dropout)
 
 
 def feed_forward_transposed(view: FeedForward, gradient: Tensor, mode: Transposed) -> Tensor:
     """(B, K, T, D) -> (B, K, T, D)."""
-    inner = linear_transposed(view.down, gradient, mode).mul_(mode.held("activation"))
+    inner = linear_transposed(view.down, gradient, mode).mul_(mode.recorded("activation"))
     return linear_transposed(view.up if view.gate is None else view.gate, inner, mode)

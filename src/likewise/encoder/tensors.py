@@ -135,7 +135,7 @@ class TensorEncoder:
         """The transpose: directions (B, K, d) -> (B, K, T, E), so that <J x, u> = <x, J^T u>."""
         gradient = directions
         if self.pooling_config.normalize:
-            gradient = gradient * mode.held("unit")
+            gradient = gradient * mode.recorded("unit")
         if self.postprocessing is not None:
             gradient = post_processed_transposed(self.postprocessing, gradient, mode)
         gradient = gradient.to(self.model_view.dtype)
