@@ -29,7 +29,7 @@ import torch
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
-from likewise.encoder.variants import encode_readings
+from likewise.encoder.variants import encode_variants
 from likewise.errors import DataError
 from likewise.explain import explain_many
 from likewise.sample import sample_sentences
@@ -110,11 +110,11 @@ def evaluation_claim(encoder: Encoder, task: RetrievalTask) -> tuple[bool, np.nd
 
     def watched(*arguments: Any, **options: Any) -> Any:
         nonlocal seconds
-        took, found = timed(lambda: encode_readings(*arguments, **options))
+        took, found = timed(lambda: encode_variants(*arguments, **options))
         seconds += took
         return found
 
-    retrieving.encode_readings = watched
+    retrieving.encode_variants = watched
     start = time.perf_counter()
     [ranker], cut = retrieving.encoded_rankers(encoder, [encoder.pooling_config], task)
     result = retrieving.evaluate_ranker(ranker, task, retrieving.dense_setting(encoder), truncated=cut)

@@ -20,7 +20,7 @@ import resource, sys
 from pathlib import Path
 from likewise.encoder import Encoder
 from likewise.data import Dataset
-from likewise.encoder.files import encode_file
+from likewise.encoder.stream import encode_file
 done = encode_file(Encoder.load("minilm", device="cpu", threads=2, layer=1), Dataset(sys.argv[1]), Path(sys.argv[2]))
 print(done.manifest.rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

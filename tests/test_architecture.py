@@ -114,7 +114,7 @@ def test_imports_point_down() -> None:
         ("from likewise import __version__", "evaluation"),
         ("from ..encoder import tokens", "data"),
         ("from .. import metrics", "sample"),
-        ("from likewise.paths import user_cache", "sample"),
+        ("from likewise.storage import user_cache", "sample"),
         ("from likewise.plotting.html import page", "metrics"),
         ("def f():\n    from likewise.cli.screen import notice", "results"),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from likewise.explain import x", "encoder"),

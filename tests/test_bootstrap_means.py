@@ -19,10 +19,10 @@ def plain_intervals(values: np.ndarray, draws: int, seed: int) -> list[tuple[flo
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pooling_mask", [1, 700, 2**21], ids=["one draw", "some draws", "all draws at a time"])
+@pytest.mark.parametrize("counts", [1, 700, 2**21], ids=["one draw", "some draws", "all draws at a time"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_intervals_are_those_of_plain_resampling(seed: int, pooling_mask: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "COUNTED", pooling_mask)
+def test_intervals_are_those_of_plain_resampling(seed: int, counts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "COUNTS_AT_ONCE", counts)
     values = np.random.default_rng(seed).random((3, 50))
     found = [(one.value, one.low, one.high) for one in bootstrap_means(values, draws=40, seed=seed)]
     np.testing.assert_allclose(found, plain_intervals(values, 40, seed), atol=1e-12)

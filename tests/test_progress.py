@@ -1,4 +1,4 @@
-"""The progress contract: counted, throttled, cancellable."""
+"""The progress contract: counted, throttled, cancellable; a bar for each work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from likewise.errors import Cancelled
-from likewise.progress import Ticker, tracked
+from likewise.progress import MOST_BARS, Ticker, named, progress_bar, tracked, work_of
 
 Calls = list[tuple[int, int | None, str]]
 
@@ -126,3 +126,63 @@ def test_cancelled_stops_the_work() -> None:
         for item in tracked(range(100), cancel):
             dealt_with.append(item)
     assert dealt_with == [0]
+
+
+@pytest.mark.parametrize(
+    ("note", "work"),
+    [
+        ("texts", "texts"),
+        ("", ""),
+        ("steps, epoch 1/3", "steps"),
+        ("steps, epoch 2/3, loss 0.41", "steps"),
+        ("row 1/5, base: steps, epoch 1/3", "row 1/5, base: steps"),
+        ("trial 2: row 1/5: texts", "trial 2: row 1/5: texts"),
+    ],
+)
+def test_a_note_names_its_owner_and_its_work(note: str, work: str) -> None:
+    assert work_of(note) == work
+
+
+def test_named_puts_the_owner_first(calls: Calls) -> None:
+    progress = named(record(calls), "row 2")
+    assert progress is not None and named(None, "row 2") is None
+    progress(1, 2, "steps, epoch 1")
+    assert calls == [(1, 2, "row 2: steps, epoch 1")]
+
+
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The bars that are drawn, on what looks like a terminal."""
+    import rich.progress
+
+    made: list[Any] = []
+
+    class Bars(rich.progress.Progress):
+        def __init__(self, *columns: Any, **options: Any) -> None:
+            super().__init__(*columns, **options)
+            made.append(self)
+
+    monkeypatch.setattr(rich.progress, "Progress", Bars)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    return made
+
+
+def test_details_change_within_one_bar_and_owners_have_their_own(bars: list[Any]) -> None:
+    with progress_bar() as progress:
+        for note in ("steps, epoch 1", "steps, epoch 2, loss 0.5", "layer 1: steps", "layer 2: steps", "steps 2"):
+            progress(1, 4, note)
+        progress(3, 4, "steps, epoch 3")
+        shown = [(task.description, task.completed) for task in bars[0].tasks]
+    assert not bars[0].disable
+    assert shown == [("steps, epoch 3", 3), ("layer 1: steps", 1), ("layer 2: steps", 1), ("steps 2", 1)]
+
+
+def test_only_the_bars_that_moved_last_are_shown(bars: list[Any]) -> None:
+    with progress_bar() as progress:
+        for number in range(10):
+            progress(1, 2, f"layer {number}: maps")
+        progress(2, 2, "layer 6: maps")
+        progress(1, 2, "layer 0: maps")
+        shown = {task.description for task in bars[0].tasks}
+    assert len(shown) == MOST_BARS
+    assert shown == {"layer 8: maps", "layer 9: maps", "layer 6: maps", "layer 0: maps"}

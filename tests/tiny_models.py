@@ -16,7 +16,7 @@ from conftest import randomise, tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.families import model_view
 from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.pooling_config import PoolingConfig
+from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def first_line(error: BaseException) -> str:
-    """What a foreign library said, cut to one line.
+    """The first line of another library's message.
 
     >>> first_line(ValueError("no\\nyes"))
     'no'
@@ -13,7 +13,7 @@ def first_line(error: BaseException) -> str:
 
 
 class LikewiseError(Exception):
-    """Anything the user can mend; the command line prints it and exits with 2."""
+    """Anything the user can fix; the command line prints it and exits with 2."""
 
 
 class UsageError(LikewiseError):
@@ -29,11 +29,11 @@ class DataError(LikewiseError):
 
 
 class DamagedIndex(DataError):
-    """An index whose files are not what was written; it can be built again."""
+    """An index whose files are damaged; build it again."""
 
 
 class TrainingError(LikewiseError):
-    """A run that cannot go on."""
+    """A training run that cannot continue."""
 
 
 class MissingExtra(LikewiseError):

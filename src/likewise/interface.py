@@ -1,4 +1,4 @@
-"""The encoder that users meet: ``likewise.Encoder`` encodes, searches and explains."""
+"""The public encoder: ``likewise.Encoder`` encodes and explains."""
 
 from __future__ import annotations
 

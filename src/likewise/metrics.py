@@ -14,8 +14,8 @@ Array = NDArray[np.float64]
 Metric = Callable[[Array, Array], Array]
 
 DRAWS = 1000
-COUNTED = 2**21
-"""Counts of drawn values that are held at a time."""
+COUNTS_AT_ONCE = 2**21
+"""The largest number of counts of drawn values in memory."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Interval:
 
 
 def pearson(left: ArrayLike, right: ArrayLike) -> float:
-    """Pearson's correlation of (n,) and (n,); nan where one of them is constant.
+    """Pearson's correlation of (n,) and (n,); nan if one of them is constant.
 
     >>> round(pearson([1, 2, 3], [2, 4, 6]), 6)
     1.0
@@ -46,7 +46,7 @@ def spearman(left: ArrayLike, right: ArrayLike) -> float:
 
 
 def scaled_mse(scores: ArrayLike, truth: ArrayLike) -> float:
-    """Mean squared error of scores (n,), mapped onto the truth (n,) by least squares (slope and shift).
+    """Mean squared error of scores (n,), mapped to the truth (n,) by least squares (slope and intercept).
 
     >>> scaled_mse([0.0, 0.5, 1.0], [1.0, 3.0, 5.0])
     0.0
@@ -65,7 +65,7 @@ def mean_squared_error(predicted: ArrayLike, truth: ArrayLike) -> float:
 
 
 def share_within(predicted: ArrayLike, truth: ArrayLike, distance: float) -> float:
-    """The share of (n,) that lies within a distance of (n,).
+    """The share of (n,) within a distance of (n,).
 
     >>> share_within([1.0, 2.0], [1.01, 2.5], 0.05)
     0.5
@@ -75,7 +75,7 @@ def share_within(predicted: ArrayLike, truth: ArrayLike, distance: float) -> flo
 
 
 def fitted_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float] | None:
-    """Slope and shift of the least-squares line of y (n,) over x (n,); None where x is constant.
+    """Slope and intercept of the least-squares line of y (n,) over x (n,); None if x is constant.
 
     >>> line = fitted_line([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
     >>> line is not None and [round(part, 6) for part in line]
@@ -84,24 +84,24 @@ def fitted_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float] | None:
     a, b = (row[0] for row in _pair(x, y))
     if np.ptp(a) == 0:
         return None
-    apart = a - a.mean()
-    slope = float((apart * b).sum() / (apart**2).sum())
+    centred = a - a.mean()
+    slope = float((centred * b).sum() / (centred**2).sum())
     return slope, float(b.mean() - slope * a.mean())
 
 
 def confusion(truth: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
-    """How often each true class (row) was called each class (column): (classes, classes).
+    """How often each true class (row) was predicted as each class (column): (classes, classes).
 
     >>> confusion([0, 1, 1], [0, 0, 1], 2).tolist()
     [[1, 0], [1, 1]]
     """
-    true, said = np.asarray(truth, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
-    counts: NDArray[np.int64] = np.bincount(true * classes + said, minlength=classes**2).reshape(classes, classes)
+    true, called = np.asarray(truth, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
+    counts: NDArray[np.int64] = np.bincount(true * classes + called, minlength=classes**2).reshape(classes, classes)
     return counts
 
 
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """The share of (n,) and (n,) that agrees; nan of nothing.
+    """The share of (n,) and (n,) that agrees; nan if n is 0.
 
     >>> accuracy([0, 1, 1], [0, 0, 1])
     0.6666666666666666
@@ -131,7 +131,7 @@ def bootstrap_draws(metric: str, left: ArrayLike, right: ArrayLike, draws: int =
     a, b = _pair(left, right)
     compute, rng = ROW_METRICS[metric], np.random.default_rng(seed)
     values: list[Array] = []
-    # A hundred draws at a time: enough to be quick, little enough for long inputs.
+    # A hundred draws at a time: fast, and small enough for long inputs.
     for start in range(0, draws, 100):
         rows = rng.integers(0, a.shape[1], (min(100, draws - start), a.shape[1]))
         values.append(compute(a[0][rows], b[0][rows]))
@@ -150,8 +150,8 @@ def bootstrap_means(values: ArrayLike, draws: int = DRAWS, seed: int = 0) -> lis
         raise DataError(f"rows (m, n) of at least one value are needed, got shape {rows.shape}")
     n, rng = rows.shape[1], np.random.default_rng(seed)
     means = np.empty((draws, len(rows)))
-    # How often each column was drawn is all that a mean needs: a product in place of a gathered copy of the rows.
-    some = max(1, min(draws, COUNTED // n))
+    # A mean needs only how often each column is drawn: a product instead of a copy of the rows.
+    some = max(1, min(draws, COUNTS_AT_ONCE // n))
     for start in range(0, draws, some):
         drawn = [np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(min(some, draws - start))]
         means[start : start + len(drawn)] = np.array(drawn, dtype=np.float64) @ rows.T / n
@@ -171,7 +171,7 @@ def _pair(left: ArrayLike, right: ArrayLike) -> tuple[Array, Array]:
 
 def _pearson_rows(a: Array, b: Array) -> Array:
     """Row by row: (m, n) and (m, n) -> (m,)."""
-    # Not by the spread: the mean of equal numbers may miss them by a rounding.
+    # Not by the deviation: the mean of equal numbers may differ from them by rounding.
     varies = (np.ptp(a, axis=1) > 0) & (np.ptp(b, axis=1) > 0)
     a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
     spread = np.sqrt((a**2).sum(1) * (b**2).sum(1))
@@ -187,7 +187,7 @@ def _spearman_rows(a: Array, b: Array) -> Array:
 
 
 def _scaled_mse_rows(a: Array, b: Array) -> Array:
-    """The residual of a least-squares line is (1 - r^2) of the variance; without a slope it is all of it."""
+    """The residual of a least-squares line is (1 - r^2) of the variance, all of it without a slope."""
     explained = np.nan_to_num(_pearson_rows(a, b)) ** 2
     result: Array = b.var(1) * (1 - explained)
     return np.maximum(result, 0.0)

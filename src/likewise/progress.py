@@ -1,15 +1,18 @@
-"""The progress contract: a long function takes ``progress=None`` and calls it at least once a second."""
+"""The progress contract: a long function takes ``progress=None`` and calls it at least once a second.
+
+A note reads ``[owner: ]work[, details]``, such as ``row 2/5: steps, epoch 1/3, loss 0.41``. The owner and the work name
+what is counted and do not change while it runs; the details may change with every call and hold no colon.
+"""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Progress = Callable[[int, int | None, str], None]
-"""``progress(done, total, note)``; ``total`` is None where it is not known. May raise ``Cancelled``."""
+"""``progress(done, total, note)``; ``total`` is None if it is unknown. May raise ``Cancelled``."""
 
 Item = TypeVar("Item")
 
@@ -42,7 +45,7 @@ class Ticker:
             self.progress(self.done, self.total, self.note)
 
     def part(self) -> Progress:
-        """A progress callable for a part of the work: what it counts is added here."""
+        """A progress callable for a part of the work; its counts are added to this ticker."""
         before = 0
 
         def progress(done: int, total: int | None, note: str) -> None:  # noqa: ARG001
@@ -53,18 +56,28 @@ class Ticker:
         return progress
 
     def close(self) -> None:
-        """Report the final count, whatever the time."""
+        """Report the final count at once."""
         if self.progress is not None:
             self.progress(self.done, self.total, self.note)
 
 
 MOST_BARS = 4
-"""Bars that are shown at once, the ones that moved last."""
+"""The number of bars that are shown at once: those that moved last."""
+
+
+def work_of(note: str) -> str:
+    """The owner and the work of a note, without its details.
+
+    >>> work_of("row 2/5, base: steps, epoch 1/3, loss 0.41")
+    'row 2/5, base: steps'
+    """
+    owner, colon, rest = note.rpartition(": ")
+    return owner + colon + rest.partition(",")[0]
 
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A progress callable that draws bars on stderr, with rate and time left; it is silent outside a terminal.
+    """A progress callable that draws a bar on stderr for each work, with the time left; silent outside a terminal.
 
     >>> with progress_bar() as progress:
     ...     progress(1, 2, "texts")
@@ -79,19 +92,18 @@ def progress_bar() -> Iterator[Progress]:
         tasks: dict[str, Any] = {}
 
         def progress(done: int, total: int | None, note: str) -> None:
-            # A note names its work by its words; its numbers change from call to call.
-            key = re.sub(r"[\d.]+", "", note)
-            task = tasks.pop(key, None)
-            tasks[key] = bars.add_task(note, total=total) if task is None else task
-            bars.update(tasks[key], completed=done, total=total, description=note, visible=True)
+            work = work_of(note)
+            task = tasks.pop(work, None)
+            tasks[work] = bars.add_task(note, total=total) if task is None else task
+            bars.update(tasks[work], completed=done, total=total, description=note)
             for old in list(tasks)[:-MOST_BARS]:
-                bars.update(tasks[old], visible=False)
+                bars.remove_task(tasks.pop(old))
 
         yield progress
 
 
-def named(progress: Progress | None, name: str) -> Progress | None:
-    """The same progress with a name before each note.
+def named(progress: Progress | None, owner: str) -> Progress | None:
+    """The same progress with an owner before each note.
 
     >>> seen = []
     >>> named(lambda done, total, note: seen.append(note), "row 1")(1, 2, "steps")
@@ -100,13 +112,13 @@ def named(progress: Progress | None, name: str) -> Progress | None:
     """
     if progress is None:
         return None
-    return lambda done, total, note: progress(done, total, f"{name}: {note}")
+    return lambda done, total, note: progress(done, total, f"{owner}: {note}")
 
 
 def tracked(
     items: Iterable[Item], progress: Progress | None, total: int | None = None, note: str = ""
 ) -> Iterator[Item]:
-    """Yield ``items`` and count each one when it has been dealt with.
+    """Yield ``items`` and count each one after it was processed.
 
     >>> list(tracked("ab", None))
     ['a', 'b']

@@ -26,13 +26,13 @@ Loaded = TypeVar("Loaded")
 
 DRAFT = ".draft"
 OLD_DRAFT_SECONDS = 3600.0
-"""A draft that is older belongs to no living process."""
+"""An older draft belongs to no running process."""
 DAMAGED = (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile)
-"""What reading a missing or a damaged file raises."""
+"""The errors of reading a missing or damaged file."""
 
 
 def user_cache() -> Path:
-    """The folder for what can be made or downloaded again; it need not exist.
+    """The folder for files that can be created or downloaded again; it may not exist yet.
 
     ``$LIKEWISE_CACHE``, else ``$XDG_CACHE_HOME/likewise``, else ``~/.cache/likewise``.
 
@@ -47,7 +47,8 @@ def user_cache() -> Path:
 def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False) -> None:
     """Write a file whole or not at all: ``write`` fills a draft, which is synced to disk and then renamed.
 
-    ``unique`` gives each call a draft of its own, for files that several processes may write at once.
+    Without ``unique`` only one writer at a time may write files of this stem: they share a draft. With ``unique`` each
+    call has a draft of its own, and of several writers the last one wins.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt"
@@ -56,9 +57,13 @@ def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False)
     ['note.txt']
     """
     draft = path.with_suffix(f".{uuid.uuid4().hex}{DRAFT}" if unique else DRAFT)
-    write(draft)
-    sync(draft)
-    os.replace(draft, path)
+    try:
+        write(draft)
+        sync(draft)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     sync(path.parent)
 
 
@@ -68,7 +73,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Flush a file or a folder to disk, where the system can."""
+    """Flush a file or a folder to disk, if the system can."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:  # Windows cannot open folders.
@@ -81,7 +86,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def only_writer(lock: Path, what: Path, cure: str = "wait for it to end") -> Iterator[None]:
-    """Hold a lock file, or say that another process is writing to ``what``. A lock dies with its process.
+    """Hold a lock file, or raise if another process is writing to ``what``. A lock ends with its process.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -107,7 +112,7 @@ def file_hash(path: Path) -> str:
 
 
 def content_key(*parts: Any) -> str:
-    """A name for everything that a result depends on: the sha256 of the parts as JSON.
+    """The sha256 of the parts as JSON: a name for everything that a result depends on.
 
     >>> content_key("minilm", {"seed": 1}) == content_key("minilm", {"seed": 1}), content_key(1) == content_key(2)
     (True, False)
@@ -129,14 +134,14 @@ class FileCache:
     folder: Path
     suffix: str
     max_bytes: int | None = None
-    """The largest size of the folder; the files that were used longest ago go first."""
+    """The largest size of the folder; the files that were used longest ago are deleted first."""
 
     def path(self, key: str) -> Path:
-        """Where the file of a key is, or would be."""
+        """The path of a key's file, which may not exist."""
         return self.folder / f"{key}{self.suffix}"
 
     def read(self, key: str, load: Callable[[Path], Loaded]) -> Loaded | None:
-        """What a file holds; None where it is missing or damaged."""
+        """The content of a key's file; None if it is missing or damaged."""
         path = self.path(key)
         try:
             found = load(path)
@@ -147,7 +152,7 @@ class FileCache:
         return found
 
     def write(self, key: str, write: Callable[[Path], Any]) -> None:
-        """Keep a file; logs a warning where the folder cannot be written."""
+        """Write a key's file; logs a warning if the folder cannot be written."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write(self.path(key), write, unique=True)

@@ -189,7 +189,7 @@ def test_too_few_pairs_are_refused(tiny: Encoder, pairs: list[ScoredPair], tmp_p
 
 
 def test_two_runs_do_not_write_to_one_folder(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:
-    from likewise.locks import only_writer
+    from likewise.storage import only_writer
 
     with only_writer(tmp_path / ".lock", tmp_path), pytest.raises(UsageError, match="another process is writing"):
         attention_study(tiny, pairs, tmp_path, QUICK)

@@ -231,7 +231,7 @@ class TestChange:
         [(("--model", "x"), "no folder 'x'"), (("--pooling", "cls"), 'was made with pooling "mean", not "cls"'),
          (("--layer", "1"), "was made with layer -1, not 1"), (("--no-heads",), "was made with heads true, not false"),
          (("--truncate-dim", "8"), "was made with truncate_dim null, not 8"),
-         (("--post", "x"), "x is no post-processing file"),
+         (("--post", "x"), "x is not a post-processing file"),
          (("--no-special-tokens",), "was made with special_tokens true, not false")],
         ids=str,
     )  # fmt: skip

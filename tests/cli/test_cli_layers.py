@@ -160,7 +160,7 @@ MISTAKES = {
     "twice": ((*WORD, "a bank", "bank a bank"), "sentence 2 has 'bank' 2 times, as words 1, 3; choose one: bank:1 or"),
     "cut off": ((*WORD, "a " * 40 + "bank", "a bank"), "'bank' of sentence 1 lies beyond the model's limit of 32"),
     "pooled words": ((*WORD, *TWO, "--pooling", "cls"), "--pooling does not go with words"),
-    "pooler": (("--sentences", *TWO, "--pooling", "pooler"), "the model's own pooler reads the last layer only"),
+    "pooler": (("--sentences", *TWO, "--pooling", "pooler"), "the model's own pooler takes the last layer only"),
     "unknown example": (("--example", "banc"), "unknown example 'banc'; choose from bank, banks, certainty, idiom"),
     "example and text": (("--example", "bank", "a text"), "does not go with --example"),
     "example and word": (("--example", "bank", *WORD), "--word does not go with --example"),

@@ -7,7 +7,7 @@ import pytest
 from likewise.data import locate
 from likewise.data.catalogue import SAMPLES, SUFFIXES
 from likewise.errors import DataError
-from likewise.paths import user_cache
+from likewise.storage import user_cache
 
 
 @pytest.fixture(autouse=True)

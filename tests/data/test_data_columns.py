@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.data.columns import USUAL_NAMES, Columns, assigned, column_flag, guess
-from likewise.data.location import BadRow, Location
+from likewise.data.bad_rows import BadRow, Location
+from likewise.data.columns import USUAL_NAMES, Columns, Record, RoleFinder, assigned, column_flag, guess
+from likewise.data.rows import Row
 from likewise.errors import DataError
 
 FILE = Location("a.csv")
@@ -110,3 +111,112 @@ def test_another_separator_is_told() -> None:
 
 def test_many_columns_are_cut_short() -> None:
     assert "'c11' and 88 more; expected" in message([f"c{i}" for i in range(100)], ["text"])
+
+
+def record(value: object) -> Record:
+    return Record(Row({"v": value}, 7, 6), {"role": "v"}, Location("a.jsonl", 7))
+
+
+@pytest.mark.parametrize(
+    ("value", "summary"),
+    [
+        (" \n\t", "the text is empty"),
+        ("", "the text is empty"),
+        (None, "the value is missing"),
+        (5, "expected a text, got 5"),
+        (["a"], "expected a text, got ['a']"),
+    ],
+)
+def test_bad_texts(value: object, summary: str) -> None:
+    with pytest.raises(BadRow) as caught:
+        record(value).text("role")
+    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {summary}"
+
+
+@pytest.mark.parametrize(("value", "number"), [("2.50", 2.5), (" -1e2 ", -100.0), (3, 3.0), (0.5, 0.5)])
+def test_numbers(value: object, number: float) -> None:
+    assert record(value).number("role") == number
+
+
+@pytest.mark.parametrize(
+    ("value", "summary"),
+    [
+        ("abc", "expected a number, got 'abc'"),
+        ("1_000", "expected a number, got '1_000'"),
+        ("3,5", "expected a number, got '3,5'"),
+        (True, "expected a number, got True"),
+        ([1], "expected a number, got [1]"),
+        ("nan", "expected a finite number, got 'nan'"),
+        (float("-inf"), "expected a finite number, got -inf"),
+        ("1e999", "expected a finite number, got '1e999'"),
+        (10**400, "expected a number, got 1000000000000000000000000000000000000000..."),
+        ("", "the value is missing"),
+        (None, "the value is missing"),
+    ],
+)
+def test_bad_numbers(value: object, summary: str) -> None:
+    with pytest.raises(BadRow) as caught:
+        record(value).number("role")
+    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {summary}"
+
+
+@pytest.mark.parametrize(("value", "label"), [(" x", " x"), (1, "1"), (True, "true"), (1.0, "1.0")])
+def test_labels_are_kept_as_written(value: object, label: str) -> None:
+    assert record(value).label("role") == label
+
+
+@pytest.mark.parametrize(
+    ("value", "summary"),
+    [
+        ({"a": 1}, "expected a label, got {'a': 1}"),
+        (" ", "the value is missing"),
+        (None, "the value is missing"),
+    ],
+)
+def test_bad_labels(value: object, summary: str) -> None:
+    with pytest.raises(BadRow) as caught:
+        record(value).label("role")
+    assert str(caught.value) == f"a.jsonl, line 7, column 'v': {summary}"
+
+
+@pytest.mark.parametrize(("value", "name"), [("k1", "k1"), (12, "12"), ("", "6"), (None, "6")])
+def test_ids_fall_back_to_the_row_number(value: object, name: str) -> None:
+    row = Row({"text": "a", "id": value}, 7, 6)
+    assert Record(row, {"text": "text", "id": "id"}, Location("a.jsonl", 7)).id == name
+
+
+def test_meta_holds_the_remaining_columns_as_strings() -> None:
+    row = Row({"text": "a", "": "0", "genre": "news", "year": 2012, "tags": ["é"], "none": None}, 2, 1)
+    meta = Record(row, {"text": "text"}, Location("a.jsonl", 2)).meta
+    assert meta == {"genre": "news", "year": "2012", "tags": '["é"]'}
+
+
+def test_a_pair_in_one_field_is_spread() -> None:
+    finder = RoleFinder("a.jsonl", ["left", "right"], Columns(), own_names=True)
+    found = finder.record(Row({"set": ["l", "r"], "year": 1}, 1, 1))
+    assert (found.text("left"), found.text("right"), found.meta) == ("l", "r", {"year": "1"})
+
+
+def test_a_list_beside_named_sides_is_left_alone() -> None:
+    finder = RoleFinder("a.jsonl", ["left", "right"], Columns(), own_names=True)
+    found = finder.record(Row({"premise": "l", "hypothesis": "r", "tags": ["a", "b"]}, 1, 1))
+    assert (found.text("left"), found.meta) == ("l", {"tags": '["a", "b"]'})
+
+
+def test_two_lists_of_two_are_ambiguous() -> None:
+    finder = RoleFinder("a.jsonl", ["left", "right"], Columns(), own_names=True)
+    with pytest.raises(BadRow, match=r"^a.jsonl, line 1: no column for the left text; its columns are 'x', 'y'"):
+        finder.record(Row({"x": ["a", "b"], "y": ["c", "d"]}, 1, 1))
+
+
+def test_roles_follow_names_that_change_from_row_to_row() -> None:
+    finder = RoleFinder("a.jsonl", ["text"], Columns(), own_names=True)
+    assert finder.record(Row({"text": "a"}, 1, 1)).text("text") == "a"
+    assert finder.record(Row({"sentence": "b"}, 2, 2)).text("text") == "b"
+
+
+def test_a_missing_column_is_the_files_fault_where_there_is_a_header() -> None:
+    finder = RoleFinder("a.csv", ["text"], Columns(), own_names=False)
+    with pytest.raises(DataError) as caught:
+        finder.record(Row({"foo": "a"}, 2, 1))
+    assert not isinstance(caught.value, BadRow)

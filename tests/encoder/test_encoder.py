@@ -19,7 +19,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.dropout import TextDropout
 from likewise.encoder.forward import Batch
 from likewise.encoder.pooling import POOLERS
-from likewise.encoder.pooling_config import Layer
+from likewise.encoder.pooling_head import Layer
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.sample import sample_sentences
 from twins import twin_model, twin_tokenizer
@@ -257,7 +257,7 @@ def test_readings_leave_the_encoder_as_it_is(tiny: Encoder) -> None:
         ({"layer": "all"}, "unknown layer 'all'"),
         ({"pooling": "avg"}, "unknown pooling 'avg'"),
         ({"truncate_dim": 0}, "truncate_dim must be at least 1"),
-        ({"pooling": "pooler", "layer": 1}, "the model's own pooler reads the last layer only"),
+        ({"pooling": "pooler", "layer": 1}, "the model's own pooler takes the last layer only"),
     ],
 )
 def test_wrong_readings_are_refused(pooling_config: Any, message: str, tiny: Encoder, tiny_folder: Path) -> None:
@@ -269,7 +269,7 @@ def test_wrong_readings_are_refused(pooling_config: Any, message: str, tiny: Enc
 
 
 def test_a_model_without_a_pooler_says_so(gpt_neo: Encoder) -> None:
-    with pytest.raises(ModelError, match="has no pooler of its own; choose from cls, last, max, mean"):
+    with pytest.raises(ModelError, match="has no pooler; choose from cls, last, max, mean"):
         gpt_neo.with_pooling(pooling="mean+pooler")
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch, embed, embedding_parts, scaled
 from likewise.encoder.modes import (
-    ALWAYS_HELD,
+    ALWAYS_FROZEN,
     LIVE,
     RULES,
     Detached,
@@ -146,24 +146,24 @@ def test_constants_are_kept_by_call() -> None:
     assert not torch.allclose(maps[0], maps[2], atol=1e-3)
 
 
-def test_replay_that_goes_another_way_is_noticed() -> None:
+def test_a_replay_that_differs_from_its_record_is_noticed() -> None:
     encoder = tiny_encoder("bert")
     x = inputs(encoder)
     recorder = recorded(encoder, x)
-    with pytest.raises(AssertionError, match="another way"):
+    with pytest.raises(AssertionError, match="the replay differs from its record"):
         Replay(recorder).linearize("unit", lambda _: x)
 
 
 def test_which_factors_are_held() -> None:
     held = {
         LIVE: set(),
-        Detached(): {*RULES, *ALWAYS_HELD},
-        Detached(("norm",)): {"norm", *ALWAYS_HELD},
-        Recorder(): {*RULES, *ALWAYS_HELD},
-        Replay(Recorder()): {*RULES, *ALWAYS_HELD},
+        Detached(): {*RULES, *ALWAYS_FROZEN},
+        Detached(("norm",)): {"norm", *ALWAYS_FROZEN},
+        Recorder(): {*RULES, *ALWAYS_FROZEN},
+        Replay(Recorder()): {*RULES, *ALWAYS_FROZEN},
     }
     for mode, rules in held.items():
-        assert {rule for rule in (*RULES, *ALWAYS_HELD) if mode.linearizes(rule)} == rules
+        assert {rule for rule in (*RULES, *ALWAYS_FROZEN) if mode.linearizes(rule)} == rules
         assert mode.fused == (mode is LIVE)
 
 

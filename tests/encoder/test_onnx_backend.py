@@ -20,7 +20,7 @@ from likewise.encoder import Encoder, onnx_backend
 from likewise.encoder.families import model_view
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.onnx_backend import Int8Check, attach_backend, exported, int8_check, top_overlap
-from likewise.encoder.pooling_config import PoolingConfig
+from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 from likewise.errors import ModelError, UsageError
@@ -171,9 +171,9 @@ def tiny_int8(tiny: Encoder) -> Encoder:
 
 
 def forget_check(encoder: Encoder) -> Path:
-    memory = exported(encoder, "onnx-int8").with_name(f"check-{onnx_backend._reading_key(encoder)}.json")
-    memory.unlink(missing_ok=True)
-    return memory
+    cached = exported(encoder, "onnx-int8").with_name(f"check-{onnx_backend._pooling_key(encoder)}.json")
+    cached.unlink(missing_ok=True)
+    return cached
 
 
 def test_a_model_that_8_bits_distort_is_refused_with_the_numbers(
@@ -198,25 +198,25 @@ def test_a_model_that_8_bits_keep_is_taken(tiny: Encoder, tiny_int8: Encoder, mo
     assert 0 < gap(taken.encode(texts), tiny.encode(texts)) < 0.5
 
 
-def test_the_check_is_remembered(tiny_int8: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = forget_check(tiny_int8)
+def test_the_check_is_cached(tiny_int8: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = forget_check(tiny_int8)
     first = int8_check(tiny_int8)
-    assert json.loads(memory.read_text()) == vars(first)
+    assert json.loads(cached.read_text()) == vars(first)
     monkeypatch.setattr(onnx_backend, "sample_sentences", lambda: pytest.fail("the check was made again"))
     assert int8_check(tiny_int8) == first
 
 
 @pytest.mark.parametrize("rubbish", ["", "[]", '{"mean_cosine": 1}'])
-def test_a_damaged_memory_is_made_again(rubbish: str, tiny_int8: Encoder) -> None:
-    memory = forget_check(tiny_int8)
-    memory.write_text(rubbish)
-    assert json.loads(memory.read_text() or "0") != vars(int8_check(tiny_int8))
-    assert json.loads(memory.read_text()) == vars(int8_check(tiny_int8))
+def test_a_damaged_cache_is_written_again(rubbish: str, tiny_int8: Encoder) -> None:
+    cached = forget_check(tiny_int8)
+    cached.write_text(rubbish)
+    assert json.loads(cached.read_text() or "0") != vars(int8_check(tiny_int8))
+    assert json.loads(cached.read_text()) == vars(int8_check(tiny_int8))
 
 
-def test_another_reading_is_another_check(tiny_int8: Encoder) -> None:
+def test_another_pooling_is_another_check(tiny_int8: Encoder) -> None:
     keys = {
-        onnx_backend._reading_key(replace(tiny_int8, pooling_config=replace(tiny_int8.pooling_config, **change)))
+        onnx_backend._pooling_key(replace(tiny_int8, pooling_config=replace(tiny_int8.pooling_config, **change)))
         for change in ({}, {"truncate_dim": 2}, {"special_tokens": False}, {"pooling": "cls"})
     }
     assert len(keys) == 4

@@ -93,7 +93,7 @@ def test_moments_are_all_that_a_fit_needs(kind: str, seed: int) -> None:
     covariance = spread / (len(vectors) - (kind == "whitening"))
     fitted, expected = fit_from_moments(kind, mean, covariance), fit_postprocessing(kind, vectors)
     assert fitted.kind == kind
-    assert np.allclose(fitted.shift, expected.shift, atol=1e-10)
+    assert np.allclose(fitted.center, expected.center, atol=1e-10)
     # A direction may point either way: the products of vectors are what counts.
     assert np.allclose(fitted.matrix @ fitted.matrix.T, expected.matrix @ expected.matrix.T, rtol=1e-8, atol=1e-10)
 
@@ -167,7 +167,7 @@ def test_a_bad_file_names_the_cure(bad: str, tmp_path: Path) -> None:
         save_file({"weight": np.ones(2)}, path, metadata={"kind": "whitening"})
     elif bad == "no kind":
         save_file({"shift": np.ones(2), "matrix": np.eye(2)}, path)
-    with pytest.raises(DataError, match=r"is no post-processing file .* make one with: likewise fit"):
+    with pytest.raises(DataError, match=r"is not a post-processing file .* make one with: likewise fit"):
         PostProcessing.load(path)
 
 

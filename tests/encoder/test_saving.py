@@ -17,11 +17,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder, saving
-from likewise.encoder.heads import Dense
-from likewise.encoder.learned_pooling import LEARNED, new_learned_pooling
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.modules_config import Dense, ModulesConfig
+from likewise.encoder.pooling import LEARNED, new_learned_pooling
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.saving import Beside, save_encoder
+from likewise.encoder.saving import ExtraFiles, save_encoder
 from likewise.errors import ModelError, UsageError
 from tiny_models import CONFIGS, make_model
 
@@ -284,9 +283,9 @@ def test_a_place_that_cannot_be_written(tiny: Encoder, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pooling_config", "message"),
     [
-        ({"layer": 1}, "reads its last layer, not 1; save it with layer=-1"),
-        ({"layer": "first-last"}, "reads its last layer, not 'first-last'; save it with layer=-1"),
-        ({"special_tokens": False}, "special tokens count; save it with special_tokens=True"),
+        ({"layer": 1}, "pools its last layer, not 1; save it with layer=-1"),
+        ({"layer": "first-last"}, "pools its last layer, not 'first-last'; save it with layer=-1"),
+        ({"special_tokens": False}, "a saved model pools special tokens; save it with special_tokens=True"),
         ({"heads": False}, "uses its dense heads; save it with heads=True"),
         ({"pooling": "pooler", "heads": True}, "has no pooling 'pooler'; save it with one of cls, max, mean"),
         ({"normalize": True, "truncate_dim": 4}, "leave out truncate_dim or normalize"),
@@ -303,14 +302,14 @@ def test_readings_that_are_refused(pooling_config: dict[str, Any], message: str,
 
 def test_postprocessing_and_odd_poolings_are_refused(tiny: Encoder, tmp_path: Path) -> None:
     fitted = tiny.with_postprocessing(fit_postprocessing("whitening", tiny.encode(TEXTS), 3))
-    with pytest.raises(UsageError, match="post-processing is not part of a saved model; save it apart"):
+    with pytest.raises(UsageError, match="post-processing is not part of a saved model; save it to its own file"):
         save_encoder(fitted, tmp_path / "saved")
     learned = tiny.with_learned_pooling(new_learned_pooling("qkv", 16))
     with pytest.raises(UsageError, match=r"no pooling 'mean\+qkv'; save it with one of .*, or qkv alone"):
         save_encoder(learned.with_pooling(pooling="mean+qkv"), tmp_path / "saved")
     wide = replace(tiny, modules_config=replace(tiny.modules_config, heads=(dense(24, 8),)))
     wide = wide.with_learned_pooling(new_learned_pooling("bilstm", 16, hidden=12))
-    with pytest.raises(UsageError, match="16 dimensions to the dense head, which takes 24; make a bilstm"):
+    with pytest.raises(UsageError, match="16 dimensions to the dense head, which takes 24; use a bilstm"):
         save_encoder(wide, tmp_path / "saved")
 
 
@@ -366,9 +365,9 @@ def test_strangers_beside_the_own_settings_do_not_matter(learned: Encoder, tmp_p
 
 def test_what_others_write_beside_it(learned: Encoder, tiny: Encoder, tmp_path: Path) -> None:
     head = torch.arange(6.0)
-    beside = Beside({"train": {"seed": 1}}, {"heads.a": head, "heads.b": head})
+    extra = ExtraFiles({"train": {"seed": 1}}, {"heads.a": head, "heads.b": head})
     for encoder, name in ((learned, "learned"), (tiny, "plain")):
-        folder = save_encoder(encoder, tmp_path / name, beside=beside)
+        folder = save_encoder(encoder, tmp_path / name, extra=extra)
         assert np.array_equal(load(folder).encode(TEXTS), encoder.encode(TEXTS))
         settings, weights = json.loads((folder / "likewise.json").read_text()), load_file(folder / "head.safetensors")
         assert settings["format"] == 1 and settings["train"] == {"seed": 1}
@@ -430,7 +429,7 @@ def test_a_pooling_of_another_model_is_refused(tiny: Encoder, tmp_path: Path) ->
     module = new_learned_pooling("qkv", 12)
     save_file({f"pooling.{name}": weight for name, weight in module.state_dict().items()}, folder / "head.safetensors")
     (folder / "likewise.json").write_text(json.dumps({"format": 1, "pooling": QKV | {"width": 12}}))
-    with pytest.raises(ModelError, match=r"reads states of 12 dimensions, those of .* have 16"):
+    with pytest.raises(ModelError, match=r"takes 12 dimensions, but .* has 16"):
         load(folder)
 
 

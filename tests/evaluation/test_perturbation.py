@@ -15,8 +15,7 @@ from tokenizers import processors
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch
-from likewise.encoder.heads import Dense
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.modules_config import Dense, ModulesConfig
 from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
 from likewise.evaluation.perturbation import FRACTIONS, Shown, shown_steps, shown_vectors

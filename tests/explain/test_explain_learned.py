@@ -13,9 +13,8 @@ from torch import Tensor
 
 from ledgers import contributions, explain
 from likewise.encoder import Encoder
-from likewise.encoder.heads import Dense
-from likewise.encoder.learned_pooling import QkvPooling, new_learned_pooling
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.modules_config import Dense, ModulesConfig
+from likewise.encoder.pooling import QkvPooling, new_learned_pooling
 from likewise.errors import UsageError
 from likewise.evaluation.perturbation import Shown, shown_vectors
 from likewise.explain import explain_many

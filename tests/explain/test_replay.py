@@ -15,9 +15,8 @@ from torch import Tensor
 from ledgers import contributions, explain
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch, embed
-from likewise.encoder.heads import Dense
 from likewise.encoder.modes import RULES, Detached
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.modules_config import Dense, ModulesConfig
 from likewise.encoder.pooling import POOLERS
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_postprocessing
 from likewise.errors import UsageError
@@ -102,7 +101,7 @@ class TestRules:
     def test_all_rules_by_forward_mode_equal_replay(self, name: str) -> None:
         encoder = encoder_of(name)
         ids = ids_of(encoder, LEFT)[None]
-        pooling_mask = encoder.counted_tokens(ids)
+        pooling_mask = encoder.pooling_mask_of(ids)
         with torch.no_grad():
             x = embed(encoder.model_view, Batch(ids))
 

@@ -347,7 +347,7 @@ class TestRefusals:
     def test_long_vectors_may_round(self, tiny: Encoder, tmp_path: Path) -> None:
         plain = tiny.with_pooling(normalize=False)
         centred = fit_postprocessing("all-but-the-top", plain.encode([text for _, text in SHORT]), 2)
-        longer = PostProcessing("centred", centred.shift, centred.matrix * 200.0)
+        longer = PostProcessing("centred", centred.center, centred.matrix * 200.0)
         index = Index.build(plain.with_postprocessing(longer), TEXTS, tmp_path / "i", IndexSettings(similarity="dot"))
         for query in ("the cat", "a", "the man is out", QUERY):
             assert len(explained_search(index, query, 40)) == 40

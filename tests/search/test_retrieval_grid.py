@@ -44,13 +44,13 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of readings of each forward pass over the texts."""
-    seen, encode = [], retrieving.encode_readings
+    seen, encode = [], retrieving.encode_variants
 
     def counting(encoder: Encoder, texts: Any, variants: Any, **options: Any) -> Any:
         seen.append(len(variants))
         return encode(encoder, texts, variants, **options)
 
-    monkeypatch.setattr(retrieving, "encode_readings", counting)
+    monkeypatch.setattr(retrieving, "encode_variants", counting)
     return seen
 
 

@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
-from likewise.encoder.states import StateBatch
+from likewise.encoder.tensors import StateBatch
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
+from likewise.storage import atomic_write
 
 MAP_TOKENS = 1024
 """Tokens of a batch, fewer than for vectors, because maps grow with their square."""

@@ -35,12 +35,11 @@ from likewise.attention.reduction import Reduction, TrainingCurve, plane_view, r
 from likewise.attention.settings import FEWEST_PAIRS, MOST_PAIRS, AttentionSettings
 from likewise.attention.study import AttentionStudy
 from likewise.data import Dataset, ScoredPair
-from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.grammar import Grammar
-from likewise.locks import only_writer
 from likewise.progress import Progress
+from likewise.storage import atomic_write, only_writer
 
 log = logging.getLogger("likewise")
 

@@ -20,9 +20,9 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from likewise.attention.maps import MapSource
 from likewise.attention.settings import AutoencoderSettings
-from likewise.drafts import atomic_write
 from likewise.errors import DataError, MissingExtra
 from likewise.progress import Progress, Ticker
+from likewise.storage import atomic_write
 
 SIDE = 8
 """A map is averaged to a grid of this many cells on each side."""

@@ -17,13 +17,13 @@ from likewise.attention.clustering import RULE, ClusterScores, LayerClusters
 from likewise.attention.figures import NAMES, SCORES, p_text, study_figures
 from likewise.attention.groups import LayerControls, StudyData
 from likewise.attention.survival import survival, verdicts
-from likewise.locks import only_writer
 from likewise.plotting.html import paragraph, section
 from likewise.plotting.text import printable, shortened
 from likewise.progress import Progress, tracked
 from likewise.results import Column, Figure, Result, Table
 from likewise.results.folder import write_document
 from likewise.results.result import figure_section, table_section
+from likewise.storage import only_writer
 
 Row = tuple[object, ...]
 

@@ -25,7 +25,7 @@ def encode(
     as_json: Json = False,
 ) -> None:
     """Encode a file of any size; the same command again goes on where it stopped."""
-    from likewise.encoder.files import encode_file
+    from likewise.encoder.stream import encode_file
 
     model = encoder.load(run, pooling_config)
     with progress_bar() as progress:

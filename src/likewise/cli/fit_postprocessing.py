@@ -28,7 +28,7 @@ def fit_postprocessing(
 ) -> None:
     """Fit a post-processing of vectors on a corpus, to be used with --post."""
     from likewise.data import SkippedRows
-    from likewise.encoder.files import fit_on_file
+    from likewise.encoder.stream import fit_on_file
 
     model = encoder.load(run, pooling_config)
     skipped = SkippedRows()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from likewise.plotting.text import printable
-from likewise.progress import Progress
+from likewise.progress import progress_bar as progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,10 +67,6 @@ def screen_width() -> int:
     return _console().width
 
 
-MOST_BARS = 4
-"""Bars that are shown at once, the ones that moved last."""
-
-
 def _console() -> Console:
     from rich.console import Console
 
@@ -82,26 +76,3 @@ def _console() -> Console:
 def notice(message: str) -> None:
     """Say something on stderr, where it cannot spoil a JSON document."""
     typer.echo(f"likewise: {printable(message)}", err=True)
-
-
-@contextlib.contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A bar on stderr with rate and time left, shown only on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
-
-        def progress(done: int, total: int | None, note: str) -> None:
-            # Numbers in a note change from call to call; its words say which work it is.
-            key = re.sub(r"[\d.]+", "", note)
-            task = tasks.pop(key, None)
-            tasks[key] = bar.add_task(note, total=total) if task is None else task
-            bar.update(tasks[key], completed=done, total=total, description=note, visible=True)
-            for old in list(tasks)[:-MOST_BARS]:
-                bar.update(tasks[old], visible=False)
-
-        yield progress

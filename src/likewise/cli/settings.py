@@ -16,9 +16,7 @@ from likewise.explain.settings import Option, rule_names
 
 if TYPE_CHECKING:
     from likewise.data import Columns, Dataset
-    from likewise.data.pair_files import PairFile
     from likewise.encoder import Encoder
-    from likewise.encoder.files import TextSource
     from likewise.search.index import IndexSettings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -119,18 +117,6 @@ class FileSettings:
         from likewise.data import Dataset
 
         return Dataset(name, self.columns(), self.data_dir, self.skip_bad, limit)
-
-    def texts(self, file: str) -> TextSource:
-        """A file of texts, to be read in this way."""
-        from likewise.encoder.files import TextSource
-
-        return TextSource(file, self.columns(), self.data_dir, self.skip_bad)
-
-    def pairs(self, file: str, limit: int | None = None) -> PairFile:
-        """A file of pairs, to be read in this way."""
-        from likewise.data.pair_files import PairFile
-
-        return PairFile(file, self.columns(), self.data_dir, self.skip_bad, limit)
 
 
 GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."

@@ -40,8 +40,8 @@ def studio(
         from likewise.server.serving import listening, serve
     except ImportError as error:
         raise MissingExtra(str(error.name or "fastapi"), "studio") from error
-    from likewise.paths import user_cache
     from likewise.server.settings import StudioSettings
+    from likewise.storage import user_cache
 
     asked = StudioSettings(
         host, port, token, folder or user_cache() / "studio", tuple(model or ("minilm",)), tuple(corpus or ()),

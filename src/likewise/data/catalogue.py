@@ -1,15 +1,15 @@
-"""Locations: from a path or a data set's name to a file."""
+"""The catalogue: a path or a data set's name -> a file."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from likewise.data.location import shown
+from likewise.data.bad_rows import shown
 from likewise.data.rows import FORMATS
 from likewise.errors import DataError
-from likewise.paths import user_cache
 from likewise.sample import SAMPLES, sample_path
+from likewise.storage import user_cache
 
 SUFFIXES = tuple(f"{suffix}{packed}" for suffix in FORMATS for packed in ("", ".gz"))
 
@@ -22,7 +22,7 @@ def locate(name: str | Path, data_dir: Path | None = None) -> Path:
     >>> locate("sample/pairs").name
     'pairs.csv'
     """
-    # Not Path.exists: it raises on a name too long to be one, such as a text given in place of a file.
+    # Not Path.exists: it raises on a name that is too long, such as a text in place of a file.
     if os.path.isfile(name):
         return Path(name)
     if str(name) in SAMPLES:
@@ -34,7 +34,7 @@ def locate(name: str | Path, data_dir: Path | None = None) -> Path:
             if os.path.isfile(candidate):
                 return candidate
     if os.path.exists(name):
-        return Path(name)  # a folder or a device: its reader says what is wrong with it
+        return Path(name)  # a folder or a device: its reader raises the right error
     raise DataError(_not_found(str(name), folders))
 
 
@@ -45,7 +45,7 @@ def _data_folders(data_dir: Path | None) -> list[Path]:
 
 
 def _is_relative(name: Path) -> bool:
-    """Whether the name stays inside the folder it is looked up in."""
+    """Whether the name stays inside the data folder."""
     return not name.is_absolute() and ".." not in name.parts
 
 

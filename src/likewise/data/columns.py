@@ -1,16 +1,23 @@
-"""Columns: which one holds the text, the score, the label."""
+"""Columns: which one holds the text, the score or the label; and rows whose columns have these roles."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
 
-from likewise.data.location import Location, shown
+from likewise.data.bad_rows import BadRow, Location, SkippedRows, shown
+from likewise.data.rows import Report, Row, is_text_pair, suffix_of
+from likewise.errors import DataError
 
 SHOWN_COLUMNS = 12
 
-# In order of preference. Case and punctuation do not count: "Sentence 1" and "sentence_1" are "sentence1".
+# In order of preference. Case and punctuation are ignored: "Sentence 1" and "sentence_1" are "sentence1".
 USUAL_NAMES = {
     "text": (
         "text", "sentence", "content", "document", "passage", "body", "review", "abstract",
@@ -32,23 +39,19 @@ USUAL_NAMES = {
         "label", "gold_label", "entailment_label", "class", "sentiment", "is_duplicate", "sense", "topic",
         "category",
     ),
-    # Not "sid": STSb counts it anew in each of its source files, so it names no row.
+    # Not "sid": STSb restarts it in each of its source files, so it does not identify a row.
     "id": ("id", "_id", "guid", "uid", "pair_id", "idx"),
 }  # fmt: skip
 
 MEANINGS = {
-    "text": "the text",
-    "left": "the left text",
-    "right": "the right text",
-    "score": "the score",
-    "label": "the label",
+    "text": "the text", "left": "the left text", "right": "the right text", "score": "the score", "label": "the label",
     "id": "the id",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The names of the columns to read; what is None is guessed from the usual names.
+    """The names of the columns to read; None guesses from the usual names.
 
     >>> Columns(text="headline").text
     'headline'
@@ -68,7 +71,7 @@ class Columns:
     """Column of the id; without one, rows are numbered from 1."""
 
     def of(self, role: str) -> str | None:
-        """The name given for a role.
+        """The given name for a role.
 
         >>> Columns(left="full").of("left")
         'full'
@@ -81,7 +84,7 @@ GUESSED = Columns()
 
 
 def column_flag(role: str) -> str:
-    """The command line's flag that sets a role's column.
+    """The command-line flag for a role's column.
 
     >>> column_flag("left")
     '--left-column'
@@ -90,7 +93,7 @@ def column_flag(role: str) -> str:
 
 
 def guess(role: str, present: Sequence[str], taken: Collection[str] = ()) -> str | None:
-    """The present column whose name is usual for the role, or None.
+    """The column with a usual name for the role, or None.
 
     >>> guess("left", ["id", "Sentence 1", "Sentence 2"])
     'Sentence 1'
@@ -99,7 +102,7 @@ def guess(role: str, present: Sequence[str], taken: Collection[str] = ()) -> str
 
 
 def usual_column(usual: Sequence[str], present: Sequence[str], taken: Collection[str] = ()) -> str | None:
-    """The present column of the first usual name that there is, or None; case and punctuation do not count.
+    """The column of the first usual name that is present, or None; case and punctuation are ignored.
 
     >>> usual_column(["query-id", "qid"], ["Query ID", "score"])
     'Query ID'
@@ -109,7 +112,7 @@ def usual_column(usual: Sequence[str], present: Sequence[str], taken: Collection
 
 
 def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, location: Location) -> dict[str, str]:
-    """Role -> column, for the wanted roles and, where there is one, the id.
+    """Role -> column, for the wanted roles and for the id if there is one.
 
     >>> assigned(["text", "stars"], ["text", "label"], Columns(label="stars"), Location("a.csv"))
     {'text': 'text', 'label': 'stars'}
@@ -118,7 +121,7 @@ def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, lo
     for role in (*wanted, "id"):
         if columns.of(role) is not None:
             found[role] = _named(role, present, columns, location)
-    # A column the user gave to one role is no guess for another: `--left-column sentence2` asks for a swap.
+    # A column that the user gave to one role is not guessed for another: `--left-column sentence2` swaps sides.
     taken = set(found.values())
     for role in (*wanted, "id"):
         name = found.get(role) or guess(role, present, taken)
@@ -162,7 +165,7 @@ def _listed(present: Sequence[str]) -> str:
 
 
 def _header_hint(present: Sequence[str], location: Location) -> str:
-    """What may be wrong with the first line; rows of JSON carry their own names and have none."""
+    """What may be wrong with the header line; JSON rows have none."""
     if location.line is not None:
         return ""
     separator = next((mark for mark in ";\t|," if mark in "".join(present[:1])), None)
@@ -171,3 +174,189 @@ def _header_hint(present: Sequence[str], location: Location) -> str:
     if all(guess(role, present) is None for role in USUAL_NAMES):
         return "; the first line looks like data: add a header line that names the columns"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row, the column of each role, and the line for errors.
+
+    >>> record = Record(Row({"text": "hello"}, 2, 1), {"text": "text"}, Location("a.csv", 2))
+    >>> record.text("text"), record.id
+    ('hello', '1')
+    """
+
+    row: Row
+    roles: Mapping[str, str]
+    location: Location
+
+    def text(self, role: str) -> str:
+        """The role's text, exactly as in the file; an empty text is a bad row."""
+        value = self._value(role)
+        if not isinstance(value, str):
+            raise self._at(role).error(f"expected a text, got {shown(value)}")
+        if not value.strip():
+            raise self._at(role).error("the text is empty")
+        return value
+
+    def number(self, role: str) -> float:
+        """The role's finite number."""
+        value = self._present(role)
+        try:
+            number = _number(value)
+        except (ValueError, OverflowError):
+            raise self._at(role).error(f"expected a number, got {shown(value)}") from None
+        if not math.isfinite(number):
+            raise self._at(role).error(f"expected a finite number, got {shown(value)}")
+        return number
+
+    def label(self, role: str) -> str:
+        """The role's label as the file has it; JSON's 1 is '1', its true is 'true'."""
+        value = self._present(role)
+        if isinstance(value, list | dict):
+            raise self._at(role).error(f"expected a label, got {shown(value)}")
+        return _written(value)
+
+    @property
+    def id(self) -> str:
+        """The id column's value, else the number of the row."""
+        value = self.row.values.get(self.roles.get("id", ""))
+        written = "" if value is None else _written(value)
+        return written if written.strip() else str(self.row.number)
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """The columns that have no role."""
+        used = set(self.roles.values())
+        others = ((name, value) for name, value in self.row.values.items() if name and name not in used)
+        return {name: _written(value) for name, value in others if value is not None}
+
+    def _at(self, role: str) -> Location:
+        return self.location.at(self.roles[role])
+
+    def _value(self, role: str) -> object:
+        value = self.row.values.get(self.roles[role])
+        if value is None:
+            raise self._at(role).error("the value is missing")
+        return value
+
+    def _present(self, role: str) -> object:
+        value = self._value(role)
+        if isinstance(value, str) and not value.strip():
+            raise self._at(role).error("the value is missing")
+        return value
+
+
+class RoleFinder:
+    """Gives rows their roles, and keeps the last answer, since most files name all rows alike.
+
+    With ``own_names`` each row brings its own names (JSON), so a missing column makes a bad row, not a bad file.
+
+    >>> finder = RoleFinder("a.csv", ["text"], Columns(), own_names=False)
+    >>> finder.record(Row({"sentence": "hello"}, 2, 1)).text("text")
+    'hello'
+    """
+
+    def __init__(self, file: str, wanted: Sequence[str], columns: Columns, own_names: bool) -> None:
+        self.file, self.wanted, self.columns, self.own_names = file, wanted, columns, own_names
+        self._names: tuple[str, ...] | None = None
+        self._roles: dict[str, str] = {}
+
+    def record(self, row: Row) -> Record:
+        """The row with its roles, or a DataError that says which column is missing."""
+        if self.own_names and "left" in self.wanted:
+            row = _with_sides(row, self.columns)
+        names = tuple(row.values)
+        if names != self._names:
+            self._roles = self._assigned(names, Location(self.file, row.line if self.own_names else None))
+            self._names = names
+        return Record(row, self._roles, Location(self.file, row.line))
+
+    def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
+        return assigned(present, self.wanted, self.columns, location)
+
+
+def has_own_names(path: Path) -> bool:
+    """Whether each row of a file brings its own column names, as in JSON.
+
+    >>> has_own_names(Path("corpus.jsonl.gz"))
+    True
+    """
+    return suffix_of(path) in (".jsonl", ".ndjson")
+
+
+def _number(value: object) -> float:
+    """A number, or a string that holds one; Python's ``1_000`` and JSON's true are not numbers in a file."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or "_" in str(value):
+        raise ValueError
+    return float(value)
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _with_sides(row: Row, columns: Columns) -> Row:
+    """Split a pair in one field, as in ``{"set": [full, compressed]}``, into two columns."""
+    fields = {name: value for name, value in row.values.items() if is_text_pair(value)}
+    names = tuple(row.values)
+    named = columns.left or columns.right or (guess("left", names) and guess("right", names))
+    if named or len(fields) != 1:
+        return row
+    [(field, (left, right))] = fields.items()
+    rest = {name: value for name, value in row.values.items() if name != field}
+    return replace(row, values={**rest, "sentence1": left, "sentence2": right})
+
+
+Example = TypeVar("Example")
+
+
+class UsualRoles(RoleFinder):
+    """Gives rows their roles by usual names, for files whose columns are not those of texts and pairs.
+
+    >>> finder = UsualRoles(Path("a.csv"), "a.csv", {"text": ("text",), "word": ("word", "lemma")}, ("text", "word"))
+    >>> finder.record(Row({"lemma": "bank", "text": "a bank"}, 2, 1)).text("word")
+    'bank'
+    """
+
+    def __init__(self, path: Path, file: str, names: Mapping[str, Sequence[str]], needed: Sequence[str]) -> None:
+        super().__init__(file, needed, GUESSED, has_own_names(path))
+        self.names = names
+
+    def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for role, usual in self.names.items():
+            column = usual_column(usual, present, found.values())
+            if column is not None:
+                found[role] = column
+            elif role in self.wanted:
+                listed = ", ".join(map(shown, present))
+                raise location.error(f"no column {' or '.join(usual[:3])}; its columns are {listed}; rename one")
+        return found
+
+
+def built_examples(
+    read: Callable[[Report], Iterator[Row]], build: Callable[[Row], Example], file: str, on_bad: Report | None
+) -> Iterator[Example]:
+    """The examples of the good rows. The first is read at the call, so that a wrong file raises there."""
+    skipped = SkippedRows()
+
+    def report(error: DataError) -> None:
+        if on_bad is None:
+            raise error
+        skipped(error)
+        on_bad(error)
+
+    def examples() -> Iterator[Example]:
+        for row in read(report):
+            try:
+                example = build(row)
+            except BadRow as error:
+                report(error)
+            else:
+                yield example
+
+    found = examples()
+    first = next(found, None)
+    if first is None:
+        raise Location(file).error(f"no row can be used; {skipped}")
+    return chain([first], found)

@@ -1,18 +1,17 @@
-"""Dataset: a file or a name, and how it is read; every command and study reads its rows through it."""
+"""Dataset: a file or a name, and how it is read; every command and analysis reads its rows through it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
+from likewise.data.bad_rows import SkippedRows
 from likewise.data.columns import GUESSED, Columns, guess
-from likewise.data.examples import Pair, ScoredPair, Text
-from likewise.data.readers import holds_pairs, read_pairs, read_scored_pairs, read_texts
-from likewise.data.skipped import SkippedRows
+from likewise.data.readers import Pair, ScoredPair, Text, holds_pairs, read_pairs, read_scored_pairs, read_texts
 from likewise.errors import DataError, UsageError
 
 log = logging.getLogger("likewise")
@@ -22,7 +21,11 @@ OnBad = Callable[[DataError], None]
 
 
 class Rows(list[Row]):
-    """The rows of a dataset; ``skipped`` counts the bad ones that were left out."""
+    """The rows of a dataset; ``skipped`` counts the bad ones that were left out.
+
+    >>> Rows(["a", "b"]).skipped
+    0
+    """
 
     skipped: int = 0
 
@@ -90,7 +93,8 @@ class Dataset:
 
     def _any_pairs(self, name: str, *, on_bad: OnBad | None, **how: Any) -> Iterator[Pair | ScoredPair]:
         try:
-            return read_scored_pairs(name, on_bad=on_bad, **how)
+            # Read twice up to the first pair: rows without a score are not bad if the file has no scores at all.
+            read_scored_pairs(name, on_bad=None if on_bad is None else SkippedRows(), **how)
         except DataError:
             pairs = read_pairs(name, on_bad=on_bad, **how)
             first = next(pairs)
@@ -98,6 +102,7 @@ class Dataset:
             if self.columns.score is not None or guess("score", list(first.meta)) is not None:
                 raise
             return chain([first], pairs)
+        return read_scored_pairs(name, on_bad=on_bad, **how)
 
 
 @dataclass(frozen=True)
@@ -122,3 +127,28 @@ class Datasets:
     def sentences(self, on_bad: OnBad | None = None) -> Iterator[str]:
         """Every text of every dataset."""
         return chain.from_iterable(one.sentences(on_bad) for one in self.datasets)
+
+
+SCORE_TOLERANCE = 1e-6
+
+
+def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> Iterator[ScoredPair]:
+    """Pairs across two parallel data sets: the first with the right texts of the second.
+
+    >>> english = [ScoredPair("A plane.", "A jet.", 4.0, "1")]
+    >>> german = [ScoredPair("Ein Flugzeug.", "Ein Jet.", 4.0, "1")]
+    >>> next(mixed_pairs(english, german)).right
+    'Ein Jet.'
+    """
+    for row, (one, other) in enumerate(zip_longest(first, second), start=1):
+        if one is None or other is None:
+            shorter = "first" if one is None else "second"
+            raise DataError(
+                f"row {row}: the {shorter} data set has ended; give two data sets that are parallel row by row"
+            )
+        if abs(one.score - other.score) > SCORE_TOLERANCE:
+            raise DataError(
+                f"row {row}: the scores {one.score:g} and {other.score:g} differ, so the rows are not parallel;"
+                " give two translations of the same pairs in the same order"
+            )
+        yield replace(one, right=other.right)

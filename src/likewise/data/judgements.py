@@ -1,7 +1,7 @@
 """Judgements: which texts of a corpus answer which queries.
 
-They come as a folder in BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv), as three files, or as a corpus
-and queries that name their relevant ids themselves. TREC's qrels (four columns, no header) are read too.
+They are a folder in BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv), three files, or a corpus and queries
+with a column of relevant ids. TREC's qrels (four columns, no header) are read too.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
+from likewise.data.bad_rows import Location
 from likewise.data.catalogue import locate
-from likewise.data.columns import GUESSED, USUAL_NAMES, Columns
-from likewise.data.examples import Text
-from likewise.data.files import text_lines
-from likewise.data.location import Location
-from likewise.data.records import Record, RoleFinder
-from likewise.data.rows import FORMATS, Report, Row, rows, suffix_of
-from likewise.data.usual_roles import UsualRoles, built_examples
+from likewise.data.columns import (
+    GUESSED,
+    USUAL_NAMES,
+    Columns,
+    Record,
+    RoleFinder,
+    UsualRoles,
+    built_examples,
+    has_own_names,
+)
+from likewise.data.readers import Text
+from likewise.data.rows import FORMATS, Report, Row, rows, suffix_of, text_lines
 from likewise.errors import DataError
 
 TITLE = "title"
@@ -40,7 +46,7 @@ TREC_COLUMNS = ("query id", "0", "text id", "gain")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query and, where its file names them, the ids of the texts that answer it.
+    """A query and, if its file has them, the ids of the texts that answer it.
 
     >>> Query("volcano erupted", "1", ("s084",)).relevant
     ('s084',)
@@ -50,12 +56,12 @@ class Query:
     id: str
     relevant: tuple[str, ...] = ()
     location: Location = field(default=Location(""), compare=False, repr=False)
-    """the line it stands on, for errors"""
+    """its line, for errors"""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How well a text answers a query, both by id; a gain of 0 or less says that it does not.
+    """How well a text answers a query, both by id; with a gain of 0 or less it does not.
 
     >>> Judgement("q1", "d7", 2.0).gain
     2.0
@@ -65,12 +71,12 @@ class Judgement:
     text: str
     gain: float
     location: Location = field(default=Location(""), compare=False, repr=False)
-    """the line it stands on, for errors"""
+    """its line, for errors"""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedFiles:
-    """Where a corpus, its queries and its judgements are; without qrels the queries name their relevant ids.
+    """The files of a corpus, its queries and its judgements; without qrels the queries hold their relevant ids.
 
     >>> JudgedFiles("sample/sentences", "sample/queries").qrels is None
     True
@@ -82,14 +88,11 @@ class JudgedFiles:
 
 
 def beir_files(
-    source: str | Path,
-    data_dir: Path | None = None,
-    queries: str | Path | None = None,
-    qrels: str | Path | None = None,
+    source: str | Path, data_dir: Path | None = None, queries: str | Path | None = None, qrels: str | Path | None = None
 ) -> JudgedFiles | None:
-    """The files of a folder in BEIR's layout; None where the source is no folder with a corpus.jsonl.
+    """The files of a folder in BEIR's layout; None if the source is not a folder with a corpus.jsonl.
 
-    Queries and qrels that are given take the place of the folder's own. Of several qrels the one called test is taken.
+    Given queries and qrels replace the folder's own. Of several qrels, test is used.
 
     >>> beir_files("sample/pairs") is None
     True
@@ -105,7 +108,7 @@ def beir_files(
 
 
 def _split(folder: Path, file: str) -> Path:
-    """The judgements of the test split, or the only ones that there are."""
+    """The judgements of the test split, or the only ones in the folder."""
     splits = sorted(folder.glob("qrels/*.tsv*"))
     chosen = [path for path in splits if path.name.startswith("test.")] or splits
     if not chosen:
@@ -125,26 +128,22 @@ def _corpus_folder(source: str | Path, data_dir: Path | None) -> Path | None:
 
 
 def _packed(path: Path) -> Path | None:
-    """The file, or its gzipped form."""
+    """The file or its gzipped form, if one exists."""
     return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)
 
 
 def read_documents(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[Text]:
-    """Yield the texts of a corpus, each with its title and a blank before it where there is one (as BEIR is used).
+    """Yield the texts of a corpus, each after its title and a blank if it has one (as BEIR is used).
 
-    With a text column that the user named, the text is that column's alone.
+    A text column that the user named is read alone, without the title.
 
     >>> next(read_documents("sample/sentences")).id
     's001'
     """
     path, file = locate(source, data_dir), str(source)
-    finder = RoleFinder(file, ("text",), columns, own_names=suffix_of(path) in (".jsonl", ".ndjson"))
+    finder = RoleFinder(file, ("text",), columns, has_own_names(path))
 
     def build(row: Row) -> Text:
         record = finder.record(row)
@@ -159,15 +158,11 @@ def read_documents(
 
 
 def read_queries(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[Query]:
-    """Yield queries, with the relevant ids where a column ``relevant`` holds them, separated by blanks.
+    """Yield queries, with the relevant ids of a column ``relevant``, separated by blanks, if there is one.
 
-    A text or id column that the user named is taken where the file has it.
+    A text or id column that the user named is used if the file has it.
 
     >>> next(read_queries("sample/queries")).relevant
     ('s084', 's118', 's146', 's151')
@@ -198,7 +193,7 @@ def _ids(record: Record) -> tuple[str, ...]:
 def read_qrels(
     source: str | Path, *, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[Judgement]:
-    """Yield judgements of a file with a header (query-id, corpus-id, score) or of TREC's four columns without.
+    """Yield judgements of a file with a header (query-id, corpus-id, score), or of TREC's four columns without one.
 
     >>> list(read_qrels("qrels/test.tsv"))  # doctest: +SKIP
     [Judgement(query='1', text='31715818', gain=1.0)]
@@ -209,9 +204,7 @@ def read_qrels(
             lambda _: _trec_rows(path, file), lambda row: _judgement(_trec_record(row, file)), file, on_bad
         )
     finder = UsualRoles(path, file, QREL_NAMES, tuple(QREL_NAMES))
-    return built_examples(
-        lambda report: rows(path, file, report), lambda row: _judgement(finder.record(row)), file, on_bad
-    )
+    return built_examples(partial(rows, path, file), lambda row: _judgement(finder.record(row)), file, on_bad)
 
 
 def _judgement(record: Record) -> Judgement:
@@ -219,7 +212,7 @@ def _judgement(record: Record) -> Judgement:
 
 
 def _is_trec(path: Path, file: str) -> bool:
-    """Whether the first line has four columns of which the last is a number; other endings have no header either."""
+    """Whether the first line has four columns and ends in a number; files of other formats have no header either."""
     headed = suffix_of(path) in FORMATS and suffix_of(path) != ".txt"
     first = next((line for line in text_lines(path, file) if line.strip()), "").split()
     return not headed or (len(first) == 4 and first[3].lstrip("-").isdigit())

@@ -1,34 +1,121 @@
-"""Readers: from a path or a data set's name to an iterator of typed examples.
+"""Readers: a path or a data set's name -> an iterator of typed examples.
 
-All of them stream in constant memory and raise a file's errors at the call, not at the first ``next``.
-A bad row raises too, unless ``on_bad`` takes its error; reading then goes on with the next row.
+They stream in constant memory and raise a file's errors at the call, not at the first ``next``. A bad row raises too,
+unless ``on_bad`` takes its error; then reading continues with the next row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import chain
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from likewise.data.bad_rows import Location, SkippedRows, shown
 from likewise.data.catalogue import locate
-from likewise.data.columns import GUESSED, MEANINGS, Columns, assigned
-from likewise.data.examples import LabelledPair, LabelledText, Pair, ScoredPair, Text
-from likewise.data.location import BadRow, Location
-from likewise.data.records import Record, RoleFinder
-from likewise.data.rows import Report, rows, suffix_of
-from likewise.data.skipped import SkippedRows
+from likewise.data.columns import (
+    GUESSED,
+    MEANINGS,
+    USUAL_NAMES,
+    Columns,
+    Record,
+    RoleFinder,
+    UsualRoles,
+    assigned,
+    built_examples,
+    has_own_names,
+)
+from likewise.data.rows import Report, Row, rows, suffix_of
 from likewise.errors import DataError
+
+
+def _meta() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text.
+
+    >>> Text("A plane is taking off.", id="1").text
+    'A plane is taking off.'
+    """
+
+    text: str
+    id: str
+    meta: Mapping[str, str] = field(default_factory=_meta, compare=False, repr=False)
+    """The remaining columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """One text with its class; the label is exactly as in the file.
+
+    >>> LabelledText("Great book.", label="5", id="1").label
+    '5'
+    """
+
+    text: str
+    label: str
+    id: str
+    meta: Mapping[str, str] = field(default_factory=_meta, compare=False, repr=False)
+    """The remaining columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts that belong together, such as a sentence and its compression.
+
+    >>> Pair("A boy was seen at noon.", "A boy was seen.", id="1").right
+    'A boy was seen.'
+    """
+
+    left: str
+    right: str
+    id: str
+    meta: Mapping[str, str] = field(default_factory=_meta, compare=False, repr=False)
+    """The remaining columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """Two texts and how similar people find them, on the data set's own scale.
+
+    >>> ScoredPair("A plane.", "An air plane.", score=5.0, id="1").score
+    5.0
+    """
+
+    left: str
+    right: str
+    score: float
+    id: str
+    meta: Mapping[str, str] = field(default_factory=_meta, compare=False, repr=False)
+    """The remaining columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPair:
+    """Two texts and the class of their relation, such as entailment.
+
+    >>> LabelledPair("A man sleeps.", "A man is awake.", label="contradiction", id="1").label
+    'contradiction'
+    """
+
+    left: str
+    right: str
+    label: str
+    id: str
+    meta: Mapping[str, str] = field(default_factory=_meta, compare=False, repr=False)
+    """The remaining columns."""
+
 
 Example = TypeVar("Example")
 
 
 def read_texts(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[Text]:
     """Yield the texts of a file or a data set.
 
@@ -36,19 +123,11 @@ def read_texts(
     >>> len(next(read_texts("sample/sentences")).text) > 0
     True
     """
-
-    def build(record: Record) -> Text:
-        return Text(record.text("text"), record.id, record.meta)
-
-    return _read(source, build, ("text",), columns, data_dir, on_bad)
+    return _read(source, lambda row: Text(row.text("text"), row.id, row.meta), ("text",), columns, data_dir, on_bad)
 
 
 def read_labelled_texts(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[LabelledText]:
     """Yield texts with their classes.
 
@@ -57,20 +136,16 @@ def read_labelled_texts(
     '4'
     """
 
-    def build(record: Record) -> LabelledText:
-        return LabelledText(record.text("text"), record.label("label"), record.id, record.meta)
+    def build(row: Record) -> LabelledText:
+        return LabelledText(row.text("text"), row.label("label"), row.id, row.meta)
 
     return _read(source, build, ("text", "label"), columns, data_dir, on_bad)
 
 
 def read_pairs(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[Pair]:
-    """Yield pairs of texts; a score or a label, where there is one, stays in ``meta``.
+    """Yield pairs of texts; a score or a label stays in ``meta``.
 
     >>> from likewise.data import read_pairs
     >>> pair = next(read_pairs("sample/pairs"))
@@ -78,8 +153,8 @@ def read_pairs(
     True
     """
 
-    def build(record: Record) -> Pair:
-        return Pair(record.text("left"), record.text("right"), record.id, record.meta)
+    def build(row: Record) -> Pair:
+        return Pair(row.text("left"), row.text("right"), row.id, row.meta)
 
     return _read(source, build, ("left", "right"), columns, data_dir, on_bad)
 
@@ -87,7 +162,7 @@ def read_pairs(
 def pair_columns(
     source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None
 ) -> tuple[str, str] | None:
-    """The columns of a pair's two texts in a file or a data set, by its first row; None where it has no pairs.
+    """The columns of a pair's two texts, by the first row of a file or a data set; None if it has no pairs.
 
     >>> from likewise.data import pair_columns
     >>> pair_columns("sample/pairs"), pair_columns("sample/sentences")
@@ -115,11 +190,7 @@ def holds_pairs(source: str | Path, *, columns: Columns = GUESSED, data_dir: Pat
 
 
 def read_scored_pairs(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[ScoredPair]:
     """Yield pairs of texts with their similarity scores.
 
@@ -128,19 +199,14 @@ def read_scored_pairs(
     2.5
     """
 
-    def build(record: Record) -> ScoredPair:
-        left, right = record.text("left"), record.text("right")
-        return ScoredPair(left, right, record.number("score"), record.id, record.meta)
+    def build(row: Record) -> ScoredPair:
+        return ScoredPair(row.text("left"), row.text("right"), row.number("score"), row.id, row.meta)
 
     return _read(source, build, ("left", "right", "score"), columns, data_dir, on_bad)
 
 
 def read_labelled_pairs(
-    source: str | Path,
-    *,
-    columns: Columns = GUESSED,
-    data_dir: Path | None = None,
-    on_bad: Report | None = None,
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
 ) -> Iterator[LabelledPair]:
     """Yield pairs of texts with the class of their relation.
 
@@ -149,9 +215,8 @@ def read_labelled_pairs(
     'neutral'
     """
 
-    def build(record: Record) -> LabelledPair:
-        left, right = record.text("left"), record.text("right")
-        return LabelledPair(left, right, record.label("label"), record.id, record.meta)
+    def build(row: Record) -> LabelledPair:
+        return LabelledPair(row.text("left"), row.text("right"), row.label("label"), row.id, row.meta)
 
     return _read(source, build, ("left", "right", "label"), columns, data_dir, on_bad)
 
@@ -165,35 +230,85 @@ def _read(
     on_bad: Report | None,
 ) -> Iterator[Example]:
     path, file = locate(source, data_dir), str(source)
-    suffix = suffix_of(path)
-    if suffix == ".txt" and wanted != ("text",):
+    if suffix_of(path) == ".txt" and wanted != ("text",):
         what = " and ".join(MEANINGS[role] for role in wanted if role != "text")
         raise Location(file).error(f"plain text has no columns for {what}; use .csv, .tsv or .jsonl")
-    finder = RoleFinder(file, wanted, columns, own_names=suffix in (".jsonl", ".ndjson"))
-    examples = _examples(path, build, finder, on_bad)
-    # The first example is read here and now, so that a wrong file or column is told at the call.
-    return chain([next(examples)], examples)
+    finder = RoleFinder(file, wanted, columns, has_own_names(path))
+    return built_examples(partial(rows, path, file), lambda row: build(finder.record(row)), file, on_bad)
 
 
-def _examples(
-    path: Path, build: Callable[[Record], Example], finder: RoleFinder, on_bad: Report | None
-) -> Iterator[Example]:
-    """Yield the good rows' examples; never ends without one."""
-    skipped, any_good = SkippedRows(), False
+SENSE_NAMES = {
+    "word": ("word", "lemma", "target", "target_word"),
+    "index": ("word_index", "token_index", "target_index", "index", "position"),
+    "sense": ("sense", "sense_label", "label", "synset", "sense_id"),
+    "text": USUAL_NAMES["text"],
+    "id": USUAL_NAMES["id"],
+}
+NEEDED = ("word", "index", "sense", "text")
+TOKEN = re.compile(r"\S+")
+SAME_CHARACTERS = 3
+"""How many first characters a word shares with its forms: enough for plurals and most other forms."""
 
-    def report(error: DataError) -> None:
-        if on_bad is None:
-            raise error
-        skipped(error)
-        on_bad(error)
 
-    for row in rows(path, finder.file, report):
-        try:
-            example = build(finder.record(row))
-        except BadRow as error:
-            report(error)
-        else:
-            any_good = True
-            yield example
-    if not any_good:
-        raise Location(finder.file).error(f"no row can be used; {skipped}")
+@dataclass(frozen=True, slots=True)
+class SenseExample:
+    """A word in a text, and the sense that it has there.
+
+    >>> one = SenseExample("Two banks of the river", "bank", 4, 9, "bank_shore", "1")
+    >>> one.written, one.is_form
+    ('banks', True)
+    """
+
+    text: str
+    word: str
+    start: int
+    """where the word begins in the text"""
+    end: int
+    """where it ends"""
+    sense: str
+    id: str
+
+    @property
+    def written(self) -> str:
+        """The word as the text has it."""
+        return self.text[self.start : self.end]
+
+    @property
+    def is_form(self) -> bool:
+        """Whether the text there begins like the word."""
+        written, word = (each.casefold()[:SAME_CHARACTERS] for each in (self.written, self.word))
+        return written == word
+
+
+def read_senses(
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: Report | None = None
+) -> Iterator[SenseExample]:
+    """Yield words in context; the index counts the words of the text, separated by blanks, from 0.
+
+    >>> from likewise.data import read_senses
+    >>> next(read_senses("coarsewsd20/test")).sense  # doctest: +SKIP
+    'apple_apple_inc.'
+    """
+    path, file = locate(source, data_dir), str(source)
+    if suffix_of(path) == ".txt":
+        raise Location(file).error("plain text has no columns for words and senses; use .csv, .tsv or .jsonl")
+    named = ((role, columns.of(role)) for role in ("text", "id"))
+    given: dict[str, tuple[str, ...]] = {role: (name,) for role, name in named if name is not None}
+    finder = UsualRoles(path, file, SENSE_NAMES | given, (*NEEDED, *given))
+
+    def build(row: Row) -> SenseExample:
+        record = finder.record(row)
+        text = record.text("text")
+        start, end = _span(record, text)
+        return SenseExample(text, record.text("word"), start, end, record.label("sense"), record.id)
+
+    return built_examples(partial(rows, path, file), build, file, on_bad)
+
+
+def _span(record: Record, text: str) -> tuple[int, int]:
+    """The character span of the word that the index names."""
+    index, parts = record.number("index"), [found.span() for found in TOKEN.finditer(text)]
+    if index not in range(len(parts)):
+        location = record.location.at(record.roles["index"])
+        raise location.error(f"the text has words 0 to {len(parts) - 1}, not {shown(index)}; count them by its blanks")
+    return parts[int(index)]

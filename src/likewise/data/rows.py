@@ -1,22 +1,128 @@
-"""Rows: a file read one record at a time, whatever its format."""
+"""Rows: files of text, plain or gzipped, read one record at a time in any of the formats."""
 
 from __future__ import annotations
 
+import codecs
 import csv
+import gzip
+import io
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
-from likewise.data.files import check_text, text_lines
-from likewise.data.location import Location, shown
+from likewise.data.bad_rows import Location, shown
 from likewise.errors import DataError
 
-Report = Callable[[DataError], None]
-"""What to do with a bad row: raise its error, or count it and go on."""
+SAMPLE_BYTES = 4096
+GZIP_MAGIC = b"\x1f\x8b"
+CURE = "give a .csv, .tsv, .jsonl or .txt file"
 
-FIELD_CHARACTERS = 2**24  # more than any text; a quote left open must not swallow a large file whole
+MAGIC = {
+    b"\x89PNG": "a PNG", b"\xff\xd8\xff": "a JPEG", b"GIF8": "a GIF", b"%PDF-": "a PDF", b"{\\rtf": "an RTF",
+    b"PK\x03\x04": "a ZIP (or Excel, Word, PyTorch)", b"\xd0\xcf\x11\xe0": "an old Excel or Word",
+    b"\x7fELF": "an ELF", b"SQLite format 3\0": "an SQLite", b"PAR1\x15": "a Parquet", b"ARROW1\0\0": "an Arrow",
+    b"\x89HDF": "an HDF5", b"\x93NUMPY": "a NumPy", b"\xfd7zXZ\0": "an xz", b"\x28\xb5\x2f\xfd": "a zstd",
+    b"7z\xbc\xaf\x27\x1c": "a 7z", b"BZh91AY&SY": "a bzip2", GZIP_MAGIC: "a twice gzipped",
+    **{b"\x80" + bytes([protocol]): "a pickle" for protocol in range(2, 6)},
+}  # fmt: skip
+
+
+def text_lines(path: Path, file: str, newline: str = "\n") -> Iterator[str]:
+    """Yield a file's lines with their line ends; bytes that are not UTF-8 become lone surrogates.
+
+    ``file`` is the name that errors show, ``newline`` is that of ``open``.
+
+    >>> next(text_lines(Path("notes.txt"), "notes.txt"))  # doctest: +SKIP
+    'first line'
+    """
+    with (
+        _opened(path, file) as binary,
+        io.TextIOWrapper(binary, "utf-8-sig", errors="surrogateescape", newline=newline) as text,
+    ):
+        yield from text
+
+
+def check_text(path: Path, file: str) -> None:
+    """Raise a DataError if the file cannot be opened or does not begin as text.
+
+    >>> check_text(Path("photo.png"), "photo.png")  # doctest: +SKIP
+    DataError: photo.png is a PNG file, not text; give a .csv, .tsv, .jsonl or .txt file
+    """
+    with _opened(path, file):
+        pass
+
+
+@contextmanager
+def _opened(path: Path, file: str) -> Iterator[io.BufferedReader[Any]]:
+    """The file's bytes, unpacked; every failure to open or read it becomes a DataError."""
+    location = Location(file)
+    if path.is_fifo():
+        raise location.error("is a pipe, and files are read more than once; write it to a file first")
+    try:
+        with path.open("rb") as raw:
+            zipped = raw.peek(2)[:2] == GZIP_MAGIC
+            with io.BufferedReader(gzip.GzipFile(fileobj=raw)) if zipped else raw as binary:
+                _check_start(binary.peek(SAMPLE_BYTES)[:SAMPLE_BYTES], location)
+                yield binary
+    except FileNotFoundError:
+        raise location.error("no such file; check the path") from None
+    except IsADirectoryError:
+        raise location.error("is a folder; give one of the files in it") from None
+    except PermissionError:
+        raise location.error("no permission to read it; change its mode or its owner") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise location.error("the gzip data is cut off or damaged; download or pack it again") from None
+    except OSError as error:
+        raise location.error(f"cannot be read ({error.strerror or error}); check the disk and the path") from None
+
+
+def _check_start(sample: bytes, location: Location) -> None:
+    content = sample.removeprefix(codecs.BOM_UTF8)
+    if not content:
+        raise location.error(f"is empty; {CURE} with at least one row")
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _is_bare_utf16(sample):
+        raise location.error("is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
+    kind = _binary_kind(sample)
+    if kind is not None:
+        raise DataError(f"{location} is {kind} file, not text; {CURE}")
+
+
+def _binary_kind(sample: bytes) -> str | None:
+    for magic, kind in MAGIC.items():
+        if sample.startswith(magic):
+            return kind
+    if sample[257:262] == b"ustar":
+        return "a tar"
+    if sample[4:8] == b"\0\0\0\0" and sample[8:10] == b'{"':
+        return "a safetensors"
+    return "a binary" if _is_binary(sample) else None
+
+
+def _is_bare_utf16(sample: bytes) -> bool:
+    """Latin text in UTF-16 without a byte order mark: nearly every second byte is zero, and no other."""
+    odd, even = sample[1::2], sample[::2]
+    zeros = sorted((odd.count(0), even.count(0)))
+    return len(odd) >= 8 and zeros[0] == 0 and zeros[1] > 0.8 * len(odd)
+
+
+def _is_binary(sample: bytes) -> bool:
+    """Not UTF-8 and full of control bytes; text in another encoding has almost none."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in sample)
+        return controls > max(8, len(sample) // 20)
+    return False
+
+
+Report = Callable[[DataError], None]
+"""What to do with a bad row: raise its error, or count it and continue."""
+
+FIELD_CHARACTERS = 2**24  # more than any text: an open quote must not swallow a large file
 
 CSV_FLAWS = {
     "unexpected end of data": "a quote opened in this row is never closed",
@@ -39,11 +145,11 @@ class Row:
 
 
 Fields = tuple[int, list[str] | DataError]
-"""A line number with the fields that start there, or with what is wrong with them."""
+"""A line number with the fields that start there, or with the error."""
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that tells the format, without ``.gz`` and in lower case.
+    """The suffix that names the format, without ``.gz`` and in lower case.
 
     >>> suffix_of(Path("corpus.CSV.gz"))
     '.csv'
@@ -62,9 +168,8 @@ def rows(path: Path, file: str, report: Report) -> Iterator[Row]:
     parse = FORMATS.get(suffix_of(path))
     if parse is None:
         check_text(path, file)  # "is a Parquet file" says more than "unknown suffix"
-        known = ", ".join(FORMATS)
         raise Location(file).error(
-            f"unknown suffix {shown(suffix_of(path))}; name it {known}, each also with .gz (one object "
+            f"unknown suffix {shown(suffix_of(path))}; name it {', '.join(FORMATS)}, each also with .gz (one object "
             "per line is .jsonl)"
         )
     number = 0
@@ -74,11 +179,11 @@ def rows(path: Path, file: str, report: Report) -> Iterator[Row]:
         else:
             yield Row(values, line, number)
     if number == 0:
-        raise Location(file).error("holds no rows; add at least one (below the header, where there is one)")
+        raise Location(file).error("holds no rows; add at least one (below the header, if it has one)")
 
 
 Parsed = Iterator[tuple[int, Mapping[str, object] | DataError]]
-"""Line numbers with the values by column, or with what is wrong there."""
+"""Line numbers with the values by column, or with the error."""
 
 
 def csv_rows(path: Path, file: str) -> Parsed:
@@ -87,7 +192,7 @@ def csv_rows(path: Path, file: str) -> Parsed:
     >>> next(csv_rows(Path("corpus.csv"), "corpus.csv"))  # doctest: +SKIP
     (2, {'text': 'hello', 'label': '1'})
     """
-    # The limit is the whole process's, so it is only ever raised.
+    # The limit belongs to the whole process, so it is only raised.
     csv.field_size_limit(max(csv.field_size_limit(), FIELD_CHARACTERS))
     return _headed(_csv_records(text_lines(path, file, newline=""), file), file)
 
@@ -116,7 +221,7 @@ def jsonl_rows(path: Path, file: str) -> Parsed:
 
 
 def plain_rows(path: Path, file: str) -> Parsed:
-    """Plain text: a text per line, blank lines only separate.
+    """Plain text: one text per line; blank lines are skipped.
 
     >>> next(plain_rows(Path("corpus.txt"), "corpus.txt"))  # doctest: +SKIP
     (1, {'text': 'hello'})
@@ -149,7 +254,7 @@ def _content(line: str) -> str:
 
 
 def _csv_records(lines: Iterable[str], file: str) -> Iterator[Fields]:
-    # Strict, or a quote left open would silently swallow the rest of the file into one text.
+    # Strict: otherwise an open quote silently swallows the rest of the file into one text.
     reader = csv.reader(lines, strict=True)
     while True:
         line = reader.line_num + 1
@@ -191,7 +296,7 @@ def _header(fields: list[str] | DataError, location: Location) -> list[str]:
         raise error
     names = [name.strip() for name in fields]
     for name in names:
-        # Columns without a name (pandas writes one for its index) are never read, so may repeat.
+        # Columns without a name (pandas writes one for its index) are never read, so they may repeat.
         if name and names.count(name) > 1:
             raise location.error(f"column {shown(name)} appears twice in the header; rename one of them")
     return names
@@ -209,7 +314,7 @@ def _count(fields: list[str]) -> str:
 
 
 def _foreign_bytes(fields: list[str], location: Location, header: list[str] | None = None) -> DataError | None:
-    """The error for the first byte that is not UTF-8; such bytes were decoded to lone surrogates."""
+    """The error for the first byte that is not UTF-8; such bytes are decoded as lone surrogates."""
     for index, field in enumerate(fields):
         position = _surrogate(field)
         if position is not None:
@@ -237,7 +342,7 @@ def _json_values(text: str, location: Location) -> Mapping[str, object] | DataEr
         return location.error(f"not JSON ({error.msg} at character {error.colno}); write one object per line")
     except (ValueError, RecursionError):
         return location.error("not usable JSON (a number too long or nesting too deep); write one object per line")
-    # An escape such as \ud83d alone is legal JSON but no text; only lines with such escapes pay.
+    # An escape such as \ud83d alone is legal JSON but not text; only lines with such escapes are checked.
     if "\\ud" in text.lower() and _surrogate(json.dumps(value, ensure_ascii=False)) is not None:
         return location.error("holds half of a surrogate pair (\\ud800 to \\udfff), which is not text; remove it")
     return _by_name(value, location)

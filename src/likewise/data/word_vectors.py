@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data.files import CURE, text_lines
-from likewise.data.location import Location, shown
+from likewise.data.bad_rows import Location, shown
+from likewise.data.rows import CURE, text_lines
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 
@@ -36,12 +36,12 @@ class WordVectors:
     matrix: NDArray[np.float32]
 
     def rows_of(self, words: Iterable[str]) -> list[int]:
-        """The rows of the known ones among words, each as it is written or else in lower case."""
+        """The rows of the known words, each as written or else in lower case."""
         rows = (self.words.get(word, self.words.get(word.lower())) for word in words)
         return [row for row in rows if row is not None]
 
     def joined(self, other: WordVectors) -> WordVectors:
-        """These, and behind them the words of another reading of the same file."""
+        """These words, then the words of another pass over the same file."""
         words = {word: row + len(self.matrix) for word, row in other.words.items()}
         return WordVectors(words | self.words, np.concatenate([self.matrix, other.matrix]))
 
@@ -49,22 +49,22 @@ class WordVectors:
 def read_word_vectors(path: str | Path, wanted: Collection[str], *, progress: Progress | None = None) -> WordVectors:
     """Read the vectors of the wanted words, and of their lower-case forms, in one pass over a file.
 
-    Only the wanted lines' numbers are read; of all others it is checked that there are as many. Of a word that
-    the file holds twice the first vector counts, as in gensim.
+    Only the numbers of wanted words are parsed; of other lines only their count is checked. Of a word that occurs
+    twice the first vector is used, as in gensim.
 
     >>> read_word_vectors("glove.6B.50d.txt", {"Cat"}).matrix.shape  # doctest: +SKIP
     (1, 50)
     """
-    file, kept = str(path), set(wanted) | {word.lower() for word in wanted}
+    file, needed = str(path), set(wanted) | {word.lower() for word in wanted}
     lines, dimension, promised = _opened(_lines(Path(path), file), file)
     ticker = Ticker(progress, promised, "word vectors")
     words: dict[str, int] = {}
     vectors: list[NDArray[np.float32]] = []
     for number, text in lines:
         word, numbers = _split(text, dimension, file, number)
-        # The first one in any case: it tells whether these are word vectors at all.
-        vector = _vector(numbers, Location(file, number)) if word in kept or ticker.done == 0 else None
-        if vector is not None and word in kept and word not in words:
+        # The first line in any case: it shows whether these are word vectors at all.
+        vector = _vector(numbers, Location(file, number)) if word in needed or ticker.done == 0 else None
+        if vector is not None and word in needed and word not in words:
             words[word] = len(vectors)
             vectors.append(vector)
         ticker.add()
@@ -78,20 +78,20 @@ def read_word_vectors(path: str | Path, wanted: Collection[str], *, progress: Pr
 
 
 Lines = Iterator[tuple[int, str]]
-"""Numbered lines without their ends, blank ones left out."""
+"""Numbered lines without their line ends and without blank lines."""
 
 
 def _lines(path: Path, file: str) -> Lines:
     try:
         for number, line in enumerate(text_lines(path, file), start=1):
-            # fastText and word2vec leave a blank behind the last number.
+            # fastText and word2vec write a blank after the last number.
             text = line.rstrip()
             if not text.isascii():
                 _require_utf8(text, Location(file, number))
             if text:
                 yield number, text
     except DataError as error:
-        # The file room names its own formats as the cure.
+        # The reader of lines names its own formats as the cure.
         raise type(error)(str(error).replace(CURE, VECTOR_FILE)) from None
 
 
@@ -107,7 +107,7 @@ def _require_utf8(text: str, location: Location) -> None:
 
 
 def _opened(lines: Lines, file: str) -> tuple[Lines, int, int | None]:
-    """The lines of vectors, how many numbers each has, and how many lines the file says there are."""
+    """The lines of vectors, how many numbers each has, and how many lines the header announces."""
     number, text = next(lines, (0, ""))
     header = HEADER.fullmatch(text)
     if header is not None and int(header[1]) and int(header[2]):
@@ -119,7 +119,7 @@ def _opened(lines: Lines, file: str) -> tuple[Lines, int, int | None]:
 
 
 def _split(text: str, dimension: int, file: str, number: int) -> tuple[str, str]:
-    """A line's word and its numbers. Some of GloVe's words hold blanks, so a surplus belongs to the word."""
+    """A line's word and its numbers. Some of GloVe's words hold blanks: extra parts belong to the word."""
     blanks = text.count(" ")
     if blanks == dimension:
         word, _, numbers = text.partition(" ")
@@ -153,7 +153,7 @@ def _vector(numbers: str, location: Location) -> NDArray[np.float32]:
         flawed = next(number for number in written if not _is_number(number))
         raise location.error(f"{shown(flawed)} is not a number; {LINE_FORM}") from None
     largest = np.abs(vector).max()
-    # Written this way round, a NaN is refused too.
+    # In this form a NaN is rejected too.
     if not largest <= np.finfo(np.float32).max:
-        raise location.error("a number that is not finite; remove the line or mend the file")
+        raise location.error("a number that is not finite; remove the line or fix the file")
     return vector.astype(np.float32)

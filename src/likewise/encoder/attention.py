@@ -1,6 +1,6 @@
-"""Self-attention in every mode, its transpose, and maps that are computed a block at a time.
+"""Self-attention in every mode, its transpose, and maps that are computed block by block.
 
-Shapes: see ``forward``. K is also the number of key and value heads, which may be fewer than the H query heads.
+Shapes: see ``forward``. K is also the number of key and value heads, which may be less than the H query heads.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from likewise.encoder.batches import Group, Packing
 from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.model_view import Attention, RelativeBias
 from likewise.encoder.modes import LIVE, Mode, Transposed
-from likewise.encoder.packing import Group, Packing
 from likewise.encoder.primitives import linear, linear_transposed, norm
 
 BLOCK_CELLS = 2**23
-"""Cells of a map that are computed at a time where maps are not kept: 32 MB in float32."""
+"""Cells of a map that are computed at a time if maps are not stored: 32 MB in float32."""
 
 WINDOW_BLOCK = 256
-"""Queries of a block where each token sees a window of keys."""
+"""Queries of a block if each token sees a window of keys."""
 
 EVERY = slice(None)
 
@@ -41,7 +41,7 @@ class LazyMaps:
         return attention_weights(self.view, *queries_and_keys(self.view, self.x, mode), self.mask)
 
     def blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
-        """Queries, the keys that they see, and their part of the map, (B, H, queries, keys)."""
+        """Queries, the keys that they see, and their block of the map, (B, H, queries, keys)."""
         query, key = queries_and_keys(self.view, self.x)
         cells = query.shape[0] * self.view.heads * query.shape[-2]
         for rows, columns in query_blocks(self.view, query.shape[-2], max(1, BLOCK_CELLS // cells)):
@@ -51,7 +51,7 @@ class LazyMaps:
 
 @dataclass(frozen=True)
 class LazyTrace:
-    """``traced`` block by block: see there. ``query`` (B, H, T, W) is what heads give to each position's sum."""
+    """``traced`` block by block. ``query`` (B, H, T, W) is what heads give to each position's sum."""
 
     maps: LazyMaps
     query: Tensor
@@ -63,7 +63,7 @@ class LazyTrace:
         return torch.cat([owners[..., columns] @ part.transpose(1, 2) for _, columns, part in self._blocks()], dim=-1)
 
     def taken(self, biases: Tensor) -> Tensor:
-        """The transpose: what lies at each position (B, K, T) goes to the positions that it was taken from."""
+        """The transpose: what is at each position (B, K, T) goes back to the positions that it came from."""
         total = torch.zeros_like(biases)
         for rows, columns, part in self._blocks():
             total[..., columns] += biases[..., rows] @ part
@@ -78,10 +78,10 @@ class LazyTrace:
 
 
 def traced(lazy: LazyMaps, maps: Tensor | None, h: Tensor, mixed: Tensor) -> Tensor | LazyTrace:
-    """How much of what a layer has at each position after attention comes from each position: (B, T, T), rows sum to 1.
+    """How much of a position after attention comes from each position before: (B, T, T), rows sum to 1.
 
-    Position t holds the sum s_t = h_t + sum_i v_ti, where v_ti is what attention brings it of position i. The part of i
-    is |<v_ti, s_t>|, with h_t in t's own (Ferrando et al. 2022 do so with distances). ``mixed`` is attention's output.
+    Position t holds the sum s_t = h_t + sum_i v_ti, where v_ti is what attention brings from position i. The share of i
+    is |<v_ti, s_t>|, with h_t in that of t (Ferrando et al. 2022 use distances). ``mixed`` is attention's output.
     """
     view = lazy.view
     whole = h + (mixed if view.output.bias is None else mixed - view.output.bias)
@@ -99,7 +99,7 @@ def _shares(maps: Tensor, query: Tensor, value: Tensor) -> Tensor:
 
 
 def _positive(shares: Tensor) -> Tensor:
-    """Absolute values, scaled to sum to 1 in each row; a row of zeros is shared evenly."""
+    """Absolute values, scaled to sum 1 in each row; a row of zeros gets equal shares."""
     shares = shares.abs()
     total = shares.sum(-1, keepdim=True)
     return torch.where(total > 0, shares / torch.where(total > 0, total, 1), 1 / shares.shape[-1])
@@ -119,10 +119,10 @@ def query_blocks(view: Attention, length: int, size: int) -> Iterator[tuple[slic
 def attend(
     view: Attention, x: Tensor, mask: Tensor | None, maps: bool, dropout: Dropout, mode: Mode = LIVE
 ) -> tuple[Tensor, Tensor | None]:
-    """Self-attention: x (B, T, D) -> mixed (B, T, D) and maps (B, H, T, T) or None where there are no whole ones."""
+    """Self-attention: x (B, T, D) -> mixed (B, T, D) and maps (B, H, T, T), or None if there are no whole maps."""
     value = heads_of(linear(view.value, x, mode), view.key_heads)
     attention_maps: Tensor | LazyMaps | None = None
-    # Fused attention would draw its own zeros.
+    # Fused attention draws its own zeros.
     drops = dropout is not no_dropout and bool(view.map_dropout)
     if maps or drops or not mode.fused:
         attention_maps = mode.linearize_maps(LazyMaps(view, x, mask))
@@ -137,26 +137,26 @@ def attend(
 
 
 def attend_transposed(view: Attention, gradient: Tensor, mode: Transposed) -> Tensor:
-    """(B, K, T, D) -> (B, K, T, D): the maps pass what a token gave back to where it came from."""
+    """(B, K, T, D) -> (B, K, T, D), by the transposed maps."""
     merged = heads_of(linear_transposed(view.output, gradient, mode), view.heads)
-    value = mix_transposed(mode.held_maps(), merged, view.key_heads)
+    value = mix_transposed(mode.recorded_maps(), merged, view.key_heads)
     return linear_transposed(view.value, value.transpose(-3, -2).flatten(-2), mode)
 
 
 def attend_apart(view: Attention, x: Tensor, packing: Packing, dropout: Dropout) -> Tensor:
-    """Self-attention within each of several texts laid end to end: x (N, D) -> mixed (N, D)."""
+    """Self-attention within each of several texts, end to end: x (N, D) -> mixed (N, D)."""
     projected = [linear(part, x) for part in (view.query, view.key, view.value)]
     mixed = [_mix_group(view, projected, group) for group in packing.groups]
     return dropout(linear(view.output, torch.cat(mixed).index_select(0, packing.back)), view.output_dropout)
 
 
 def _mix_group(view: Attention, projected: Sequence[Tensor], group: Group) -> Tensor:
-    """Queries, keys and values (N, D) of all texts -> what a group's tokens see, (B * T, D)."""
-    # Not by an index: index_select has the faster way back.
+    """Queries, keys and values (N, D) of all texts -> the mixed values of a group, (B * T, D)."""
+    # Not by indexing: index_select has the faster backward pass.
     query, key, value = (
         part.index_select(0, group.indices.flatten()).view(*group.indices.shape, -1) for part in projected
     )
-    query, key = turned(view, query, key)
+    query, key = split_and_rotated(view, query, key)
     value = heads_of(value, view.key_heads)
     if group.dropout is not no_dropout and view.map_dropout:
         mixed = mix(group.dropout(attention_weights(view, query, key, group.mask), view.map_dropout), value)
@@ -168,7 +168,7 @@ def _mix_group(view: Attention, projected: Sequence[Tensor], group: Group) -> Te
 def mix_fused(view: Attention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     """``mix`` without maps: queries and keys (B, H, T, W), values (B, K, T, W) -> (B, H, T, W)."""
     value, length = spread(value, view.heads), query.shape[-2]
-    # An export must hold for every length, so it may not branch on this one.
+    # An export holds for every length, so it must not branch on the present one.
     narrow = view.reach is not None and not torch.compiler.is_exporting() and length > 2 * (view.reach + WINDOW_BLOCK)
     blocks = query_blocks(view, length, WINDOW_BLOCK) if narrow else [(EVERY, EVERY)]
     mixed = [
@@ -208,7 +208,7 @@ def mix_transposed(maps: Tensor | LazyMaps, gradient: Tensor, key_heads: int) ->
 
 
 def _for(value: Tensor, part: Tensor) -> Tensor:
-    """Maps (B, H, T, T), with a dimension for rows where the values have one."""
+    """Maps (B, H, T, T), with a dimension for rows if the values have one."""
     return part.unsqueeze(1) if value.ndim == 5 else part
 
 
@@ -224,11 +224,11 @@ def _apart(rows: Tensor, count: int) -> Tensor:
 
 def queries_and_keys(view: Attention, x: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
     """x (B, T, D) -> queries and keys (B, H, T, W)."""
-    return turned(view, linear(view.query, x, mode), linear(view.key, x, mode), mode)
+    return split_and_rotated(view, linear(view.query, x, mode), linear(view.key, x, mode), mode)
 
 
-def turned(view: Attention, query: Tensor, key: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
-    """Projected queries and keys (B, T, D) as heads (B, H, T, W), normed and rotated where the family does so."""
+def split_and_rotated(view: Attention, query: Tensor, key: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
+    """Projected queries and keys (B, T, D) -> heads (B, H, T, W), normed and rotated if the family does so."""
     query, key = heads_of(query, view.heads), heads_of(key, view.key_heads)
     if view.query_norm is not None:
         query = norm(view.query_norm, query, mode)
@@ -243,7 +243,7 @@ def turned(view: Attention, query: Tensor, key: Tensor, mode: Mode = LIVE) -> tu
 def attention_weights(
     view: Attention, query: Tensor, key: Tensor, mask: Tensor | None, rows: slice = EVERY, columns: slice = EVERY
 ) -> Tensor:
-    """Some queries and keys (B, H, T, W) -> how much each token takes of each other, (B, H, queries, keys)."""
+    """Some queries and keys (B, H, T, W) -> their attention map, (B, H, queries, keys)."""
     scores = query @ key.transpose(-1, -2) * view.scale
     bias = attention_bias(view, query, mask, rows, columns)
     return torch.softmax(scores if bias is None else scores + bias, dim=-1)
@@ -277,9 +277,9 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def attention_bias(
     view: Attention, h: Tensor, mask: Tensor | None, rows: slice = EVERY, columns: slice = EVERY
 ) -> Tensor | None:
-    """What is added to the scores of these queries and keys, (B or 1, H or 1, T, T); None where all see all.
+    """What is added to the scores of these queries and keys, (B or 1, H or 1, T, T); None if all see all.
 
-    ``h`` (..., T, W) gives the length, or a block's own where ``rows`` is one.
+    ``h`` (..., T, W) gives the length; a block has its own by ``rows``.
     """
     bias, visible = None, None
     if view.causal or view.reach is not None or view.relative is not None:
@@ -290,7 +290,7 @@ def attention_bias(
     if mask is not None:
         real = mask.bool()[:, None, None, columns]
         visible = real if visible is None else visible & real
-    # The lowest finite number, not -inf: a padding row that sees nothing must not become NaN.
+    # The lowest finite number, not -inf: a padding row that sees nothing would become NaN.
     if visible is not None:
         bias = torch.zeros(visible.shape, dtype=h.dtype, device=h.device)
         bias = bias.masked_fill(~visible, torch.finfo(h.dtype).min)
@@ -301,8 +301,8 @@ def attention_bias(
 
 
 def visible_pairs(view: Attention, ahead: Tensor) -> Tensor | None:
-    """Which token sees which, (1, 1, T, T), by how far ahead it lies (T, T); None where all do."""
-    # An export must hold for every length, so it may not branch on this one.
+    """Which token sees which, (1, 1, T, T), by how far ahead it is (T, T); None if all see all."""
+    # An export holds for every length, so it must not branch on the present one.
     all_in_reach = view.reach is None or (not torch.compiler.is_exporting() and view.reach >= max(ahead.shape) - 1)
     if not view.causal and all_in_reach:
         return None
@@ -313,7 +313,7 @@ def visible_pairs(view: Attention, ahead: Tensor) -> Tensor | None:
 
 
 def relative_bias(view: RelativeBias, ahead: Tensor) -> Tensor:
-    """MPNet's bias (1, H, T, T): near distances have a bucket each, far ones share logarithmic buckets."""
+    """MPNet's bias (1, H, T, T): short distances have one bucket each, long ones share logarithmic buckets."""
     half = view.buckets // 2
     exact = half // 2
     distance = ahead.abs()

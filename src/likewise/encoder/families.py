@@ -1,4 +1,4 @@
-"""Model families: under which names each keeps its weights. The only file that knows Hugging Face's names."""
+"""Model families and the names of their weights. No other file knows Hugging Face's names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from likewise.encoder.activations import ACTIVATIONS
-from likewise.encoder.config import Config, completed, require_family
+from likewise.encoder.config import Config, completed, require_family, rotary, rotary_by_kind
 from likewise.encoder.model_view import (
     POOLER,
     Affine,
@@ -25,14 +24,14 @@ from likewise.encoder.model_view import (
     Table,
     Transformer,
 )
-from likewise.encoder.rotary import rotary, rotary_by_kind
+from likewise.encoder.primitives import ACTIVATIONS
 from likewise.errors import ModelError
 
 
 def model_view(model: nn.Module) -> ModelView:
-    """Views on the weights of a ``Transformer``, which are declared by this, or of a Hugging Face model in memory.
+    """Views on the weights of a ``Transformer``, whose weights this declares, or of a Hugging Face model in memory.
 
-    An unsupported family, and a config that asks for another forward pass, are refused by name.
+    An unsupported family or config is rejected.
 
     >>> model = Transformer({"model_type": "bert", "num_hidden_layers": 2})
     >>> model_view(model).layers
@@ -47,25 +46,25 @@ def model_view(model: nn.Module) -> ModelView:
 
 
 def config_of(model: nn.Module) -> Config:
-    """All that a model's forward pass depends on beside its weights."""
+    """All that a model's forward pass depends on besides its weights."""
     config: Any = model.config
     if isinstance(config, Mapping):
         return completed(config)
     require_family(config.model_type)
     if not type(model).__module__.startswith("transformers."):
         kind = type(model).__name__
-        raise ModelError(f"{kind} is no class of transformers' own: what it computes is unknown; use a plain model")
-    # What the class does is known; what else its folder had does not matter.
+        raise ModelError(f"{kind} is not a class of transformers, so its forward pass is unknown; use a plain model")
+    # The class is known, so the folder's own code does not matter.
     return completed({name: value for name, value in config.to_dict().items() if name != "auto_map"})
 
 
 def saved_config(model: nn.Module) -> Config:
-    """What ``config.json`` says of a model; the class and the dtype are those that are saved."""
+    """The ``config.json`` of a model, with the class and the dtype that are saved."""
     config: Any = model.config
     given = config if isinstance(config, Mapping) else json.loads(config.to_json_string(use_diff=True))
-    kept = {name: value for name, value in given.items() if name not in ("_name_or_path", "torch_dtype", "auto_map")}
+    saved = {name: value for name, value in given.items() if name not in ("_name_or_path", "torch_dtype", "auto_map")}
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    return kept | {"architectures": [ARCHITECTURES[kept["model_type"]]], "dtype": dtype}
+    return saved | {"architectures": [ARCHITECTURES[saved["model_type"]]], "dtype": dtype}
 
 
 ARCHITECTURES = {
@@ -77,7 +76,7 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class _Parts:
-    """Finds views by name in a model, and says which shapes they have by its config."""
+    """Finds views by name in a model, with the shapes that its config sets."""
 
     model: nn.Module
     config: Config
@@ -87,7 +86,7 @@ class _Parts:
 
     @property
     def empty(self) -> Transformer | None:
-        """The model, where its weights are yet to be declared."""
+        """The model, if its weights are not declared yet."""
         return self.model if isinstance(self.model, Transformer) and not self.model.loaded else None
 
     def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
@@ -106,13 +105,13 @@ class _Parts:
         return Table(self._module(name, weight=(rows, width)), padding)
 
     def pooler(self, name: str, width: int) -> Affine | None:
-        """The model's own, if it has one."""
+        """The model's pooler, if it has one."""
         lacks = self.empty is None and getattr(self.model, POOLER, None) is None
         return None if lacks else self.linear(name, width, width)
 
     def head_width(self, width: int, heads: int) -> int:
         if width % heads:
-            raise ModelError(f"{width} dimensions cannot be shared out to {heads} heads; fix config.json")
+            raise ModelError(f"{width} dimensions cannot be split into {heads} heads; fix config.json")
         return width // heads
 
 
@@ -124,10 +123,8 @@ def _embeddings(parts: _Parts, width: int, dropout: float, eps: float, first: in
         word=parts.table("embeddings.word_embeddings", parts["vocab_size"], width, padding),
         position=parts.table("embeddings.position_embeddings", parts["max_position_embeddings"], width),
         type=None if types is None else parts.table("embeddings.token_type_embeddings", types, width),
-        norm=parts.layer_norm("embeddings.LayerNorm", width, eps),
-        first_position=first,
-        dropout=dropout,
-    )
+        norm=parts.layer_norm("embeddings.LayerNorm", width, eps), first_position=first, dropout=dropout,
+    )  # fmt: skip
 
 
 _BERT_BLOCK = {
@@ -138,7 +135,7 @@ _BERT_BLOCK = {
     "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
     "up": "intermediate.dense", "down": "output.dense", "feed_forward_norm": "output.LayerNorm",
 }  # fmt: skip
-"""How the parts of a block and its settings are called; None where there is no such setting."""
+"""The names of the parts of a block and of its settings; None for a setting that does not exist."""
 _MPNET_BLOCK = _BERT_BLOCK | {
     "query": "attention.attn.q", "key": "attention.attn.k", "value": "attention.attn.v", "output": "attention.attn.o",
     "attention_norm": "attention.LayerNorm",
@@ -155,11 +152,11 @@ _DISTILBERT_BLOCK = {
     "attention_norm": "sa_layer_norm", "up": "ffn.lin1", "down": "ffn.lin2", "feed_forward_norm": "output_layer_norm",
 }  # fmt: skip
 FIXED_EPS = 1e-12
-"""What DistilBERT's norms have, whatever its config says."""
+"""The epsilon of DistilBERT's norms, whatever its config says."""
 
 
 def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative: RelativeBias | None = None) -> Block:
-    """A block of BERT or of its descendants, which norm after each sum."""
+    """A block of BERT or of its descendants, with norms after each sum."""
 
     def setting(role: str) -> Any:
         key = called[role]
@@ -170,28 +167,19 @@ def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative:
 
     width, inner, heads = setting("width"), setting("inner"), setting("heads")
     eps = parts.config.get("layer_norm_eps", FIXED_EPS)
-    return Block(
-        attention=Attention(
-            query=linear("query", width, width),
-            key=linear("key", width, width),
-            value=linear("value", width, width),
-            output=linear("output", width, width),
-            heads=heads,
-            key_heads=heads,
-            scale=parts.head_width(width, heads) ** -0.5,
-            relative=relative,
-            map_dropout=setting("map_dropout"),
-            output_dropout=setting("attention_dropout"),
-        ),
-        attention_norm=parts.layer_norm(f"{name}.{called['attention_norm']}", width, eps),
-        feed_forward=FeedForward(
-            up=linear("up", width, inner),
-            down=linear("down", inner, width),
-            activation=setting("activation"),
-            output_dropout=setting("feed_forward_dropout"),
-        ),
-        feed_forward_norm=parts.layer_norm(f"{name}.{called['feed_forward_norm']}", width, eps),
-    )
+    attention = Attention(
+        query=linear("query", width, width), key=linear("key", width, width), value=linear("value", width, width),
+        output=linear("output", width, width), heads=heads, key_heads=heads,
+        scale=parts.head_width(width, heads) ** -0.5, relative=relative,
+        map_dropout=setting("map_dropout"), output_dropout=setting("attention_dropout"),
+    )  # fmt: skip
+    attention_norm = parts.layer_norm(f"{name}.{called['attention_norm']}", width, eps)
+    feed_forward = FeedForward(
+        up=linear("up", width, inner), down=linear("down", inner, width), activation=setting("activation"),
+        output_dropout=setting("feed_forward_dropout"),
+    )  # fmt: skip
+    feed_forward_norm = parts.layer_norm(f"{name}.{called['feed_forward_norm']}", width, eps)
+    return Block(attention, attention_norm, feed_forward, feed_forward_norm)
 
 
 def _bert(parts: _Parts) -> ModelView:
@@ -199,48 +187,37 @@ def _bert(parts: _Parts) -> ModelView:
     # RoBERTa counts positions from the padding id on.
     first = parts["pad_token_id"] + 1 if family in ("roberta", "xlm-roberta") else 0
     inner = parts.config.get("embedding_size", width)
+    layers = range(parts["num_hidden_layers"])
     return ModelView(
-        family=family,
-        embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
-        blocks=tuple(
-            _block(parts, f"encoder.layer.{layer}", _BERT_BLOCK) for layer in range(parts["num_hidden_layers"])
-        ),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"] - first,
+        family, _embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
+        blocks=tuple(_block(parts, f"encoder.layer.{layer}", _BERT_BLOCK) for layer in layers),
+        hidden_size=width, max_positions=parts["max_position_embeddings"] - first,
         projection=None if inner == width else parts.linear("embeddings_project", inner, width),
         pooler=None if family == "electra" else parts.pooler("pooler.dense", width),
-    )
+    )  # fmt: skip
 
 
 def _distilbert(parts: _Parts) -> ModelView:
+    layers = range(parts["n_layers"])
     return ModelView(
-        family=parts["model_type"],
-        embeddings=_embeddings(parts, parts["dim"], parts["dropout"], FIXED_EPS),
-        blocks=tuple(
-            _block(parts, f"transformer.layer.{layer}", _DISTILBERT_BLOCK) for layer in range(parts["n_layers"])
-        ),
-        hidden_size=parts["dim"],
-        max_positions=parts["max_position_embeddings"],
-    )
+        parts["model_type"], _embeddings(parts, parts["dim"], parts["dropout"], FIXED_EPS),
+        blocks=tuple(_block(parts, f"transformer.layer.{layer}", _DISTILBERT_BLOCK) for layer in layers),
+        hidden_size=parts["dim"], max_positions=parts["max_position_embeddings"],
+    )  # fmt: skip
 
 
 def _mpnet(parts: _Parts) -> ModelView:
     width, heads = parts["hidden_size"], parts["num_attention_heads"]
     stored = parts["relative_attention_num_buckets"]
-    # The encoder ignores that number when it computes buckets: always 32. So it does pad_token_id: always 1.
+    # MPNet ignores that number when it computes buckets: always 32. It ignores pad_token_id too: always 1.
     relative = RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
-    first = 2
+    first, layers = 2, range(parts["num_hidden_layers"])
     return ModelView(
-        family=parts["model_type"],
-        embeddings=_embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
-        blocks=tuple(
-            _block(parts, f"encoder.layer.{layer}", _MPNET_BLOCK, relative)
-            for layer in range(parts["num_hidden_layers"])
-        ),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"] - first,
+        parts["model_type"], _embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
+        blocks=tuple(_block(parts, f"encoder.layer.{layer}", _MPNET_BLOCK, relative) for layer in layers),
+        hidden_size=width, max_positions=parts["max_position_embeddings"] - first,
         pooler=parts.pooler("pooler.dense", width),
-    )
+    )  # fmt: skip
 
 
 def _albert(parts: _Parts) -> ModelView:
@@ -254,66 +231,49 @@ def _albert(parts: _Parts) -> ModelView:
     # Layers of a group share weights, and so their view.
     made = {name: _block(parts, name, _ALBERT_BLOCK) for name in dict.fromkeys(names)}
     return ModelView(
-        family=parts["model_type"],
-        embeddings=_embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"]),
+        parts["model_type"], _embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"]),
         blocks=tuple(made[name] for name in names),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"],
+        hidden_size=width, max_positions=parts["max_position_embeddings"],
         projection=parts.linear("encoder.embedding_hidden_mapping_in", inner, width),
         pooler=parts.pooler(POOLER, width),
-    )
+    )  # fmt: skip
 
 
 def _gpt_neo_block(parts: _Parts, name: str, kind: str) -> Block:
     width, heads, eps = parts["hidden_size"], parts["num_heads"], parts["layer_norm_epsilon"]
     inner = parts["intermediate_size"] or 4 * width
     parts.head_width(width, heads)
-    return Block(
-        attention=Attention(
-            query=parts.linear(f"{name}.attn.attention.q_proj", width, width, bias=False),
-            key=parts.linear(f"{name}.attn.attention.k_proj", width, width, bias=False),
-            value=parts.linear(f"{name}.attn.attention.v_proj", width, width, bias=False),
-            output=parts.linear(f"{name}.attn.attention.out_proj", width, width),
-            heads=heads,
-            key_heads=heads,
-            scale=1.0,  # GPT-Neo does not scale its scores
-            causal=True,
-            reach=parts["window_size"] - 1 if kind == "local" else None,
-            map_dropout=float(parts["attention_dropout"]),
-            output_dropout=float(parts["resid_dropout"]),
-        ),
-        attention_norm=parts.layer_norm(f"{name}.ln_1", width, eps),
-        feed_forward=FeedForward(
-            up=parts.linear(f"{name}.mlp.c_fc", width, inner),
-            down=parts.linear(f"{name}.mlp.c_proj", inner, width),
-            activation=parts["activation_function"],
-            output_dropout=float(parts["resid_dropout"]),
-        ),
-        feed_forward_norm=parts.layer_norm(f"{name}.ln_2", width, eps),
-        pre_norm=True,
-    )
+    query, key, value = (parts.linear(f"{name}.attn.attention.{each}_proj", width, width, bias=False) for each in "qkv")
+    attention = Attention(
+        query=query, key=key, value=value, output=parts.linear(f"{name}.attn.attention.out_proj", width, width),
+        heads=heads, key_heads=heads, scale=1.0,  # GPT-Neo does not scale its scores
+        causal=True, reach=parts["window_size"] - 1 if kind == "local" else None,
+        map_dropout=float(parts["attention_dropout"]), output_dropout=float(parts["resid_dropout"]),
+    )  # fmt: skip
+    attention_norm = parts.layer_norm(f"{name}.ln_1", width, eps)
+    feed_forward = FeedForward(
+        up=parts.linear(f"{name}.mlp.c_fc", width, inner), down=parts.linear(f"{name}.mlp.c_proj", inner, width),
+        activation=parts["activation_function"], output_dropout=float(parts["resid_dropout"]),
+    )  # fmt: skip
+    return Block(attention, attention_norm, feed_forward, parts.layer_norm(f"{name}.ln_2", width, eps), pre_norm=True)
 
 
 def _gpt_neo(parts: _Parts) -> ModelView:
     width = parts["hidden_size"]
     kinds = [kind for pattern, times in parts["attention_types"] for _ in range(times) for kind in pattern]
     _check_kinds(kinds, ("global", "local"), parts["num_layers"])
+    word = parts.table("wte", parts["vocab_size"], width)
+    position = parts.table("wpe", parts["max_position_embeddings"], width)
     return ModelView(
-        family=parts["model_type"],
-        embeddings=Embeddings(
-            word=parts.table("wte", parts["vocab_size"], width),
-            position=parts.table("wpe", parts["max_position_embeddings"], width),
-            dropout=float(parts["embed_dropout"]),
-        ),
+        parts["model_type"], Embeddings(word, position, dropout=float(parts["embed_dropout"])),
         blocks=tuple(_gpt_neo_block(parts, f"h.{layer}", kind) for layer, kind in enumerate(kinds)),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"],
+        hidden_size=width, max_positions=parts["max_position_embeddings"],
         final_norm=parts.layer_norm("ln_f", width, parts["layer_norm_epsilon"]),
-    )
+    )  # fmt: skip
 
 
 KINDS = ("full_attention", "sliding_attention")
-"""How layers attend, by the names of ``layer_types``."""
+"""The kinds of attention, by their names in ``layer_types``."""
 
 
 def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:
@@ -321,40 +281,30 @@ def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:
         if kind not in known:
             raise ModelError(f"layers of type {kind!r} are not supported; supported are {', '.join(known)}")
     if len(kinds) != layers:
-        raise ModelError(f"the config tells the types of {len(kinds)} layers, and of {layers} layers; fix config.json")
+        raise ModelError(f"the config has types for {len(kinds)} layers, but {layers} layers; fix config.json")
 
 
-def _modernbert_block(parts: _Parts, layer: int, kind: str, turn: Rotary) -> Block:
+def _modernbert_block(parts: _Parts, layer: int, kind: str, positions: Rotary) -> Block:
     width, inner, heads = parts["hidden_size"], parts["intermediate_size"], parts["num_attention_heads"]
     name, norm = f"layers.{layer}", (width, parts["norm_eps"], parts["norm_bias"])
     whole = parts.linear(f"{name}.attn.Wqkv", width, 3 * width, parts["attention_bias"]).module
     gated = parts.linear(f"{name}.mlp.Wi", width, 2 * inner, parts["mlp_bias"]).module
-    return Block(
-        attention=Attention(
-            query=Affine(whole, (0, width)),
-            key=Affine(whole, (width, 2 * width)),
-            value=Affine(whole, (2 * width, 3 * width)),
-            output=parts.linear(f"{name}.attn.Wo", width, width, parts["attention_bias"]),
-            heads=heads,
-            key_heads=heads,
-            scale=parts.head_width(width, heads) ** -0.5,
-            reach=parts["local_attention"] // 2 if kind == "sliding_attention" else None,
-            rotary=turn,
-            map_dropout=parts["attention_dropout"],
-            output_dropout=parts["attention_dropout"],
-        ),
-        attention_norm=None if layer == 0 else parts.layer_norm(f"{name}.attn_norm", *norm),
-        # The half that Hugging Face calls `input` is activated; the one it calls `gate` is not.
-        feed_forward=FeedForward(
-            up=Affine(gated, (0, inner)),
-            down=parts.linear(f"{name}.mlp.Wo", inner, width, parts["mlp_bias"]),
-            activation=parts["hidden_activation"],
-            gate=Affine(gated, (inner, 2 * inner)),
-            inner_dropout=parts["mlp_dropout"],
-        ),
-        feed_forward_norm=parts.layer_norm(f"{name}.mlp_norm", *norm),
-        pre_norm=True,
-    )
+    query, key, value = (Affine(whole, (each * width, (each + 1) * width)) for each in range(3))
+    attention = Attention(
+        query=query, key=key, value=value,
+        output=parts.linear(f"{name}.attn.Wo", width, width, parts["attention_bias"]),
+        heads=heads, key_heads=heads, scale=parts.head_width(width, heads) ** -0.5, rotary=positions,
+        reach=parts["local_attention"] // 2 if kind == "sliding_attention" else None,
+        map_dropout=parts["attention_dropout"], output_dropout=parts["attention_dropout"],
+    )  # fmt: skip
+    attention_norm = None if layer == 0 else parts.layer_norm(f"{name}.attn_norm", *norm)
+    # The half that Hugging Face calls `input` is activated; the one it calls `gate` is not.
+    feed_forward = FeedForward(
+        up=Affine(gated, (0, inner)), down=parts.linear(f"{name}.mlp.Wo", inner, width, parts["mlp_bias"]),
+        activation=parts["hidden_activation"], gate=Affine(gated, (inner, 2 * inner)),
+        inner_dropout=parts["mlp_dropout"],
+    )  # fmt: skip
+    return Block(attention, attention_norm, feed_forward, parts.layer_norm(f"{name}.mlp_norm", *norm), pre_norm=True)
 
 
 def _modernbert(parts: _Parts) -> ModelView:
@@ -364,52 +314,42 @@ def _modernbert(parts: _Parts) -> ModelView:
     _check_kinds(kinds, KINDS, layers)
     head = parts.head_width(width, parts["num_attention_heads"])
     word = parts.table("embeddings.tok_embeddings", parts["vocab_size"], width, parts["pad_token_id"])
-    turns = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
+    rotaries = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
     return ModelView(
         family=parts["model_type"],
         embeddings=Embeddings(
-            word=word,
-            norm=parts.layer_norm("embeddings.norm", *norm),
-            dropout=parts["embedding_dropout"],
+            word=word, norm=parts.layer_norm("embeddings.norm", *norm), dropout=parts["embedding_dropout"]
         ),
-        blocks=tuple(_modernbert_block(parts, layer, kind, turns[kind]) for layer, kind in enumerate(kinds)),
+        blocks=tuple(_modernbert_block(parts, layer, kind, rotaries[kind]) for layer, kind in enumerate(kinds)),
         hidden_size=width,
         max_positions=parts["max_position_embeddings"],
         final_norm=parts.layer_norm("final_norm", *norm),
     )
 
 
-def _qwen3_block(parts: _Parts, name: str, kind: str, turn: Rotary) -> Block:
+def _qwen3_block(parts: _Parts, name: str, kind: str, positions: Rotary) -> Block:
     width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["rms_norm_eps"]
     bias = parts["attention_bias"]
     head, heads = parts["head_dim"], parts["num_attention_heads"]
     key_heads = parts["num_key_value_heads"]
-    return Block(
-        attention=Attention(
-            query=parts.linear(f"{name}.self_attn.q_proj", width, heads * head, bias),
-            key=parts.linear(f"{name}.self_attn.k_proj", width, key_heads * head, bias),
-            value=parts.linear(f"{name}.self_attn.v_proj", width, key_heads * head, bias),
-            output=parts.linear(f"{name}.self_attn.o_proj", heads * head, width, bias),
-            heads=heads,
-            key_heads=key_heads,
-            scale=head**-0.5,
-            causal=True,
-            reach=parts["sliding_window"] - 1 if kind == "sliding_attention" else None,
-            rotary=turn,
-            query_norm=parts.rms_norm(f"{name}.self_attn.q_norm", head, eps),
-            key_norm=parts.rms_norm(f"{name}.self_attn.k_norm", head, eps),
-            map_dropout=parts["attention_dropout"],
-        ),
-        attention_norm=parts.rms_norm(f"{name}.input_layernorm", width, eps),
-        feed_forward=FeedForward(
-            up=parts.linear(f"{name}.mlp.gate_proj", width, inner, bias=False),
-            down=parts.linear(f"{name}.mlp.down_proj", inner, width, bias=False),
-            activation=parts["hidden_act"],
-            gate=parts.linear(f"{name}.mlp.up_proj", width, inner, bias=False),
-        ),
-        feed_forward_norm=parts.rms_norm(f"{name}.post_attention_layernorm", width, eps),
-        pre_norm=True,
-    )
+    attention = Attention(
+        query=parts.linear(f"{name}.self_attn.q_proj", width, heads * head, bias),
+        key=parts.linear(f"{name}.self_attn.k_proj", width, key_heads * head, bias),
+        value=parts.linear(f"{name}.self_attn.v_proj", width, key_heads * head, bias),
+        output=parts.linear(f"{name}.self_attn.o_proj", heads * head, width, bias),
+        heads=heads, key_heads=key_heads, scale=head**-0.5, causal=True, rotary=positions,
+        reach=parts["sliding_window"] - 1 if kind == "sliding_attention" else None,
+        query_norm=parts.rms_norm(f"{name}.self_attn.q_norm", head, eps),
+        key_norm=parts.rms_norm(f"{name}.self_attn.k_norm", head, eps), map_dropout=parts["attention_dropout"],
+    )  # fmt: skip
+    attention_norm = parts.rms_norm(f"{name}.input_layernorm", width, eps)
+    feed_forward = FeedForward(
+        up=parts.linear(f"{name}.mlp.gate_proj", width, inner, bias=False),
+        down=parts.linear(f"{name}.mlp.down_proj", inner, width, bias=False), activation=parts["hidden_act"],
+        gate=parts.linear(f"{name}.mlp.up_proj", width, inner, bias=False),
+    )  # fmt: skip
+    last = parts.rms_norm(f"{name}.post_attention_layernorm", width, eps)
+    return Block(attention, attention_norm, feed_forward, last, pre_norm=True)
 
 
 def _qwen3(parts: _Parts) -> ModelView:
@@ -419,26 +359,16 @@ def _qwen3(parts: _Parts) -> ModelView:
     kinds = parts["layer_types"] or [KINDS[layer >= first] for layer in range(layers)]
     _check_kinds(kinds, KINDS if window else KINDS[:1], layers)
     word = parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])
-    turn = rotary(parts.config, parts["head_dim"], word)
+    positions = rotary(parts.config, parts["head_dim"], word)
     return ModelView(
-        family=parts["model_type"],
-        embeddings=Embeddings(word=word),
-        blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, turn) for layer, kind in enumerate(kinds)),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"],
+        parts["model_type"], Embeddings(word),
+        blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, positions) for layer, kind in enumerate(kinds)),
+        hidden_size=width, max_positions=parts["max_position_embeddings"],
         final_norm=parts.rms_norm("norm", width, parts["rms_norm_eps"]),
-    )
+    )  # fmt: skip
 
 
 FAMILIES: dict[str, Callable[[_Parts], ModelView]] = {
-    "albert": _albert,
-    "bert": _bert,
-    "distilbert": _distilbert,
-    "electra": _bert,
-    "gpt_neo": _gpt_neo,
-    "modernbert": _modernbert,
-    "mpnet": _mpnet,
-    "qwen3": _qwen3,
-    "roberta": _bert,
-    "xlm-roberta": _bert,
-}
+    "albert": _albert, "bert": _bert, "distilbert": _distilbert, "electra": _bert, "gpt_neo": _gpt_neo,
+    "modernbert": _modernbert, "mpnet": _mpnet, "qwen3": _qwen3, "roberta": _bert, "xlm-roberta": _bert,
+}  # fmt: skip

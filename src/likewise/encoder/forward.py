@@ -1,8 +1,8 @@
 """The one forward pass of the project: a short transformer over views, in pure functions.
 
-Shapes: B texts, T tokens, D hidden width, H heads, W head width, F feed-forward width. A replay has R rows per
-text, each a part of its input: where a docstring says (B, T, D) it takes (B, R, T, D). The transpose takes K
-directions per text back to the input, (B, K, T, D).
+Shapes: B texts, T tokens, D hidden width, H heads, W head width, F feed-forward width. A replay has R rows per text,
+each a part of its input: (B, R, T, D) instead of (B, T, D). The transpose takes K directions per text back to the
+input, (B, K, T, D).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from likewise.encoder.attention import LazyMaps, attend, attend_apart, attend_transposed, traced
+from likewise.encoder.batches import Packing
 from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.model_view import Block, ModelView
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
-from likewise.encoder.packing import Packing
 from likewise.encoder.primitives import (
     feed_forward,
     feed_forward_transposed,
@@ -41,7 +41,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Step:
-    """One layer's result: hidden states (B, T, D) and, where asked for, attention maps (B, H, T, T)."""
+    """One layer's result: hidden states (B, T, D) and, on request, attention maps (B, H, T, T)."""
 
     states: Tensor
     maps: Tensor | None
@@ -50,7 +50,7 @@ class Step:
 def embed(model_view: ModelView, batch: Batch, dropout: Dropout = no_dropout, words: Tensor | None = None) -> Tensor:
     """Sum word, position and type vectors and norm them: -> (B, T, E), before any projection.
 
-    ``words`` (B, T, E) are word vectors in place of the ids' own.
+    ``words`` (B, T, E) replace the word vectors of the ids.
     """
     view = model_view.embeddings
     first, *others = _embedding_terms(model_view, batch, words).values()
@@ -61,7 +61,7 @@ def embed(model_view: ModelView, batch: Batch, dropout: Dropout = no_dropout, wo
 
 
 def _embedding_terms(model_view: ModelView, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
-    """What is summed before the norm: (B, T, E) or (1, T, E) each."""
+    """The summands before the norm: (B, T, E) or (1, T, E) each."""
     view = model_view.embeddings
     terms = {"word": view.word(batch.ids) if words is None else words}
     if view.type is not None:
@@ -73,7 +73,7 @@ def _embedding_terms(model_view: ModelView, batch: Batch, words: Tensor | None =
 
 
 def embedding_parts(model_view: ModelView, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
-    """``embed`` as the sum of its parts, the norm's scale held: word, type, position, bias, (B, T, E) each."""
+    """``embed`` as the sum of its parts, with the norm's scale frozen: word, type, position, bias, (B, T, E) each."""
     view = model_view.embeddings
     terms = _embedding_terms(model_view, batch, words)
     whole = sum(terms.values(), torch.zeros_like(terms["word"]))
@@ -98,9 +98,9 @@ def layers(
 ) -> Iterator[Step]:
     """Run the blocks on embeddings x (B, T, E), yielding L + 1 steps; the last one has passed the final norm.
 
-    ``maps`` uses plain attention and hands the maps out; without, attention is fused where the mode allows it.
-    With ``start`` x holds the states of that layer, and the steps begin there. With a packing in place of a mask x
-    holds texts laid end to end, (N, E), and so do the steps.
+    With ``maps`` attention is plain and the steps hold its maps; otherwise it is fused if the mode allows it. With
+    ``start`` x holds the states of that layer, and the steps begin there. With a packing instead of a mask, x and the
+    steps hold texts end to end, (N, E).
     """
     h = x if model_view.projection is None or start > 0 else linear(model_view.projection, x, mode)
     yield Step(h, None)
@@ -134,7 +134,7 @@ def run_block(
 
 
 def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collection[int], mode: Transposed) -> Tensor:
-    """Take a gradient (B, K, T, D) of the states of some layers, each of them, back to the embeddings (B, K, T, E)."""
+    """A gradient (B, K, T, D) of the states of each wanted layer -> of the embeddings (B, K, T, E)."""
     back: Tensor | None = None
     for layer in range(max(wanted), -1, -1):
         if layer in wanted:

@@ -1,8 +1,7 @@
-"""What a transformer consists of: views on named weights, free of family names.
+"""The parts of a transformer: views on named weights, independent of model families.
 
-A view holds the module that has the weights under its name: one of Hugging Face's, or a bare one of ``Transformer``. It
-never copies a weight but reads it at each call, so that training, a move to another device and a change of dtype are
-seen at once.
+A view holds the module with the weights: one of Hugging Face's, or a bare one of ``Transformer``. It never copies a
+weight but reads it at each call, so training, a move to another device and a change of dtype take effect at once.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 POOLER = "pooler"
-"""The part that a model may lack."""
+"""The part that may be missing."""
 
 
 class Transformer(nn.Module):
-    """Named weights and the config they belong to.
+    """Named weights and their config.
 
     >>> model = Transformer({"model_type": "bert"})
     >>> _ = model.part("pooler.dense", weight=(2, 3), bias=None)
@@ -33,7 +32,7 @@ class Transformer(nn.Module):
         self.loaded = False
 
     def part(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
-        """The module under a name; its weights have these shapes, and no memory until they are loaded."""
+        """The module of a name; its weights have these shapes, and no memory before they are loaded."""
         module: nn.Module = self
         for step in name.split("."):
             if step not in module._modules:
@@ -60,7 +59,7 @@ class Affine:
 
     @property
     def bias(self) -> Tensor | None:
-        """The shift, (out,), or None."""
+        """The bias, (out,), or None."""
         return None if self.module.bias is None else self._rows_of(self.module.bias)
 
     def _rows_of(self, tensor: Any) -> Tensor:
@@ -70,7 +69,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Table:
-    """Vectors by id; the one at ``padding`` does not learn."""
+    """Vectors by id; the one at ``padding`` gets no gradient."""
 
     module: nn.Module
     padding: int | None = None
@@ -100,7 +99,7 @@ class Norm:
 
     @property
     def bias(self) -> Tensor | None:
-        """The shift, (width,), or None."""
+        """The bias, (width,), or None."""
         return getattr(self.module, "bias", None)
 
 
@@ -111,13 +110,13 @@ class Rotary:
     steps: Tensor
     """angle per position step, (head_width / 2,), always float32 on the CPU"""
     scaling: float
-    beside: Table
-    """the weights whose device the angles follow"""
+    word: Table
+    """the word embeddings, whose device the angles follow"""
 
     @property
     def frequencies(self) -> Tensor:
-        """Angle per position step, (head_width / 2,), where the weights are."""
-        return self.steps.to(self.beside.weight.device)
+        """Angle per position step, (head_width / 2,), on the device of the weights."""
+        return self.steps.to(self.word.weight.device)
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ class Attention:
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     map_dropout: float | None = None
-    """its rate in training; None where the architecture drops nothing here, as with all such rates"""
+    """its rate in training; None, as for all such rates, if the architecture has no dropout here"""
     output_dropout: float | None = None
 
 
@@ -188,7 +187,7 @@ class Embeddings:
 
 @dataclass(frozen=True)
 class ModelView:
-    """A whole encoder as views: embeddings, blocks, and what stands before and after the blocks."""
+    """A whole encoder as views: embeddings, blocks, and what comes before and after the blocks."""
 
     family: str
     embeddings: Embeddings
@@ -201,7 +200,7 @@ class ModelView:
 
     @property
     def layers(self) -> int:
-        """Number of blocks; there is one hidden state more."""
+        """Number of blocks; there is one more hidden state."""
         return len(self.blocks)
 
     @property
@@ -211,22 +210,18 @@ class ModelView:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.embeddings.word.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the weights are stored as."""
+        """The dtype of the weights."""
         return self.embeddings.word.weight.dtype
 
     def with_dropout(self, rate: float) -> ModelView:
-        """The same views, in training with this rate wherever the model has dropout."""
+        """The same views with this dropout rate wherever the model has dropout."""
         blocks = tuple(
-            replace(
-                block,
-                attention=_dropping(block.attention, rate),
-                feed_forward=_dropping(block.feed_forward, rate),
-            )
+            replace(block, attention=_dropping(block.attention, rate), feed_forward=_dropping(block.feed_forward, rate))
             for block in self.blocks
         )
         return replace(self, embeddings=_dropping(self.embeddings, rate), blocks=blocks)

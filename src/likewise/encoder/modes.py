@@ -1,9 +1,9 @@
-"""Modes of the forward pass: which factors are computed, recorded, held or replayed, and whose the biases are.
+"""Modes of the forward pass: which factors are computed, recorded, frozen or replayed, and which row gets a bias.
 
-With three factors held as one forward pass found them (attention probabilities, the scale of each norm, the gate
-of each activation) an encoder is affine in its input embeddings (Ali et al. 2022). The forward pass asks its mode
-for each such factor, in an order that never changes, so constants are kept by call and not by module: ALBERT's
-layers share their modules. The transpose takes them in the reverse order.
+With three factors frozen as one forward pass computes them (attention probabilities, the scale of each norm, the gate
+of each activation) an encoder is affine in its input embeddings (Ali et al. 2022). The forward pass asks its mode for
+each factor in a fixed order, so constants are stored by call and not by module: ALBERT's layers share their modules.
+The transpose takes them in the reverse order.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 RULES = ("attention", "norm", "activation")
-"""The factors that an explanation may hold."""
+"""The factors that an explanation may freeze."""
 
-ALWAYS_HELD = ("pooling", "unit")
-"""Max pooling's winners and the length that a vector is divided by: held by every method."""
+ALWAYS_FROZEN = ("pooling", "unit")
+"""Max pooling's winners and the length that a vector is divided by: every method freezes them."""
 
 
 class Mode:
@@ -33,7 +33,7 @@ class Mode:
     fused = True
 
     def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
-        """A factor of the forward pass; ``compute`` gives it from the present states, in the mode it is handed."""
+        """A factor of the forward pass; ``compute(mode)`` computes it from the present states."""
         del rule
         return compute(self)
 
@@ -42,7 +42,7 @@ class Mode:
         return maps.whole(self)
 
     def linearizes(self, rule: str) -> bool:
-        """Whether a factor is held as a constant."""
+        """Whether a factor is frozen."""
         del rule
         return False
 
@@ -51,15 +51,15 @@ class Mode:
         return run(self)
 
     def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
-        """Say from where attention takes what it leaves at each position; see ``attention.traced``."""
+        """Record from which positions attention takes its output; see ``attention.traced``."""
         del compute
 
     def settle(self, h: Tensor) -> Tensor:
-        """The states of a layer, its biases with the rows that they belong to."""
+        """The states of a layer, after its biases went to their rows."""
         return h
 
     def scale(self, y: Tensor, factor: Tensor) -> Tensor:
-        """Multiply y, which is this forward pass's own tensor, by a factor."""
+        """Multiply y by a factor; y may be overwritten."""
         return y * factor
 
     def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
@@ -71,23 +71,23 @@ LIVE = Mode()
 
 
 class Detached(Mode):
-    """Derivatives do not flow through the factors of the given rules; without rules they are the true ones."""
+    """No derivatives flow through the factors of the given rules; without rules the derivatives are the true ones."""
 
     fused = False
 
     def __init__(self, rules: Iterable[str] = RULES) -> None:
-        self.rules = frozenset(rules) | set(ALWAYS_HELD)
+        self.rules = frozenset(rules) | set(ALWAYS_FROZEN)
 
     def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
-        """The present factor, cut off from the derivative where its rule is held."""
+        """The present factor, detached if its rule is frozen."""
         return compute(LIVE).detach() if rule in self.rules else compute(self)
 
     def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
-        """The present maps, cut off from the derivative where attention is held."""
+        """The present maps, detached if attention is frozen."""
         return maps.whole().detach() if "attention" in self.rules else maps.whole(self)
 
     def linearizes(self, rule: str) -> bool:
-        """Whether a factor is held as a constant."""
+        """Whether a factor is frozen."""
         return rule in self.rules
 
 
@@ -95,11 +95,11 @@ Constant = tuple[str, "Tensor | LazyMaps | LazyTrace"]
 
 
 class Recorder(Mode):
-    """The model itself, writing down each factor.
+    """The model itself, with a record of each factor.
 
-    Without ``keep`` it writes down each layer's input alone, and records the layer again when its factors are asked
-    for. Then ``lazy_maps`` computes attention maps block by block. ``traced`` also records where attention takes what
-    it leaves at each position.
+    Without ``keep`` it stores only each layer's input, and records the layer again when its factors are needed; then
+    ``lazy_maps`` computes attention maps block by block. ``traced`` also records from which positions attention takes
+    its output.
     """
 
     fused = False
@@ -109,7 +109,7 @@ class Recorder(Mode):
         self.constants: list[Constant | Callable[[], list[Constant]]] = []
 
     def run_layer(self, run: Callable[[Mode], Result]) -> Result:
-        """Run a layer, and write down its factors or how to record them again."""
+        """Run a layer, and store its factors or how to record them again."""
         if self.keep:
             return run(self)
         found = run(self._for_one_layer())
@@ -125,19 +125,19 @@ class Recorder(Mode):
         return Recorder(lazy_maps=self.lazy_maps, traced=self.traced)
 
     def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
-        """Compute a factor and keep it."""
+        """Compute a factor and store it."""
         value = compute(LIVE)
         self.constants.append((rule, value))
         return value
 
     def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
-        """Keep the maps, or how to compute them."""
-        kept = maps if self.lazy_maps else maps.whole()
-        self.constants.append(("attention", kept))
-        return kept
+        """Store the maps, or how to compute them."""
+        stored = maps if self.lazy_maps else maps.whole()
+        self.constants.append(("attention", stored))
+        return stored
 
     def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
-        """Keep where attention takes what it leaves, if biases are traced."""
+        """Store from which positions attention takes its output, if biases are traced."""
         if self.traced:
             self.constants.append(("trace", compute()))
 
@@ -158,14 +158,14 @@ class Recorder(Mode):
 
 
 class DetachedAt(Detached):
-    """The true derivatives along a path, with the lengths that vectors are divided by held as at its end."""
+    """The true derivatives along a path, with the lengths that vectors are divided by frozen as at its end."""
 
     def __init__(self, end: Recorder) -> None:
         super().__init__(())
         self._lengths = iter([constant for rule, constant in end.forwards() if rule == "unit"])
 
     def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
-        """A length as at the end of the path, any other factor as it is."""
+        """A length as at the end of the path, any other factor live."""
         if rule != "unit":
             return super().linearize(rule, compute)
         length = next(self._lengths)
@@ -175,12 +175,12 @@ class DetachedAt(Detached):
 
 def _next(constants: Iterator[Constant], rule: str) -> Any:
     recorded, constant = next(constants)
-    assert recorded == rule, f"replay went another way than its record: {rule} for {recorded}"
+    assert recorded == rule, f"the replay differs from its record: {rule} for {recorded}"
     return constant
 
 
 class Replay(Mode):
-    """Recorded constants of B texts, for rows (B, R, T, D) of parts of their inputs; biases as a subclass says."""
+    """Recorded constants of B texts, for rows (B, R, T, D) of parts of their inputs; subclasses add biases."""
 
     fused = False
 
@@ -205,7 +205,7 @@ class Replay(Mode):
         return True
 
     def scale(self, y: Tensor, factor: Tensor) -> Tensor:
-        """In place: rows are many, and the factor was not computed from them."""
+        """In place: there are many rows, and the factor does not depend on them."""
         return y.mul_(factor)
 
     def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
@@ -215,20 +215,20 @@ class Replay(Mode):
 
 
 class ReplayWithBiasRow(Replay):
-    """The last row is the bias's own: it alone gets the biases."""
+    """The last row gets all biases."""
 
     def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
-        """Add a bias to the last row of y (B, R, ..., D), which is this forward pass's own tensor."""
+        """Add a bias to the last row of y (B, R, ..., D), in place."""
         if bias is not None:
             y[:, -1] += bias
         return y
 
 
 class ReplayWithLocalBias(Replay):
-    """A bias that is added at a position belongs to the row that holds this position's token.
+    """A bias that is added at a position goes to the row that holds this position's token.
 
-    ``masks`` (B, R, T) are the tokens of each row. Once pooled, a row gets as much of a bias as its tokens weigh in
-    pooling: ``weights`` (B, T).
+    ``masks`` (B, R, T) are the tokens of each row. After pooling, a row's share of a bias is the pooling weight of its
+    tokens: ``weights`` (B, T).
     """
 
     def __init__(self, recorder: Recorder, masks: Tensor, weights: Tensor) -> None:
@@ -247,11 +247,11 @@ class ReplayWithLocalBias(Replay):
 
 
 class ReplayWithTracedBias(Replay):
-    """A bias belongs to the tokens that its position is made of, traced back through the attention of each layer.
+    """A bias goes to the tokens that its position consists of, traced back through the attention of each layer.
 
-    ``owners`` (B, R, T) says how much of a position belongs to each row: at first the tokens of the row. The last row
-    of the input is empty. It collects a layer's biases at each position, and is dealt out when the layer ends. Once
-    pooled, positions count by their ``weights`` (B, T).
+    ``owners`` (B, R, T) is how much of a position belongs to each row: at first the tokens of the row. The last row of
+    the input is empty. It collects a layer's biases at each position, and is distributed when the layer ends. After
+    pooling, positions have their pooling ``weights`` (B, T).
     """
 
     def __init__(self, recorder: Recorder, masks: Tensor, weights: Tensor) -> None:
@@ -270,7 +270,7 @@ class ReplayWithTracedBias(Replay):
         self._owners = mixed_owners(_next(self._constants, "trace"), self._owners)
 
     def settle(self, h: Tensor) -> Tensor:
-        """Deal the collected biases out: h (B, R + 1, T, D)."""
+        """Distribute the collected biases: h (B, R + 1, T, D)."""
         self._mixed = False
         h[:, :-1].addcmul_(self._owners[..., None], h[:, -1:])
         h[:, -1] = 0
@@ -291,15 +291,15 @@ class ReplayWithTracedBias(Replay):
 
 
 def mixed_owners(trace: Tensor | LazyTrace, owners: Tensor) -> Tensor:
-    """To whom positions belong after attention: owners (B, R, T) of the positions that it takes from."""
+    """The owners (B, R, T) of positions after attention, from those before."""
     return owners @ trace.transpose(1, 2) if isinstance(trace, Tensor) else trace.mixed(owners)
 
 
 class ReplayWithSharedBias(Replay):
-    """Each bias is dealt out to the rows by how much each one makes of the sum that it is added to (as DecompX)."""
+    """Each bias is distributed to the rows by their shares in the sum that it is added to (as in DecompX)."""
 
     def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
-        """At each place row i gets the share |<v_i, v>| / sum_j |<v_j, v>| of a bias; v_i in y (B, R, ..., D)."""
+        """At each position row i gets the share |<v_i, v>| / sum_j |<v_j, v>| of a bias; v_i in y (B, R, ..., D)."""
         if bias is None:
             return y
         weights = torch.einsum("br...d,b...d->br...", y, y.sum(1)).abs()[..., None]
@@ -309,11 +309,11 @@ class ReplayWithSharedBias(Replay):
 
 
 class Transposed:
-    """The way back through a record: its constants, last first, and what each bias adds to a readout.
+    """The transpose of a replay: the recorded constants, last first, and what each bias adds to a direction.
 
     For K directions, gradients (B, K, T, D): ``biases`` (B, K, T) sums <gradient, bias> at each position; biases of
-    pooled vectors go to positions by their ``weights`` (B, T). Where the record is traced, each layer hands on what was
-    collected above it to the positions that its attention took from.
+    pooled vectors go to positions by their ``weights`` (B, T). With a traced record, each layer passes the biases from
+    above to the positions that its attention took from.
     """
 
     def __init__(self, recorder: Recorder, weights: Tensor) -> None:
@@ -321,13 +321,13 @@ class Transposed:
         self._weights = weights
         self.biases: Tensor | float = 0.0
 
-    def held(self, rule: str) -> Tensor:
-        """The last factor that was not taken yet, with a dimension for the directions: (B, ...) -> (B, 1, ...)."""
+    def recorded(self, rule: str) -> Tensor:
+        """The next factor, last first, with a dimension for the directions: (B, ...) -> (B, 1, ...)."""
         constant: Tensor = _next(self._constants, rule)
         return constant.unsqueeze(1)
 
-    def held_maps(self) -> Tensor | LazyMaps:
-        """The same for attention maps; what was collected goes where they took it from."""
+    def recorded_maps(self) -> Tensor | LazyMaps:
+        """The same for attention maps; collected biases go back to the positions that they came from."""
         if self._traced:
             trace: Tensor | LazyTrace = _next(self._constants, "trace")
             if isinstance(self.biases, Tensor):
@@ -336,7 +336,7 @@ class Transposed:
         return maps.unsqueeze(1) if isinstance(maps, Tensor) else maps
 
     def collect(self, gradient: Tensor, bias: Tensor | None) -> None:
-        """Sum <gradient, bias> of a bias that was added at each position, or, by weight, to a pooled vector."""
+        """Sum <gradient, bias> of a bias that is added at each position, or by weight to a pooled vector."""
         if bias is None:
             return
         found = gradient @ bias

@@ -1,7 +1,7 @@
-"""The recipe of an embedding model: what a sentence-transformers folder says beyond the transformer itself.
+"""The modules of an embedding model: what a sentence-transformers folder holds besides the transformer.
 
-Two layouts are read: the classic one and the one that sentence-transformers 6 saves. A plain transformer
-folder gets mean pooling. What such a folder cannot say, a learned pooling, stands in ``likewise.json`` beside it.
+Two layouts are read: the classic one and that of sentence-transformers 6. A plain transformer folder gets mean pooling.
+A learned pooling, which such a folder cannot express, is in ``likewise.json``.
 """
 
 from __future__ import annotations
@@ -13,36 +13,56 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from likewise.encoder.activations import HEAD_ACTIVATIONS
-from likewise.encoder.heads import Dense
-from likewise.encoder.learned_pooling import LearnedPooling, learned_from
+from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.encoder.pooling import LearnedPooling, learned_from
+from likewise.encoder.primitives import HEAD_ACTIVATIONS, activate, activate_transposed
 from likewise.errors import ModelError, first_line
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """activation(weight x + bias): weight (out, in), bias (out,) or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+    activation: str
+
+    def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
+        """(..., in) -> (..., out)."""
+        return activate(HEAD_ACTIVATIONS[self.activation], mode.add_bias(F.linear(x, self.weight), self.bias), mode)
+
+    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """(B, K, out) -> (B, K, in)."""
+        gradient = activate_transposed(HEAD_ACTIVATIONS[self.activation], gradient, mode)
+        mode.collect(gradient, self.bias)
+        return gradient @ self.weight
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Dense:
+        """The same head on a device, in a dtype."""
+        bias = None if self.bias is None else self.bias.to(device, dtype)
+        return Dense(self.weight.to(device, dtype), bias, self.activation)
+
 
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 
 # In the order in which sentence-transformers concatenates them.
 POOLING_NAMES = {
-    "cls": "cls",
-    "max": "max",
-    "mean": "mean",
-    "mean_sqrt_len_tokens": "mean-sqrt-len",
-    "weightedmean": "weighted",
+    "cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean-sqrt-len", "weightedmean": "weighted",
     "lasttoken": "last",
-}
+}  # fmt: skip
 CLASSIC_POOLING_KEYS = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max", "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
-}
+}  # fmt: skip
 
 OWN_SETTINGS, OWN_WEIGHTS, OWN_FORMAT = "likewise.json", "head.safetensors", 1
-"""What a folder holds beyond a sentence-transformers one; other modules may write keys and tensors of their own."""
+"""Files beyond those of sentence-transformers; other packages may add keys and tensors of their own."""
 POOLING_PREFIX = "pooling."
-"""How the names of a learned pooling's weights begin."""
+"""The prefix of a learned pooling's weights."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,7 @@ class ModulesConfig:
 
     pooling: str = "mean"
     include_prompt: bool = True
-    """whether the prompt's tokens count in pooling"""
+    """whether the prompt's tokens are pooled"""
     heads: tuple[Dense, ...] = ()
     normalizes: bool = False
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -63,20 +83,31 @@ class ModulesConfig:
     transformer: str = ""
     """the subfolder of the transformer"""
     note: str = ""
-    """something the user should know about how the folder was read"""
+    """a message for the user about the folder"""
     learned: LearnedPooling | None = None
-    """a pooling with weights of its own"""
+    """a pooling with its own weights"""
 
     def __post_init__(self) -> None:
         for name, number in (("max_seq_length", self.max_length), ("truncate_dim", self.truncate_dim)):
             if number is not None and (not isinstance(number, int) or number < 1):
-                raise ModelError(f"{name} must be a whole number from 1, not {number!r}; mend the model's settings")
+                raise ModelError(f"{name} must be a whole number from 1, not {number!r}; fix the model's settings")
         texts = self.prompts.items() if isinstance(self.prompts, Mapping) else [(None, None)]
         if not all(isinstance(part, str) for item in texts for part in item):
-            raise ModelError("prompts must map names to texts; mend config_sentence_transformers.json")
+            raise ModelError("prompts must map names to texts; fix config_sentence_transformers.json")
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The weights of the dense heads and of a learned pooling, by name."""
+        heads = {f"{index}.{head.activation}": head for index, head in enumerate(self.heads)}
+        found = {f"{name}.weight": head.weight for name, head in heads.items()}
+        found |= {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
+        if self.learned is not None:
+            # Not state_dict, which detaches: these are the weights themselves.
+            weights = self.learned.named_parameters()
+            found |= {f"pooling.{self.learned.kind}.{name}": weight for name, weight in weights}
+        return found
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ModulesConfig:
-        """The same recipe with its weights elsewhere; a learned pooling's move."""
+        """With the heads on a device, in a dtype; a learned pooling is moved in place."""
         heads = tuple(head.to(device, dtype) for head in self.heads)
         return replace(self, heads=heads, learned=None if self.learned is None else self.learned.to(device, dtype))
 
@@ -87,19 +118,17 @@ class ModulesConfig:
         'query: '
         """
         names = {None: (self.default_prompt or "",), "query": ("query",)}.get(role, ("document", "passage", "corpus"))
-        # The first that is not empty: version 6 writes an empty "document" beside a filled "passage".
+        # The first that is not empty: version 6 writes an empty "document" next to a "passage".
         return next((self.prompts[name] for name in names if self.prompts.get(name)), "")
 
 
-def read_recipe(folder: Path) -> ModulesConfig:
-    """Read what a folder says about pooling, heads, prompts and limits."""
-    modules_config, learned = _listed_recipe(folder), _learned(folder)
-    return (
-        modules_config if learned is None else replace(modules_config, pooling=learned.kind, learned=learned, note="")
-    )
+def read_modules_config(folder: Path) -> ModulesConfig:
+    """Read a folder's pooling, heads, prompts and limits."""
+    listed, learned = _listed_modules(folder), _learned(folder)
+    return listed if learned is None else replace(listed, pooling=learned.kind, learned=learned, note="")
 
 
-def _listed_recipe(folder: Path) -> ModulesConfig:
+def _listed_modules(folder: Path) -> ModulesConfig:
     listing = folder / "modules.json"
     if not listing.exists():
         return ModulesConfig(note=f"{folder.resolve().name} names no pooling; mean pooling is used")
@@ -107,7 +136,7 @@ def _listed_recipe(folder: Path) -> ModulesConfig:
     try:
         modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
     except (TypeError, KeyError) as error:
-        raise ModelError(f"{listing} is no list of modules; save the model again") from error
+        raise ModelError(f"{listing} is not a list of modules; save the model again") from error
     _check_modules([kind for kind, _ in modules], str(listing))
     paths = {kind: path for kind, path in modules if kind != "Dense"}
     settings: dict[str, Any] = {}
@@ -125,16 +154,16 @@ def _listed_recipe(folder: Path) -> ModulesConfig:
 
 
 def _check_modules(kinds: list[str], where: str) -> None:
-    """Refuse unknown modules, and known ones in an order that ``Encoder.finish`` does not have."""
+    """Reject unknown modules, and an order other than that of ``Encoder.finish``."""
     for kind in kinds:
         if kind not in MODULES:
             raise ModelError(f"{where}: module {kind} is not supported; supported are {', '.join(MODULES)}")
     if kinds != sorted(kinds, key=MODULES.index):
-        raise ModelError(f"{where}: modules must stand in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
+        raise ModelError(f"{where}: modules must be in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
 
 
-def recipe_of(model: Any) -> ModulesConfig:
-    """The recipe of a SentenceTransformer that is already in memory."""
+def modules_config_of(model: Any) -> ModulesConfig:
+    """The modules of a SentenceTransformer in memory."""
     settings: dict[str, Any] = {"max_length": model.max_seq_length, "truncate_dim": model.truncate_dim}
     heads = []
     _check_modules([type(module).__name__ for module in model], "this model")
@@ -183,7 +212,7 @@ def _pooling_from(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _learned(folder: Path) -> LearnedPooling | None:
-    """The pooling that ``likewise.json`` tells of, if it does."""
+    """The learned pooling of ``likewise.json``, if it has one."""
     path = folder / OWN_SETTINGS
     if not path.exists():
         return None
@@ -202,7 +231,7 @@ def _learned(folder: Path) -> LearnedPooling | None:
 
 
 def _own_weights(path: Path, prefix: str) -> dict[str, torch.Tensor]:
-    """The tensors of a file whose names begin so, without that beginning."""
+    """The tensors of a file under a prefix, by their names without it."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -215,7 +244,7 @@ def _own_weights(path: Path, prefix: str) -> dict[str, torch.Tensor]:
 
 def _pipeline_settings(path: Path) -> dict[str, Any]:
     config = _json(path) if path.exists() else {}
-    # An empty prompt is none: version 6 writes one for every role that a model does not have.
+    # Version 6 writes an empty prompt for every role that a model does not have.
     prompts = config.get("prompts") or {}
     if isinstance(prompts, dict):
         prompts = {name: text for name, text in prompts.items() if text}
@@ -229,7 +258,7 @@ def _dense(folder: Path) -> Dense:
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise ModelError(f"{folder} has no model.safetensors; run: likewise convert {folder}")
-    # Copies: tensors of a file may be unaligned in memory, and products of unaligned rows round differently.
+    # Copies: tensors of a file may be unaligned, and products of unaligned rows round differently.
     found = {name: tensor.clone() for name, tensor in load_file(str(weights)).items()}
     return _dense_from(_json(folder / "config.json"), found)
 

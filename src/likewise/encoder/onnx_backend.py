@@ -1,13 +1,12 @@
-"""ONNX Runtime as a backend: the layers run there, exported from our own forward pass; pooling stays ours.
+"""ONNX Runtime as a backend: it runs the layers, exported from our own forward pass; pooling stays ours.
 
-Exports are kept in the user's cache, by the hash of the weights and the layers that are read. Each call runs on
-one thread and several calls run side by side, which beats several threads inside one call.
+Exports are cached by the hash of the weights and the layers that are pooled. Each call runs on one thread and several
+calls run in parallel, which is faster than several threads in one call.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import shutil
@@ -27,8 +26,8 @@ from torch import Tensor, nn
 from likewise.encoder.forward import Batch
 from likewise.encoder.similarity import similarity, unit
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
-from likewise.paths import user_cache
 from likewise.sample import sample_sentences
+from likewise.storage import FileCache, content_key, sync, user_cache
 
 if TYPE_CHECKING:
     from likewise.encoder.encoder import Encoder
@@ -48,7 +47,7 @@ class Int8Check:
     top10_overlap: float
 
     def require(self, name: str) -> None:
-        """Refuse a model that 8 bits distort."""
+        """Reject a model that 8 bits distort."""
         if self.mean_cosine < MIN_COSINE or self.top10_overlap < MIN_OVERLAP:
             raise ModelError(
                 f"{name} in 8 bits has mean cosine {self.mean_cosine:.3f} with float32 and top-{TOP} overlap"
@@ -72,13 +71,13 @@ class OnnxBackend:
     def states(
         self, encoder: Encoder, ids: list[list[int]], batches: Iterable[list[int]]
     ) -> Iterator[tuple[list[int], Tensor]]:
-        """Batches of places -> places and states (B, T, D), in order, a few batches ahead of the reader."""
+        """Batches of indices -> indices and states (B, T, D), in order, computed a few batches ahead."""
         session = self._session(encoder)
         workers = torch.get_num_threads()
 
         def run(indices: list[int]) -> Tensor:
             rows = np.array([ids[index] for index in indices], dtype=np.int64)
-            # 8 bits: one text a call, or the scale of the activations would depend on the neighbours.
+            # 8 bits: one text a call, since the scale of the activations depends on the whole batch.
             pieces = np.split(rows, len(rows)) if self.kind == "onnx-int8" else [rows]
             return torch.from_numpy(np.concatenate([session.run(None, {"ids": piece})[0] for piece in pieces]))
 
@@ -117,24 +116,23 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
 
 
 def int8_check(encoder: Encoder) -> Int8Check:
-    """Compare an 8-bit encoder with float32 on the sample corpus; remembered beside the export."""
-    memory = exported(encoder, "onnx-int8").with_name(f"check-{_reading_key(encoder)}.json")
-    # A memory that cannot be read or written costs time, nothing else.
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        return Int8Check(**json.loads(memory.read_text(encoding="utf-8")))
-    texts = sample_sentences()
-    ours, theirs = unit(replace(encoder, backend=None).encode(texts)), unit(encoder.encode(texts))
-    check = Int8Check(float((ours * theirs).sum(1).mean()), top_overlap(ours, theirs))
-    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False) as draft:
-        json.dump(vars(check), draft)
-        Path(draft.name).replace(memory)
+    """Compare an 8-bit encoder with float32 on the sample corpus; the result is cached next to the export."""
+    cache = FileCache(exported(encoder, "onnx-int8").parent, ".json")
+    key = f"check-{_pooling_key(encoder)}"
+    check = cache.read(key, lambda path: Int8Check(**json.loads(path.read_text(encoding="utf-8"))))
+    if check is None:
+        texts = sample_sentences()
+        ours, theirs = unit(replace(encoder, backend=None).encode(texts)), unit(encoder.encode(texts))
+        check = Int8Check(float((ours * theirs).sum(1).mean()), top_overlap(ours, theirs))
+        document = json.dumps(vars(check))
+        cache.write(key, lambda draft: draft.write_text(document, encoding="utf-8"))
     return check
 
 
-def _reading_key(encoder: Encoder) -> str:
-    """What shapes a vector after the layers, as a short hash."""
+def _pooling_key(encoder: Encoder) -> str:
+    """A short hash of all that shapes a vector after the layers."""
     post = None if encoder.postprocessing is None else encoder.postprocessing.name
-    return hashlib.sha256(f"{encoder.pooling_config}|{post}|{encoder.heads_hash}".encode()).hexdigest()[:16]
+    return content_key(encoder.pooling_config, post, encoder.heads_hash)[:16]
 
 
 def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: int = TOP) -> float:
@@ -148,7 +146,7 @@ def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: in
 
 
 def exported(encoder: Encoder, kind: str) -> Path:
-    """The exported file for an encoder's weights and layers; made on first use, beside and renamed."""
+    """The exported file for an encoder's weights and layers; written on first use, whole or not at all."""
     layers = "-".join(map(str, encoder.pooling_config.layers_of(encoder.model_view.layers)))
     folder = user_cache() / "onnx" / f"{_fingerprint(encoder)}-{layers}-v{EXPORT_VERSION}"
     path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
@@ -158,29 +156,31 @@ def exported(encoder: Encoder, kind: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
     except OSError as error:
-        raise ModelError(f"the export cannot be kept in {folder} ({error.strerror}); set LIKEWISE_CACHE") from error
-    log.warning("making %s of %s, once", path.name, encoder.name)
+        raise ModelError(f"the export cannot be written to {folder} ({error.strerror}); set LIKEWISE_CACHE") from error
+    log.warning("exporting %s of %s, once", path.name, encoder.name)
     try:
         with _quiet_export():
             if kind == "onnx-int8":
                 _quantise(exported(encoder, "onnx"), draft / path.name)
             else:
                 _export(encoder, draft / path.name)
-        # A large model has its weights in a second file, which must be there before the first is.
+        # A large model has its weights in a second file, which must exist before the first does.
         for made in sorted(draft.iterdir(), key=lambda made: made.name == path.name):
+            sync(made)
             made.replace(folder / made.name)
+        sync(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return path
 
 
 def _fingerprint(encoder: Encoder) -> str:
-    """The weights and the set-up: the same weights with another activation are another model."""
-    return hashlib.sha256(f"{encoder.hash}|{encoder.config_hash}".encode()).hexdigest()[:24]
+    """The weights and the config: the same weights with another activation are another model."""
+    return content_key(encoder.hash, encoder.config_hash)[:24]
 
 
 class _Layers(nn.Module):
-    """Our forward pass in the shape that the exporter takes."""
+    """Our forward pass as the module that the exporter takes."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ def _export(encoder: Encoder, path: Path) -> None:
 def _quantise(source: Path, path: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    # Unsigned or per-tensor weights and the full range were measured: they fail the check above.
+    # Unsigned or per-tensor weights and the full range fail the check above.
     quantize_dynamic(str(source), str(path), weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
@@ -216,8 +216,8 @@ def _open_session(path: Path) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the runtime has no common ancestor for its errors
-        raise ModelError(f"{path} is damaged ({first_line(error)}); remove it, and it will be made again") from error
+    except Exception as error:  # the runtime's errors have no common base class
+        raise ModelError(f"{path} is damaged ({first_line(error)}); remove it to export again") from error
 
 
 def _require_packages() -> None:
@@ -231,7 +231,7 @@ def _require_packages() -> None:
 
 @contextlib.contextmanager
 def _quiet_export() -> Iterator[None]:
-    """The exporter and the quantiser log what concerns their developers."""
+    """Silences the exporter and the quantiser, whose logs are for their developers."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

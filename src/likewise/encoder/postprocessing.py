@@ -1,4 +1,4 @@
-"""Post-processing fitted on the mean and covariance of a corpus; each kind is an affine map, (x - shift) @ matrix."""
+"""Post-processing fitted on the mean and covariance of a corpus; each kind is an affine map, (x - center) @ matrix."""
 
 from __future__ import annotations
 
@@ -12,51 +12,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.errors import DataError, UsageError
+from likewise.storage import atomic_write
 
 Array = NDArray[np.float64]
 
-UNFILLED = 1e-8
-"""A direction with this share of the largest variance, or less, is none that the corpus fills: sums of float32 leave as
-much in directions that are empty, such as the one that every LayerNorm empties."""
+EMPTY_SHARE = 1e-8
+"""A direction with at most this share of the largest variance is empty: sums of float32 leave as much in directions
+without variance, such as the one that every LayerNorm removes."""
 
 
 @dataclass(frozen=True)
 class PostProcessing:
-    """(x - shift) @ matrix: shift (d,), matrix (d, k)."""
+    """(x - center) @ matrix: center (d,), matrix (d, k)."""
 
     kind: str
-    shift: Array
+    center: Array
     matrix: Array
 
     @property
     def name(self) -> str:
-        """The kind with a fingerprint of the fitted numbers, for manifests."""
-        digest = hashlib.sha256(self.shift.tobytes() + np.ascontiguousarray(self.matrix).tobytes())
+        """The kind and a hash of the fitted numbers, for manifests."""
+        digest = hashlib.sha256(self.center.tobytes() + np.ascontiguousarray(self.matrix).tobytes())
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def __call__(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, d) -> (n, k)."""
-        if vectors.shape[-1] != len(self.shift):
+        if vectors.shape[-1] != len(self.center):
             raise DataError(
-                f"post-processing was fitted on {len(self.shift)} dimensions, these vectors have {vectors.shape[-1]};"
+                f"post-processing was fitted on {len(self.center)} dimensions, these vectors have {vectors.shape[-1]};"
                 " fit it again with the same model and settings"
             )
-        return ((vectors - self.shift) @ self.matrix).astype(np.float32)
+        return ((vectors - self.center) @ self.matrix).astype(np.float32)
 
     def to_bytes(self) -> bytes:
-        """In the form of a safetensors file."""
+        """The content of a safetensors file."""
         from safetensors.numpy import save
 
-        tensors = {"shift": self.shift, "matrix": np.ascontiguousarray(self.matrix)}
+        tensors = {"shift": self.center, "matrix": np.ascontiguousarray(self.matrix)}
         return bytes(save(tensors, metadata={"kind": self.kind}))
 
     def save(self, path: Path) -> None:
         """Write to one safetensors file."""
-        path.write_bytes(self.to_bytes())
+        atomic_write(path, lambda draft: draft.write_bytes(self.to_bytes()))
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "these bytes") -> PostProcessing:
-        """What ``to_bytes`` made; ``name`` is for errors."""
+        """The inverse of ``to_bytes``; ``name`` is for errors."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -67,7 +68,7 @@ class PostProcessing:
             return cls(header["__metadata__"]["kind"], tensors["shift"], tensors["matrix"])
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{name} is no post-processing file ({error}); make one with: likewise fit-postprocessing"
+                f"{name} is not a post-processing file ({error}); make one with: likewise fit-postprocessing"
             ) from error
 
     @classmethod
@@ -77,7 +78,7 @@ class PostProcessing:
             data = path.read_bytes()
         except OSError as error:
             raise DataError(
-                f"{path} is no post-processing file ({error}); make one with: likewise fit-postprocessing"
+                f"{path} is not a post-processing file ({error}); make one with: likewise fit-postprocessing"
             ) from error
         return cls.from_bytes(data, str(path))
 
@@ -103,8 +104,8 @@ def standardisation(mean: Array, covariance: Array, dim: int | None = None) -> P
     """Mean 0 and deviation 1 in each dimension; constant dimensions are only centred."""
     _refuse_dim("standardisation", dim)
     variances = np.diag(covariance)
-    # A dead dimension stays as it is: scaled up, its rounding would count as much as any other.
-    varies = variances > np.maximum(_rounding(mean), variances.max() * UNFILLED)
+    # A constant dimension is not scaled: its rounding errors would count as much as any other dimension.
+    varies = variances > np.maximum(_rounding(mean), variances.max() * EMPTY_SHARE)
     return PostProcessing("standardisation", mean, np.diag(1 / np.sqrt(np.where(varies, variances, 1))))
 
 
@@ -114,7 +115,7 @@ def whitening(mean: Array, covariance: Array, dim: int | None = None) -> PostPro
     if dim is not None and not 1 <= dim <= width:
         raise UsageError(f"whitening can keep 1 to {width} dimensions, not {dim}")
     variances, directions = _filled_directions(mean, covariance)
-    # Directions that the corpus does not fill would be blown up to noise: they get weight 0.
+    # Empty directions would be scaled up to noise: they get weight 0.
     matrix = np.zeros((width, width))
     matrix[:, : len(variances)] = directions / np.sqrt(variances)
     return PostProcessing("whitening", mean, matrix[:, :dim])
@@ -126,14 +127,14 @@ def _refuse_dim(kind: str, dim: int | None) -> None:
 
 
 def _rounding(mean: Array) -> Array:
-    """The variance (d,) that float32 vectors with this mean (d,) may have by rounding alone."""
+    """The variance (d,) of float32 vectors with this mean (d,) by rounding alone."""
     return np.asarray((np.finfo(np.float32).eps * mean) ** 2)
 
 
 def _filled_directions(mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """The directions that a corpus fills, strongest first: variances (r,) and directions (d, r)."""
+    """The directions that are not empty, strongest first: variances (r,) and directions (d, r)."""
     variances, directions = np.linalg.eigh(covariance)
-    filled = variances > max(variances.max() * UNFILLED, _rounding(mean).max())
+    filled = variances > max(variances.max() * EMPTY_SHARE, _rounding(mean).max())
     return variances[filled][::-1], directions[:, filled][:, ::-1]
 
 
@@ -146,16 +147,16 @@ POSTPROCESSORS: dict[str, Callable[[Array, Array, int | None], PostProcessing]] 
 
 
 def check_kind(kind: str) -> None:
-    """Refuse an unknown kind."""
+    """Reject an unknown kind."""
     if kind not in POSTPROCESSORS:
         raise UsageError(f"unknown post-processing {kind!r}; choose from {', '.join(sorted(POSTPROCESSORS))}")
 
 
 def fit_from_moments(kind: str, mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:
-    """Fit a kind by name to a corpus known by its mean (d,) and covariance (d, d) alone, in float64.
+    """Fit a kind by name to the mean (d,) and covariance (d, d) of a corpus, in float64.
 
-    Both of whitening and standardisation bring the given covariance's variances to 1, be it of the sample (n - 1) or of
-    the population (n); cosines are the same under either.
+    Whitening and standardisation bring the variances of the given covariance to 1, whether of the sample (n - 1) or of
+    the population (n); cosines are the same.
 
     >>> fit_from_moments("whitening", np.array([1.0]), np.array([[4.0]])).matrix
     array([[0.5]])
@@ -169,7 +170,7 @@ def fit_from_moments(kind: str, mean: Array, covariance: Array, dim: int | None 
 def fit_postprocessing(kind: str, vectors: NDArray[np.float32], dim: int | None = None) -> PostProcessing:
     """Fit a kind by name on vectors (n, d), in float64.
 
-    >>> fit_postprocessing("standardisation", np.array([[0.0], [2.0]], dtype=np.float32)).shift
+    >>> fit_postprocessing("standardisation", np.array([[0.0], [2.0]], dtype=np.float32)).center
     array([1.])
     """
     check_kind(kind)
@@ -177,6 +178,6 @@ def fit_postprocessing(kind: str, vectors: NDArray[np.float32], dim: int | None 
         raise DataError(f"post-processing needs at least 2 texts to fit on, got {len(vectors)}")
     corpus = np.asarray(vectors, dtype=np.float64)
     mean = corpus.mean(axis=0)
-    # Whitening takes the sample's covariance, standardisation the corpus's own deviations.
+    # Whitening uses the sample's covariance, standardisation the population's.
     covariance = np.cov(corpus - mean, rowvar=False, ddof=1 if kind == "whitening" else 0)
     return fit_from_moments(kind, mean, np.atleast_2d(covariance), dim)

@@ -1,7 +1,7 @@
 """Saving: an encoder -> a folder that both sentence-transformers and ``Encoder.load`` open.
 
-The layout is sentence-transformers' classic one. A learned pooling, which it does not know, stands beside it in
-``likewise.json`` and ``head.safetensors``; sentence-transformers reads such a folder with mean pooling.
+The layout is sentence-transformers' classic one. A learned pooling, which it does not know, is in ``likewise.json`` and
+``head.safetensors``; sentence-transformers opens such a folder with mean pooling.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from safetensors.torch import save_file
 from likewise.encoder.config import CONFIG
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.families import saved_config
-from likewise.encoder.heads import Dense
-from likewise.encoder.learned_pooling import LEARNED, learned_settings
 from likewise.encoder.model_view import POOLER
 from likewise.encoder.modules_config import (
     CLASSIC_POOLING_KEYS,
@@ -31,22 +29,24 @@ from likewise.encoder.modules_config import (
     OWN_WEIGHTS,
     POOLING_NAMES,
     POOLING_PREFIX,
+    Dense,
 )
-from likewise.encoder.pooling import pooling_parts
+from likewise.encoder.pooling import LEARNED, learned_settings, pooling_parts
 from likewise.encoder.vocabulary import SPECIAL, VOCABULARIES
 from likewise.encoder.weights import SHARDS, WEIGHTS
 from likewise.errors import UsageError, first_line
+from likewise.storage import sync
 
-FORMER = (OWN_SETTINGS, OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors", *VOCABULARIES, "merges.txt",
+FORMER_FILES = (OWN_SETTINGS, OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors", *VOCABULARIES, "merges.txt",
           "added_tokens.json", SPECIAL)  # fmt: skip
-"""Files of a model that was here before which would be read beside the new one's, though it has none such."""
+"""Files of a former model in the folder that a new model without such files would wrongly use."""
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
-    """What else goes into ``likewise.json``, by key, and into ``head.safetensors``, by name.
+class ExtraFiles:
+    """Additional keys of ``likewise.json`` and tensors of ``head.safetensors``.
 
-    >>> Beside({"train": {"seed": 1}}).settings["train"]
+    >>> ExtraFiles({"train": {"seed": 1}}).settings["train"]
     {'seed': 1}
     """
 
@@ -54,11 +54,13 @@ class Beside:
     weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
-def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, beside: Beside | None = None) -> Path:
-    """Write an encoder, as it reads now, into a folder; ``card`` becomes its README.md.
+def save_encoder(
+    encoder: Encoder, folder: str | Path, card: str | None = None, extra: ExtraFiles | None = None
+) -> Path:
+    """Write an encoder with its present pooling into a folder; ``card`` becomes its README.md.
 
-    A model that was there is replaced, other files stay. A break leaves no half model under the name. A learned
-    pooling that the encoder does not read with is left out.
+    A model in the folder is replaced, other files stay. An interrupted call leaves no incomplete model. A learned
+    pooling that the encoder does not use is left out.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "saved"
@@ -75,7 +77,7 @@ def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, 
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         _write(encoder, draft)
-        _write_own(encoder, draft, beside or Beside())
+        _write_own(encoder, draft, extra or ExtraFiles())
         if card is not None:
             (draft / "README.md").write_text(card, encoding="utf-8")
         _move(draft, target)
@@ -88,18 +90,20 @@ def save_encoder(encoder: Encoder, folder: str | Path, card: str | None = None, 
 
 
 def require_savable(encoder: Encoder) -> None:
-    """Refuse a reading that a sentence-transformers folder cannot express."""
+    """Reject an encoder that a sentence-transformers folder cannot express."""
     pooling_config, modules_config = encoder.pooling_config, encoder.modules_config
     if set(pooling_config.layers_of(encoder.model_view.layers)) != {encoder.model_view.layers}:
-        raise UsageError(f"a saved model reads its last layer, not {pooling_config.layer!r}; save it with layer=-1")
+        raise UsageError(f"a saved model pools its last layer, not {pooling_config.layer!r}; save it with layer=-1")
     if not pooling_config.special_tokens:
-        raise UsageError("in a saved model special tokens count; save it with special_tokens=True")
+        raise UsageError("a saved model pools special tokens; save it with special_tokens=True")
     if modules_config.heads and not pooling_config.heads:
         raise UsageError("a saved model uses its dense heads; save it with heads=True")
     if encoder.postprocessing is not None:
-        raise UsageError("post-processing is not part of a saved model; save it apart, and the encoder without it")
+        raise UsageError(
+            "post-processing is not part of a saved model; save it to its own file, and the encoder without it"
+        )
     if pooling_config.normalize and pooling_config.truncate_dim is not None:
-        raise UsageError("a saved model does not make cut vectors unit vectors; leave out truncate_dim or normalize")
+        raise UsageError("a saved model does not normalize truncated vectors; leave out truncate_dim or normalize")
     _require_known_pooling(encoder)
 
 
@@ -109,8 +113,8 @@ def _require_known_pooling(encoder: Encoder) -> None:
         width, heads = encoder.model_view.hidden_size, encoder.modules_config.heads
         if heads and (takes := heads[0].weight.shape[1]) != width:
             raise UsageError(
-                f"sentence-transformers would give {width} dimensions to the dense head, which takes {takes};"
-                f" make a {parts[0]} pooling of {width}, or drop the head"
+                f"sentence-transformers gives {width} dimensions to the dense head, which takes {takes};"
+                f" use a {parts[0]} pooling of {width}, or drop the head"
             )
         return
     for part in parts:
@@ -145,7 +149,7 @@ def _write(encoder: Encoder, folder: Path) -> None:
 def _write_transformer(encoder: Encoder, folder: Path) -> None:
     state = {name: _plain(weight) for name, weight in encoder.model.state_dict().items()}
     if encoder.model_view.pooler is None:
-        # One that the loaded files lacked is random; written down it would look like the model's own.
+        # A pooler that the loaded files lacked is random and must not look like the model's own.
         state = {name: weight for name, weight in state.items() if not name.startswith(POOLER)}
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
     _write_json(folder / CONFIG, saved_config(encoder.model))
@@ -162,7 +166,7 @@ def _pipeline(encoder: Encoder) -> dict[str, Any]:
     cut = encoder.pooling_config.truncate_dim
     return {
         "prompts": prompts,
-        # A name without a text is refused there.
+        # sentence-transformers rejects a name without a text.
         "default_prompt_name": default if default in prompts else None,
         "similarity_fn_name": "cosine",
         **({} if cut is None else {"truncate_dim": cut}),
@@ -175,7 +179,7 @@ def _write_pooling(encoder: Encoder, folder: Path) -> None:
     modes = [mode for part in known for mode, name in POOLING_NAMES.items() if name == part]
     chosen: dict[str, Any] = {key: mode in modes for key, mode in CLASSIC_POOLING_KEYS.items()}
     if modes != [mode for mode in CLASSIC_POOLING_KEYS.values() if mode in modes]:
-        # The classic keys have one order; another one is told to version 6 only.
+        # The classic keys have a fixed order; only version 6 reads another one.
         chosen = {"pooling_mode": modes}
     folder.mkdir()
     sizes = {
@@ -185,9 +189,9 @@ def _write_pooling(encoder: Encoder, folder: Path) -> None:
     _write_json(folder / "config.json", sizes | chosen)
 
 
-def _write_own(encoder: Encoder, folder: Path, beside: Beside) -> None:
+def _write_own(encoder: Encoder, folder: Path, extra: ExtraFiles) -> None:
     """Write what sentence-transformers does not read, if there is any."""
-    settings, weights, learned = dict(beside.settings), dict(beside.weights), encoder.modules_config.learned
+    settings, weights, learned = dict(extra.settings), dict(extra.weights), encoder.modules_config.learned
     if learned is not None and encoder.pooling_config.pooling == learned.kind:
         settings["pooling"] = learned_settings(learned)
         weights |= {f"{POOLING_PREFIX}{name}": weight for name, weight in learned.state_dict().items()}
@@ -212,7 +216,7 @@ def _write_dense(head: Dense, folder: Path) -> None:
 
 
 def _plain(weight: torch.Tensor) -> torch.Tensor:
-    # A copy each: safetensors refuses weights that share memory.
+    # Copies: safetensors rejects weights that share memory.
     return weight.detach().cpu().clone().contiguous()
 
 
@@ -221,18 +225,22 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 def _move(draft: Path, target: Path) -> None:
-    """Give the draft its name; into a folder that is there it moves file by file."""
+    """Rename the draft once it is on disk; into an existing folder its files move one by one."""
+    for path in [*draft.rglob("*"), draft]:
+        sync(path)
     if not target.exists():
         draft.rename(target)
+        sync(target.parent)
         return
-    # The config goes first and comes last: a folder without one is no model, neither whole nor half.
+    # The config is removed first and written last: a folder without one is not a model.
     (target / CONFIG).unlink(missing_ok=True)
-    for former in [path for pattern in FORMER for path in target.glob(pattern)]:
+    for former in [path for pattern in FORMER_FILES for path in target.glob(pattern)]:
         former.unlink()
     made = sorted((path for path in draft.rglob("*") if path != draft / CONFIG), key=lambda path: len(path.parts))
     for path in [*made, draft / CONFIG]:
-        index = target / path.relative_to(draft)
+        moved = target / path.relative_to(draft)
         if path.is_dir():
-            index.mkdir(exist_ok=True)
+            moved.mkdir(exist_ok=True)
         else:
-            path.replace(index)
+            path.replace(moved)
+    sync(target)

@@ -1,4 +1,4 @@
-"""Similarity of vectors, blockwise, so that a million rows need no million-by-million intermediate."""
+"""Similarity of vectors in blocks: a million rows need no million-by-million intermediate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from likewise.errors import DataError, UsageError
 Vectors = NDArray[np.float32]
 
 BLOCK_BYTES = 2**26
-"""What a block of scores, and a block of normed vectors, may take."""
+"""The largest size of a block of scores, and of a block of normed vectors."""
 
 MEASURES = ("cosine", "dot")
 
@@ -45,7 +45,7 @@ def similarity_blocks(
     for start in range(0, len(a), rows):
         some = prepare(a[start : start + rows])
         block = np.empty((len(some), len(b)), dtype=np.float32)
-        # The right side in pieces too: it may be mapped from a disk and larger than the memory.
+        # The right side in blocks too: it may be memory-mapped and larger than the memory.
         for column in range(0, len(b), width):
             block[:, column : column + width] = some @ prepare(b[column : column + width]).T
         yield start, block

@@ -1,8 +1,8 @@
 """Streams: any number of texts -> a memory-mapped array on disk, in bounded memory, resumable at any moment.
 
-float32 is not bitwise equal across batch shapes, so the stream is cut into windows by input position alone; a
-window is encoded and committed whole. What a run left behind is therefore what an uninterrupted run would have
-written, and going on gives the same bytes in the end.
+float32 is not bitwise equal across batch shapes, so the stream is cut into windows by input position alone, and a
+window is encoded and committed whole. An interrupted run that is resumed therefore writes the same bytes as an
+uninterrupted one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -21,13 +21,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from likewise.data import Dataset, SkippedRows, read_texts
 from likewise.encoder.batches import TOKEN_BUDGET
 from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import Encoder, report_truncation
-from likewise.encoder.identity import identity
+from likewise.encoder.encoder import Encoder, identity, report_truncation
+from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
 from likewise.errors import DataError, UsageError
-from likewise.locks import only_writer
-from likewise.progress import Progress, Ticker
+from likewise.progress import Progress, Ticker, tracked
+from likewise.storage import DRAFT, only_writer, write_text
 
 FORMAT = 1
 WINDOW_TEXTS = 4096
@@ -50,23 +51,18 @@ class Manifest:
     complete: bool = False
 
     def write(self, folder: Path) -> None:
-        """Commit: written beside and renamed, so that the old or the new one is there, never half of one."""
-        draft = folder / f"{MANIFEST}.draft"
-        with draft.open("w", encoding="utf-8") as stream:
-            json.dump(asdict(self), stream, indent=1, ensure_ascii=False)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(folder / MANIFEST)
+        """Commit: the folder holds the old manifest or the new one, never half of one."""
+        write_text(folder / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False))
 
     @classmethod
     def read(cls, folder: Path) -> Manifest | None:
-        """The folder's manifest, or None where there is none."""
+        """The folder's manifest, or None if it has none."""
         path = folder / MANIFEST
         if not path.exists():
             return None
         try:
             found = cls(**json.loads(path.read_text(encoding="utf-8")))
-            dict(found.settings)  # raises on anything that is no mapping
+            dict(found.settings)  # raises if it is not a mapping
             return found
         except (ValueError, TypeError) as error:
             raise DataError(f"{path} is not a manifest ({error}); give another --out") from error
@@ -81,7 +77,7 @@ def encode_stream(
     total: int | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Encode (id, text) items into ``folder``; a folder that was begun with the same settings is gone on with."""
+    """Encode (id, text) items into ``folder``; resumes a folder that was begun with the same settings."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -90,7 +86,7 @@ def encode_stream(
         prompt = encoder.modules_config.prompt_for(None) if prompt is None else prompt
         done = _begun(encoder, folder, prompt)
         with steady_memory():
-            return _go_on(encoder, iter(items), folder, done, Ticker(progress, total, "texts"))
+            return _resume(encoder, iter(items), folder, done, Ticker(progress, total, "texts"))
 
 
 def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
@@ -100,19 +96,19 @@ def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
         raise DataError(f"{folder} holds no vectors; make them with: likewise encode FILE --out {folder}")
     if not manifest.complete:
         raise DataError(f"{folder} is unfinished at {manifest.rows} rows; run the same likewise encode again")
-    # Not splitlines: JSON leaves U+2028 and its like as they are.
+    # Not splitlines: JSON leaves U+2028 and the like as they are.
     lines = (folder / IDS).read_text(encoding="utf-8").split("\n")[:-1]
     return np.load(folder / VECTORS, mmap_mode="r"), [json.loads(line) for line in lines]
 
 
 def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
-    """The manifest to go on from: the folder's own, if its settings are these, or a new one."""
+    """The manifest to resume from: the folder's own, if its settings are the same, or a new one."""
     settings = _settings(encoder, prompt)
     found = Manifest.read(folder)
     if found is None:
-        if strangers := {path.name for path in folder.iterdir()} - {".lock", f"{MANIFEST}.draft"}:
+        if strangers := {path.name for path in folder.iterdir()} - {".lock", Path(MANIFEST).with_suffix(DRAFT).name}:
             raise UsageError(f"{folder} already holds {min(strangers)}; give a new or empty folder as --out")
-        # First of all files: what else is there from now on is ours.
+        # Written before all other files: from now on every file here is ours.
         found = Manifest(settings, encoder.dimension)
         found.write(folder)
     for key, value in settings.items():
@@ -127,7 +123,7 @@ def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
 
 
 def _settings(encoder: Encoder, prompt: str) -> dict[str, Any]:
-    """Everything that the bytes of a vector depend on beside its text."""
+    """Everything that the bytes of a vector depend on, besides its text."""
     return identity(encoder) | {
         "format": FORMAT,
         "device": encoder.device.type,
@@ -139,7 +135,7 @@ def _settings(encoder: Encoder, prompt: str) -> dict[str, Any]:
     }
 
 
-def _go_on(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker) -> Manifest:
+def _resume(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker) -> Manifest:
     digest = hashlib.sha256()
     _skip(items, done, digest, ticker)
     windows = text_windows(items)
@@ -165,13 +161,9 @@ def _go_on(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Man
 
 
 def _append(
-    encoder: Encoder,
-    window: list[IdAndText],
-    done: Manifest,
-    files: tuple[BinaryIO, BinaryIO],
-    progress: Progress,
+    encoder: Encoder, window: list[IdAndText], done: Manifest, files: tuple[BinaryIO, BinaryIO], progress: Progress
 ) -> Manifest:
-    """Write one window's rows behind the committed ones; they count only once the manifest says so."""
+    """Write a window's rows after the committed ones; the manifest commits them."""
     vectors, ids = files
     texts = [text for _, text in window]
     encoded = encoder.encode_with_stats(texts, prompt=done.settings["prompt"], progress=progress)
@@ -186,7 +178,7 @@ def _append(
 
 
 def _skip(items: Iterator[IdAndText], done: Manifest, digest: hashlib._Hash, ticker: Ticker) -> None:
-    """Pass over the committed rows and make sure that they are the same texts as then."""
+    """Skip the committed rows and check that their texts are the same."""
     for _ in range(done.rows):
         item = next(items, None)
         if item is None:
@@ -203,7 +195,7 @@ def _add_to(digest: hashlib._Hash, window: list[IdAndText]) -> None:
 
 
 def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
-    """Cut by number of texts, or sooner by number of characters, so that huge texts stay in bounds too."""
+    """Cut by number of texts, or earlier by number of characters, which bounds the memory of huge texts."""
     window: list[IdAndText] = []
     characters = 0
     for item in items:
@@ -217,7 +209,7 @@ def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
 
 
 def _cut_back(stream: BinaryIO, size: int, path: Path) -> None:
-    """Drop what lies beyond the last commit: it is from a window that was cut short."""
+    """Drop what follows the last commit: it belongs to an interrupted window."""
     if stream.seek(0, os.SEEK_END) < size:
         raise DataError(f"{path} is shorter than its manifest says; remove the folder and encode again")
     stream.truncate(size)
@@ -235,8 +227,51 @@ def _write_at(stream: BinaryIO, index: int, data: bytes) -> None:
 
 
 def _header(rows: int, dimension: int) -> bytes:
-    """The .npy header; numpy pads it so that its length does not change with the number of rows."""
+    """The .npy header; numpy pads it, so its length does not depend on the number of rows."""
     buffer = io.BytesIO()
     shape = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
     np.lib.format.write_array_header_1_0(buffer, shape)
     return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class EncodedFile:
+    """The result of ``encode_file``: the folder's manifest and the bad rows that were skipped."""
+
+    folder: Path
+    manifest: Manifest
+    skipped: SkippedRows
+
+    def to_dict(self) -> dict[str, Any]:
+        """The folder, and what it holds."""
+        made = self.manifest
+        found = {"folder": str(self.folder), "rows": made.rows, "dimension": made.dimension}
+        return found | {"truncated": made.truncated, "skipped": self.skipped.count}
+
+
+def encode_file(
+    encoder: Encoder, source: Dataset, folder: Path, *, prompt: str | None = None, progress: Progress | None = None
+) -> EncodedFile:
+    """Stream a file of any size into a folder; the same call again resumes.
+
+    The whole file is checked first, so that a bad row raises before hours of work.
+    """
+    skipped = SkippedRows()
+    total = sum(1 for _ in tracked(source.stream(read_texts, skipped), progress, note="rows checked"))
+    items = ((row.id, row.text) for row in source.stream(read_texts))
+    manifest = encode_stream(encoder, items, folder, prompt=prompt, total=total, progress=progress)
+    return EncodedFile(folder, manifest, skipped)
+
+
+def fit_on_file(
+    encoder: Encoder,
+    source: Dataset,
+    kind: str,
+    dim: int | None = None,
+    progress: Progress | None = None,
+    on_bad: Callable[[DataError], None] | None = None,
+) -> PostProcessing:
+    """Fit a post-processing on the encoder's vectors of a file's texts."""
+    check_kind(kind)
+    texts = [row.text for row in source.stream(read_texts, on_bad)]
+    return fit_postprocessing(kind, encoder.with_postprocessing(None).encode(texts, progress=progress), dim)

@@ -1,4 +1,4 @@
-"""Tokens: text -> ids, with offsets back into the text and what each token is."""
+"""Tokens: text -> ids, with the offsets and the kind of each token."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class TokenizedText:
         return len(self.ids)
 
     def spans_of(self, spans: Sequence[tuple[int, int]]) -> list[int | None]:
-        """For each token the place of its span among sorted character spans: the one that holds its first letter,
-        else the first one that begins within it; None for special tokens, a prompt's, and those outside.
+        """For each token its index among sorted character spans: the span of its first character, else the first span
+        that begins within it; None for special tokens, tokens of a prompt, and tokens outside of all spans.
         """
         starts = [start for start, _ in spans]
         outside = zip(self.special, self.prompt, strict=True)
@@ -58,32 +58,32 @@ def _covering(spans: Sequence[tuple[int, int]], starts: Sequence[int], start: in
 
 
 class Tokenizer:
-    """A model's own tokenizer; any truncation and padding stored with it are replaced by ``limit``."""
+    """A model's tokenizer; ``limit`` replaces any stored truncation and padding."""
 
     def __init__(self, vocabulary: Vocabulary, limit: int, lower: bool = False) -> None:
         self.vocabulary, self.limit = vocabulary, limit
-        # A copy: the vocabulary is saved as it was.
+        # A copy: the vocabulary must not change.
         self.backend = Backend.from_str(vocabulary.backend.to_str())
         self.backend.encode_special_tokens = vocabulary.backend.encode_special_tokens
         self.backend.no_padding()
         self.backend.enable_truncation(limit, strategy="longest_first", direction=vocabulary.truncation_side)
         if lower:
-            # In the normalizer, which keeps the offsets: some letters are two in lower case.
+            # In the normalizer, which keeps offsets right: some characters become two in lower case.
             known = [] if self.backend.normalizer is None else [self.backend.normalizer]
             self.backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *known])
 
     @classmethod
     def within(cls, vocabulary: Vocabulary, limit: int | None, max_positions: int, lower: bool = False) -> Tokenizer:
-        """A model's tokenizer; the limit is the given one, else the vocabulary's own, within the positions."""
+        """A model's tokenizer; the limit is the given one or the vocabulary's, at most the number of positions."""
         return cls(vocabulary, min(limit or vocabulary.max_length, max_positions), lower)
 
     def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """The fast way: ids of each text and how many texts were cut."""
+        """The ids of each text and how many texts were truncated; faster than ``tokenize``."""
         encodings = self.backend.encode_batch_fast([self.text_inputs(text) for text in texts])
         return [encoding.ids for encoding in encodings], sum(bool(encoding.overflowing) for encoding in encodings)
 
     def tokenize(self, texts: Sequence[TextOrPair], prompt: str = "") -> list[TokenizedText]:
-        """The full way: everything known about each token. A prompt is put before a text, or a pair's first."""
+        """All about each token. A prompt precedes a text, or the first text of a pair."""
         texts = [texts] if isinstance(texts, str) else texts
         full = [self._with_prompt(text, prompt) for text in texts]
         encodings = self.backend.encode_batch(full)
@@ -91,12 +91,12 @@ class Tokenizer:
 
     @cached_property
     def folds_case(self) -> bool:
-        """Whether the model cannot tell large letters from small ones."""
+        """Whether the tokenizer ignores case."""
         large, small = (self.backend.encode(text, add_special_tokens=False).ids for text in ("A BANK", "a bank"))
         return bool(large == small)
 
     def prompt_length(self, prompt: str) -> int:
-        """How many leading tokens a prompt takes, the opening special tokens included."""
+        """The number of leading tokens of a prompt, including opening special tokens."""
         if not prompt:
             return 0
         encoding = self.backend.encode(self.text_inputs(prompt))
@@ -104,17 +104,17 @@ class Tokenizer:
         return len(special) - 1 if special and special[-1] else len(special)
 
     def special_ids(self) -> list[int]:
-        """The ids of special tokens; the one for unknown words stands for a word of the text and is none of them."""
+        """The ids of special tokens, except the one for unknown words, which stands for a word of the text."""
         known = {self.vocabulary.id_of(role) for role in ("bos", "eos", "cls", "sep", "pad", "mask")}
         return sorted(self.vocabulary.special_ids - ({self.vocabulary.id_of("unk")} - known))
 
     def role_id(self, *roles: str) -> int | None:
-        """The id of the first token that the tokenizer has of these roles, such as pad or mask."""
+        """The id of the first of these roles that the tokenizer has, such as pad or mask."""
         found = (self.vocabulary.id_of(role) for role in roles)
         return next((each for each in found if each is not None), None)
 
     def filler_id(self, *roles: str) -> int:
-        """The id of the first token that the tokenizer has of these roles, else of a blank, else of any other role."""
+        """The id of the first of these roles that the tokenizer has, else of a blank, else of another role."""
         if (known := self.role_id(*roles)) is not None:
             return known
         blank = self.backend.encode(" ", add_special_tokens=False).ids
@@ -126,10 +126,10 @@ class Tokenizer:
         return self.text_inputs(text, prompt)
 
     def text_inputs(self, text: str, prompt: str = "") -> str:
-        """A prompt and a text in one, as the tokenizer takes it; what is no string is refused."""
+        """A prompt and a text as one input of the tokenizer; rejects everything but strings."""
         if not isinstance(text, str):
             raise DataError(f"a text must be a string, got {type(text).__name__}")
-        # Lone surrogates (from a broken decode) cannot cross into the tokenizer.
+        # The tokenizer rejects lone surrogates (from a broken decode).
         text = prompt + text
         return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 

@@ -1,7 +1,7 @@
-"""Vocabularies: a folder's ``tokenizer.json`` and the settings beside it -> what transformers' tokenizer would be.
+"""Vocabularies: a folder's ``tokenizer.json`` and its settings -> the same tokenizer as that of transformers.
 
 Transformers rebuilds some tokenizers from their vocabulary by the settings in ``tokenizer_config.json``, whatever
-``tokenizer.json`` says; so does this, and tests compare the two.
+``tokenizer.json`` says; so does this module, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IMPORTING = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """A tokenizer as its model has it, before any limit of ours."""
+    """A model's tokenizer without a limit of ours."""
 
     backend: Backend
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -42,25 +42,25 @@ class Vocabulary:
     max_length: int = NO_LIMIT
     truncation_side: str = "right"
     inputs: tuple[str, ...] = ("input_ids", "token_type_ids", "attention_mask")
-    """what transformers' model takes"""
+    """the inputs of transformers' model"""
 
     @classmethod
     def read(cls, folder: Path) -> Vocabulary:
-        """That of a transformer folder; transformers is asked only where there is no ``tokenizer.json``."""
-        # Without a vocabulary transformers makes an empty tokenizer, to which every word is unknown.
+        """The vocabulary of a folder; transformers is needed only without a ``tokenizer.json``."""
+        # Without a vocabulary transformers creates an empty tokenizer, to which every word is unknown.
         if not any((folder / name).exists() for name in VOCABULARIES):
             raise ModelError(f"{folder} has no tokenizer; add its {TOKENIZER}")
         try:
             return _read(folder) if (folder / TOKENIZER).exists() else _converted(folder)
         except MissingExtra:
             raise
-        except Exception as error:  # tokenizers has no error of its own: it raises plain Exceptions
+        except Exception as error:  # tokenizers raises plain Exceptions
             said = first_line(error)
             raise ModelError(f"{folder}: no tokenizer can be read ({said}); add its {TOKENIZER}") from error
 
     @classmethod
     def of(cls, tokenizer: Any) -> Vocabulary:
-        """That of a transformers tokenizer in memory, copied: its own settings do not change."""
+        """A copy of a transformers tokenizer in memory, which does not change."""
         if not getattr(tokenizer, "is_fast", False):
             raise ModelError("this model has no fast tokenizer (tokenizer.json); convert it with transformers first")
         named = {role: getattr(tokenizer, f"{role}_token", None) for role in ROLES}
@@ -83,10 +83,10 @@ class Vocabulary:
         return {each for each in found if each is not None}
 
     def save(self, folder: Path) -> None:
-        """Write the files that both transformers and ``read`` open."""
+        """Write files that both transformers and ``read`` open."""
         self.backend.save(str(folder / TOKENIZER))
         settings = {
-            # The class that takes tokenizer.json as it stands.
+            # The class that uses tokenizer.json unchanged.
             "tokenizer_class": "PreTrainedTokenizerFast",
             **{f"{role}_token": token for role, token in self.roles.items()},
             **({"additional_special_tokens": list(self.extra)} if self.extra else {}),
@@ -144,7 +144,7 @@ def _read(folder: Path) -> Vocabulary:
 def _json(path: Path) -> dict[str, Any]:
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if not isinstance(found, dict):
-        raise ModelError(f"{path.name} holds no JSON object")
+        raise ModelError(f"{path.name} is not a JSON object")
     return found
 
 
@@ -163,7 +163,7 @@ def _extra(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _add_tokens(backend: Backend, settings: Mapping[str, Any], special: Mapping[str, Mapping[str, bool]]) -> None:
-    """Make tokens that the settings name known to the tokenizer, and special ones special, with flags of each."""
+    """Add the tokens of the settings to the tokenizer, special ones as special, with the flags of each."""
     listed = settings.get("added_tokens_decoder") or {}
     known = {repr(token) for token in backend.get_added_tokens_decoder().values()}
     added = [AddedToken(**token) for _, token in sorted(listed.items(), key=lambda item: int(item[0]))]
@@ -182,10 +182,10 @@ ADDED_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 
 
 def _class_name(settings: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Which of transformers' classes would read the files: the one they name, else the family's own."""
+    """The transformers class for the files: the one they name, else that of the family."""
     family = str(config.get("model_type", ""))
     named = settings.get("tokenizer_class") or config.get("tokenizer_class") or OWN_CLASS.get(family, "")
-    # For ModernBERT transformers does not trust the name.
+    # For ModernBERT transformers ignores the name.
     return "" if family == "modernbert" else str(named).removesuffix("Fast")
 
 
@@ -197,21 +197,21 @@ OWN_CLASS = {
 
 
 def _as_is(_: Backend, __: Mapping[str, Any]) -> None:
-    """Leave what tokenizer.json says."""
+    """Keep tokenizer.json unchanged."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One of transformers' tokenizer classes: its special tokens, and what it rebuilds."""
+    """A tokenizer class of transformers: its special tokens, and what it rebuilds."""
 
     roles: Mapping[str, str] = field(default_factory=dict)
     model: Any = None
-    """the algorithm of the vocabulary; files with another one stay as they are"""
+    """the algorithm of the vocabulary; files with another one stay unchanged"""
     rebuild: Callable[[Backend, Mapping[str, Any]], None] = _as_is
     process: Callable[[Backend, Mapping[str, Any], Mapping[str, str]], Any] | None = None
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
     flags: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
-    """how special tokens are found in texts, by role, where the files say nothing"""
+    """the default flags of special tokens, by role"""
 
 
 def _rebuild_wordpiece(backend: Backend, settings: Mapping[str, Any]) -> None:
@@ -249,7 +249,7 @@ QWEN_WORDS = (
 
 
 def _rebuild_pieces(backend: Backend, settings: Mapping[str, Any]) -> None:
-    """What the sentence-piece classes share: words begin with a bar."""
+    """The part that the SentencePiece classes share: words begin with a bar."""
     scheme = "always" if settings.get("add_prefix_space", True) else "never"
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=scheme)]
@@ -273,7 +273,7 @@ def _rebuild_albert(backend: Backend, settings: Mapping[str, Any]) -> None:
 
 
 def _character_map(backend: Backend) -> list[Any]:
-    """The sentence-piece model's own replacements of characters, if the file has any."""
+    """The character replacements of the SentencePiece model, if the file has any."""
     import base64
 
     if backend.normalizer is None:

@@ -65,7 +65,7 @@ def shown_vectors(
         for row, text in enumerate(chosen):
             visible[row, list(text.shown)] = True
         # The pooling mask is that of the whole text: mask tokens are special tokens, which may be left out.
-        pooling_mask = encoder.counted_tokens(ids, encoder.modules_config.prompt_for(None))
+        pooling_mask = encoder.pooling_mask_of(ids, encoder.modules_config.prompt_for(None))
         with torch.no_grad():
             pooled = encoder.pool(encoder.layer_states(Batch(torch.where(visible, ids, mask))), pooling_mask)
         for row, vector in zip(indices, pooled.float().cpu().numpy(), strict=True):

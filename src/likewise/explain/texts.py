@@ -277,7 +277,7 @@ def _inputs(encoder: Encoder, texts: Sequence[TokenGroups], settings: Settings) 
         other, words = reference_parts(encoder, batch, settings.reference)
         reference = embed(encoder.model_view, other, words=words)
         sources = sources - _sources(encoder, other, settings, words)
-    pooling_mask = encoder.counted_tokens(batch.ids, texts[0].prompt)
+    pooling_mask = encoder.pooling_mask_of(batch.ids, texts[0].prompt)
     return Inputs(batch, x, pooling_mask, unit_masks(texts, x), sources, reference)
 
 

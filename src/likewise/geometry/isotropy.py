@@ -273,7 +273,7 @@ def _removed(fitted: PostProcessing) -> int:
     """The directions that a projection removes; the trace of a projection is the number of those it keeps."""
     if fitted.kind != "all-but-the-top":
         return 0
-    return len(fitted.shift) - round(float(np.trace(fitted.matrix)))
+    return len(fitted.center) - round(float(np.trace(fitted.matrix)))
 
 
 @dataclass(frozen=True, eq=False)

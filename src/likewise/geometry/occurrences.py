@@ -21,8 +21,8 @@ from torch import Tensor
 from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import report_truncation
-from likewise.encoder.states import StateBatch
 from likewise.encoder.stream import text_windows
+from likewise.encoder.tensors import StateBatch
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import UsageError
 from likewise.geometry.corpus import GeometrySettings, SamplingPlan, distinct, spans_of_words, word_key

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
-from likewise.encoder.pooling_config import ReadingOptions
+from likewise.encoder.pooling_head import PoolingArguments
 from likewise.encoder.tokens import TokenizedText
-from likewise.encoder.variants import encode_readings
+from likewise.encoder.variants import encode_variants
 from likewise.errors import DataError, UsageError
 from likewise.geometry.anisotropy import unit_rows
 from likewise.geometry.corpus import spans_of_words
@@ -220,8 +220,8 @@ def sentence_trajectories(
     """
     require_sentences(texts)
     layers = _layers(encoder)
-    variants: list[ReadingOptions] = [{"layer": layer} for layer in layers]
-    read = encode_readings(encoder, list(texts), variants, prompt=prompt, progress=progress)
+    variants: list[PoolingArguments] = [{"layer": layer} for layer in layers]
+    read = encode_variants(encoder, list(texts), variants, prompt=prompt, progress=progress)
     report_truncation(read[0].truncated, len(texts), encoder.tokenizer.limit)
     pairs = _pairs(np.stack([one.vectors for one in read]).astype(np.float64))
     return Trajectories(encoder.name, layers, pairs, tuple(texts), pooling=encoder.pooling_config.pooling)

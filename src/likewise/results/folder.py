@@ -1,4 +1,4 @@
-"""A folder of results: what was run, tidy tables, figures."""
+"""A folder of results: the run, tidy tables, figures, a page."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def write_folder(
 
 
 def write_document(document: dict[str, Any], path: Path) -> None:
-    """Write a document as JSON, null where it holds what is no number."""
+    """Write a document as JSON; numbers that JSON does not have become null."""
     text = json.dumps(finite(document), indent=2, ensure_ascii=False, default=str)
-    # A path that is no UTF-8 stands in the command as something that cannot be written.
+    # The command may hold a path that is not UTF-8, which cannot be written.
     path.write_text(text, encoding="utf-8", errors="replace")
 
 
@@ -100,7 +100,7 @@ def flat(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
 
 
 def finite(value: Any) -> Any:
-    """A document in which numbers that JSON does not know are null.
+    """A document in which numbers that JSON does not have are null.
 
     >>> finite({"r2": [float("nan"), 1.0]})
     {'r2': [None, 1.0]}
@@ -113,7 +113,7 @@ def finite(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what a result may depend on.
+    """The versions of all packages that a result may depend on.
 
     >>> "torch" in versions()
     True

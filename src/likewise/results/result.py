@@ -27,7 +27,7 @@ class Figure:
 
 
 class Result:
-    """What a command shows. A subclass says ``to_dict``, and ``tables`` and ``figures`` as far as it has any.
+    """What a command shows. A subclass has ``to_dict``, and ``tables`` and ``figures`` if there are any.
 
     The first table is the one that ``to_dataframe`` gives unless another is named.
     """

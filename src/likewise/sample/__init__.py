@@ -1,7 +1,6 @@
 """The built-in sample corpus, written for Likewise: sentences, scored pairs, words in context, queries.
 
-It lies below the rooms, because several of them use it: ``data`` hands it out by name, ``encoder`` checks a
-quantised model on it.
+It is below the packages that use it: ``data`` reads it by name, ``encoder`` checks quantised models on it.
 """
 
 from __future__ import annotations

@@ -31,13 +31,13 @@ from likewise.data import (
     read_scored_pairs,
     read_texts,
 )
+from likewise.data.bad_rows import shown
 from likewise.data.dataset import OnBad
-from likewise.data.location import shown
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source
-from likewise.encoder.pooling_config import PoolingConfig
+from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.similarity import unit
-from likewise.encoder.variants import encode_readings
+from likewise.encoder.variants import encode_variants
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress
 from likewise.search.ranker import Blocks, Corpus, Ranker, block_rows
@@ -288,7 +288,7 @@ def encoded_rankers(
     if prompts[0] == prompts[1]:
         prompts, sides = prompts[:1], [list(dict.fromkeys(sides[0] + sides[1]))]
     encoded = [
-        encode_readings(encoder, texts, variants, prompt=prompt, progress=progress)
+        encode_variants(encoder, texts, variants, prompt=prompt, progress=progress)
         for prompt, texts in zip(prompts, sides, strict=True)
     ]
     row_of = [{text: row for row, text in enumerate(texts)} for texts in sides]

@@ -14,9 +14,8 @@ import numpy as np
 from likewise.data import Text
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import Source, report_truncation
-from likewise.encoder.identity import identity
-from likewise.encoder.pooling_config import PoolingConfig
+from likewise.encoder.encoder import Source, identity, report_truncation
+from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
 from likewise.encoder.stream import text_windows

@@ -18,12 +18,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from likewise.drafts import atomic_write
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
-from likewise.locks import only_writer
 from likewise.progress import Progress
 from likewise.results.folder import finite, versions
 from likewise.server.redaction import without_paths
+from likewise.storage import atomic_write, only_writer
 
 log = logging.getLogger("likewise")
 

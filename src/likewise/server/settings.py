@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from likewise.errors import UsageError
-from likewise.paths import user_cache
+from likewise.storage import user_cache
 
 LOOPBACK_NAMES = ("localhost",)
 EVERYWHERE = ("0.0.0.0", "::")

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Dataset, ScoredPair, locate, read_scored_pairs
-from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
-from likewise.encoder.identity import model_key
+from likewise.encoder.encoder import model_key
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
 from likewise.explain.pairs import explain_many
@@ -36,6 +35,7 @@ from likewise.plotting.curves import Series, curves
 from likewise.plotting.text import unique_labels
 from likewise.progress import Progress, named
 from likewise.results import Column, Figure, Result, Table
+from likewise.storage import atomic_write
 from likewise.train.runs import RECORD
 from likewise.train.runs_table import Spread
 

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import Encoder, forward
-from likewise.encoder.batches import exact_length_batches
+from likewise.encoder.batches import Packing, exact_length_batches, packing
 from likewise.encoder.dropout import Dropout, TextDropout, no_dropout
 from likewise.encoder.forward import Batch
-from likewise.encoder.packing import Packing, packing
 from likewise.encoder.tokens import TextOrPair
 from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker
@@ -169,7 +168,7 @@ class PackedEncoder:
 
     def _vectors(self, states: Tensor, ids: Tensor, mask: Tensor | None) -> Tensor:
         """States (B, T, D) of the pooled layer -> vectors (B, P)."""
-        pooling_mask = self.encoder.counted_tokens(ids, self.encoder.modules_config.prompt_for(None))
+        pooling_mask = self.encoder.pooling_mask_of(ids, self.encoder.modules_config.prompt_for(None))
         return self.encoder.finish(self.encoder.pool(states, pooling_mask if mask is None else pooling_mask * mask))
 
     def vectors(self, texts: Sequence[TextOrPair], progress: Progress | None = None) -> Tensor:

@@ -16,14 +16,13 @@ from typing import Any
 import torch
 
 from likewise.data import ScoredPair, locate
-from likewise.drafts import atomic_write
 from likewise.encoder import Encoder
-from likewise.encoder.identity import model_key
+from likewise.encoder.encoder import model_key
 from likewise.encoder.saving import require_savable
 from likewise.errors import DataError, UsageError
 from likewise.grammar.pipelines import chosen
-from likewise.locks import only_writer
 from likewise.progress import Progress, named
+from likewise.storage import atomic_write, only_writer
 from likewise.train.config import ROLES, TaskConfig, TrainConfig
 from likewise.train.examples import SCALES, Example, Source
 from likewise.train.loop import BEST, CHECKPOINT, EpochDone, Run

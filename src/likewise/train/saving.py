@@ -14,9 +14,9 @@ from torch import Tensor
 
 from likewise.data import Dataset, SkippedRows, read_pairs, read_texts
 from likewise.encoder import Encoder
-from likewise.encoder.learned_pooling import LEARNED, learned_from, learned_settings
 from likewise.encoder.modules_config import OWN_SETTINGS, OWN_WEIGHTS
-from likewise.encoder.saving import Beside, save_encoder
+from likewise.encoder.pooling import LEARNED, learned_from, learned_settings
+from likewise.encoder.saving import ExtraFiles, save_encoder
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress
 from likewise.results import Result, Table
@@ -59,7 +59,7 @@ def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> No
         "poolings": {name: each.encoder.pooling_config.pooling for name, each in multitask.encoders.items()},
         "other_poolings": {kind: learned_settings(learned) for kind, learned in others.items()},
     }
-    save_encoder(encoder, folder, model_card(report, encoder), Beside(settings, weights))
+    save_encoder(encoder, folder, model_card(report, encoder), ExtraFiles(settings, weights))
 
 
 @dataclass(frozen=True, eq=False)

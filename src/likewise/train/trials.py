@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import TrainingError
-from likewise.locks import only_writer
 from likewise.plotting.html import inline_png, paragraph, section
 from likewise.results import Column, Figure, Result, Table
+from likewise.storage import only_writer
 from likewise.train.config import TrainConfig
 from likewise.train.results import mean_of
 from likewise.train.tasks import Overlap

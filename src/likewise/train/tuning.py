@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.learned_pooling import LEARNED
+from likewise.encoder.pooling import LEARNED
 from likewise.errors import DataError, MissingExtra, TrainingError, UsageError
-from likewise.locks import only_writer
 from likewise.progress import Progress, named
+from likewise.storage import only_writer
 from likewise.train.config import LARGEST_SEED, TrainConfig
 from likewise.train.runs import RunContext, run_key, train_tasks
 from likewise.train.tasks import Overlap, Task, fixed_sample, read_tasks

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from likewise.data.pair_files import PairFile
+from likewise.data import Dataset
 from likewise.lint.lint import LintRules, lint
 from likewise.lint.parsed_pairs import parsed_sides
 from likewise.lint.pos_relevance import pos_change
@@ -19,8 +19,8 @@ from likewise.server.studio import Studio, StudioDep
 router = APIRouter(prefix="/corpus", tags=["corpus"], responses=ERRORS)
 
 
-def _file(studio: Studio, corpus: str, limit: int | None) -> PairFile:
-    return PairFile(studio.corpus(corpus), data_dir=studio.settings.data_dir, limit=limit)
+def _file(studio: Studio, corpus: str, limit: int | None) -> Dataset:
+    return Dataset(studio.corpus(corpus), data_dir=studio.settings.data_dir, limit=limit)
 
 
 @router.post("/patterns", status_code=202)
@@ -33,7 +33,7 @@ def parts_of_speech(asked: PosRelevanceRequest, studio: StudioDep) -> JobAnswer:
 
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
-        pairs = file.read_checked()
+        pairs = file.pairs()
         parsed = parsed_sides(pairs, studio.grammar(), progress=progress)
         found = [
             corpus_relevance(
@@ -60,7 +60,7 @@ def linted(asked: LintRequest, studio: StudioDep) -> JobAnswer:
     def work(progress: Any, folder: Any) -> dict[str, Any]:
         del folder
         encoder = studio.read(asked.model, **asked.options())
-        found = lint(encoder, file.read_checked(), studio.grammar(), LintRules(), asked.corpus, progress)
+        found = lint(encoder, file.pairs(), studio.grammar(), LintRules(), asked.corpus, progress)
         return found.to_dict()
 
     title = f"lint of {studio.corpora.name(asked.corpus)}"

@@ -1,4 +1,4 @@
-"""Places in a data file, and the one-line errors that name them."""
+"""Bad rows: where in a data file something is wrong, the one-line error that names it, and a count of skipped rows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from likewise.errors import DataError
 
 SHOWN_CHARACTERS = 40
+KEPT_ERRORS = 5
 
 
 class BadRow(DataError):
-    """A row that cannot be used while the rest of its file can; ``--skip-bad`` passes over it."""
+    """A row that cannot be used in a file that otherwise can; ``--skip-bad`` leaves it out."""
 
 
 def shown(value: object) -> str:
@@ -29,7 +30,7 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A file, or a line in it, or a column of that line.
+    """A file, a line in it, or a column of that line.
 
     >>> str(Location("corpus.csv", 7, "score"))
     "corpus.csv, line 7, column 'score'"
@@ -57,10 +58,34 @@ class Location:
         return replace(self, column=column)
 
     def error(self, message: str) -> DataError:
-        """The error to raise or report here: a bad row where there is a line, else the file's error.
+        """The error to raise or report here: a bad row if there is a line, else an error of the whole file.
 
         >>> Location("a.csv", 2).error("the text is empty")
         BadRow('a.csv, line 2: the text is empty')
         """
-        kind = DataError if self.line is None else BadRow
-        return kind(f"{self}: {message}")
+        return (DataError if self.line is None else BadRow)(f"{self}: {message}")
+
+
+class SkippedRows:
+    """Counts bad rows and keeps the first few errors; pass it to a reader as ``on_bad``.
+
+    >>> skipped = SkippedRows()
+    >>> skipped(DataError("a.csv, line 2, column 'text': the text is empty"))
+    >>> str(skipped)
+    "skipped 1 bad row (first: a.csv, line 2, column 'text': the text is empty)"
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.errors: list[DataError] = []
+
+    def __call__(self, error: DataError) -> None:
+        """Count one bad row."""
+        self.count += 1
+        if len(self.errors) < KEPT_ERRORS:
+            self.errors.append(error)
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "skipped no rows"
+        return f"skipped {self.count} bad {'row' if self.count == 1 else 'rows'} (first: {self.errors[0]})"

@@ -18,7 +18,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from conftest import save_classic, save_tiny
 from likewise.encoder import Encoder
-from likewise.encoder.modules_config import CLASSIC_POOLING_KEYS, ModulesConfig, read_recipe
+from likewise.encoder.modules_config import CLASSIC_POOLING_KEYS, ModulesConfig, read_modules_config
 from likewise.errors import ModelError, UsageError
 
 TEXTS = [
@@ -228,7 +228,7 @@ def test_modules_in_another_order_are_refused_or_run_in_their_order(tiny_folder:
 
 def test_a_pooling_that_does_not_fit_the_head_names_the_cure(tiny_folder: Path, tmp_path: Path) -> None:
     encoder = load(save_new(make_model(tiny_folder, "dense tanh"), tmp_path / "saved"))
-    with pytest.raises(UsageError, match=r"takes 16 dimensions, pooling 'cls\+mean' gives 32; read with heads=False"):
+    with pytest.raises(UsageError, match=r"takes 16 dimensions, pooling 'cls\+mean' gives 32; use heads=False"):
         encoder.encode("a", pooling="cls+mean")
     assert encoder.encode("a", pooling="cls+mean", heads=False).shape == (32,)
 
@@ -249,7 +249,7 @@ def test_an_empty_document_prompt_gives_way_to_the_passage_prompt(tmp_path: Path
     folder = save_classic(tmp_path / "model")
     prompts = {"query": "q: ", "document": "", "passage": "p: "}
     (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
-    modules_config = read_recipe(folder)
+    modules_config = read_modules_config(folder)
     assert [modules_config.prompt_for(role) for role in (None, "query", "document")] == ["", "q: ", "p: "]
 
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.data.location import BadRow, Location, shown
+from likewise.data import SkippedRows
+from likewise.data.bad_rows import KEPT_ERRORS, BadRow, Location, shown
 from likewise.errors import DataError
 
 
@@ -36,3 +37,14 @@ def test_shown_is_short_and_on_one_line(value: object, text: str) -> None:
 
 def test_an_odd_file_name_stays_on_one_line() -> None:
     assert str(Location("a\nb.csv", 2)) == r"'a\nb.csv', line 2"
+
+
+def test_counts_and_keeps_the_first_errors() -> None:
+    skipped = SkippedRows()
+    assert str(skipped) == "skipped no rows"
+    skipped(DataError("a"))
+    assert str(skipped) == "skipped 1 bad row (first: a)"
+    for _ in range(9):
+        skipped(DataError("b"))
+    assert str(skipped) == "skipped 10 bad rows (first: a)"
+    assert len(skipped.errors) == KEPT_ERRORS

@@ -11,9 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from likewise.encoder import Encoder, pooling_head
-from likewise.encoder.identity import identity
-from likewise.encoder.learned_pooling import (
+from likewise.encoder import Encoder
+from likewise.encoder.encoder import identity
+from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
+from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.pooling import (
     LEARNED,
     BiLstmPooling,
     LearnedPooling,
@@ -22,9 +24,7 @@ from likewise.encoder.learned_pooling import (
     learned_settings,
     new_learned_pooling,
 )
-from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
-from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.variants import encode_readings
+from likewise.encoder.variants import encode_variants
 from likewise.errors import ModelError, UsageError
 from tiny_models import tiny_encoder
 
@@ -299,7 +299,7 @@ def test_it_is_joined_with_others_and_reads_other_layers(learned: Encoder) -> No
     assert joined.encode(TEXTS).shape == (len(TEXTS), 32)
     halves = [joined.with_pooling(pooling=part).encode(TEXTS) for part in ("mean", kind)]
     assert np.allclose(joined.encode(TEXTS), np.concatenate(halves, axis=1), atol=1e-6)
-    both = encode_readings(learned, TEXTS, [{"pooling": kind}, {"pooling": "mean"}])
+    both = encode_variants(learned, TEXTS, [{"pooling": kind}, {"pooling": "mean"}])
     assert np.allclose(both[0].vectors, learned.encode(TEXTS), atol=1e-6)
 
 
@@ -313,14 +313,14 @@ def test_a_model_that_learned_none_says_so(tiny: Encoder, learned: Encoder, tiny
     other = {"qkv": "bilstm", "bilstm": "qkv"}[learned.pooling_config.pooling]
     for encoder, kind in ((tiny, "qkv"), (tiny, "mean+bilstm"), (learned, other)):
         name = kind.split("+")[-1]
-        with pytest.raises(ModelError, match=f"has learned no {name} pooling; choose from cls, last, max, mean"):
+        with pytest.raises(ModelError, match=f"has no learned {name} pooling; choose from cls, last, max, mean"):
             encoder.encode("a", pooling=kind)
-    with pytest.raises(ModelError, match="has learned no qkv pooling"):
+    with pytest.raises(ModelError, match="has no learned qkv pooling"):
         Encoder.load(str(tiny_folder), device="cpu", pooling="qkv")
 
 
 def test_another_width_is_refused(tiny: Encoder) -> None:
-    with pytest.raises(ModelError, match=r"qkv pooling reads states of 12 dimensions, those of .* have 16; make"):
+    with pytest.raises(ModelError, match=r"qkv pooling takes 12 dimensions, but .* has 16; create"):
         tiny.with_learned_pooling(new_learned_pooling("qkv", 12))
 
 
@@ -363,18 +363,14 @@ def test_gradients_reach_its_weights(learned: Encoder) -> None:
     assert any(grad is not None and grad.any() for grad in grads)
 
 
-def test_readout_pools_rows_with_it() -> None:
+def test_the_pooling_head_pools_rows_with_it() -> None:
     encoder = replace(tiny_encoder("bert"), modules_config=ModulesConfig(learned=strong("qkv", width=32)))
     encoder = encoder.with_pooling(pooling="cls+qkv")
     states, pooling_mask = torch.randn(2, 5, 32, dtype=torch.float64), torch.ones(2, 5)
     recorder = Recorder()
     with torch.no_grad():
-        whole = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
-        )
+        whole = encoder.pooling_head.pool(states, pooling_mask, recorder)
         rows = torch.stack([states, torch.zeros_like(states)], 1)
         mode = ReplayWithBiasRow(recorder)
-        found = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, rows, pooling_mask, mode
-        )
+        found = encoder.pooling_head.pool(rows, pooling_mask, mode)
     assert torch.allclose(found.sum(1), whole, atol=1e-12)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers.activations import ACT2FN
 
-from likewise.encoder.activations import ACTIVATIONS, HEAD_ACTIVATIONS
+from likewise.encoder.primitives import ACTIVATIONS, HEAD_ACTIVATIONS
 
 ODD = torch.tensor([0.0, 1e-300, -1e-9, 40, -40], dtype=torch.float64)
 PLACES = torch.cat([torch.linspace(-9, 9, 361, dtype=torch.float64), ODD])
@@ -19,14 +19,14 @@ KNOWN = {**ACTIVATIONS, **HEAD_ACTIVATIONS}
 @pytest.mark.parametrize("name", KNOWN)
 def test_factor_times_input_is_the_function(name: str) -> None:
     activation = KNOWN[name]
-    found = PLACES * activation.factor(PLACES) + activation.shift
+    found = PLACES * activation.factor(PLACES) + activation.offset
     assert torch.allclose(found, activation(PLACES), atol=1e-14, rtol=1e-13)
     assert activation.factor(PLACES).isfinite().all()
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_shift_is_the_value_at_zero(name: str) -> None:
-    assert float(KNOWN[name](torch.zeros((), dtype=torch.float64))) == KNOWN[name].shift
+    assert float(KNOWN[name](torch.zeros((), dtype=torch.float64))) == KNOWN[name].offset
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from likewise.encoder import Encoder, forward, variants
-from likewise.encoder.heads import Dense
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.modules_config import Dense, ModulesConfig
 from likewise.encoder.pooling import POOLERS
-from likewise.encoder.pooling_config import PoolingConfig
+from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.variants import encode_readings
+from likewise.encoder.variants import encode_variants
 from likewise.errors import Cancelled, UsageError
 from likewise.sample import sample_sentences
 from tiny_models import tiny_encoder
@@ -25,7 +24,7 @@ LAYERS: list[Any] = [0, 1, 2, -1, [0, 2], (1, 1, 3), "first-last", [3, 0]]
 
 
 def check(encoder: Encoder, wanted: list[Any], prompt: str | None = None) -> None:
-    found = encode_readings(encoder, TEXTS, wanted, prompt=prompt)
+    found = encode_variants(encoder, TEXTS, wanted, prompt=prompt)
     assert len(found) == len(wanted)
     for pooling_config, one in zip(wanted, found, strict=True):
         options = vars(pooling_config) if isinstance(pooling_config, PoolingConfig) else pooling_config
@@ -92,36 +91,36 @@ def test_one_pass_that_ends_at_the_deepest_layer(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(forward, "run_block", counting)
     encoder = tiny_encoder("bert")
-    encode_readings(encoder, ["a cat"], [{"layer": 0}, {"layer": [0, 2]}, {"pooling": "cls", "layer": 1}])
+    encode_variants(encoder, ["a cat"], [{"layer": 0}, {"layer": [0, 2]}, {"pooling": "cls", "layer": 1}])
     assert len(blocks) == 2
 
 
 def test_texts_without_tokens(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = tiny.tokenizer.ids
     monkeypatch.setattr(type(tiny.tokenizer), "ids", lambda self, texts: ([[] for _ in texts], ids(texts)[1]))
-    assert not encode_readings(tiny, ["", "a"], [{}, {"pooling": "max"}])[1].vectors.any()
+    assert not encode_variants(tiny, ["", "a"], [{}, {"pooling": "max"}])[1].vectors.any()
 
 
 def test_nothing_to_read(tiny: Encoder) -> None:
-    assert encode_readings(tiny, ["a"], []) == []
-    assert [one.vectors.shape for one in encode_readings(tiny, [], [{}, {"pooling": "cls+mean"}])] == [(0, 16), (0, 32)]
+    assert encode_variants(tiny, ["a"], []) == []
+    assert [one.vectors.shape for one in encode_variants(tiny, [], [{}, {"pooling": "cls+mean"}])] == [(0, 16), (0, 32)]
 
 
 def test_a_layer_that_is_not_there_is_told_at_once(tiny: Encoder) -> None:
     with pytest.raises(UsageError, match="no layer 9"):
-        encode_readings(tiny, TEXTS, [{}, {"layer": 9}], progress=lambda *_: pytest.fail("worked before checking"))
+        encode_variants(tiny, TEXTS, [{}, {"layer": 9}], progress=lambda *_: pytest.fail("worked before checking"))
 
 
 def test_progress_is_told_and_can_cancel(tiny: Encoder) -> None:
     seen: list[Any] = []
-    encode_readings(tiny, TEXTS, [{}, {"layer": 1}], progress=lambda *call: seen.append(call))
+    encode_variants(tiny, TEXTS, [{}, {"layer": 1}], progress=lambda *call: seen.append(call))
     assert seen[-1] == (len(TEXTS), len(TEXTS), "texts")
 
     def cancel(*_: Any) -> None:
         raise Cancelled
 
     with pytest.raises(Cancelled):
-        encode_readings(tiny, TEXTS, [{}], progress=cancel)
+        encode_variants(tiny, TEXTS, [{}], progress=cancel)
 
 
 def test_a_backend_takes_a_pass_for_each(tiny_folder: Path) -> None:
@@ -130,7 +129,7 @@ def test_a_backend_takes_a_pass_for_each(tiny_folder: Path) -> None:
     encoder = Encoder.load(str(tiny_folder), device="cpu", backend="onnx")
     seen: list[Any] = []
     wanted: list[Any] = [{}, {"pooling": "cls", "layer": 1}]
-    found = encode_readings(encoder, TEXTS, wanted, progress=lambda *call: seen.append(call))
+    found = encode_variants(encoder, TEXTS, wanted, progress=lambda *call: seen.append(call))
     assert seen[-1][:2] == (2 * len(TEXTS), 2 * len(TEXTS))
     for pooling_config, one in zip(wanted, found, strict=True):
         np.testing.assert_allclose(one.vectors, encoder.with_pooling(**pooling_config).encode(TEXTS), atol=1e-6)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.data import Columns, Dataset
+from likewise.data import Columns, Dataset, read_texts
 from likewise.encoder import Encoder
-from likewise.encoder.files import TextSource, encode_file, fit_on_file
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.stream import open_vectors
+from likewise.encoder.stream import encode_file, fit_on_file, open_vectors
 from likewise.errors import Cancelled, DataError, UsageError
 
 TEXTS = ["a cat", "the sea", "a dog ran"]
@@ -34,15 +33,16 @@ def bad(tmp_path: Path, good: str) -> str:
 
 
 def test_source_yields_ids_and_texts(good: str) -> None:
-    assert list(TextSource(good).read()) == [("t0", "a cat"), ("t1", "the sea"), ("t2", "a dog ran")]
-    assert [text for _, text in TextSource(good, Columns(text="id", id="text")).read()] == ["t0", "t1", "t2"]
+    rows = [(row.id, row.text) for row in Dataset(good).stream(read_texts)]
+    assert rows == [("t0", "a cat"), ("t1", "the sea"), ("t2", "a dog ran")]
+    assert [row.text for row in Dataset(good, Columns(text="id", id="text")).texts()] == ["t0", "t1", "t2"]
 
 
 def test_source_tells_of_skipped_rows(bad: str) -> None:
     errors: list[DataError] = []
-    assert len(list(TextSource(bad, skip_bad=True).read(errors.append))) == 3
+    assert len(list(Dataset(bad, skip_bad=True).stream(read_texts, errors.append))) == 3
     assert "line 5" in str(errors[0]) and len(errors) == 1
-    assert len(list(TextSource(bad, skip_bad=True).read())) == 3
+    assert len(list(Dataset(bad, skip_bad=True).stream(read_texts))) == 3
 
 
 def test_encoded_file(tiny: Encoder, good: str, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_fit_on_file_is_a_fit_on_its_vectors(tiny: Encoder, good: str, kind: str
     fitted = fit_on_file(tiny, Dataset(good), kind)
     expected = fit_postprocessing(kind, tiny.encode(TEXTS))
     assert fitted.kind == kind
-    np.testing.assert_allclose(fitted.shift, expected.shift, atol=1e-6)
+    np.testing.assert_allclose(fitted.center, expected.center, atol=1e-6)
     assert fitted.matrix.shape == expected.matrix.shape
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from likewise.encoder import Encoder, pooling_head
 from likewise.encoder.forward import Batch, embed
-from likewise.encoder.heads import Dense
 from likewise.encoder.modes import LIVE, Detached, Recorder, Replay, ReplayWithBiasRow
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.modules_config import Dense, ModulesConfig
 from likewise.encoder.pooling import POOLERS
+from likewise.encoder.pooling_head import Layer, PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.errors import UsageError
 from tiny_models import tiny_encoder
@@ -51,7 +51,7 @@ def test_vectors_from_embeddings_are_those_of_encode(pooling_config: dict[str, A
         with torch.no_grad():
             x = embed(encoder.model_view, Batch(ids))
             for mode in (LIVE, Detached(), Recorder()):
-                found = encoder.vectors_from(x, encoder.counted_tokens(ids), mode)[0]
+                found = encoder.vectors_from(x, encoder.pooling_mask_of(ids), mode)[0]
                 assert np.allclose(found.numpy(), vector, atol=2e-6)
 
 
@@ -61,18 +61,12 @@ def test_rows_are_pooled_as_texts_are(pooling: str) -> None:
     states, pooling_mask = states_and_counts()
     recorder = Recorder()
     with torch.no_grad():
-        plain = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask
-        )
-        recorded = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
-        )
+        plain = encoder.pooling_head.pool(states, pooling_mask)
+        recorded = encoder.pooling_head.pool(states, pooling_mask, recorder)
         assert torch.allclose(plain, recorded, atol=1e-12)
         rows = torch.stack([states * 0.25, states * 0.75, torch.zeros_like(states)], 1)
         replayed = ReplayWithBiasRow(recorder)
-        found = pooling_head.pool(
-            encoder.model_view, encoder.modules_config, encoder.pooling_config, rows, pooling_mask, replayed
-        )
+        found = encoder.pooling_head.pool(rows, pooling_mask, replayed)
     assert found.shape == (3, 3, plain.shape[-1])
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     assert torch.allclose(found[:, 1], 3 * found[:, 0], atol=1e-12)
@@ -82,14 +76,10 @@ def test_max_pooling_replays_its_winners() -> None:
     encoder = tiny_encoder("bert", pooling="max")
     states, pooling_mask = states_and_counts()
     recorder = Recorder()
-    pooling_head.pool(
-        encoder.model_view, encoder.modules_config, encoder.pooling_config, states, pooling_mask, recorder
-    )
+    encoder.pooling_head.pool(states, pooling_mask, recorder)
     torch.manual_seed(5)
     other = torch.randn(3, 1, 5, 32, dtype=torch.float64)
-    found = pooling_head.pool(
-        encoder.model_view, encoder.modules_config, encoder.pooling_config, other, pooling_mask, Replay(recorder)
-    )
+    found = encoder.pooling_head.pool(other, pooling_mask, Replay(recorder))
     for text in range(2):
         real = pooling_mask[text].nonzero()[:, 0]
         winners = real[states[text, real].argmax(0)]
@@ -113,16 +103,12 @@ def test_heads_in_every_mode(activation: str) -> None:
     encoder = replace(tiny_encoder("bert"), modules_config=modules_config)
     pooled = states_and_counts()[0][:, 0]
     recorder = Recorder()
-    plain = pooling_head.finish(modules_config, encoder.pooling_config, pooled)
+    plain = encoder.pooling_head.finish(pooled)
     assert torch.allclose(plain.norm(dim=-1), torch.ones(3).double())
-    assert torch.allclose(
-        pooling_head.finish(modules_config, encoder.pooling_config, pooled, Detached()), plain, atol=1e-12
-    )
-    assert torch.allclose(
-        pooling_head.finish(modules_config, encoder.pooling_config, pooled, recorder), plain, atol=1e-12
-    )
+    assert torch.allclose(encoder.pooling_head.finish(pooled, Detached()), plain, atol=1e-12)
+    assert torch.allclose(encoder.pooling_head.finish(pooled, recorder), plain, atol=1e-12)
     rows = torch.stack([pooled, torch.zeros_like(pooled)], 1)
-    found = pooling_head.finish(modules_config, encoder.pooling_config, rows, ReplayWithBiasRow(recorder))
+    found = encoder.pooling_head.finish(rows, ReplayWithBiasRow(recorder))
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     by_hand = getattr(torch.nn, activation)()(pooled @ modules_config.heads[0].weight.T + modules_config.heads[0].bias)
     assert torch.allclose(modules_config.heads[0](pooled), by_hand, atol=1e-12)
@@ -149,7 +135,7 @@ def test_postprocessing_tells_its_shift() -> None:
     rows = torch.stack([vectors, torch.zeros_like(vectors)], 1)
     replayed = pooling_head.post_processed(processing, rows, ReplayWithBiasRow(Recorder()))
     assert torch.allclose(replayed.sum(1), found)
-    assert np.allclose(replayed[0, 1].numpy(), -processing.shift @ processing.matrix)
+    assert np.allclose(replayed[0, 1].numpy(), -processing.center @ processing.matrix)
 
 
 def test_gradients_flow_from_vectors_to_embeddings(tiny: Encoder) -> None:
@@ -158,3 +144,72 @@ def test_gradients_flow_from_vectors_to_embeddings(tiny: Encoder) -> None:
     tiny.vectors_from(x, torch.ones_like(ids)).sum().backward()
     assert x.grad is not None
     assert x.grad.abs().min(-1).values.max() > 0
+
+
+DEPTH = 6
+
+
+@pytest.mark.parametrize(
+    ("layer", "layers"),
+    [
+        (0, (0,)),
+        (3, (3,)),
+        (6, (6,)),
+        (-1, (6,)),
+        (-7, (0,)),
+        ([0, -1], (0, 6)),
+        ((2, 4, 5), (2, 4, 5)),
+        (range(1, 4), (1, 2, 3)),
+        ("first-last", (1, 6)),
+    ],
+)
+def test_layers(layer: Layer, layers: tuple[int, ...]) -> None:
+    assert PoolingConfig(layer=layer).layers_of(DEPTH) == layers
+
+
+def test_first_and_last_are_one_in_a_model_of_one_layer() -> None:
+    assert PoolingConfig(layer="first-last").layers_of(1) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (7, "no layer 7; this model has layers 0 to 6 (or -1 for the last)"),
+        (-8, "no layer -8; this model has layers 0 to 6 (or -1 for the last)"),
+        ([0, 9], "no layer 9; this model has layers 0 to 6 (or -1 for the last)"),
+        ("middle", "unknown layer 'middle'; give a number, several, or first-last"),
+        ([], "no layer given; give a number, several, or first-last"),
+    ],
+)
+def test_wrong_layers_are_refused(layer: Layer, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        PoolingConfig(layer=layer).layers_of(DEPTH)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("pooling", ["pooler", "mean+pooler"])
+@pytest.mark.parametrize("layer", [3, [5, 6], 0])
+def test_the_models_pooler_reads_the_last_layer_only(pooling: str, layer: Layer) -> None:
+    with pytest.raises(UsageError, match="the model's own pooler takes the last layer only"):
+        PoolingConfig(pooling=pooling, layer=layer).layers_of(DEPTH)
+
+
+@pytest.mark.parametrize("layer", [-1, 6, [6]])
+def test_the_models_pooler_takes_any_name_of_the_last_layer(layer: Layer) -> None:
+    assert PoolingConfig(pooling="pooler", layer=layer).layers_of(DEPTH) == (6,)
+
+
+def test_the_models_pooler_refuses_first_last() -> None:
+    with pytest.raises(UsageError, match="the model's own pooler takes the last layer only"):
+        PoolingConfig(pooling="pooler", layer="first-last").layers_of(DEPTH)
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_truncate_dim_is_at_least_one(size: int) -> None:
+    with pytest.raises(UsageError, match=f"truncate_dim must be at least 1, got {size}"):
+        PoolingConfig(truncate_dim=size)
+
+
+def test_unknown_pooling_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="unknown pooling 'avg'"):
+        PoolingConfig(pooling="avg")
