@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from likewise.sample import sample_path
 from likewise.server.app import create_app
+from likewise.server.schemas import StudioResponse
 from likewise.server.settings import Limits, StudioSettings
 from likewise.server.studio import Studio
 from studio_jobs import failed
@@ -26,10 +27,10 @@ class Gate:
     def __init__(self) -> None:
         self.begun, self.opened = threading.Event(), threading.Event()
 
-    def __call__(self, *_: Any) -> dict[str, Any]:
+    def __call__(self, *_: Any) -> StudioResponse:
         self.begun.set()
         assert self.opened.wait(PATIENCE), "nobody opened the gate"
-        return {}
+        return StudioResponse()
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def inside(studio: TestClient) -> Studio:
 @pytest.fixture
 def busy(studio: TestClient, gate: Gate) -> TestClient:
     """The studio while its one thread for jobs is held up."""
-    inside(studio).jobs.ask("room", "gate", {}, gate)
+    inside(studio).jobs.submit("view", "gate", {}, gate)
     assert gate.begun.wait(PATIENCE)
     return studio
 
@@ -78,7 +79,7 @@ def training(studio: TestClient, tiny_folder: Path) -> dict[str, Any]:
 def test_a_question_beyond_the_queue_is_sent_away(studio: TestClient, gate: Gate, tiny_folder: Path) -> None:
     asked = {"left": "a cat", "right": "a dog", "model": tiny_folder.name}
     with ThreadPoolExecutor(1) as other:
-        first = other.submit(inside(studio).turns.answer, gate)
+        first = other.submit(inside(studio).executor.run, gate)
         assert gate.begun.wait(PATIENCE)
         answer = studio.post("/api/pair", json=asked)
         gate.opened.set()

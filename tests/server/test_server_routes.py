@@ -6,7 +6,8 @@ import asyncio
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,9 @@ from likewise.explain import explain
 from likewise.grammar.pipelines import VARIABLE
 from likewise.sample import sample_path
 from likewise.server.app import create_app
-from likewise.server.corpora import Corpora
+from likewise.server.corpora import Corpora, Uploads
 from likewise.server.routes.jobs import changes
 from likewise.server.settings import Limits, StudioSettings
-from likewise.server.uploads import Uploads
 from studio_jobs import PATIENCE, failed, finished
 
 LEFT, RIGHT = "A cat sat on the mat.", "The mat is under a cat."
@@ -74,7 +74,7 @@ def test_a_grammar_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> 
 
 
 def test_a_pair_is_the_librarys_explanation(studio: TestClient, model: str, tiny: Encoder) -> None:
-    found = studio.post("/api/pair", json={"left": LEFT, "right": RIGHT, "model": model, "by": "word"}).json()
+    found = studio.post("/api/pair", json={"left": LEFT, "right": RIGHT, "model": model, "granularity": "word"}).json()
     own = explain(tiny, LEFT, RIGHT, granularity="word").to_dict()
     assert found["relevance"] == own["relevance"] and found["similarity"] == own["similarity"]
     assert sum(found["ledger"].values()) == pytest.approx(found["similarity"])
@@ -96,13 +96,17 @@ WRONG = {
     "far too long": ({"left": "a", "right": "b" * 300_000}, 413, "at most 200 characters"),
     "too many tokens": ({"left": "a " * 60, "right": "b " * 60}, 413, "take too long to explain by word with bilrp"),
     "a slow method": ({"left": "a", "right": "b " * 20, "method": "jacobian"}, 413, "the budget is two texts of 6"),
-    "many sentences": ({"left": "a", "right": "B c. " * 20, "by": "sentence", "method": "hxp"}, 413, "with bilrp"),
+    "many sentences": (
+        {"left": "a", "right": "B c. " * 20, "granularity": "sentence", "method": "hxp"},
+        413,
+        "with bilrp",
+    ),
     "unknown setting": ({"left": "a", "right": "b", "colour": 1}, 422, "colour"),
     "unknown method": ({"left": "a", "right": "b", "method": "magic"}, 422, "method"),
     "unknown model": ({"left": "a", "right": "b", "model": "/etc/passwd"}, 403, "does not offer"),
     "unknown pooling": ({"left": "a", "right": "b", "pooling": "median"}, 422, "unknown pooling"),
     "no such layer": ({"left": "a", "right": "b", "layer": 99}, 422, "layer"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -180,23 +184,56 @@ def test_bad_files_are_refused_in_a_line(
     assert "/studio" not in answer.json()["error"] and "\n" not in answer.json()["error"]
 
 
-def test_events_tell_a_job_to_its_end(studio: TestClient, model: str) -> None:
-    asked = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
-    name = studio.post("/api/search/recall", json=asked).json()["id"]
+def events_until(studio: TestClient, ends: Callable[[str], bool], act: Callable[[], Any] | None = None) -> list[str]:
+    """The events of the stream up to the one that ends it; ``act`` follows the first event."""
 
-    class Listener:
-        async def is_disconnected(self) -> bool:
-            return False
-
-    async def heard() -> str:
+    async def heard() -> list[str]:
+        found = []
         async with asyncio.timeout(PATIENCE):
-            async for line in changes(studio.app.state.studio, Listener()):  # type: ignore[arg-type,attr-defined]
-                job = json.loads(line.removeprefix("data: "))
-                if job["id"] == name and job["state"] not in ("waiting", "running"):
-                    return str(job["state"])
+            async for event in changes(studio.app.state.studio.jobs, Future()):  # type: ignore[attr-defined]
+                found.append(event)
+                if ends(event):
+                    return found
+                if act is not None and len(found) == 1:
+                    await asyncio.to_thread(act)
         raise AssertionError("the stream has ended")
 
-    assert asyncio.run(heard()) == "done"
+    return asyncio.run(heard())
+
+
+def test_events_report_a_job_to_its_end_and_that_it_is_forgotten(studio: TestClient, model: str) -> None:
+    asked = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
+    name = studio.post("/api/search/recall", json=asked).json()["id"]
+    found = events_until(studio, lambda event: name in event and '"state":"done"' in event)
+    assert all(json.loads(event.removeprefix("data: "))["title"] for event in found if event.startswith("data: "))
+    events_until(
+        studio, lambda event: event == f'event: forgotten\ndata: "{name}"\n\n',
+        lambda: studio.delete(f"/api/jobs/{name}"),
+    )  # fmt: skip
+
+
+def test_the_stream_of_events_sleeps_until_a_job_changes(studio: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likewise.server.routes.jobs.SECONDS_BETWEEN_SIGNS", 0.5)
+    jobs = studio.app.state.studio.jobs  # type: ignore[attr-defined]
+    own, looks = jobs.all, []
+    monkeypatch.setattr(jobs, "all", lambda *given: (looks.append(1), own(*given))[1])
+    events_until(studio, lambda event: event.startswith(": still here"))
+    assert len(looks) == 1, "nothing has changed, so nothing is looked at"
+
+
+def test_the_stream_of_events_ends_when_its_client_is_gone(studio: TestClient) -> None:
+    jobs = studio.app.state.studio.jobs  # type: ignore[attr-defined]
+    gone: Future[None] = Future()
+
+    async def listened() -> None:
+        asyncio.get_running_loop().call_later(0.05, gone.set_result, None)
+        async with asyncio.timeout(PATIENCE):
+            async for _ in changes(jobs, gone):
+                pass
+
+    before = len(jobs._listeners)
+    asyncio.run(listened())
+    assert gone.done() and len(jobs._listeners) == before
 
 
 def test_the_same_question_of_another_file_is_another_job(tiny_folder: Path, tmp_path: Path) -> None:
@@ -245,7 +282,7 @@ def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: st
     assert "rows" in failed(studio, leak)
 
 
-@pytest.mark.parametrize("page", ["report.html", "table.html"])
+@pytest.mark.parametrize("page", ["index.html", "report.html", "table.html"])
 def test_tables_beside_the_runs_are_read(studio: TestClient, page: str) -> None:
     folder = studio.app.state.studio.settings.runs / "table"  # type: ignore[attr-defined]
     folder.mkdir(parents=True)
