@@ -16,7 +16,11 @@ function files(path: string): string[] {
 function sourceHash(): string {
   const names = SOURCES.flatMap(name => files(join(HERE, name))).map(path => relative(HERE, path).split(sep).join("/"));
   const hash = createHash("sha256");
-  for (const name of names.sort()) hash.update(name + "\0").update(readFileSync(join(HERE, name))).update("\0");
+  for (const name of names.sort())
+    hash
+      .update(name + "\0")
+      .update(readFileSync(join(HERE, name)))
+      .update("\0");
   return hash.digest("hex");
 }
 
@@ -40,7 +44,9 @@ function provenance(): Plugin {
     apply: "build",
     generateBundle(_, bundle) {
       const modules = Object.values(bundle).flatMap(part => (part.type === "chunk" ? part.moduleIds : []));
-      const folders = new Set([...modules, join(HERE, "node_modules/uplot/x")].map(packageOf).filter(each => each !== null));
+      const folders = new Set(
+        [...modules, join(HERE, "node_modules/uplot/x")].map(packageOf).filter(each => each !== null),
+      );
       const known = [...folders].filter(folder => existsSync(join(folder, "package.json"))).sort();
       const source = known.map(licence).join(`\n${"-".repeat(100)}\n\n`);
       this.emitFile({ type: "asset", fileName: "THIRD_PARTY_LICENSES.txt", source });
@@ -54,5 +60,9 @@ export default defineConfig({
   plugins: [provenance()],
   build: { outDir: "../src/likewise/server/static", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0 },
   // As if the page came from the studio itself, which refuses requests of other origins.
-  server: { proxy: { "/api": { target: "http://127.0.0.1:8000", changeOrigin: true, headers: { origin: "http://127.0.0.1:8000" } } } },
+  server: {
+    proxy: {
+      "/api": { target: "http://127.0.0.1:8000", changeOrigin: true, headers: { origin: "http://127.0.0.1:8000" } },
+    },
+  },
 });

@@ -5,7 +5,10 @@ import { effect, signal } from "@preact/signals";
 export const VIEWS = ["pair", "search", "layers", "attention", "corpus", "training"] as const;
 export type View = (typeof VIEWS)[number];
 
-interface Address { view: View; settings: URLSearchParams }
+interface Address {
+  view: View;
+  settings: URLSearchParams;
+}
 
 function read(): Address {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
@@ -85,5 +88,8 @@ export function set(changes: Changes): void {
 /** The same for what comes later, when another view may be open: then it waits in the one it belongs to. */
 export function setter(): (changes: Changes) => void {
   const { view } = address.value;
-  return changes => (address.value.view === view ? set(changes) : left.set(view, changed(left.get(view) ?? new URLSearchParams(), changes)));
+  return changes =>
+    address.value.view === view
+      ? set(changes)
+      : left.set(view, changed(left.get(view) ?? new URLSearchParams(), changes));
 }

@@ -1,7 +1,18 @@
 /** The only file that speaks HTTP. Every call is to the server that the page came from. */
 
 import type {
-  Comparison, Corpus, Explanation, Hits, Job, Maps, Report, Run, RunBrief, Start, Tested, Trajectories,
+  Comparison,
+  Corpus,
+  Explanation,
+  Hits,
+  Job,
+  Maps,
+  Report,
+  Run,
+  RunBrief,
+  Start,
+  Tested,
+  Trajectories,
 } from "./types";
 
 const ROOT = "api/";
@@ -41,13 +52,30 @@ async function asked<T>(path: string, options: RequestInit = {}, tries = TRIES):
 const got = <T>(path: string, signal?: AbortSignal) => asked<T>(path, { signal });
 
 const posted = <T>(path: string, body: unknown = {}, signal?: AbortSignal) =>
-  asked<T>(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
+  asked<T>(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
 
 const encoded = (name: string) => name.split("/").map(encodeURIComponent).join("/");
 
-export interface Reading { model: string; pooling?: string; layer?: number; special_tokens?: boolean }
+export interface Reading {
+  model: string;
+  pooling?: string;
+  layer?: number;
+  special_tokens?: boolean;
+}
 
-export interface PairAsked extends Reading { left: string; right: string; method: string; by: string; bias: string; reference: string }
+export interface PairAsked extends Reading {
+  left: string;
+  right: string;
+  method: string;
+  by: string;
+  bias: string;
+  reference: string;
+}
 
 export interface ClustersAsked {
   algorithm: string;
@@ -78,10 +106,12 @@ export const api = {
   removeCorpus: (id: string) => asked<void>(`corpora/${id}`, { method: "DELETE" }),
 
   pair: (body: PairAsked, signal: AbortSignal) => posted<Explanation>("pair", body, signal),
-  compare: (body: Reading & { left: string; right: string; other: Reading }, signal: AbortSignal) => posted<Comparison>("pair/compare", body, signal),
+  compare: (body: Reading & { left: string; right: string; other: Reading }, signal: AbortSignal) =>
+    posted<Comparison>("pair/compare", body, signal),
 
   index: (body: Reading & { corpus: string; engine: string }) => posted<Job>("search/index", body),
-  search: (body: { index: string; query: string; k: number }, signal: AbortSignal) => posted<Hits>("search", body, signal),
+  search: (body: { index: string; query: string; k: number }, signal: AbortSignal) =>
+    posted<Hits>("search", body, signal),
   baseline: (body: { corpus: string; query: string; ranker: string; k: number }, signal: AbortSignal) =>
     posted<Hits>("search/baseline", body, signal),
   recall: (body: { corpus: string; models: string[] }) => posted<Job>("search/recall", body),
@@ -94,14 +124,14 @@ export const api = {
   clusters: (study: string, body: ClustersAsked) => posted<Job>(`attention/${study}/clusters`, body),
   brushed: (clusters: string, body: { layer: number; rows: number[] | null }, signal: AbortSignal) =>
     posted<Tested>(`attention/clusters/${clusters}/brush`, body, signal),
-  maps: (study: string, row: number, layer: number, signal: AbortSignal) => got<Maps>(`attention/${study}/pairs/${row}?layer=${layer}`, signal),
+  maps: (study: string, row: number, layer: number, signal: AbortSignal) =>
+    got<Maps>(`attention/${study}/pairs/${row}?layer=${layer}`, signal),
 
   patterns: (body: { corpus: string; first: Reading; second: Reading | null }) => posted<Job>("corpus/patterns", body),
   lint: (body: Reading & { corpus: string }) => posted<Job>("corpus/lint", body),
 
   runs: () => got<RunBrief[]>("training/runs"),
-  run: (name: string, signal: AbortSignal) =>
-    got<Run>(`training/runs/${encoded(name)}`, signal),
+  run: (name: string, signal: AbortSignal) => got<Run>(`training/runs/${encoded(name)}`, signal),
   reports: () => got<string[]>("training/reports"),
   report: (name: string, signal: AbortSignal) => got<Report>(`training/reports/${encoded(name)}`, signal),
   train: (body: TrainAsked) => posted<Job>("training", body),
@@ -124,7 +154,10 @@ export const api = {
   },
 };
 
-export interface Follower { changed: (job: Job) => void; lost: (error: Refused) => void }
+export interface Follower {
+  changed: (job: Job) => void;
+  lost: (error: Refused) => void;
+}
 
 /** One stream for all jobs: a browser has six connections to a server, and a page may follow more jobs than that. */
 const followed = new Map<string, Set<Follower>>();

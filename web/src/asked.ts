@@ -5,11 +5,16 @@ import { useEffect, useState } from "preact/hooks";
 import { api, isOver, Refused } from "./api";
 import type { Job } from "./types";
 
-export interface Answer<T> { value: T | null; error: string; waiting: boolean }
+export interface Answer<T> {
+  value: T | null;
+  error: string;
+  waiting: boolean;
+}
 
 const NOTHING = { value: null, error: "", waiting: false };
 
-export const words = (error: unknown) => (error instanceof Refused ? error.message : `something went wrong in this page: ${error}`);
+export const words = (error: unknown) =>
+  error instanceof Refused ? error.message : `something went wrong in this page: ${error}`;
 
 /** The answer to a question; its key says when it has changed, none asks nothing. An old answer stays until a new one is there. */
 export function useAnswer<T>(key: string | null, ask: (signal: AbortSignal) => Promise<T>, delay = 0): Answer<T> {
@@ -37,7 +42,11 @@ export function useAnswer<T>(key: string | null, ask: (signal: AbortSignal) => P
   return answer;
 }
 
-export interface Followed<T> { job: Job | null; result: T | null; error: string }
+export interface Followed<T> {
+  job: Job | null;
+  result: T | null;
+  error: string;
+}
 
 /** How often each job was started from this page: one that is started again has the same id and must be followed anew. */
 const starts = signal<Record<string, number>>({});

@@ -2,7 +2,10 @@
 
 import { theme } from "./theme";
 
-const ENDS = { light: { red: [178, 24, 43], blue: [33, 102, 172], paper: [255, 255, 255] }, dark: { red: [226, 74, 84], blue: [74, 148, 224], paper: [13, 17, 23] } };
+const ENDS = {
+  light: { red: [178, 24, 43], blue: [33, 102, 172], paper: [255, 255, 255] },
+  dark: { red: [226, 74, 84], blue: [74, 148, 224], paper: [13, 17, 23] },
+};
 
 export const PALETTE = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#777777"];
 /** Of ranges: apart from the clusters' own colours, and dark enough for a ring on paper. */
@@ -35,10 +38,17 @@ const DARK = 0.2;
 
 /** The colour of letters on such a colour: whichever can be read better. */
 export function inkOn(colour: string): string {
-  const parts = (colour.match(/\d+/g) ?? []).map(part => Number(part) / 255).map(part => (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  const parts = (colour.match(/\d+/g) ?? [])
+    .map(part => Number(part) / 255)
+    .map(part => (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
   const [red = 0, green = 0, blue = 0] = parts;
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue < DARK ? INKS.light : INKS.dark;
 }
 
 export const strongest = (...values: (readonly (number | null)[])[]) =>
-  values.flat().reduce<number>((most, value) => (value !== null && Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
+  values
+    .flat()
+    .reduce<number>(
+      (most, value) => (value !== null && Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most),
+      0,
+    ) || 1;

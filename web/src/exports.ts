@@ -1,7 +1,19 @@
 /** Exports: a figure as SVG or PNG, its data as JSON or CSV; all made in the page, nothing is sent. */
 
-const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "stroke-opacity", "font-size",
-  "font-family", "font-weight", "text-anchor", "dominant-baseline"];
+const DRAWN = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "opacity",
+  "fill-opacity",
+  "stroke-opacity",
+  "font-size",
+  "font-family",
+  "font-weight",
+  "text-anchor",
+  "dominant-baseline",
+];
 
 export type Cell = string | number | boolean | null | undefined;
 
@@ -18,13 +30,15 @@ export const saveJson = (name: string, data: unknown) =>
 function cell(value: Cell): string {
   const words = value === null || value === undefined ? "" : String(value);
   // A text that begins like a formula would be run by a spreadsheet.
-  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(words) && !Number.isFinite(Number(words)) ? `'${words}` : words;
+  const safe =
+    typeof value === "string" && /^[=+\-@\t\r]/.test(words) && !Number.isFinite(Number(words)) ? `'${words}` : words;
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 export const csv = (rows: Cell[][]) => rows.map(row => row.map(cell).join(",")).join("\r\n") + "\r\n";
 
-export const saveCsv = (name: string, rows: Cell[][]) => save(`${name}.csv`, new Blob([csv(rows)], { type: "text/csv" }));
+export const saveCsv = (name: string, rows: Cell[][]) =>
+  save(`${name}.csv`, new Blob([csv(rows)], { type: "text/csv" }));
 
 /** A text inside a drawing that is written as text. */
 export const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -44,13 +58,19 @@ export function standalone(drawing: SVGSVGElement): string {
   copy.setAttribute("width", String(box.width));
   copy.setAttribute("height", String(box.height));
   const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [name, value] of Object.entries({ width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor })) paper.setAttribute(name, value);
+  for (const [name, value] of Object.entries({
+    width: "100%",
+    height: "100%",
+    fill: getComputedStyle(document.body).backgroundColor,
+  }))
+    paper.setAttribute(name, value);
   copy.prepend(paper);
   if (!copy.hasAttribute("viewBox")) copy.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
   return new XMLSerializer().serializeToString(copy);
 }
 
-export const saveSvg = (name: string, drawing: string) => save(`${name}.svg`, new Blob([drawing], { type: "image/svg+xml" }));
+export const saveSvg = (name: string, drawing: string) =>
+  save(`${name}.svg`, new Blob([drawing], { type: "image/svg+xml" }));
 
 /** A drawing as pixels, twice as fine as on the page. */
 export async function savePng(name: string, drawing: string): Promise<void> {

@@ -11,16 +11,28 @@ export const MOST_RANGES = MARKS.length;
 /** From "similarity:3:5;length:4:9|structure:0:0.4", one range after the other. */
 export function readRanges(text: string): Wanted[] {
   if (!text) return [];
-  return text.split("|").slice(0, MOST_RANGES).map(part =>
-    Object.fromEntries(part.split(";").flatMap(each => {
-      const [name, low, high] = each.split(":");
-      const ends: Ends = [Number(low), Number(high)];
-      return name && ends.every(Number.isFinite) ? [[name, ends]] : [];
-    })));
+  return text
+    .split("|")
+    .slice(0, MOST_RANGES)
+    .map(part =>
+      Object.fromEntries(
+        part.split(";").flatMap(each => {
+          const [name, low, high] = each.split(":");
+          const ends: Ends = [Number(low), Number(high)];
+          return name && ends.every(Number.isFinite) ? [[name, ends]] : [];
+        }),
+      ),
+    );
 }
 
 export const writeRanges = (ranges: Wanted[]) =>
-  ranges.map(range => Object.entries(range).map(([name, [low, high]]) => `${name}:${low}:${high}`).join(";")).join("|");
+  ranges
+    .map(range =>
+      Object.entries(range)
+        .map(([name, [low, high]]) => `${name}:${low}:${high}`)
+        .join(";"),
+    )
+    .join("|");
 
 /** The places of the samples that a range lights up; one that asks for nothing lights none. */
 export function litBy(range: Wanted, variables: Record<string, (number | null)[]>): number[] {
@@ -31,7 +43,8 @@ export function litBy(range: Wanted, variables: Record<string, (number | null)[]
     asked.every(([name, [low, high]]) => {
       const value = variables[name][place];
       return value !== null && low <= value && value <= high;
-    }));
+    }),
+  );
 }
 
 /** For each sample the colours of the ranges that light it up. */

@@ -13,7 +13,9 @@ function kept(): string | null {
   }
 }
 
-export const theme = signal<"light" | "dark">((kept() ?? (dark.matches ? "dark" : "light")) === "dark" ? "dark" : "light");
+export const theme = signal<"light" | "dark">(
+  (kept() ?? (dark.matches ? "dark" : "light")) === "dark" ? "dark" : "light",
+);
 dark.addEventListener("change", event => {
   if (kept() === null) theme.value = event.matches ? "dark" : "light";
 });

@@ -1,10 +1,25 @@
 /** What the server answers with; the fields that the pages use. */
 
-export interface Corpus { id: string; name: string; rows: number; pairs: boolean; scored: boolean; own: boolean }
+export interface Corpus {
+  id: string;
+  name: string;
+  rows: number;
+  pairs: boolean;
+  scored: boolean;
+  own: boolean;
+}
 
-export interface LayerExample { look_for: string; texts: string[]; words: string[] }
+export interface LayerExample {
+  look_for: string;
+  texts: string[];
+  words: string[];
+}
 
-export interface Limits { characters: number; upload_bytes: number; rows: number }
+export interface Limits {
+  characters: number;
+  upload_bytes: number;
+  rows: number;
+}
 
 export interface Start {
   version: string;
@@ -31,7 +46,13 @@ export interface Job {
   seconds: number;
 }
 
-export interface Side { text: string; units: string[]; spans: [number, number][]; kinds: string[]; truncated: boolean }
+export interface Side {
+  text: string;
+  units: string[];
+  spans: [number, number][];
+  kinds: string[];
+  truncated: boolean;
+}
 
 export interface Explanation {
   left: Side;
@@ -63,9 +84,20 @@ export interface Comparison {
   second: Omit<Explanation, "ledger" | "shares">;
 }
 
-export interface HitWord { text: string; start: number; end: number; kind: string; share: number }
+export interface HitWord {
+  text: string;
+  start: number;
+  end: number;
+  kind: string;
+  share: number;
+}
 
-export interface Above { difference: number; by: { query: string; difference: number }[]; bias: number; gap: number }
+export interface Above {
+  difference: number;
+  by: { query: string; difference: number }[];
+  bias: number;
+  gap: number;
+}
 
 export interface Hit {
   rank: number;
@@ -82,7 +114,11 @@ export interface Hit {
   };
 }
 
-export interface Hits { query: string; ranker: string; hits: Hit[] }
+export interface Hits {
+  query: string;
+  ranker: string;
+  hits: Hit[];
+}
 
 export interface Recall {
   model: string;
@@ -110,7 +146,14 @@ export interface GeometryLayer {
   [measure: string]: unknown;
 }
 
-export interface Geometry { model: string; data: string; texts: number; occurrences: number; layers: GeometryLayer[]; cka: number[][] }
+export interface Geometry {
+  model: string;
+  data: string;
+  texts: number;
+  occurrences: number;
+  layers: GeometryLayer[];
+  cka: number[][];
+}
 
 export interface Points {
   model: string;
@@ -124,7 +167,11 @@ export interface Points {
   trivial_loss: number | null;
 }
 
-export interface ClusterSummary { label: number; n: number; quartiles: Record<string, number[]> }
+export interface ClusterSummary {
+  label: number;
+  n: number;
+  quartiles: Record<string, number[]>;
+}
 
 export interface ClusterTest {
   n: number;
@@ -137,7 +184,11 @@ export interface ClusterTest {
   pairs: { first: number; second: number; u: number; p: number; holm: number; rank_biserial: number }[];
 }
 
-export interface Tested { n: number; clusters: ClusterSummary[]; tests: Record<string, ClusterTest | null> }
+export interface Tested {
+  n: number;
+  clusters: ClusterSummary[];
+  tests: Record<string, ClusterTest | null>;
+}
 
 export interface LayerClusters extends Tested {
   layer: number;
@@ -150,13 +201,34 @@ export interface LayerClusters extends Tested {
   labels: number[];
 }
 
-export interface Clusters { study: string; layers: LayerClusters[] }
+export interface Clusters {
+  study: string;
+  layers: LayerClusters[];
+}
 
-export interface Maps { left: string; right: string; tokens: string[]; heads: number[][][]; mean: number[][] }
+export interface Maps {
+  left: string;
+  right: string;
+  tokens: string[];
+  heads: number[][][];
+  mean: number[][];
+}
 
-export interface PosMatrices { positive: number[][]; negative: number[][]; both: number[][]; positive_scaled: number[][]; negative_scaled: number[][] }
+export interface PosMatrices {
+  positive: number[][];
+  negative: number[][];
+  both: number[][];
+  positive_scaled: number[][];
+  negative_scaled: number[][];
+}
 
-export interface StrongPair { id: string; left: string; right: string; relevance: number; similarity: number }
+export interface StrongPair {
+  id: string;
+  left: string;
+  right: string;
+  relevance: number;
+  similarity: number;
+}
 
 export interface PatternSetting {
   data: string;
@@ -165,15 +237,45 @@ export interface PatternSetting {
   n: number;
   relevance: { classes: string[]; counts: number[][]; summed: PosMatrices; averaged: PosMatrices };
   strongest: Record<string, StrongPair[]>;
-  errors: { levels: { name: string; low: number; high: number; n: number; error: { value: number; low: number; high: number } | null; human: number; predicted: number }[] } | null;
-  farthest: { id: string; left: string; right: string; human: number; predicted: number; similarity: number; difference: number }[] | null;
+  errors: {
+    levels: {
+      name: string;
+      low: number;
+      high: number;
+      n: number;
+      error: { value: number; low: number; high: number } | null;
+      human: number;
+      predicted: number;
+    }[];
+  } | null;
+  farthest:
+    | {
+        id: string;
+        left: string;
+        right: string;
+        human: number;
+        predicted: number;
+        similarity: number;
+        difference: number;
+      }[]
+    | null;
 }
 
-export interface PosChange { first: string; second: string; before: number; after: number; change: number }
+export interface PosChange {
+  first: string;
+  second: string;
+  before: number;
+  after: number;
+  change: number;
+}
 
 export interface Patterns {
   settings: PatternSetting[];
-  change: { settings: [string, string]; summed: Record<string, PosChange[]>; averaged: Record<string, PosChange[]> } | null;
+  change: {
+    settings: [string, string];
+    summed: Record<string, PosChange[]>;
+    averaged: Record<string, PosChange[]>;
+  } | null;
 }
 
 export interface Finding {
@@ -191,13 +293,33 @@ export interface Lint {
   data: string;
   model: string;
   n: number;
-  rules: { rule: string; count: number; candidates: number; share: { value: number; low: number; high: number } | null; says: string }[];
+  rules: {
+    rule: string;
+    count: number;
+    candidates: number;
+    share: { value: number; low: number; high: number } | null;
+    says: string;
+  }[];
   findings: Finding[];
 }
 
-export interface RunBrief { name: string; model: string; score: number | null; formula: string; best_epoch: number; steps: number; seconds: number }
+export interface RunBrief {
+  name: string;
+  model: string;
+  score: number | null;
+  formula: string;
+  best_epoch: number;
+  steps: number;
+  seconds: number;
+}
 
-export interface ExampleSeen { texts: string[]; truth: number; predicted: number; error: number; id: string }
+export interface ExampleSeen {
+  texts: string[];
+  truth: number;
+  predicted: number;
+  error: number;
+  id: string;
+}
 
 export interface Judged {
   n: number;
@@ -219,7 +341,13 @@ export interface Run extends RunBrief {
   config: { task: { name: string; kind: string }[] } & Record<string, unknown>;
   dev: Record<string, Judged>;
   test: Record<string, Judged>;
-  epochs: { epoch: number; step: number; score: number; train: Record<string, number>; dev: Record<string, Record<string, number>> }[];
+  epochs: {
+    epoch: number;
+    step: number;
+    score: number;
+    train: Record<string, number>;
+    dev: Record<string, Record<string, number>>;
+  }[];
   curve: ({ step: number } & Record<string, number>)[];
   changes?: {
     texts: [string, string];
@@ -232,4 +360,7 @@ export interface Run extends RunBrief {
 }
 
 /** A folder of results that is no model: tables of runs, searches, checkups. */
-export interface Report { name: string; tables: Record<string, string[][]> }
+export interface Report {
+  name: string;
+  tables: Record<string, string[][]>;
+}

@@ -8,7 +8,13 @@ import { useEffect, useRef } from "preact/hooks";
 
 export type Range = [number, number];
 
-interface Props { name: string; values: number[]; range: Range | null; colour: string; onChange: (range: Range | null) => void }
+interface Props {
+  name: string;
+  values: number[];
+  range: Range | null;
+  colour: string;
+  onChange: (range: Range | null) => void;
+}
 
 const [WIDE, HIGH, BOTTOM, EDGE] = [300, 84, 20, 14];
 
@@ -19,13 +25,18 @@ export function Brush({ name, values, range, colour, onChange }: Props) {
   const group = useRef<SVGGElement>(null);
   const [low = 0, high = 1] = extent(values);
   const x = scaleLinear([low, high === low ? low + 1 : high], [EDGE, WIDE - EDGE]);
-  const bins = bin().domain(x.domain() as Range).thresholds(24)(values);
+  const bins = bin()
+    .domain(x.domain() as Range)
+    .thresholds(24)(values);
   const y = scaleLinear([0, max(bins, each => each.length) ?? 1], [HIGH - BOTTOM, 4]);
   const latest = useRef(onChange);
   latest.current = onChange;
 
   useEffect(() => {
-    const brush = brushX<unknown>().extent([[EDGE, 0], [WIDE - EDGE, HIGH - BOTTOM]]);
+    const brush = brushX<unknown>().extent([
+      [EDGE, 0],
+      [WIDE - EDGE, HIGH - BOTTOM],
+    ]);
     const place = select(group.current!);
     // d3's own moves have no source event; only the reader's are told.
     brush.on("end", (event: D3BrushEvent<unknown>) => {
@@ -47,17 +58,44 @@ export function Brush({ name, values, range, colour, onChange }: Props) {
     <div class="brush" data-variable={name} style={{ "--mark": colour }}>
       <div class="ends">
         <b>{name}</b>
-        <input type="number" step="any" aria-label={`${name} from`} value={range?.[0] ?? ""} placeholder={low.toPrecision(3)} onChange={typed(0)} />
+        <input
+          type="number"
+          step="any"
+          aria-label={`${name} from`}
+          value={range?.[0] ?? ""}
+          placeholder={low.toPrecision(3)}
+          onChange={typed(0)}
+        />
         to
-        <input type="number" step="any" aria-label={`${name} to`} value={range?.[1] ?? ""} placeholder={high.toPrecision(3)} onChange={typed(1)} />
-        {range && <button onClick={() => onChange(null)} aria-label={`clear ${name}`}>×</button>}
+        <input
+          type="number"
+          step="any"
+          aria-label={`${name} to`}
+          value={range?.[1] ?? ""}
+          placeholder={high.toPrecision(3)}
+          onChange={typed(1)}
+        />
+        {range && (
+          <button onClick={() => onChange(null)} aria-label={`clear ${name}`}>
+            ×
+          </button>
+        )}
       </div>
       <svg width={WIDE} height={HIGH} role="img" aria-label={`histogram of ${name}`}>
         {bins.map((each, place) => (
-          <rect key={place} class="bar" x={x(each.x0!) + 0.5} y={y(each.length)} width={Math.max(0, x(each.x1!) - x(each.x0!) - 1)} height={HIGH - BOTTOM - y(each.length)} />
+          <rect
+            key={place}
+            class="bar"
+            x={x(each.x0!) + 0.5}
+            y={y(each.length)}
+            width={Math.max(0, x(each.x1!) - x(each.x0!) - 1)}
+            height={HIGH - BOTTOM - y(each.length)}
+          />
         ))}
         {x.ticks(5).map(tick => (
-          <text key={tick} class="name" x={x(tick)} y={HIGH - 6} text-anchor="middle">{x.tickFormat(5)(tick)}</text>
+          <text key={tick} class="name" x={x(tick)} y={HIGH - 6} text-anchor="middle">
+            {x.tickFormat(5)(tick)}
+          </text>
         ))}
         <g ref={group} class="brushed" />
       </svg>

@@ -25,10 +25,12 @@ export function StartButton({ children, ask, onStart, disabled }: Props) {
     setError("");
     try {
       const answers = await Promise.allSettled([ask()].flat());
-      answers.filter(each => each.status === "fulfilled").forEach(({ value: job }, place) => {
-        noteStart(job);
-        put(onStart(job, place));
-      });
+      answers
+        .filter(each => each.status === "fulfilled")
+        .forEach(({ value: job }, place) => {
+          noteStart(job);
+          put(onStart(job, place));
+        });
       const failed = answers.find(each => each.status === "rejected");
       if (failed) throw failed.reason;
     } catch (failure) {

@@ -3,7 +3,15 @@
 import { diverging, inkOn, strongest } from "../colours";
 import { signed } from "../numbers";
 
-interface Props { words: string[]; shares: number[]; scale?: number; on?: number; onPoint?: (place: number | null) => void; numbered?: boolean; label: string }
+interface Props {
+  words: string[];
+  shares: number[];
+  scale?: number;
+  on?: number;
+  onPoint?: (place: number | null) => void;
+  numbered?: boolean;
+  label: string;
+}
 
 export function Coloured({ words, shares, scale = strongest(shares), on, onPoint, numbered, label }: Props) {
   return (
@@ -11,9 +19,14 @@ export function Coloured({ words, shares, scale = strongest(shares), on, onPoint
       {words.map((word, place) => (
         <>
           <span
-            key={place} class={on === place ? "on" : ""} tabIndex={onPoint ? 0 : undefined}
-            style={{ backgroundColor: diverging(shares[place], scale), color: inkOn(diverging(shares[place], scale)) }} title={signed(shares[place])}
-            onPointerEnter={() => onPoint?.(place)} onFocus={() => onPoint?.(place)} onBlur={() => onPoint?.(null)}
+            key={place}
+            class={on === place ? "on" : ""}
+            tabIndex={onPoint ? 0 : undefined}
+            style={{ backgroundColor: diverging(shares[place], scale), color: inkOn(diverging(shares[place], scale)) }}
+            title={signed(shares[place])}
+            onPointerEnter={() => onPoint?.(place)}
+            onFocus={() => onPoint?.(place)}
+            onBlur={() => onPoint?.(null)}
           >
             {word}
             {numbered && <small>{signed(shares[place], 3)}</small>}

@@ -11,7 +11,12 @@ import { Wrong } from "./states";
 
 const ENDINGS = ".csv,.tsv,.txt,.jsonl";
 
-interface Props { value: string; onChange: (id: string) => void; only?: (corpus: Corpus) => boolean; name?: string }
+interface Props {
+  value: string;
+  onChange: (id: string) => void;
+  only?: (corpus: Corpus) => boolean;
+  name?: string;
+}
 
 export function ChooseCorpus({ value, onChange, only = () => true, name = "corpus" }: Props) {
   const [error, setError] = useState("");
@@ -31,7 +36,11 @@ export function ChooseCorpus({ value, onChange, only = () => true, name = "corpu
       if (only(corpus)) onChange(corpus.id);
       else setError(`${corpus.name} is kept, but this view needs scored pairs or pairs, and it has none`);
     } catch (failure) {
-      setError(failure instanceof Error && failure.message === "" ? `a corpus has at most ${offered().limits.upload_bytes.toLocaleString("en")} bytes; choose a smaller file` : words(failure));
+      setError(
+        failure instanceof Error && failure.message === ""
+          ? `a corpus has at most ${offered().limits.upload_bytes.toLocaleString("en")} bytes; choose a smaller file`
+          : words(failure),
+      );
     }
     if (picker.current) picker.current.value = "";
   };
@@ -58,7 +67,13 @@ export function ChooseCorpus({ value, onChange, only = () => true, name = "corpu
       </Field>
       <label class="button">
         Upload …
-        <input ref={picker} type="file" accept={ENDINGS} class="hidden" onChange={event => bring(event.currentTarget.files?.[0])} />
+        <input
+          ref={picker}
+          type="file"
+          accept={ENDINGS}
+          class="hidden"
+          onChange={event => bring(event.currentTarget.files?.[0])}
+        />
       </label>
       {chosen?.own && <button onClick={remove}>Remove</button>}
       {error && <Wrong>{error}</Wrong>}

@@ -25,7 +25,11 @@ export function Figure({ title, name, note, children, data, rows, drawing }: Pro
     return found ? standalone(found as SVGSVGElement) : null;
   };
   const [wrong, setWrong] = useState("");
-  const savedPng = (name: string, svg: string) => savePng(name, svg).then(() => setWrong(""), () => setWrong("This is too large for a picture; take SVG."));
+  const savedPng = (name: string, svg: string) =>
+    savePng(name, svg).then(
+      () => setWrong(""),
+      () => setWrong("This is too large for a picture; take SVG."),
+    );
   const withDrawing = (save: (name: string, drawing: string) => unknown) => () => {
     const svg = made();
     if (svg) save(name, svg);

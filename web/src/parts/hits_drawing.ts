@@ -18,7 +18,8 @@ export function hitsDrawing(hits: Hit[], scale: number): string {
   const { color: ink, backgroundColor: paper } = getComputedStyle(document.body);
   const parts: string[] = [];
   let y = LINE;
-  const text = (words: string, x: number, fill: string) => `<text x="${x}" y="${y}" fill="${fill}">${escaped(words)}</text>`;
+  const text = (words: string, x: number, fill: string) =>
+    `<text x="${x}" y="${y}" fill="${fill}">${escaped(words)}</text>`;
   for (const hit of hits) {
     parts.push(text(`${hit.rank}.  ${hit.score.toFixed(3)}`, 8, ink));
     let x = LEFT;
@@ -30,7 +31,10 @@ export function hitsDrawing(hits: Hit[], scale: number): string {
         y += LINE;
       }
       const fill = word.share ? diverging(word.share, scale) : paper;
-      parts.push(`<rect x="${x}" y="${y - 14}" width="${wide}" height="19" rx="4" fill="${fill}"/>`, text(word.text, x + PAD, word.share ? inkOn(fill) : ink));
+      parts.push(
+        `<rect x="${x}" y="${y - 14}" width="${wide}" height="19" rx="4" fill="${fill}"/>`,
+        text(word.text, x + PAD, word.share ? inkOn(fill) : ink),
+      );
       x += wide + SPACE;
     }
     y += LINE + 8;

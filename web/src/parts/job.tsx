@@ -7,7 +7,11 @@ import type { Job } from "../types";
 import { Waiting, Wrong } from "./states";
 
 function Bar({ job }: { job: Job }) {
-  return job.total ? <progress value={job.done} max={job.total} aria-label={job.title} /> : <progress aria-label={job.title} />;
+  return job.total ? (
+    <progress value={job.done} max={job.total} aria-label={job.title} />
+  ) : (
+    <progress aria-label={job.title} />
+  );
 }
 
 export function JobLine({ job }: { job: Job }) {

@@ -29,17 +29,44 @@ export function readingSettings(asked: Partial<Reading> | null | undefined): Rec
 /** How a model is read, in words. */
 export function readAs(asked: Partial<Reading> | null | undefined): string {
   const { pooling, layer, special_tokens } = asked ?? {};
-  return [pooling ?? "", layer === undefined || layer === null ? "last layer" : `layer ${layer}`, special_tokens === false ? "without special tokens" : ""].filter(Boolean).join(" · ");
+  return [
+    pooling ?? "",
+    layer === undefined || layer === null ? "last layer" : `layer ${layer}`,
+    special_tokens === false ? "without special tokens" : "",
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 export function ChooseReading({ prefix = "", name = "model" }: { prefix?: string; name?: string }) {
   const put = (what: string) => (value: string) => set({ [prefix + what]: value || null });
   return (
     <>
-      <Choose name={name} value={setting(`${prefix}model`, offered().models[0])} choices={offered().models} onChange={put("model")} />
-      <Choose name="pooling" value={setting(`${prefix}pooling`)} choices={[["", "its own"], ...offered().poolings.map(each => [each, each] as [string, string])]} onChange={put("pooling")} />
-      <NumberField name="layer" value={setting(`${prefix}layer`)} onChange={put("layer")} min={-100} max={100} placeholder="its own" />
-      <Check name="special tokens" value={setting(`${prefix}special`) !== "off"} onChange={on => set({ [`${prefix}special`]: on ? null : "off" })} />
+      <Choose
+        name={name}
+        value={setting(`${prefix}model`, offered().models[0])}
+        choices={offered().models}
+        onChange={put("model")}
+      />
+      <Choose
+        name="pooling"
+        value={setting(`${prefix}pooling`)}
+        choices={[["", "its own"], ...offered().poolings.map(each => [each, each] as [string, string])]}
+        onChange={put("pooling")}
+      />
+      <NumberField
+        name="layer"
+        value={setting(`${prefix}layer`)}
+        onChange={put("layer")}
+        min={-100}
+        max={100}
+        placeholder="its own"
+      />
+      <Check
+        name="special tokens"
+        value={setting(`${prefix}special`) !== "off"}
+        onChange={on => set({ [`${prefix}special`]: on ? null : "off" })}
+      />
     </>
   );
 }

@@ -40,8 +40,15 @@ function scales({ points, wide, high, axes }: Props) {
   const [left, bottom] = axes ? [AXES.left, AXES.bottom] : [EDGE, EDGE];
   const [xs, ys] = [extent(points, point => point[0]), extent(points, point => point[1])];
   const both = axes?.identity ? extent([...xs, ...ys].filter(each => each !== undefined)) : null;
-  const domain = (found: [number, number] | [undefined, undefined]) => (found[0] === undefined ? [0, 1] : found[0] === found[1] ? [found[0] - 1, found[0] + 1] : found) as [number, number];
-  return { x: scaleLinear(domain(both ?? xs), [left, wide - EDGE]), y: scaleLinear(domain(both ?? ys), [high - bottom, EDGE]) };
+  const domain = (found: [number, number] | [undefined, undefined]) =>
+    (found[0] === undefined ? [0, 1] : found[0] === found[1] ? [found[0] - 1, found[0] + 1] : found) as [
+      number,
+      number,
+    ];
+  return {
+    x: scaleLinear(domain(both ?? xs), [left, wide - EDGE]),
+    y: scaleLinear(domain(both ?? ys), [high - bottom, EDGE]),
+  };
 }
 
 function draw(props: Props, pen: Pen, ink: string): void {
@@ -56,12 +63,23 @@ function draw(props: Props, pen: Pen, ink: string): void {
     pen.text(axes.y, 12, (high - AXES.bottom) / 2, "middle", true);
     const [from, to] = x.domain();
     if (axes.identity) pen.line([x(from), y(from)], [x(to), y(to)], ink, true);
-    if (axes.line) pen.line([x(from), y(axes.line.slope * from + axes.line.shift)], [x(to), y(axes.line.slope * to + axes.line.shift)], ink, false);
+    if (axes.line)
+      pen.line(
+        [x(from), y(axes.line.slope * from + axes.line.shift)],
+        [x(to), y(axes.line.slope * to + axes.line.shift)],
+        ink,
+        false,
+      );
   }
   const isLit = (place: number) => !lit || marks![place].length > 0;
-  points.forEach(([px, py], place) => pen.dot(x(px), y(py), size, typeof colours === "string" ? colours : colours[place], isLit(place) ? 0.85 : 0.25));
-  points.forEach(([px, py], place) => marks?.[place].forEach((colour, depth) => pen.ring(x(px), y(py), size + 2 + depth * 2, colour)));
-  if (picked !== null && picked !== undefined && points[picked]) pen.ring(x(points[picked][0]), y(points[picked][1]), size + 5, ink);
+  points.forEach(([px, py], place) =>
+    pen.dot(x(px), y(py), size, typeof colours === "string" ? colours : colours[place], isLit(place) ? 0.85 : 0.25),
+  );
+  points.forEach(([px, py], place) =>
+    marks?.[place].forEach((colour, depth) => pen.ring(x(px), y(py), size + 2 + depth * 2, colour)),
+  );
+  if (picked !== null && picked !== undefined && points[picked])
+    pen.ring(x(points[picked][0]), y(points[picked][1]), size + 5, ink);
 }
 
 function canvasPen(canvas: HTMLCanvasElement, ink: string): Pen {
@@ -113,10 +131,20 @@ function canvasPen(canvas: HTMLCanvasElement, ink: string): Pen {
 function svgPen(parts: string[]): Pen {
   const round = (value: number) => value.toFixed(2);
   return {
-    dot: (x, y, size, colour, opacity) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="${colour}" fill-opacity="${opacity}"/>`),
-    ring: (x, y, size, colour) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="none" stroke="${colour}" stroke-width="1.3"/>`),
-    line: (from, to, colour, dashed) => parts.push(`<path d="M${from.map(round)}L${to.map(round)}" stroke="${colour}" ${dashed ? 'stroke-dasharray="5 4"' : ""}/>`),
-    text: (words, x, y, anchor, turned) => parts.push(`<text x="0" y="0" font-size="11" text-anchor="${anchor}" fill="#57606a" transform="translate(${round(x)} ${round(y)})${turned ? " rotate(-90)" : ""}">${escaped(words)}</text>`),
+    dot: (x, y, size, colour, opacity) =>
+      parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="${colour}" fill-opacity="${opacity}"/>`),
+    ring: (x, y, size, colour) =>
+      parts.push(
+        `<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="none" stroke="${colour}" stroke-width="1.3"/>`,
+      ),
+    line: (from, to, colour, dashed) =>
+      parts.push(
+        `<path d="M${from.map(round)}L${to.map(round)}" stroke="${colour}" ${dashed ? 'stroke-dasharray="5 4"' : ""}/>`,
+      ),
+    text: (words, x, y, anchor, turned) =>
+      parts.push(
+        `<text x="0" y="0" font-size="11" text-anchor="${anchor}" fill="#57606a" transform="translate(${round(x)} ${round(y)})${turned ? " rotate(-90)" : ""}">${escaped(words)}</text>`,
+      ),
   };
 }
 
@@ -164,8 +192,15 @@ export function Scatter(props: Props) {
   const ratio = devicePixelRatio || 1;
   return (
     <canvas
-      ref={canvas} class={onPick ? "scatter live" : "scatter"} width={wide * ratio} height={high * ratio} style={{ width: `${wide}px`, height: `${high}px` }}
-      role="img" aria-label={label} tabIndex={onPick ? 0 : undefined} onKeyDown={key}
+      ref={canvas}
+      class={onPick ? "scatter live" : "scatter"}
+      width={wide * ratio}
+      height={high * ratio}
+      style={{ width: `${wide}px`, height: `${high}px` }}
+      role="img"
+      aria-label={label}
+      tabIndex={onPick ? 0 : undefined}
+      onKeyDown={key}
       onPointerMove={event => {
         const found = told ? nearest(event) : -1;
         event.currentTarget.title = found >= 0 ? told!(found) : "";

@@ -2,7 +2,11 @@
 
 import type { ComponentChildren } from "preact";
 
-interface Props { head: string[]; rows: ComponentChildren[][]; caption?: string }
+interface Props {
+  head: string[];
+  rows: ComponentChildren[][];
+  caption?: string;
+}
 
 export function Table({ head, rows, caption }: Props) {
   return (
@@ -20,7 +24,14 @@ export function Table({ head, rows, caption }: Props) {
           {rows.map((row, place) => (
             <tr key={place}>
               {row.map((cell, column) => (
-                <td key={column} class={typeof cell === "number" || (typeof cell === "string" && /^[−+]?[\d.,]+(e[-−+]?\d+)?$/.test(cell)) ? "number" : undefined}>
+                <td
+                  key={column}
+                  class={
+                    typeof cell === "number" || (typeof cell === "string" && /^[−+]?[\d.,]+(e[-−+]?\d+)?$/.test(cell))
+                      ? "number"
+                      : undefined
+                  }
+                >
                   {cell}
                 </td>
               ))}

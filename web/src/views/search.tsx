@@ -23,14 +23,23 @@ import type { Hit, Hits, Recall } from "../types";
 const ROUNDING = 1e-6;
 const TYPING = 400;
 const MOST = ["5", "10", "20", "50"];
-const RANKERS: [string, string][] = [["bm25", "BM25"], ["tfidf", "TF-IDF"]];
-const ENGINES: [string, string][] = [["exact", "exact"], ["hnsw", "HNSW, approximate"]];
+const RANKERS: [string, string][] = [
+  ["bm25", "BM25"],
+  ["tfidf", "TF-IDF"],
+];
+const ENGINES: [string, string][] = [
+  ["exact", "exact"],
+  ["hnsw", "HNSW, approximate"],
+];
 const FEW = 4;
 
 function Above({ hit }: { hit: Hit }) {
   const above = hit.explanation?.above_next;
   if (!above) return null;
-  const causes = above.by.filter(one => Math.abs(one.difference) > ROUNDING).sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)).slice(0, FEW);
+  const causes = above.by
+    .filter(one => Math.abs(one.difference) > ROUNDING)
+    .sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference))
+    .slice(0, FEW);
   return (
     <p class="note">
       above the next by {signed(above.difference)}:{" "}
@@ -40,7 +49,11 @@ function Above({ hit }: { hit: Hit }) {
           <b>{cause.query}</b> {signed(cause.difference)}
         </span>
       ))}
-      {above.bias !== 0 && <span>, {hit.explanation?.relative_to === "none" ? "bias" : "reference"} {signed(above.bias)}</span>}
+      {above.bias !== 0 && (
+        <span>
+          , {hit.explanation?.relative_to === "none" ? "bias" : "reference"} {signed(above.bias)}
+        </span>
+      )}
     </p>
   );
 }
@@ -54,14 +67,31 @@ function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: nu
         <a href={link("pair", { left: query, right: hit.text, ...read })}>why</a>
       </div>
       <div>
-        {told ? <Coloured words={told.words.map(word => word.text)} shares={told.words.map(word => word.share)} scale={scale} label={`hit ${hit.rank}`} /> : <p class="coloured" dir="auto">{hit.text}</p>}
+        {told ? (
+          <Coloured
+            words={told.words.map(word => word.text)}
+            shares={told.words.map(word => word.share)}
+            scale={scale}
+            label={`hit ${hit.rank}`}
+          />
+        ) : (
+          <p class="coloured" dir="auto">
+            {hit.text}
+          </p>
+        )}
         <Above hit={hit} />
       </div>
     </li>
   );
 }
 
-interface Listed { name: string; title: string; answer: Answer<Hits>; query: string; read: Record<string, string> }
+interface Listed {
+  name: string;
+  title: string;
+  answer: Answer<Hits>;
+  query: string;
+  read: Record<string, string>;
+}
 
 function Ranked({ name, title, answer, query, read }: Listed) {
   const hits = answer.value?.hits ?? [];
@@ -69,7 +99,13 @@ function Ranked({ name, title, answer, query, read }: Listed) {
   const rows = () => [["rank", "id", "score", "text"], ...hits.map(hit => [hit.rank, hit.id, hit.score, hit.text])];
   return (
     <div class={answer.waiting ? "old" : ""}>
-      <Figure title={title} name={name} data={() => answer.value} rows={rows} drawing={hits.length ? () => hitsDrawing(hits, scale) : "none"}>
+      <Figure
+        title={title}
+        name={name}
+        data={() => answer.value}
+        rows={rows}
+        drawing={hits.length ? () => hitsDrawing(hits, scale) : "none"}
+      >
         {answer.error && <Wrong>{answer.error}</Wrong>}
         {answer.waiting && <Waiting />}
         {answer.value && hits.length === 0 && <Empty>No text shares a word with the query.</Empty>}
@@ -83,24 +119,57 @@ function Ranked({ name, title, answer, query, read }: Listed) {
   );
 }
 
-function Baseline({ corpus, query, k, ranker, title, read }: { corpus: string; query: string; k: number; ranker: string; title: string; read: Record<string, string> }) {
+function Baseline({
+  corpus,
+  query,
+  k,
+  ranker,
+  title,
+  read,
+}: {
+  corpus: string;
+  query: string;
+  k: number;
+  ranker: string;
+  title: string;
+  read: Record<string, string>;
+}) {
   const body = { corpus, query, ranker, k };
   const answer = useAnswer(query.trim() ? JSON.stringify(body) : null, signal => api.baseline(body, signal), TYPING);
   return <Ranked name={`search-${ranker}`} title={title} answer={answer} query={query} read={read} />;
 }
 
 function RecallCurves({ results }: { results: Recall[] }) {
-  const x = Object.keys(results[0].recall).map(Number).sort((a, b) => a - b);
+  const x = Object.keys(results[0].recall)
+    .map(Number)
+    .sort((a, b) => a - b);
   const curves: Curve[] = results.map((one, place) => ({
-    name: one.ranker === "dense" ? one.model : one.ranker, colour: series(place), values: x.map(k => one.recall[k]),
-    low: x.map(k => one.intervals.recall[k]?.[0] ?? null), high: x.map(k => one.intervals.recall[k]?.[1] ?? null),
+    name: one.ranker === "dense" ? one.model : one.ranker,
+    colour: series(place),
+    values: x.map(k => one.recall[k]),
+    low: x.map(k => one.intervals.recall[k]?.[0] ?? null),
+    high: x.map(k => one.intervals.recall[k]?.[1] ?? null),
   }));
   const shown = { x, curves, xName: "k", yName: "recall at k", range: [0, 1] as [number, number] };
   return (
-    <Figure title="Recall at k" name="search-recall" data={() => results} rows={() => curvesRows(x, curves, "k")} drawing={() => curvesDrawing(shown)}
-      note={`Each pair's first text searches for its second among ${results[0].texts} texts; bands are 95 % intervals over ${results[0].n} queries.`}>
+    <Figure
+      title="Recall at k"
+      name="search-recall"
+      data={() => results}
+      rows={() => curvesRows(x, curves, "k")}
+      drawing={() => curvesDrawing(shown)}
+      note={`Each pair's first text searches for its second among ${results[0].texts} texts; bands are 95 % intervals over ${results[0].n} queries.`}
+    >
       <Curves {...shown} />
-      <Table head={["", "MRR", "nDCG", ...x.map(k => `recall@${k}`)]} rows={results.map((one, place) => [curves[place].name, plain(one.mrr), plain(one.ndcg), ...x.map(k => plain(one.recall[k]))])} />
+      <Table
+        head={["", "MRR", "nDCG", ...x.map(k => `recall@${k}`)]}
+        rows={results.map((one, place) => [
+          curves[place].name,
+          plain(one.mrr),
+          plain(one.ndcg),
+          ...x.map(k => plain(one.recall[k])),
+        ])}
+      />
     </Figure>
   );
 }
@@ -113,7 +182,13 @@ function RecallPart({ corpus }: { corpus: string }) {
     <section>
       <h2>How often the right text is found</h2>
       <div class="form">
-        <ChooseSome name="models" value={models} choices={offered().models} most={4} onChange={value => set({ "recall-models": value.join(",") })} />
+        <ChooseSome
+          name="models"
+          value={models}
+          choices={offered().models}
+          most={4}
+          onChange={value => set({ "recall-models": value.join(",") })}
+        />
         <StartButton ask={() => api.recall({ corpus, models })} onStart={job => ({ recall: job.id })}>
           Measure recall
         </StartButton>
@@ -131,7 +206,9 @@ export function SearchView() {
   const chosen = offered().corpora.find(each => each.id === corpus);
   const found = useJob<{ texts: number; corpus: string; model: string }>(id);
   const read = readingSettings(found.job?.asked as Partial<Reading> | undefined);
-  const changed = found.job !== null && JSON.stringify([read, found.job.asked.engine]) !== JSON.stringify([readingSettings(reading()), engine]);
+  const changed =
+    found.job !== null &&
+    JSON.stringify([read, found.job.asked.engine]) !== JSON.stringify([readingSettings(reading()), engine]);
   const asked = { index: id, query, k };
   const ready = found.result !== null && found.job?.asked.corpus === corpus && query.trim() !== "";
   const answer = useAnswer(ready ? JSON.stringify(asked) : null, signal => api.search(asked, signal), TYPING);
@@ -142,25 +219,45 @@ export function SearchView() {
         <ChooseCorpus value={corpus} onChange={value => set({ corpus: value, index: null, recall: null })} />
         <ChooseReading />
         <Choose name="index" value={engine} choices={ENGINES} onChange={put("engine")} />
-        <StartButton disabled={!chosen} ask={() => api.index({ ...reading(), corpus, engine })} onStart={job => ({ index: job.id, corpus })}>
+        <StartButton
+          disabled={!chosen}
+          ask={() => api.index({ ...reading(), corpus, engine })}
+          onStart={job => ({ index: job.id, corpus })}
+        >
           Build the index
         </StartButton>
       </div>
       <JobState id={id} found={found} />
-      {found.result && changed && <p class="note" data-note="changed">The settings have changed since this index was built; build it again to search with them.</p>}
+      {found.result && changed && (
+        <p class="note" data-note="changed">
+          The settings have changed since this index was built; build it again to search with them.
+        </p>
+      )}
       {!id && <Empty>Choose a corpus or upload one, and build its index; then search it.</Empty>}
       {found.result && (
         <>
           <div class="form">
             <Field name={`query, of ${found.result.texts.toLocaleString("en")} texts by ${found.result.model}`} wide>
-              <input type="search" value={query} placeholder="What do you look for?" dir="auto" onInput={event => put("query")(event.currentTarget.value)} />
+              <input
+                type="search"
+                value={query}
+                placeholder="What do you look for?"
+                dir="auto"
+                onInput={event => put("query")(event.currentTarget.value)}
+              />
             </Field>
             <Choose name="hits" value={String(k)} choices={MOST} onChange={put("k")} />
           </div>
           {query.trim() === "" && <Empty>Type a query.</Empty>}
           {query.trim() !== "" && (
             <div class="columns three">
-              <Ranked name="search-hits" title={`By meaning (${found.result.model}, ${readAs(found.job?.asked as Partial<Reading> | undefined)})`} answer={answer} query={query} read={read} />
+              <Ranked
+                name="search-hits"
+                title={`By meaning (${found.result.model}, ${readAs(found.job?.asked as Partial<Reading> | undefined)})`}
+                answer={answer}
+                query={query}
+                read={read}
+              />
               {RANKERS.map(([ranker, title]) => (
                 <Baseline key={ranker} corpus={corpus} query={query} k={k} ranker={ranker} title={title} read={read} />
               ))}

@@ -20,18 +20,52 @@ import { offered, renewStart } from "../start";
 import type { ExampleSeen, Judged, Predictions, Run, RunBrief } from "../types";
 
 const AGGREGATIONS = ["mean", "cls", "max", "bilstm"];
-const LOSSES: [string, string][] = [["mse", "squared error"], ["cosent", "CoSENT"]];
-const SHOWN = ["accuracy", "pearson", "spearman", "mse", "false_positive_rate", "false_negative_rate", "within_0.05", "loss"];
-const CLASSES: Record<string, string[]> = { paraphrase: ["different", "the same"], sentiment: ["−−", "−", "0", "+", "++"] };
+const LOSSES: [string, string][] = [
+  ["mse", "squared error"],
+  ["cosent", "CoSENT"],
+];
+const SHOWN = [
+  "accuracy",
+  "pearson",
+  "spearman",
+  "mse",
+  "false_positive_rate",
+  "false_negative_rate",
+  "within_0.05",
+  "loss",
+];
+const CLASSES: Record<string, string[]> = {
+  paraphrase: ["different", "the same"],
+  sentiment: ["−−", "−", "0", "+", "++"],
+};
 
 function RunsTable({ runs, chosen }: { runs: RunBrief[]; chosen: string }) {
   const head = ["run", "model", "dev score", "of", "best epoch", "steps", "time"];
   return (
-    <Figure title="Runs" name="training-runs" data={() => runs} rows={() => [head, ...runs.map(run => [run.name, run.model, run.score, run.formula, run.best_epoch, run.steps, run.seconds])]} drawing="none">
-      <Table head={head} rows={runs.map(run => [
-        <button class="chip" aria-pressed={run.name === chosen} onClick={() => set({ run: run.name, point: null })}>{run.name}</button>,
-        run.model, plain(run.score, 4), run.formula, run.best_epoch, run.steps, time(run.seconds),
-      ])} />
+    <Figure
+      title="Runs"
+      name="training-runs"
+      data={() => runs}
+      rows={() => [
+        head,
+        ...runs.map(run => [run.name, run.model, run.score, run.formula, run.best_epoch, run.steps, run.seconds]),
+      ]}
+      drawing="none"
+    >
+      <Table
+        head={head}
+        rows={runs.map(run => [
+          <button class="chip" aria-pressed={run.name === chosen} onClick={() => set({ run: run.name, point: null })}>
+            {run.name}
+          </button>,
+          run.model,
+          plain(run.score, 4),
+          run.formula,
+          run.best_epoch,
+          run.steps,
+          time(run.seconds),
+        ])}
+      />
     </Figure>
   );
 }
@@ -39,22 +73,45 @@ function RunsTable({ runs, chosen }: { runs: RunBrief[]; chosen: string }) {
 function LossCurves({ run }: { run: Run }) {
   const tasks = run.config.task.map(task => task.name);
   const x = run.curve.map(point => point.step);
-  const curves: Curve[] = tasks.map((task, place) => ({ name: `${task}, training loss`, colour: series(place), values: run.curve.map(point => point[task] ?? null) }));
+  const curves: Curve[] = tasks.map((task, place) => ({
+    name: `${task}, training loss`,
+    colour: series(place),
+    values: run.curve.map(point => point[task] ?? null),
+  }));
   const shown = { x, curves, xName: "step", yName: "loss" };
   const steps = run.epochs.map(epoch => epoch.step);
   const judged = Object.keys(run.epochs[0]?.dev ?? {});
-  const dev: Curve[] = judged.map((task, place) => ({ name: `${task}, dev loss`, colour: series(place), dash: 1, values: run.epochs.map(epoch => epoch.dev[task]?.loss ?? null) }));
-  const score: Curve[] = [{ name: "dev score", colour: series(judged.length), values: run.epochs.map(epoch => epoch.score) }];
+  const dev: Curve[] = judged.map((task, place) => ({
+    name: `${task}, dev loss`,
+    colour: series(place),
+    dash: 1,
+    values: run.epochs.map(epoch => epoch.dev[task]?.loss ?? null),
+  }));
+  const score: Curve[] = [
+    { name: "dev score", colour: series(judged.length), values: run.epochs.map(epoch => epoch.score) },
+  ];
   const devShown = { x: steps, curves: [...dev, ...score], xName: "step", yName: "dev" };
   return (
     <div class="columns">
       {x.length > 0 && (
-        <Figure title="Training loss" name="training-loss" data={() => run.curve} rows={() => curvesRows(x, curves, "step")} drawing={() => curvesDrawing(shown)}>
+        <Figure
+          title="Training loss"
+          name="training-loss"
+          data={() => run.curve}
+          rows={() => curvesRows(x, curves, "step")}
+          drawing={() => curvesDrawing(shown)}
+        >
           <Curves {...shown} high={260} />
         </Figure>
       )}
       {steps.length > 0 && (
-        <Figure title="After each epoch" name="training-dev" data={() => run.epochs} rows={() => curvesRows(steps, devShown.curves, "step")} drawing={() => curvesDrawing(devShown)}>
+        <Figure
+          title="After each epoch"
+          name="training-dev"
+          data={() => run.epochs}
+          rows={() => curvesRows(steps, devShown.curves, "step")}
+          drawing={() => curvesDrawing(devShown)}
+        >
           <Curves {...devShown} high={260} />
         </Figure>
       )}
@@ -66,7 +123,13 @@ function Confusion({ name, kind, judged }: { name: string; kind: string; judged:
   const counts = judged.confusion!;
   const names = CLASSES[kind] ?? counts.map((_, place) => String(place));
   return (
-    <Figure title={`Confusion, ${name}`} name={`training-confusion-${name}`} data={() => counts} rows={() => [["true \\ predicted", ...names], ...counts.map((row, place) => [names[place], ...row])]} note="A row is what is true, a column what was said.">
+    <Figure
+      title={`Confusion, ${name}`}
+      name={`training-confusion-${name}`}
+      data={() => counts}
+      rows={() => [["true \\ predicted", ...names], ...counts.map((row, place) => [names[place], ...row])]}
+      note="A row is what is true, a column what was said."
+    >
       <HeatMap rows={names} columns={names} values={counts} kind="share" digits={0} label={`confusion of ${name}`} />
     </Figure>
   );
@@ -79,11 +142,30 @@ function Predicted({ name, predictions: { rows, n, line } }: { name: string; pre
   const colours = series(0);
   const [part, chosen] = setting("point").split(":");
   const picked = part === name && rows[Number(chosen)] ? Number(chosen) : null;
-  const told = (place: number) => `${rows[place].id}: ${rows[place].truth} → ${Number(rows[place].predicted).toFixed(2)}`;
+  const told = (place: number) =>
+    `${rows[place].id}: ${rows[place].truth} → ${Number(rows[place].predicted).toFixed(2)}`;
   return (
-    <Figure title={`Predicted against true, ${name}`} name={`training-scatter-${name}`} data={() => rows} rows={() => [["id", "true", "predicted"], ...rows.map(row => [row.id, Number(row.truth), Number(row.predicted)])]} drawing={() => scatterDrawing({ ...size, points, colours, axes })} note={`Dashed: where both are the same. Solid: the fitted line.${n > rows.length ? ` The first ${rows.length.toLocaleString("en")} of ${n.toLocaleString("en")} are shown.` : ""}`}>
-      <Scatter {...size} points={points} colours={colours} axes={axes} label={`predicted against true of ${name}`} told={told} picked={picked} onPick={row => set({ point: `${name}:${row}` })} />
-      <p class="told" role="status">{picked === null ? "Click a point, or walk through them with the arrow keys." : told(picked)}</p>
+    <Figure
+      title={`Predicted against true, ${name}`}
+      name={`training-scatter-${name}`}
+      data={() => rows}
+      rows={() => [["id", "true", "predicted"], ...rows.map(row => [row.id, Number(row.truth), Number(row.predicted)])]}
+      drawing={() => scatterDrawing({ ...size, points, colours, axes })}
+      note={`Dashed: where both are the same. Solid: the fitted line.${n > rows.length ? ` The first ${rows.length.toLocaleString("en")} of ${n.toLocaleString("en")} are shown.` : ""}`}
+    >
+      <Scatter
+        {...size}
+        points={points}
+        colours={colours}
+        axes={axes}
+        label={`predicted against true of ${name}`}
+        told={told}
+        picked={picked}
+        onPick={row => set({ point: `${name}:${row}` })}
+      />
+      <p class="told" role="status">
+        {picked === null ? "Click a point, or walk through them with the arrow keys." : told(picked)}
+      </p>
     </Figure>
   );
 }
@@ -93,11 +175,29 @@ const modelOf = (run: RunBrief) => `runs/${run.name}`;
 
 function Examples({ title, name, seen, model }: { title: string; name: string; seen: ExampleSeen[]; model: string }) {
   return (
-    <Figure title={title} name={name} data={() => seen} rows={() => [["texts", "true", "predicted"], ...seen.map(each => [each.texts.join(" | "), each.truth, each.predicted])]} drawing="none">
-      <Table head={["texts", "true", "predicted", ""]} rows={seen.map(each => [
-        each.texts.map((text, place) => <div key={place}>{text}</div>), plain(each.truth, 1), plain(each.predicted, 2),
-        each.texts.length === 2 ? <a href={link("pair", { left: each.texts[0], right: each.texts[1], model })}>why</a> : "",
-      ])} />
+    <Figure
+      title={title}
+      name={name}
+      data={() => seen}
+      rows={() => [
+        ["texts", "true", "predicted"],
+        ...seen.map(each => [each.texts.join(" | "), each.truth, each.predicted]),
+      ]}
+      drawing="none"
+    >
+      <Table
+        head={["texts", "true", "predicted", ""]}
+        rows={seen.map(each => [
+          each.texts.map((text, place) => <div key={place}>{text}</div>),
+          plain(each.truth, 1),
+          plain(each.predicted, 2),
+          each.texts.length === 2 ? (
+            <a href={link("pair", { left: each.texts[0], right: each.texts[1], model })}>why</a>
+          ) : (
+            ""
+          ),
+        ])}
+      />
     </Figure>
   );
 }
@@ -108,15 +208,40 @@ function Task({ run, name, kind }: { run: Run; name: string; kind: string }) {
   return (
     <section>
       <h2>{name}</h2>
-      <Table head={["", "n", ...measures.map(measure => measure.replaceAll("_", " "))]} rows={parts.map(part => [part, run[part][name].n, ...measures.map(measure => plain(run[part][name][measure], 4))])} />
+      <Table
+        head={["", "n", ...measures.map(measure => measure.replaceAll("_", " "))]}
+        rows={parts.map(part => [
+          part,
+          run[part][name].n,
+          ...measures.map(measure => plain(run[part][name][measure], 4)),
+        ])}
+      />
       <div class="panels">
-        {parts.filter(part => run[part][name].confusion).map(part => <Confusion key={part} name={`${part}-${name}`} kind={kind} judged={run[part][name]} />)}
-        {parts.filter(part => !run[part][name].confusion && run.predictions[`${part}-${name}`]).map(part => <Predicted key={part} name={`${part}-${name}`} predictions={run.predictions[`${part}-${name}`]} />)}
+        {parts
+          .filter(part => run[part][name].confusion)
+          .map(part => (
+            <Confusion key={part} name={`${part}-${name}`} kind={kind} judged={run[part][name]} />
+          ))}
+        {parts
+          .filter(part => !run[part][name].confusion && run.predictions[`${part}-${name}`])
+          .map(part => (
+            <Predicted key={part} name={`${part}-${name}`} predictions={run.predictions[`${part}-${name}`]} />
+          ))}
       </div>
       {parts.slice(-1).map(part => (
         <div key={part} class="columns">
-          <Examples title={`Closest to the truth, ${part}`} name={`training-best-${name}`} seen={run[part][name].best ?? []} model={modelOf(run)} />
-          <Examples title={`Farthest from it, ${part}`} name={`training-worst-${name}`} seen={run[part][name].worst ?? []} model={modelOf(run)} />
+          <Examples
+            title={`Closest to the truth, ${part}`}
+            name={`training-best-${name}`}
+            seen={run[part][name].best ?? []}
+            model={modelOf(run)}
+          />
+          <Examples
+            title={`Farthest from it, ${part}`}
+            name={`training-worst-${name}`}
+            seen={run[part][name].worst ?? []}
+            model={modelOf(run)}
+          />
         </div>
       ))}
     </section>
@@ -132,11 +257,45 @@ function Changes({ run }: { run: Run }) {
       <h2>What training changed in the explanations</h2>
       <div class="columns">
         {run.changes!.map((change, place) => (
-          <Figure key={place} title={`${change.before.toFixed(3)} became ${change.after.toFixed(3)}`} name={`training-change-${place + 1}`} data={() => change} rows={() => [["left", "right", "before", "after"], ...change.words.map(word => [word.left, word.right, word.before, word.after])]} drawing="none">
-            <p class="coloured" dir="auto">{change.texts[0]}</p>
-            <p class="coloured" dir="auto">{change.texts[1]}</p>
-            <Table head={["words", "before", "after", "change"]} rows={change.words.map(word => [`${word.left} × ${word.right}`, signed(word.before, 3), signed(word.after, 3), signed(word.after - word.before, 3)])} />
-            {known && <a href={link("pair", { left: change.texts[0], right: change.texts[1], model: before, second: "on", "other-model": after })}>both models side by side</a>}
+          <Figure
+            key={place}
+            title={`${change.before.toFixed(3)} became ${change.after.toFixed(3)}`}
+            name={`training-change-${place + 1}`}
+            data={() => change}
+            rows={() => [
+              ["left", "right", "before", "after"],
+              ...change.words.map(word => [word.left, word.right, word.before, word.after]),
+            ]}
+            drawing="none"
+          >
+            <p class="coloured" dir="auto">
+              {change.texts[0]}
+            </p>
+            <p class="coloured" dir="auto">
+              {change.texts[1]}
+            </p>
+            <Table
+              head={["words", "before", "after", "change"]}
+              rows={change.words.map(word => [
+                `${word.left} × ${word.right}`,
+                signed(word.before, 3),
+                signed(word.after, 3),
+                signed(word.after - word.before, 3),
+              ])}
+            />
+            {known && (
+              <a
+                href={link("pair", {
+                  left: change.texts[0],
+                  right: change.texts[1],
+                  model: before,
+                  second: "on",
+                  "other-model": after,
+                })}
+              >
+                both models side by side
+              </a>
+            )}
           </Figure>
         ))}
       </div>
@@ -152,10 +311,15 @@ function RunPart({ name }: { name: string }) {
   return (
     <div data-run={run.name}>
       <p class="score">
-        <b>{plain(run.score, 4)}</b> {run.formula} · from {run.model} · epoch {run.best_epoch} · {run.steps} steps · {time(run.seconds)}
+        <b>{plain(run.score, 4)}</b> {run.formula} · from {run.model} · epoch {run.best_epoch} · {run.steps} steps ·{" "}
+        {time(run.seconds)}
       </p>
       <LossCurves run={run} />
-      {run.config.task.filter(task => run.dev[task.name] || run.test[task.name]).map(task => <Task key={task.name} run={run} name={task.name} kind={task.kind} />)}
+      {run.config.task
+        .filter(task => run.dev[task.name] || run.test[task.name])
+        .map(task => (
+          <Task key={task.name} run={run} name={task.name} kind={task.kind} />
+        ))}
       {run.changes && run.changes.length > 0 && <Changes run={run} />}
     </div>
   );
@@ -168,8 +332,15 @@ function StartPart({ onDone }: { onDone: () => void }) {
   const put = (which: string) => (value: string) => set({ [which]: value || null });
   const [train, dev] = [setting("train", "sample/pairs"), setting("dev")];
   const body = {
-    name, train, dev, model: setting("model", models[0]), aggregation: setting("aggregation", "mean"), loss: setting("loss", "mse"),
-    epochs: Number(setting("epochs", "2")), batch: Number(setting("batch", "16")), learning_rate: Number(setting("rate", "0.00005")),
+    name,
+    train,
+    dev,
+    model: setting("model", models[0]),
+    aggregation: setting("aggregation", "mean"),
+    loss: setting("loss", "mse"),
+    epochs: Number(setting("epochs", "2")),
+    batch: Number(setting("batch", "16")),
+    learning_rate: Number(setting("rate", "0.00005")),
   };
   const [open, setOpen] = useState(id !== "" || name !== "");
   const [watched, setWatched] = useState(false);
@@ -184,7 +355,13 @@ function StartPart({ onDone }: { onDone: () => void }) {
       <summary>Train a model on scored pairs</summary>
       <div class="form">
         <Field name="name of the run">
-          <input aria-label="name of the run" value={name} placeholder="my-run" pattern="[a-z0-9][a-z0-9\-]{0,39}" onInput={event => put("name")(event.currentTarget.value)} />
+          <input
+            aria-label="name of the run"
+            value={name}
+            placeholder="my-run"
+            pattern="[a-z0-9][a-z0-9\-]{0,39}"
+            onInput={event => put("name")(event.currentTarget.value)}
+          />
         </Field>
         <Choose name="model" value={body.model} choices={models} onChange={put("model")} />
         <Choose name="aggregation" value={body.aggregation} choices={AGGREGATIONS} onChange={put("aggregation")} />
@@ -196,7 +373,11 @@ function StartPart({ onDone }: { onDone: () => void }) {
       <div class="form">
         <ChooseCorpus name="learn from" value={train} onChange={put("train")} only={corpus => corpus.scored} />
         <ChooseCorpus name="judge by" value={dev} onChange={put("dev")} only={corpus => corpus.scored} />
-        <StartButton disabled={!name || !dev} ask={() => api.train(body)} onStart={job => (setWatched(true), { job: job.id })}>
+        <StartButton
+          disabled={!name || !dev}
+          ask={() => api.train(body)}
+          onStart={job => (setWatched(true), { job: job.id })}
+        >
           Train
         </StartButton>
       </div>
@@ -215,15 +396,34 @@ function ReportsPart() {
       <h2>Tables of runs, searches and checkups</h2>
       <div class="chips">
         {names.value.map(name => (
-          <button key={name} class="chip" aria-pressed={name === chosen} onClick={() => set({ report: name === chosen ? null : name })}>{name}</button>
+          <button
+            key={name}
+            class="chip"
+            aria-pressed={name === chosen}
+            onClick={() => set({ report: name === chosen ? null : name })}
+          >
+            {name}
+          </button>
         ))}
       </div>
       {report.error && <Wrong>{report.error}</Wrong>}
-      {chosen && report.value && Object.entries(report.value.tables).map(([name, [head = [], ...rows]]) => (
-        <Figure key={name} title={name} name={`training-report-${name}`} data={() => report.value!.tables[name]} rows={() => [head, ...rows]} drawing="none">
-          <Table head={head} rows={rows.map(row => row.map(cell => (/^-?\d+\.\d{5,}$/.test(cell) ? plain(Number(cell), 4) : cell)))} />
-        </Figure>
-      ))}
+      {chosen &&
+        report.value &&
+        Object.entries(report.value.tables).map(([name, [head = [], ...rows]]) => (
+          <Figure
+            key={name}
+            title={name}
+            name={`training-report-${name}`}
+            data={() => report.value!.tables[name]}
+            rows={() => [head, ...rows]}
+            drawing="none"
+          >
+            <Table
+              head={head}
+              rows={rows.map(row => row.map(cell => (/^-?\d+\.\d{5,}$/.test(cell) ? plain(Number(cell), 4) : cell)))}
+            />
+          </Figure>
+        ))}
     </section>
   );
 }
@@ -241,9 +441,17 @@ export function TrainingView() {
       <StartPart onDone={renew} />
       {runs.error && <Wrong>{runs.error}</Wrong>}
       {runs.waiting && !runs.value && <Waiting />}
-      {runs.value?.length === 0 && <Empty>No run yet. Train one here, or with likewise train; the studio shows what lies in its folder of runs (--runs).</Empty>}
+      {runs.value?.length === 0 && (
+        <Empty>
+          No run yet. Train one here, or with likewise train; the studio shows what lies in its folder of runs (--runs).
+        </Empty>
+      )}
       {runs.value && runs.value.length > 0 && <RunsTable runs={runs.value} chosen={chosen} />}
-      {chosen ? <RunPart key={chosen} name={chosen} /> : runs.value && runs.value.length > 0 && <Empty>Choose a run.</Empty>}
+      {chosen ? (
+        <RunPart key={chosen} name={chosen} />
+      ) : (
+        runs.value && runs.value.length > 0 && <Empty>Choose a run.</Empty>
+      )}
       <ReportsPart />
     </>
   );
