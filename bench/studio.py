@@ -63,7 +63,7 @@ class Client:
         self._connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=120)
 
     def explained(self) -> tuple[int, bytes]:
-        body = json.dumps({"left": PAIR[0], "right": PAIR[1], "by": "word"})
+        body = json.dumps({"left": PAIR[0], "right": PAIR[1], "granularity": "word"})
         self._connection.request("POST", "/api/pair", body, {"content-type": "application/json"})
         answer = self._connection.getresponse()
         return answer.status, answer.read()

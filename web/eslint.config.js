@@ -13,6 +13,8 @@ export default tseslint.config(
       // Preact's hooks have the names and the rules of React's.
       "react-hooks/rules-of-hooks": "error",
       "react-hooks/exhaustive-deps": "error",
+      // Preact ignores what event handlers return.
+      "@typescript-eslint/no-misused-promises": ["error", { checksVoidReturn: { attributes: false } }],
       // Type assertions at the borders of d3 and the DOM are explicit.
       "@typescript-eslint/no-non-null-assertion": "off",
     },

@@ -41,7 +41,7 @@ def test_a_run_is_trained_shown_and_compared(visit: Any) -> None:
     page.wait_for_selector("[data-figure=training-dev] canvas")
     page.locator("canvas.scatter").focus()
     page.keyboard.press("ArrowRight")
-    page.locator("[data-figure^=training-scatter] .told", has_text="→").wait_for()
+    page.locator("[data-figure^=training-scatter] .readout", has_text="→").wait_for()
     _, data = visit.saved(page.locator("[data-figure^=training-scatter]").get_by_role("button", name="JSON"))
     assert len(json.loads(data)) == 20
     page.get_by_role("link", name="both models side by side").first.click()
@@ -98,9 +98,9 @@ def test_a_chosen_point_is_in_the_address(visit: Any, three_tasks: str) -> None:
     figure.locator("canvas.scatter").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    figure.locator(".told", has_text="2: ").wait_for()
-    summary = figure.locator(".told").inner_text()
+    figure.locator(".readout", has_text="2: ").wait_for()
+    summary = figure.locator(".readout").inner_text()
     page.reload()
-    figure.locator(".told", has_text="2: ").wait_for()
-    assert figure.locator(".told").inner_text() == summary
-    assert "Click a point" in page.locator("[data-figure=training-scatter-dev-similarity] .told").inner_text()
+    figure.locator(".readout", has_text="2: ").wait_for()
+    assert figure.locator(".readout").inner_text() == summary
+    assert "Click a point" in page.locator("[data-figure=training-scatter-dev-similarity] .readout").inner_text()

@@ -39,7 +39,7 @@ function useShortcuts() {
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
       const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      // Where Alt and a digit type another sign, as on many keyboards, who types means that sign.
+      // On many keyboards Alt and a digit type another character, which a field must get.
       const types = typing && event.key.length === 1 && !/\d/.test(event.key);
       const view = event.altKey && !types && VIEWS[Number(event.code.replace("Digit", "")) - 1];
       if (view) {
@@ -84,12 +84,12 @@ export function App() {
       <header class="top">
         <strong class="brand">Likewise</strong>
         <nav aria-label="views">
-          {VIEWS.map((each, place) => (
+          {VIEWS.map((each, index) => (
             <a
               key={each}
               href={back(each)}
               aria-current={each === view ? "page" : undefined}
-              title={`Alt+${place + 1}`}
+              title={`Alt+${index + 1}`}
             >
               {each}
             </a>

@@ -22,5 +22,5 @@ export function time(seconds: number): string {
   return minutes < 90 ? `${minutes} min` : `${(minutes / 60).toFixed(1)} h`;
 }
 
-export const short = (text: string, letters: number) =>
-  text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
+export const short = (text: string, characters: number) =>
+  text.length > characters ? `${text.slice(0, characters - 1)}…` : text;

@@ -34,14 +34,14 @@ export const writeRanges = (ranges: Wanted[]) =>
     )
     .join("|");
 
-/** The places of the samples that a range lights up; one that asks for nothing lights none. */
+/** The indices of the samples that a range lights up; an empty range lights none. */
 export function litBy(range: Wanted, variables: Record<string, (number | null)[]>): number[] {
-  const asked = Object.entries(range).filter(([name]) => name in variables);
-  if (asked.length === 0) return [];
+  const wanted = Object.entries(range).filter(([name]) => name in variables);
+  if (wanted.length === 0) return [];
   const count = Object.values(variables)[0].length;
-  return Array.from({ length: count }, (_, place) => place).filter(place =>
-    asked.every(([name, [low, high]]) => {
-      const value = variables[name][place];
+  return Array.from({ length: count }, (_, index) => index).filter(index =>
+    wanted.every(([name, [low, high]]) => {
+      const value = variables[name][index];
       return value !== null && low <= value && value <= high;
     }),
   );
@@ -50,6 +50,6 @@ export function litBy(range: Wanted, variables: Record<string, (number | null)[]
 /** For each sample the colours of the ranges that light it up. */
 export function marks(ranges: Wanted[], variables: Record<string, (number | null)[]>, count: number): string[][] {
   const found: string[][] = Array.from({ length: count }, () => []);
-  ranges.forEach((range, which) => litBy(range, variables).forEach(place => found[place].push(MARKS[which])));
+  ranges.forEach((range, which) => litBy(range, variables).forEach(index => found[index].push(MARKS[which])));
   return found;
 }

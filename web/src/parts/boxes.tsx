@@ -31,8 +31,8 @@ export function Boxes({ groups, label }: Props) {
           </text>
         </g>
       ))}
-      {groups.map(({ name, colour, quartiles: [least, first, middle, third, most] }, place) => {
-        const x = LEFT + (place + 0.5) * step;
+      {groups.map(({ name, colour, quartiles: [least, first, middle, third, most] }, index) => {
+        const x = LEFT + (index + 0.5) * step;
         return (
           <g key={name}>
             <line class="whisker" x1={x} x2={x} y1={y(least)} y2={y(most)} />

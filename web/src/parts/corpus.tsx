@@ -3,7 +3,7 @@
 import { useRef, useState } from "preact/hooks";
 import { address } from "../address";
 import { api } from "../api";
-import { words } from "../asked";
+import { errorText } from "../queries";
 import { offered, renewStart } from "../start";
 import type { Corpus } from "../types";
 import { Field } from "./fields";
@@ -34,12 +34,12 @@ export function ChooseCorpus({ value, onChange, only = () => true, name = "corpu
       await renewStart();
       if (address.value.view !== view) return;
       if (only(corpus)) onChange(corpus.id);
-      else setError(`${corpus.name} is kept, but this view needs scored pairs or pairs, and it has none`);
+      else setError(`${corpus.name} is stored, but this view needs pairs, or scored pairs, and it has none`);
     } catch (failure) {
       setError(
         failure instanceof Error && failure.message === ""
           ? `a corpus has at most ${offered().limits.upload_bytes.toLocaleString("en")} bytes; choose a smaller file`
-          : words(failure),
+          : errorText(failure),
       );
     }
     if (picker.current) picker.current.value = "";
@@ -50,7 +50,7 @@ export function ChooseCorpus({ value, onChange, only = () => true, name = "corpu
       await renewStart();
       onChange("");
     } catch (failure) {
-      setError(words(failure));
+      setError(errorText(failure));
     }
   };
   return (

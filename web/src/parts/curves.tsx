@@ -5,7 +5,8 @@ import { area, line } from "d3-shape";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { escaped } from "../exports";
+import { escaped, svgFile } from "../exports";
+import { useStable } from "../stable";
 import { theme } from "../theme";
 
 export interface Curve {
@@ -33,11 +34,14 @@ const BORDERS = ["solid", "dashed", "dotted", "dashed", "dashed"];
 const dashOf = ({ dash = 0 }: Curve) => DASHES[dash % DASHES.length];
 const faint = (colour: string) => `${colour}2e`;
 
-export function Curves({ x, curves, xName, yName, high = 320, whole, range }: Props) {
-  const place = useRef<HTMLDivElement>(null);
+export function Curves(props: Props) {
+  const shown = useStable(props);
+  const { curves, xName, yName } = shown;
+  const container = useRef<HTMLDivElement>(null);
   const look = theme.value;
   useEffect(() => {
-    const box = place.current!;
+    const { x, curves, xName, yName, high = 320, whole, range } = shown;
+    const box = container.current!;
     const ink = getComputedStyle(box).getPropertyValue("--soft");
     const rule = getComputedStyle(box).getPropertyValue("--line");
     const axis = (label: string): uPlot.Axis => ({
@@ -86,7 +90,7 @@ export function Curves({ x, curves, xName, yName, high = 320, whole, range }: Pr
           { ...axis(xName), ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100] } : {}) },
           { ...axis(yName), size: 64 },
         ],
-        legend: { live: true, markers: { width: 2, dash: (_, place) => borders[place] } },
+        legend: { live: true, markers: { width: 2, dash: (_, index) => borders[index] } },
         cursor: { points: { size: 7 } },
       },
       data,
@@ -98,11 +102,11 @@ export function Curves({ x, curves, xName, yName, high = 320, whole, range }: Pr
       watch.disconnect();
       plot.destroy();
     };
-  }, [JSON.stringify([x, curves, xName, yName, range]), look]);
+  }, [shown, look]);
   return (
     <div
       class="curves"
-      ref={place}
+      ref={container}
       role="img"
       aria-label={`${yName} by ${xName}: ${curves.map(curve => curve.name).join(", ")}`}
     />
@@ -118,25 +122,25 @@ export function curvesDrawing({ x, curves, xName, yName, range }: Props): string
     .filter(value => value !== null);
   const across = scaleLinear([Math.min(...x), Math.max(...x)], [left, wide - right]);
   const up = scaleLinear(range ?? [Math.min(...known), Math.max(...known)], [high - bottom, top]).nice();
-  const at = (place: number) => across(x[place]);
+  const at = (index: number) => across(x[index]);
   const path = line<number | null>()
     .defined(value => value !== null)
-    .x((_, place) => at(place))
+    .x((_, index) => at(index))
     .y(value => up(value!));
   const text = (words: string, tx: number, ty: number, more = "") =>
     `<text x="${tx}" y="${ty}" font-size="12" fill="#57606a" ${more}>${escaped(words)}</text>`;
   const parts = up
     .ticks(6)
-    .map(
-      tick =>
-        `<line x1="${left}" x2="${wide - right}" y1="${up(tick)}" y2="${up(tick)}" stroke="#d8dee4"/>${text(up.tickFormat(6)(tick), left - 8, up(tick) + 4, 'text-anchor="end"')}`,
-    );
+    .flatMap(tick => [
+      `<line x1="${left}" x2="${wide - right}" y1="${up(tick)}" y2="${up(tick)}" stroke="#d8dee4"/>`,
+      text(up.tickFormat(6)(tick), left - 8, up(tick) + 4, 'text-anchor="end"'),
+    ]);
   parts.push(
     ...across
       .ticks(Math.min(x.length, 12))
       .map(tick => text(across.tickFormat(12)(tick), across(tick), high - bottom + 18, 'text-anchor="middle"')),
   );
-  curves.forEach((curve, place) => {
+  curves.forEach((curve, index) => {
     if (curve.low && curve.high) {
       const { low, high: edge } = curve;
       const band = area<number>()
@@ -148,7 +152,7 @@ export function curvesDrawing({ x, curves, xName, yName, range }: Props): string
     }
     const pen = `stroke="${curve.colour}" stroke-width="2" stroke-dasharray="${dashOf(curve).join(" ") || "none"}"`;
     parts.push(`<path d="${path(curve.values)}" fill="none" ${pen}/>`);
-    const ty = high - bottom + 58 + place * 18;
+    const ty = high - bottom + 58 + index * 18;
     parts.push(
       `<line x1="${left}" x2="${left + 24}" y1="${ty - 4}" y2="${ty - 4}" ${pen}/>`,
       text(curve.name, left + 32, ty),
@@ -158,7 +162,7 @@ export function curvesDrawing({ x, curves, xName, yName, range }: Props): string
     text(xName, (left + wide) / 2, high - bottom + 38, 'text-anchor="middle"'),
     text(yName, 0, 0, `text-anchor="middle" transform="translate(16 ${(high - bottom) / 2}) rotate(-90)"`),
   );
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${wide}" height="${high + 20}" viewBox="0 0 ${wide} ${high + 20}" font-family="system-ui, sans-serif"><rect width="100%" height="100%" fill="#fff"/>${parts.join("")}</svg>`;
+  return svgFile(wide, high + 20, parts, "#fff");
 }
 
 /** The rows of a table of the curves. */
@@ -167,8 +171,8 @@ export const curvesRows = (x: number[], curves: Curve[], xName: string) => [
     xName,
     ...curves.flatMap(curve => [curve.name, ...(curve.low ? [`${curve.name}, low`, `${curve.name}, high`] : [])]),
   ],
-  ...x.map((value, place) => [
+  ...x.map((value, index) => [
     value,
-    ...curves.flatMap(curve => [curve.values[place], ...(curve.low ? [curve.low[place], curve.high?.[place]] : [])]),
+    ...curves.flatMap(curve => [curve.values[index], ...(curve.low ? [curve.low[index], curve.high?.[index]] : [])]),
   ]),
 ];

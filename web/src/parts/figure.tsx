@@ -22,7 +22,7 @@ export function Figure({ title, name, note, children, data, rows, drawing }: Pro
   const made = () => {
     if (typeof drawing === "function") return drawing();
     const found = body.current?.querySelector("svg");
-    return found ? standalone(found as SVGSVGElement) : null;
+    return found ? standalone(found) : null;
   };
   const [wrong, setWrong] = useState("");
   const savedPng = (name: string, svg: string) =>

@@ -1,19 +1,17 @@
 /** A matrix as coloured cells, in SVG; cells can be pointed at and walked with the arrow keys. */
 
 import { useMemo, useState } from "preact/hooks";
-import { diverging, inkOn, rising, strongest } from "../colours";
+import { diverging, inkOn, rising } from "../colours";
+import { type Cell, strongest } from "../explained";
 import { plain, short } from "../numbers";
-import { theme } from "../theme";
+import { type Theme, theme } from "../theme";
 
-export interface Cell {
-  row: number;
-  column: number;
-}
+type Values = (number | null)[][];
 
 interface Props {
   rows: string[];
   columns: string[];
-  values: (number | null)[][];
+  values: Values;
   /** signed values are coloured around 0; shares from 0 on */
   kind?: "signed" | "share";
   scale?: number;
@@ -52,6 +50,22 @@ function pixels(colours: string[][]): string {
   return canvas.toDataURL();
 }
 
+type Colourer = (value: number | null, row: number, column: number) => string;
+
+/** The colours of a matrix in a theme; where the last row and column stand apart, they have a scale of their own. */
+function colourer(values: Values, kind: "signed" | "share", apart = false, scale?: number, look?: Theme): Colourer {
+  const [lastRow, lastColumn] = [values.length - 1, (values[0]?.length ?? 0) - 1];
+  const isOuter = (row: number, column: number) => apart && (row === lastRow || column === lastColumn);
+  const isCorner = (row: number, column: number) => apart && row === lastRow && column === lastColumn;
+  const where = (keep: (row: number, column: number) => boolean) =>
+    strongest(values.flatMap((line, row) => line.filter((_, column) => keep(row, column))));
+  const inner = scale ?? where((row, column) => !isOuter(row, column));
+  const outer = where((row, column) => isOuter(row, column) && !isCorner(row, column));
+  const paint = kind === "signed" ? diverging : rising;
+  return (value, row, column) =>
+    isCorner(row, column) ? "transparent" : paint(value, isOuter(row, column) ? outer : inner, look);
+}
+
 export function HeatMap({ rows, columns, values, kind = "signed", scale, digits = 2, label, apart, ...linked }: Props) {
   const [own, setOwn] = useState<Cell | null>(null);
   const pointed = linked.onPoint ? linked.pointed : own;
@@ -69,25 +83,17 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
     Math.max(3, ...labels.map(each => Math.min(LETTERS, each.length))) * LETTER_WIDTH + 18;
   const upright = columns.some(each => each.length * LETTER_WIDTH > wide);
   const [left, top] = [longest(rows), upright ? longest(columns) : 22];
-  const isApart = (row: number, column: number) =>
-    apart === true && (row === rows.length - 1 || column === columns.length - 1);
-  const inner = values.map((row, i) => row.map((value, j) => (isApart(i, j) ? null : value)));
-  const outer = values.map((row, i) =>
-    row.map((value, j) => (isApart(i, j) && !(i === rows.length - 1 && j === columns.length - 1) ? value : null)),
+  const look = theme.value;
+  const colour = useMemo(() => colourer(values, kind, apart, scale, look), [values, kind, apart, scale, look]);
+  const picture = useMemo(
+    () => (drawn ? "" : pixels(values.map((line, row) => line.map((value, column) => colour(value, row, column))))),
+    [values, drawn, colour],
   );
-  const scales = [scale ?? strongest(...inner), apart ? strongest(...outer) : 1];
+  const isCorner = (row: number, column: number) =>
+    apart === true && row === rows.length - 1 && column === columns.length - 1;
   const gap = apart && drawn ? GAP : 0;
   const x = (column: number) => left + column * wide + (column === columns.length - 1 ? gap : 0);
   const y = (row: number) => top + row * high + (row === rows.length - 1 ? gap : 0);
-  const paint = kind === "signed" ? diverging : rising;
-  const isCorner = (row: number, column: number) =>
-    apart === true && row === rows.length - 1 && column === columns.length - 1;
-  const colour = (value: number | null, row: number, column: number) =>
-    isCorner(row, column) ? "transparent" : paint(value, scales[isApart(row, column) ? 1 : 0]);
-  const picture = useMemo(
-    () => (drawn ? "" : pixels(values.map((line, row) => line.map((value, column) => colour(value, row, column))))),
-    [values, drawn, kind, scale, theme.value],
-  );
   const over = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     onPoint({
@@ -103,14 +109,14 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
     if (event.key === "Escape") onPoint(null);
     if (!move) return;
     event.preventDefault();
-    const within = (place: number, count: number) => Math.max(0, Math.min(count - 1, place));
+    const within = (index: number, count: number) => Math.max(0, Math.min(count - 1, index));
     onPoint(
       pointed
         ? { row: within(at.row + move[0], rows.length), column: within(at.column + move[1], columns.length) }
         : at,
     );
   };
-  const told =
+  const description =
     pointed && rows[pointed.row] !== undefined && columns[pointed.column] !== undefined
       ? `${rows[pointed.row]} and ${columns[pointed.column]}: ${plain(values[pointed.row]?.[pointed.column], 4)}`
       : label;
@@ -120,7 +126,7 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
       <svg
         class="heatmap"
         role="img"
-        aria-label={told}
+        aria-label={description}
         tabindex={0}
         width={x(columns.length - 1) + wide + 2}
         height={y(rows.length - 1) + high + 2}
@@ -183,7 +189,7 @@ export function HeatMap({ rows, columns, values, kind = "signed", scale, digits 
               fill="transparent"
               onPointerMove={over}
             >
-              <title>{told}</title>
+              <title>{description}</title>
             </rect>
           </g>
         )}

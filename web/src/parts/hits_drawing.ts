@@ -1,7 +1,7 @@
 /** Hits as a drawing that stands alone: rank, score, and words coloured by what they add. */
 
 import { diverging, inkOn } from "../colours";
-import { escaped } from "../exports";
+import { escaped, svgFile } from "../exports";
 import type { Hit } from "../types";
 
 const [WIDE, LEFT, LINE, SPACE, PAD] = [760, 96, 24, 4, 3];
@@ -39,5 +39,5 @@ export function hitsDrawing(hits: Hit[], scale: number): string {
     }
     y += LINE + 8;
   }
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDE + 16}" height="${y}" viewBox="0 0 ${WIDE + 16} ${y}" style="font: ${FONT}"><rect width="100%" height="100%" fill="${paper}"/>${parts.join("")}</svg>`;
+  return svgFile(WIDE + 16, y, parts, paper, FONT);
 }

@@ -15,8 +15,8 @@ export function Ledger({ terms, similarity }: { terms: Record<string, number>; s
   });
   const ends = [0, similarity, ...bars.map(bar => bar.to)];
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
-  const room = WIDE - NAMES - NUMBERS;
-  const x = (value: number) => NAMES + ((value - low) / (high - low || 1)) * room;
+  const space = WIDE - NAMES - NUMBERS;
+  const x = (value: number) => NAMES + ((value - low) / (high - low || 1)) * space;
   const all = [...bars, { name: "similarity", from: 0, to: similarity, value: similarity }];
   return (
     <svg
@@ -28,9 +28,9 @@ export function Ledger({ terms, similarity }: { terms: Record<string, number>; s
       viewBox={`0 0 ${WIDE} ${all.length * HIGH + 4}`}
     >
       <line class="rule" x1={x(0)} x2={x(0)} y1={0} y2={all.length * HIGH} />
-      {all.map(({ name, from, to, value }, place) => {
-        const last = place === all.length - 1;
-        const y = place * HIGH;
+      {all.map(({ name, from, to, value }, index) => {
+        const last = index === all.length - 1;
+        const y = index * HIGH;
         return (
           <g key={name} class={last ? "total" : ""} data-term={name} data-value={value}>
             {last && <line class="rule" x1={0} x2={WIDE} y1={y} y2={y} />}

@@ -1,8 +1,8 @@
 /** Two texts as two columns of words with lines between them: the stronger the pair, the wider the line. */
 
-import { diverging, strongest } from "../colours";
+import { diverging } from "../colours";
+import { type Cell, isLineOn, strongest } from "../explained";
 import { short } from "../numbers";
-import type { Cell } from "./heatmap";
 
 interface Props {
   left: string[];
@@ -19,14 +19,12 @@ const [FAINTEST, MOST] = [0.03, 600];
 export function Lines({ left, right, values, pointed, onPoint }: Props) {
   const scale = strongest(...values);
   const high = Math.max(left.length, right.length) * HIGH + 8;
-  const y = (place: number, count: number) => (high - count * HIGH) / 2 + (place + 0.5) * HIGH;
+  const y = (index: number, count: number) => (high - count * HIGH) / 2 + (index + 0.5) * HIGH;
   const drawn = values
     .flatMap((row, i) => row.map((value, j) => ({ i, j, value })))
     .filter(({ value }) => Math.abs(value) >= FAINTEST * scale)
     .sort((a, b) => Math.abs(a.value) - Math.abs(b.value))
     .slice(-MOST);
-  const isOn = (i: number, j: number) =>
-    !pointed || ((pointed.row === i || pointed.row < 0) && (pointed.column === j || pointed.column < 0));
   return (
     <div class="scroll">
       <svg
@@ -48,7 +46,7 @@ export function Lines({ left, right, values, pointed, onPoint }: Props) {
               fill="none"
               stroke={diverging(value, scale * 0.8)}
               stroke-width={1 + share * THICK}
-              stroke-opacity={isOn(i, j) ? 0.35 + 0.6 * share : 0.06}
+              stroke-opacity={isLineOn(pointed, i, j) ? 0.35 + 0.6 * share : 0.06}
               onPointerEnter={() => onPoint({ row: i, column: j })}
             >
               <title>{`${left[i]} × ${right[j]}: ${value.toFixed(4)}`}</title>

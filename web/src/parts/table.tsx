@@ -21,8 +21,8 @@ export function Table({ head, rows, caption }: Props) {
           </tr>
         </thead>
         <tbody>
-          {rows.map((row, place) => (
-            <tr key={place}>
+          {rows.map((row, index) => (
+            <tr key={index}>
               {row.map((cell, column) => (
                 <td
                   key={column}

@@ -1,9 +1,9 @@
-/** Attention maps as points of every layer: ranges of similarity, length and structure light samples up in all of them. */
+/** Attention maps as points of every layer; ranges of similarity, length and structure light samples up. */
 
 import { useMemo } from "preact/hooks";
-import { set, setting, settings } from "../address";
+import { choice, set, setting, settings } from "../address";
 import { api } from "../api";
-import { useAnswer, useJob } from "../asked";
+import { useQuery, useJob } from "../queries";
 import { MARKS, PALETTE, series } from "../colours";
 import { chance, plain, short } from "../numbers";
 import { Boxes } from "../parts/boxes";
@@ -18,8 +18,9 @@ import { Scatter, scatterDrawing, sideBySide } from "../parts/scatter";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { Table } from "../parts/table";
 import { litBy, marks, MOST_RANGES, readRanges, type Wanted, writeRanges } from "../ranges";
+import { useStable } from "../stable";
 import { offered } from "../start";
-import type { Clusters, LayerClusters, Maps, Points, Tested } from "../types";
+import type { ClustersResult, LayerClusters, MapsResponse, AttentionResult, BrushResponse } from "../types";
 import { ClusterForm } from "./clusterings";
 
 const REDUCERS: [string, string][] = [
@@ -30,7 +31,7 @@ const REDUCERS: [string, string][] = [
 const SMALL = { wide: 150, high: 130 };
 const NOISE = PALETTE[PALETTE.length - 1];
 
-const layerPoints = (points: Points, layer: number) => points.view.map(sample => sample[layer]);
+const layerPoints = (points: AttentionResult, layer: number) => points.view.map(sample => sample[layer]);
 const labelColour = (label: number) => (label < 0 ? NOISE : series(label % (PALETTE.length - 1)));
 const labelName = (label: number) => (label < 0 ? "noise" : String(label));
 
@@ -41,11 +42,11 @@ function changeRange(ranges: Wanted[], which: number, name: string, ends: [numbe
   set({ ranges: writeRanges(next) || null });
 }
 
-function RangesPart({ points, ranges, active }: { points: Points; ranges: Wanted[]; active: number }) {
+function RangesPart({ points, ranges, active }: { points: AttentionResult; ranges: Wanted[]; active: number }) {
   const shown = ranges.length ? ranges : [{}];
   const take = (which: number) => set({ range: String(which) });
   const drop = (which: number) => {
-    set({ ranges: writeRanges(ranges.filter((_, place) => place !== which)) || null, range: "0" });
+    set({ ranges: writeRanges(ranges.filter((_, index) => index !== which)) || null, range: "0" });
   };
   return (
     <Figure
@@ -98,7 +99,7 @@ function RangesPart({ points, ranges, active }: { points: Points; ranges: Wanted
 }
 
 interface Shown {
-  points: Points;
+  points: AttentionResult;
   lit: string[][];
   picked: number | null;
 }
@@ -110,7 +111,7 @@ const within = (text: string, low: number, high: number) =>
 const pick = (row: number) => set({ pair: String(row) });
 
 /** A pair in words, with its cluster: of many clusters some share a colour. */
-function told(points: Points, row: number, labels?: number[]): string {
+function describe(points: AttentionResult, row: number, labels?: number[]): string {
   const cluster = labels ? `cluster ${labelName(labels[row])}\n` : "";
   const values = Object.entries(points.variables).map(([name, each]) => `${name} ${plain(each[row], 2)}`);
   return `${cluster}${points.pairs[row].map(text => short(text, 80)).join("\n")}\n${values.join(", ")}`;
@@ -126,7 +127,7 @@ function LayersRow({
   title,
   id,
   clusters,
-}: Shown & { title: string; id: string; clusters: Clusters | null }) {
+}: Shown & { title: string; id: string; clusters: ClustersResult | null }) {
   const chosen = setting("cell", "-:1");
   const depths = Array.from({ length: points.depth }, (_, layer) => layer);
   const colours = (layer: number) => (clusters ? clusters.layers[layer].labels.map(labelColour) : PALETTE[0]);
@@ -137,7 +138,7 @@ function LayersRow({
       ),
       SMALL,
     );
-  const scored = (all: Clusters) => [
+  const scored = (all: ClustersResult) => [
     ["layer", "clusters", "noise", ...METRICS],
     ...all.layers.map(each => [each.layer, each.k, each.noise, ...METRICS.map(name => each[name])]),
   ];
@@ -198,24 +199,24 @@ function LinkedScatter({
   labels,
   label,
 }: Shown & { layer: number; colours: string | string[]; labels?: number[]; label: string }) {
-  const places = useMemo(() => layerPoints(points, layer), [points, layer]);
-  const kept = useMemo(() => colours, [JSON.stringify(colours)]);
+  const coordinates = useMemo(() => layerPoints(points, layer), [points, layer]);
+  const stable = useStable(colours);
   return (
     <Scatter
       {...SMALL}
-      points={places}
-      colours={kept}
+      points={coordinates}
+      colours={stable}
       marks={lit}
       picked={picked}
       onPick={pick}
-      told={row => told(points, row, labels)}
+      describe={row => describe(points, row, labels)}
       label={label}
     />
   );
 }
 
 function ClusteringRow({ id, ...shown }: Shown & { id: string }) {
-  const found = useJob<Clusters>(id);
+  const found = useJob<ClustersResult>(id);
   const forget = () =>
     set({
       clusterings:
@@ -250,7 +251,7 @@ function clusteringName(how: Record<string, string | number | null>): string {
     .join(", ");
 }
 
-function ClusterTable({ found, variables }: { found: Tested; variables: string[] }) {
+function ClusterTable({ found, variables }: { found: BrushResponse; variables: string[] }) {
   const head = [
     "cluster",
     "n",
@@ -259,12 +260,12 @@ function ClusterTable({ found, variables }: { found: Tested; variables: string[]
   const exact = found.clusters.map(one => [
     one.label,
     one.n,
-    ...variables.flatMap(name => [0, 2, 4].map(place => one.quartiles[name]?.[place] ?? null)),
+    ...variables.flatMap(name => [0, 2, 4].map(index => one.quartiles[name]?.[index] ?? null)),
   ]);
   const rows = found.clusters.map(one => [
     labelName(one.label),
     one.n,
-    ...variables.flatMap(name => [0, 2, 4].map(place => plain(one.quartiles[name]?.[place], 2))),
+    ...variables.flatMap(name => [0, 2, 4].map(index => plain(one.quartiles[name]?.[index], 2))),
   ]);
   return (
     <Figure
@@ -279,7 +280,7 @@ function ClusterTable({ found, variables }: { found: Tested; variables: string[]
   );
 }
 
-function TestTable({ found, variables }: { found: Tested; variables: string[] }) {
+function TestTable({ found, variables }: { found: BrushResponse; variables: string[] }) {
   const rows = variables.map(name => {
     const test = found.tests[name];
     return test
@@ -323,18 +324,14 @@ function TestTable({ found, variables }: { found: Tested; variables: string[] })
 function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wanted[]; active: number }) {
   const [id, number] = setting("cell", "-:1").split(":");
   const layer = within(number, 1, points.depth);
-  const clustering = useJob<Clusters>(id === "-" ? "" : id);
+  const clustering = useJob<ClustersResult>(id === "-" ? "" : id);
   const layers: LayerClusters | undefined = clustering.result?.layers[layer - 1];
   const brushed = Object.keys(ranges[active] ?? {}).length > 0;
   const rows = brushed ? litBy(ranges[active], points.variables) : null;
   const body = { layer, rows };
-  const answer = useAnswer(
-    layers ? `${id} ${JSON.stringify(body)}` : null,
-    signal => api.brushed(id, body, signal),
-    150,
-  );
+  const answer = useQuery(layers ? `${id} ${JSON.stringify(body)}` : null, signal => api.brush(id, body, signal), 150);
   const variables = Object.keys(points.variables);
-  const places = useMemo(() => layerPoints(points, layer - 1), [points, layer]);
+  const coordinates = useMemo(() => layerPoints(points, layer - 1), [points, layer]);
   const colours = useMemo(() => (layers ? layers.labels.map(labelColour) : PALETTE[0]), [layers]);
   const size = { wide: 520, high: 420 };
   return (
@@ -347,11 +344,11 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
         <Figure
           title="Points"
           name={`attention-layer-${layer}`}
-          drawing={() => scatterDrawing({ ...size, points: places, colours, marks: lit, picked })}
-          data={() => ({ layer, points: places, labels: layers?.labels ?? null, variables: points.variables })}
+          drawing={() => scatterDrawing({ ...size, points: coordinates, colours, marks: lit, picked })}
+          data={() => ({ layer, points: coordinates, labels: layers?.labels ?? null, variables: points.variables })}
           rows={() => [
             ["row", "x", "y", "cluster", ...variables],
-            ...places.map(([x, y], row) => [
+            ...coordinates.map(([x, y], row) => [
               row,
               x,
               y,
@@ -363,12 +360,12 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
         >
           <Scatter
             {...size}
-            points={places}
+            points={coordinates}
             colours={colours}
             marks={lit}
             picked={picked}
             onPick={pick}
-            told={row => told(points, row, layers?.labels)}
+            describe={row => describe(points, row, layers?.labels)}
             label={`points of layer ${layer}`}
           />
         </Figure>
@@ -397,13 +394,11 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
                   >
                     <Boxes
                       label={name}
-                      groups={answer
-                        .value!.clusters.filter(one => one.quartiles[name])
-                        .map(one => ({
-                          name: labelName(one.label),
-                          colour: labelColour(one.label),
-                          quartiles: one.quartiles[name],
-                        }))}
+                      groups={answer.value!.clusters.flatMap(one => {
+                        const quartiles = one.quartiles[name];
+                        const group = { name: labelName(one.label), colour: labelColour(one.label) };
+                        return quartiles ? [{ ...group, quartiles }] : [];
+                      })}
                     />
                   </Figure>
                 ))}
@@ -426,7 +421,7 @@ function CellPart({ points, lit, picked, ranges, active }: Shown & { ranges: Wan
 
 function MapsPart({ study, row, depth }: { study: string; row: number; depth: number }) {
   const layer = within(setting("map-layer", "1"), 1, depth);
-  const answer = useAnswer<Maps>(`${study} ${row} ${layer}`, signal => api.maps(study, row, layer, signal), 150);
+  const answer = useQuery<MapsResponse>(`${study} ${row} ${layer}`, signal => api.maps(study, row, layer, signal), 150);
   if (answer.error) return <Wrong>{answer.error}</Wrong>;
   if (!answer.value || answer.waiting) return <Waiting />;
   const { tokens, heads, mean, left, right } = answer.value;
@@ -445,7 +440,7 @@ function MapsPart({ study, row, depth }: { study: string; row: number; depth: nu
         <Choose
           name="layer"
           value={String(layer)}
-          choices={Array.from({ length: depth }, (_, place) => String(place + 1))}
+          choices={Array.from({ length: depth }, (_, index) => String(index + 1))}
           onChange={value => set({ "map-layer": value })}
         />
         <Choose
@@ -453,7 +448,7 @@ function MapsPart({ study, row, depth }: { study: string; row: number; depth: nu
           value={String(head)}
           choices={[
             ["0", "mean of all"],
-            ...heads.map((_, place) => [String(place + 1), String(place + 1)] as [string, string]),
+            ...heads.map((_, index) => [String(index + 1), String(index + 1)] as [string, string]),
           ]}
           onChange={value => set({ "map-head": value })}
         />
@@ -462,7 +457,7 @@ function MapsPart({ study, row, depth }: { study: string; row: number; depth: nu
         title={`Attention of layer ${layer}, ${head ? `head ${head}` : "mean of all heads"}`}
         name={`attention-map-${row}`}
         data={() => answer.value}
-        rows={() => [["", ...tokens], ...values.map((line, place) => [tokens[place], ...line])]}
+        rows={() => [["", ...tokens], ...values.map((line, index) => [tokens[index], ...line])]}
         note="A row is a token that looks, a column one that is looked at."
       >
         <HeatMap rows={tokens} columns={tokens} values={values} kind="share" label="attention between tokens" />
@@ -471,14 +466,14 @@ function MapsPart({ study, row, depth }: { study: string; row: number; depth: nu
   );
 }
 
-function Studied({ study, points }: { study: string; points: Points }) {
+function Studied({ study, points }: { study: string; points: AttentionResult }) {
   const text = setting("ranges");
   const ranges = useMemo(() => readRanges(text), [text]);
   const active = Math.min(Math.max(0, ranges.length - 1), Number(setting("range", "0")) || 0);
   const lit = useMemo(() => marks(ranges, points.variables, points.pairs.length), [ranges, points]);
-  const asked = setting("pair");
-  const row = Number(asked);
-  const picked = asked !== "" && points.pairs[row] ? row : null;
+  const request = setting("pair");
+  const row = Number(request);
+  const picked = request !== "" && points.pairs[row] ? row : null;
   const clusterings = settings("clusterings");
   const shown = { points, lit, picked };
   return (
@@ -490,9 +485,9 @@ function Studied({ study, points }: { study: string; points: Points }) {
       </h2>
       <ClusterForm
         study={study}
-        onStart={(job, place) => ({
+        onStart={(job, index) => ({
           clusterings: [...new Set([...settings("clusterings"), job.id])].join(","),
-          ...(place ? {} : { cell: `${job.id}:1` }),
+          ...(index ? {} : { cell: `${job.id}:1` }),
         })}
       />
       <LayersRow {...shown} title="no clustering" id="" clusters={null} />
@@ -512,11 +507,11 @@ function Studied({ study, points }: { study: string; points: Points }) {
 export function AttentionView() {
   const { models } = offered();
   const id = setting("study");
-  const found = useJob<Points>(id);
+  const found = useJob<AttentionResult>(id);
   const [corpus, model, reducer] = [
     setting("corpus", "sample/pairs"),
     setting("model", models[0]),
-    setting("reducer", "pca"),
+    choice<"pca" | "lstm" | "umap">("reducer", "pca"),
   ];
   return (
     <>

@@ -1,12 +1,13 @@
-/** How a clustering is started: the algorithm, and what each of them can be told. */
+/** How a clustering is started: the algorithm and its settings. */
 
-import { set, setting } from "../address";
-import { api, type ClustersAsked } from "../api";
+import { choice, set, setting } from "../address";
+import { api } from "../api";
 import { StartButton } from "../parts/button";
 import { Choose, NumberField } from "../parts/fields";
-import type { Job } from "../types";
+import type { ClustersRequest, Job } from "../types";
 
-const ALGORITHMS: [string, string][] = [
+type Algorithm = NonNullable<ClustersRequest["algorithm"]>;
+const ALGORITHMS: [Algorithm, string][] = [
   ["kmeans", "k-means"],
   ["dbscan", "DBSCAN"],
   ["agglomerative", "agglomerative"],
@@ -21,17 +22,17 @@ const COVARIANCES = ["full", "tied", "diag", "spherical"];
 /** Ward's linkage knows one distance only. */
 const isWard = (algorithm: string) => algorithm === "agglomerative" && setting("linkage", "ward") === "ward";
 
-function asked(algorithm: string): ClustersAsked {
+function clustersRequest(algorithm: Algorithm): ClustersRequest {
   const [least, most] = [Number(setting("least", "2")), Number(setting("most", "8"))];
-  const eps = setting("eps");
+  const eps = Number(setting("eps"));
   return {
     algorithm,
     least: Math.min(least, most),
     most: Math.max(least, most),
-    distance: isWard(algorithm) ? "euclidean" : setting("distance", "euclidean"),
-    linkage: setting("linkage", "ward"),
-    covariance: setting("covariance", "full"),
-    eps: eps && Number(eps) > 0 ? Number(eps) : null,
+    distance: isWard(algorithm) ? "euclidean" : choice("distance", "euclidean"),
+    linkage: choice("linkage", "ward"),
+    covariance: choice("covariance", "full"),
+    eps: eps > 0 ? eps : null,
   };
 }
 
@@ -40,7 +41,7 @@ export function ClusterForm({
   onStart,
 }: {
   study: string;
-  onStart: (job: Job, place: number) => Record<string, string | null>;
+  onStart: (job: Job, index: number) => Record<string, string | null>;
 }) {
   const all = setting("algorithm", "kmeans") === ALL;
   const algorithm = setting("algorithm", "kmeans");
@@ -91,7 +92,9 @@ export function ClusterForm({
       )}
       <StartButton
         ask={() =>
-          all ? ALGORITHMS.map(([each]) => api.clusters(study, asked(each))) : api.clusters(study, asked(algorithm))
+          all
+            ? ALGORITHMS.map(([each]) => api.clusters(study, clustersRequest(each)))
+            : api.clusters(study, clustersRequest(algorithm as Algorithm))
         }
         onStart={onStart}
       >

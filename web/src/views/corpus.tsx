@@ -1,9 +1,10 @@
 /** A corpus of pairs: what its similarities rest on, and the pairs whose score rests on the wrong things. */
 
 import { link, set, setting } from "../address";
-import { api, type Reading } from "../api";
-import { useJob } from "../asked";
-import { series, strongest } from "../colours";
+import { api } from "../api";
+import { useJob } from "../queries";
+import { series } from "../colours";
+import { strongest } from "../explained";
 import { plain, signed } from "../numbers";
 import { StartButton } from "../parts/button";
 import { ChooseCorpus } from "../parts/corpus";
@@ -12,11 +13,11 @@ import { Check, Choose } from "../parts/fields";
 import { Figure } from "../parts/figure";
 import { HeatMap } from "../parts/heatmap";
 import { JobState } from "../parts/job";
-import { ChooseReading, readAs, reading, readingSettings } from "../parts/reading";
+import { ChoosePooling, poolingName, poolingRequest, poolingSettings } from "../parts/pooling";
 import { Empty } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered } from "../start";
-import type { Lint, Patterns, PatternSetting, PosChange } from "../types";
+import type { PoolingRequest, LintResult, PosRelevanceResult, PosSetting, PosChange } from "../types";
 
 const COUNTED: [string, string][] = [
   ["summed", "summed over all pairs"],
@@ -28,12 +29,12 @@ const SIGNS: [string, string][] = [
   ["negative", "what takes away"],
 ];
 
-function matrix(one: PatternSetting, counted: string, sign: string): number[][] {
+function matrix(one: PosSetting, counted: string, sign: string): number[][] {
   const found = one.relevance[counted === "averaged" ? "averaged" : "summed"];
   return sign === "positive" ? found.positive : sign === "negative" ? found.negative : found.both;
 }
 
-function Strongest({ name, quarters }: { name: string; quarters: PatternSetting["strongest"] }) {
+function Strongest({ name, quarters }: { name: string; quarters: PosSetting["strongest"] }) {
   const rows = () =>
     Object.entries(quarters).flatMap(([quarter, pairs]) =>
       pairs.map(each => [quarter, each.id, each.left, each.right, each.relevance, each.similarity]),
@@ -60,7 +61,15 @@ function Strongest({ name, quarters }: { name: string; quarters: PatternSetting[
   );
 }
 
-function Setting({ one, name, asked }: { one: PatternSetting; name: string; asked: Reading | null | undefined }) {
+function Setting({
+  one,
+  name,
+  request,
+}: {
+  one: PosSetting;
+  name: string;
+  request: PoolingRequest | null | undefined;
+}) {
   const [counted, sign] = [setting("counted", "summed"), setting("sign", "both")];
   const values = matrix(one, counted, sign);
   const { classes } = one.relevance;
@@ -82,13 +91,13 @@ function Setting({ one, name, asked }: { one: PatternSetting; name: string; aske
   return (
     <div>
       <p class="score">
-        {one.model} · {readAs({ ...asked, pooling: one.pooling })} · {one.n} pairs
+        {one.model} · {poolingName({ ...request, pooling: one.pooling })} · {one.n} pairs
       </p>
       <Figure
         title="Parts of speech"
         name={`corpus-${name}-classes`}
         data={() => one.relevance}
-        rows={() => [["", ...classes], ...values.map((row, place) => [classes[place], ...row])]}
+        rows={() => [["", ...classes], ...values.map((row, index) => [classes[index], ...row])]}
         note={`Red adds to the similarities, blue takes away; the strongest colour is ${plain(strongest(...values), counted === "summed" ? 1 : 3)}.`}
       >
         <HeatMap
@@ -121,7 +130,7 @@ function Setting({ one, name, asked }: { one: PatternSetting; name: string; aske
           data={() => one.farthest}
           rows={() => [
             ["left", "right", "human", "predicted"],
-            ...one.farthest!.map(each => [each.left, each.right, each.human, each.predicted]),
+            ...one.farthest.map(each => [each.left, each.right, each.human, each.predicted]),
           ]}
           drawing="none"
         >
@@ -131,7 +140,7 @@ function Setting({ one, name, asked }: { one: PatternSetting; name: string; aske
               <Texts left={each.left} right={each.right} />,
               plain(each.human, 1),
               plain(each.predicted, 2),
-              <Why left={each.left} right={each.right} asked={asked} />,
+              <Why left={each.left} right={each.right} request={request} />,
             ])}
           />
         </Figure>
@@ -140,9 +149,15 @@ function Setting({ one, name, asked }: { one: PatternSetting; name: string; aske
   );
 }
 
-const Why = ({ left, right, asked }: { left: string; right: string; asked: Partial<Reading> | null | undefined }) => (
-  <a href={link("pair", { left, right, ...readingSettings(asked) })}>why</a>
-);
+const Why = ({
+  left,
+  right,
+  request,
+}: {
+  left: string;
+  right: string;
+  request: Partial<PoolingRequest> | null | undefined;
+}) => <a href={link("pair", { left, right, ...poolingSettings(request) })}>why</a>;
 
 const Texts = ({ left, right }: { left: string; right: string }) => (
   <>
@@ -152,7 +167,7 @@ const Texts = ({ left, right }: { left: string; right: string }) => (
   </>
 );
 
-function Changes({ found }: { found: NonNullable<Patterns["change"]> }) {
+function Changes({ found }: { found: NonNullable<PosRelevanceResult["change"]> }) {
   const counted = setting("counted", "summed") === "averaged" ? found.averaged : found.summed;
   const all: PosChange[] = Object.values(counted).flat();
   return (
@@ -188,18 +203,20 @@ function Changes({ found }: { found: NonNullable<Patterns["change"]> }) {
 
 function PatternsPart({ corpus }: { corpus: string }) {
   const id = setting("patterns");
-  const found = useJob<Patterns>(id);
+  const found = useJob<PosRelevanceResult>(id);
   const two = setting("second") === "on";
   const result = found.result;
   return (
     <section>
       <h2>What the similarities rest on</h2>
       <div class="form">
-        <ChooseReading />
-        <Check name="a second setting beside it" value={two} onChange={on => set({ second: on ? "on" : null })} />
+        <ChoosePooling />
+        <Check name="compare with a second setting" value={two} onChange={on => set({ second: on ? "on" : null })} />
         <StartButton
           disabled={!corpus || !offered().grammar}
-          ask={() => api.patterns({ corpus, first: reading(), second: two ? reading("other-") : null })}
+          ask={() =>
+            api.posRelevance({ corpus, first: poolingRequest(), second: two ? poolingRequest("other-") : null })
+          }
           onStart={job => ({ patterns: job.id })}
         >
           Analyse
@@ -207,7 +224,7 @@ function PatternsPart({ corpus }: { corpus: string }) {
       </div>
       {two && (
         <div class="form second">
-          <ChooseReading prefix="other-" name="second model" />
+          <ChoosePooling prefix="other-" name="second model" />
         </div>
       )}
       <JobState id={id} found={found} />
@@ -234,12 +251,12 @@ function PatternsPart({ corpus }: { corpus: string }) {
           </div>
           {result.change && <Changes found={result.change} />}
           <div class="columns">
-            {result.settings.map((one, place) => (
+            {result.settings.map((one, index) => (
               <Setting
-                key={place}
+                key={index}
                 one={one}
-                name={String(place + 1)}
-                asked={found.job?.asked[place ? "second" : "first"] as Reading | null}
+                name={String(index + 1)}
+                request={found.job?.asked[index ? "second" : "first"] as PoolingRequest | null}
               />
             ))}
           </div>
@@ -249,7 +266,7 @@ function PatternsPart({ corpus }: { corpus: string }) {
   );
 }
 
-function Findings({ found, asked }: { found: Lint; asked: Partial<Reading> | undefined }) {
+function Findings({ found, request }: { found: LintResult; request: Partial<PoolingRequest> | undefined }) {
   const rule = setting("rule");
   const shown = found.findings.filter(each => !rule || each.rule === rule);
   return (
@@ -298,7 +315,7 @@ function Findings({ found, asked }: { found: Lint; asked: Partial<Reading> | und
           each.evidence,
           plain(each.similarity),
           plain(each.human, 1),
-          <Why left={each.left} right={each.right} asked={asked} />,
+          <Why left={each.left} right={each.right} request={request} />,
         ])}
       />
       {shown.length === 0 && <Empty>Nothing was found by this rule.</Empty>}
@@ -308,14 +325,14 @@ function Findings({ found, asked }: { found: Lint; asked: Partial<Reading> | und
 
 function LintPart({ corpus }: { corpus: string }) {
   const id = setting("lint");
-  const found = useJob<Lint>(id);
+  const found = useJob<LintResult>(id);
   return (
     <section>
       <h2>Scores that rest on the wrong things</h2>
       <div class="form">
         <StartButton
           disabled={!corpus || !offered().grammar}
-          ask={() => api.lint({ ...reading(), corpus })}
+          ask={() => api.lint({ ...poolingRequest(), corpus })}
           onStart={job => ({ lint: job.id })}
         >
           Look for suspicious pairs
@@ -327,7 +344,7 @@ function LintPart({ corpus }: { corpus: string }) {
           Negation, numbers and roles that the model passes over; similarity from special tokens or stop words.
         </Empty>
       )}
-      {found.result && <Findings found={found.result} asked={found.job?.asked as Partial<Reading> | undefined} />}
+      {found.result && <Findings found={found.result} request={found.job?.asked} />}
     </section>
   );
 }

@@ -2,7 +2,7 @@
 
 import { set, setting, settings } from "../address";
 import { api } from "../api";
-import { useAnswer, useJob } from "../asked";
+import { useQuery, useJob } from "../queries";
 import { series } from "../colours";
 import { StartButton } from "../parts/button";
 import { ChooseCorpus } from "../parts/corpus";
@@ -13,7 +13,7 @@ import { HeatMap } from "../parts/heatmap";
 import { JobState } from "../parts/job";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { offered } from "../start";
-import type { Geometry, GeometryLayer, Trajectories } from "../types";
+import type { Geometry, LayerGeometry, Trajectories, GeometryResult } from "../types";
 
 const TYPING = 400;
 const MEASURES: [string, string][] = [
@@ -45,21 +45,21 @@ function at(found: unknown, path: string): unknown {
 }
 
 function curveOf(
-  layers: (GeometryLayer | undefined)[],
+  layers: (LayerGeometry | undefined)[],
   path: string,
-  from: (layer?: GeometryLayer) => unknown,
+  from: (layer?: LayerGeometry) => unknown,
   name: string,
-  place: number,
+  index: number,
   dash = 0,
 ): Curve {
   const values = layers.map(layer => (at(from(layer), path) as number | undefined) ?? null);
   const ends = layers.map(
-    layer => at((from(layer) as GeometryLayer | undefined)?.intervals, path) as [number, number] | undefined,
+    layer => at((from(layer) as LayerGeometry | undefined)?.intervals, path) as [number, number] | undefined,
   );
   const known = ends.some(Boolean);
   return {
     name,
-    colour: series(place),
+    colour: series(index),
     values,
     dash,
     ...(known ? { low: ends.map(each => each?.[0] ?? null), high: ends.map(each => each?.[1] ?? null) } : {}),
@@ -69,13 +69,13 @@ function curveOf(
 function trajectoryCurves(results: Trajectories[]): { x: number[]; curves: Curve[] } {
   const deepest = results.reduce((most, one) => (one.layers.length > most.layers.length ? one : most));
   const curves = results.flatMap((one, which) =>
-    one.pairs.map((pair, place) => ({
+    one.pairs.map((pair, index) => ({
       name:
         (results.length > 1 ? `${one.model}: ` : "") +
         (pair.words
           ? `${pair.words[0]} (${pair.left + 1}) and ${pair.words[1]} (${pair.right + 1})`
           : `texts ${pair.left + 1} and ${pair.right + 1}`),
-      colour: series(place),
+      colour: series(index),
       dash: which,
       values: deepest.layers.map((_, layer) => pair.cosine[layer] ?? null),
     })),
@@ -87,7 +87,7 @@ function TrajectoryPart() {
   const { examples, models: offers } = offered();
   const [texts, words] = [setting("texts"), setting("words")];
   const models = settings("models", [offers[0]]);
-  const asked = {
+  const request = {
     texts: lines(texts),
     words: words
       .split(",")
@@ -95,9 +95,9 @@ function TrajectoryPart() {
       .filter(Boolean),
     models,
   };
-  const answer = useAnswer(
-    asked.texts.length >= 2 ? JSON.stringify(asked) : null,
-    signal => api.layers(asked, signal),
+  const answer = useQuery(
+    request.texts.length >= 2 ? JSON.stringify(request) : null,
+    signal => api.layers(request, signal),
     TYPING,
   );
   const ofWords = answer.value?.results[0]?.pairs[0]?.words != null;
@@ -140,7 +140,7 @@ function TrajectoryPart() {
           </button>
         ))}
       </div>
-      {asked.texts.length < 2 && <Empty>Type at least two texts, or choose an example.</Empty>}
+      {request.texts.length < 2 && <Empty>Type at least two texts, or choose an example.</Empty>}
       {answer.error && <Wrong>{answer.error}</Wrong>}
       {answer.waiting && <Waiting />}
       {shown && (
@@ -171,10 +171,10 @@ function GeometryCurves({ results }: { results: Geometry[] }) {
   const deepest = results.reduce((most, one) => (one.layers.length > most.layers.length ? one : most));
   const x = deepest.layers.map(layer => layer.layer);
   // A model that is less deep has no values in the last layers.
-  const padded = (layers: GeometryLayer[]) => x.map((_, place): GeometryLayer | undefined => layers[place]);
+  const padded = (layers: LayerGeometry[]) => x.map((_, index): LayerGeometry | undefined => layers[index]);
   const curves = results
-    .flatMap((one, place) => [
-      curveOf(padded(one.layers), path, layer => layer, one.model, place),
+    .flatMap((one, index) => [
+      curveOf(padded(one.layers), path, layer => layer, one.model, index),
       ...(corrected
         ? CORRECTIONS.map((way, other) =>
             curveOf(
@@ -183,7 +183,7 @@ function GeometryCurves({ results }: { results: Geometry[] }) {
               layer => layer?.corrected?.[way],
               `${one.model}, ${way}`,
               results.length + other,
-              place + 1,
+              index + 1,
             ),
           )
         : []),
@@ -243,7 +243,7 @@ function GeometryCurves({ results }: { results: Geometry[] }) {
 function GeometryPart() {
   const { models: offers } = offered();
   const id = setting("geometry");
-  const found = useJob<{ results: Geometry[] }>(id);
+  const found = useJob<GeometryResult>(id);
   const corpus = setting("corpus", "sample/sentences");
   const models = settings("geometry-models", [offers[0]]);
   const contexts = setting("contexts", "5");

@@ -1,9 +1,10 @@
-/** A corpus searched by meaning, each hit with the words that carry it, and the classic rankers beside it. */
+/** A corpus searched by meaning, each hit with the words that carry it, and the classic rankers. */
 
-import { link, set, setting, settings } from "../address";
-import { api, type Reading } from "../api";
-import { type Answer, useAnswer, useJob } from "../asked";
-import { series, strongest } from "../colours";
+import { choice, link, set, setting, settings } from "../address";
+import { api } from "../api";
+import { type Query, useQuery, useJob } from "../queries";
+import { series } from "../colours";
+import { strongest } from "../explained";
 import { plain, signed } from "../numbers";
 import { StartButton } from "../parts/button";
 import { Coloured } from "../parts/coloured";
@@ -13,17 +14,18 @@ import { Choose, ChooseSome, Field } from "../parts/fields";
 import { Figure } from "../parts/figure";
 import { hitsDrawing } from "../parts/hits_drawing";
 import { JobState } from "../parts/job";
-import { ChooseReading, readAs, reading, readingSettings } from "../parts/reading";
+import { ChoosePooling, poolingName, poolingRequest, poolingSettings } from "../parts/pooling";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered } from "../start";
-import type { Hit, Hits, Recall } from "../types";
+import type { BaselineRequest, Hit, SearchResponse, Recall, IndexResult, RecallResult } from "../types";
 
 /** What single precision leaves of a part that is nothing. */
 const ROUNDING = 1e-6;
 const TYPING = 400;
 const MOST = ["5", "10", "20", "50"];
-const RANKERS: [string, string][] = [
+type Ranker = NonNullable<BaselineRequest["ranker"]>;
+const RANKERS: [Ranker, string][] = [
   ["bm25", "BM25"],
   ["tfidf", "TF-IDF"],
 ];
@@ -43,9 +45,9 @@ function Above({ hit }: { hit: Hit }) {
   return (
     <p class="note">
       above the next by {signed(above.difference)}:{" "}
-      {causes.map((cause, place) => (
-        <span key={place}>
-          {place > 0 && ", "}
+      {causes.map((cause, index) => (
+        <span key={index}>
+          {index > 0 && ", "}
           <b>{cause.query}</b> {signed(cause.difference)}
         </span>
       ))}
@@ -59,7 +61,7 @@ function Above({ hit }: { hit: Hit }) {
 }
 
 function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: number; read: Record<string, string> }) {
-  const told = hit.explanation;
+  const { explanation } = hit;
   return (
     <li data-hit={hit.id}>
       <div class="rank">
@@ -67,10 +69,10 @@ function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: nu
         <a href={link("pair", { left: query, right: hit.text, ...read })}>why</a>
       </div>
       <div>
-        {told ? (
+        {explanation ? (
           <Coloured
-            words={told.words.map(word => word.text)}
-            shares={told.words.map(word => word.share)}
+            words={explanation.words.map(word => word.text)}
+            shares={explanation.words.map(word => word.share)}
             scale={scale}
             label={`hit ${hit.rank}`}
           />
@@ -88,7 +90,7 @@ function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: nu
 interface Listed {
   name: string;
   title: string;
-  answer: Answer<Hits>;
+  answer: Query<SearchResponse>;
   query: string;
   read: Record<string, string>;
 }
@@ -130,12 +132,12 @@ function Baseline({
   corpus: string;
   query: string;
   k: number;
-  ranker: string;
+  ranker: Ranker;
   title: string;
   read: Record<string, string>;
 }) {
   const body = { corpus, query, ranker, k };
-  const answer = useAnswer(query.trim() ? JSON.stringify(body) : null, signal => api.baseline(body, signal), TYPING);
+  const answer = useQuery(query.trim() ? JSON.stringify(body) : null, signal => api.baseline(body, signal), TYPING);
   return <Ranked name={`search-${ranker}`} title={title} answer={answer} query={query} read={read} />;
 }
 
@@ -143,9 +145,9 @@ function RecallCurves({ results }: { results: Recall[] }) {
   const x = Object.keys(results[0].recall)
     .map(Number)
     .sort((a, b) => a - b);
-  const curves: Curve[] = results.map((one, place) => ({
-    name: one.ranker === "dense" ? one.model : one.ranker,
-    colour: series(place),
+  const curves: Curve[] = results.map((one, index) => ({
+    name: one.ranker === "dense" ? (one.model ?? "dense") : one.ranker,
+    colour: series(index),
     values: x.map(k => one.recall[k]),
     low: x.map(k => one.intervals.recall[k]?.[0] ?? null),
     high: x.map(k => one.intervals.recall[k]?.[1] ?? null),
@@ -163,8 +165,8 @@ function RecallCurves({ results }: { results: Recall[] }) {
       <Curves {...shown} />
       <Table
         head={["", "MRR", "nDCG", ...x.map(k => `recall@${k}`)]}
-        rows={results.map((one, place) => [
-          curves[place].name,
+        rows={results.map((one, index) => [
+          curves[index].name,
           plain(one.mrr),
           plain(one.ndcg),
           ...x.map(k => plain(one.recall[k])),
@@ -176,7 +178,7 @@ function RecallCurves({ results }: { results: Recall[] }) {
 
 function RecallPart({ corpus }: { corpus: string }) {
   const id = setting("recall");
-  const found = useJob<{ table: { results: Recall[] } }>(id);
+  const found = useJob<RecallResult>(id);
   const models = settings("recall-models", [offered().models[0]]);
   return (
     <section>
@@ -202,26 +204,26 @@ function RecallPart({ corpus }: { corpus: string }) {
 export function SearchView() {
   const corpus = setting("corpus", "sample/sentences");
   const [query, id, k] = [setting("query"), setting("index"), Number(setting("k", "10"))];
-  const engine = setting("engine", "exact");
+  const engine = choice<"exact" | "hnsw">("engine", "exact");
   const chosen = offered().corpora.find(each => each.id === corpus);
-  const found = useJob<{ texts: number; corpus: string; model: string }>(id);
-  const read = readingSettings(found.job?.asked as Partial<Reading> | undefined);
+  const found = useJob<IndexResult>(id);
+  const read = poolingSettings(found.job?.asked);
   const changed =
     found.job !== null &&
-    JSON.stringify([read, found.job.asked.engine]) !== JSON.stringify([readingSettings(reading()), engine]);
-  const asked = { index: id, query, k };
+    JSON.stringify([read, found.job.asked.engine]) !== JSON.stringify([poolingSettings(poolingRequest()), engine]);
+  const request = { index: id, query, k };
   const ready = found.result !== null && found.job?.asked.corpus === corpus && query.trim() !== "";
-  const answer = useAnswer(ready ? JSON.stringify(asked) : null, signal => api.search(asked, signal), TYPING);
+  const answer = useQuery(ready ? JSON.stringify(request) : null, signal => api.search(request, signal), TYPING);
   const put = (name: string) => (value: string) => set({ [name]: value || null });
   return (
     <>
       <div class="form">
         <ChooseCorpus value={corpus} onChange={value => set({ corpus: value, index: null, recall: null })} />
-        <ChooseReading />
+        <ChoosePooling />
         <Choose name="index" value={engine} choices={ENGINES} onChange={put("engine")} />
         <StartButton
           disabled={!chosen}
-          ask={() => api.index({ ...reading(), corpus, engine })}
+          ask={() => api.index({ ...poolingRequest(), corpus, engine })}
           onStart={job => ({ index: job.id, corpus })}
         >
           Build the index
@@ -253,7 +255,7 @@ export function SearchView() {
             <div class="columns three">
               <Ranked
                 name="search-hits"
-                title={`By meaning (${found.result.model}, ${readAs(found.job?.asked as Partial<Reading> | undefined)})`}
+                title={`By meaning (${found.result.model}, ${poolingName(found.job?.asked)})`}
                 answer={answer}
                 query={query}
                 read={read}

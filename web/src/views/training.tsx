@@ -1,9 +1,9 @@
 /** Training runs: their curves, what they get right and wrong, and what training changed in the explanations. */
 
 import { useEffect, useState } from "preact/hooks";
-import { link, set, setting } from "../address";
+import { choice, link, set, setting } from "../address";
 import { api } from "../api";
-import { type Answer, useAnswer, useJob } from "../asked";
+import { type Query, useQuery, useJob } from "../queries";
 import { series } from "../colours";
 import { plain, signed, time } from "../numbers";
 import { StartButton } from "../parts/button";
@@ -17,9 +17,17 @@ import { Scatter, scatterDrawing } from "../parts/scatter";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered, renewStart } from "../start";
-import type { ExampleSeen, Judged, Predictions, Run, RunBrief } from "../types";
+import type {
+  PredictedExample,
+  TaskEvaluation,
+  Predictions,
+  RunResponse,
+  RunSummary,
+  TrainRequest,
+  TrainResult,
+} from "../types";
 
-const AGGREGATIONS = ["mean", "cls", "max", "bilstm"];
+const POOLINGS = ["mean", "cls", "max", "bilstm"];
 const LOSSES: [string, string][] = [
   ["mse", "squared error"],
   ["cosent", "CoSENT"],
@@ -39,7 +47,7 @@ const CLASSES: Record<string, string[]> = {
   sentiment: ["−−", "−", "0", "+", "++"],
 };
 
-function RunsTable({ runs, chosen }: { runs: RunBrief[]; chosen: string }) {
+function RunsTable({ runs, chosen }: { runs: RunSummary[]; chosen: string }) {
   const head = ["run", "model", "dev score", "of", "best epoch", "steps", "time"];
   return (
     <Figure
@@ -70,20 +78,20 @@ function RunsTable({ runs, chosen }: { runs: RunBrief[]; chosen: string }) {
   );
 }
 
-function LossCurves({ run }: { run: Run }) {
+function LossCurves({ run }: { run: RunResponse }) {
   const tasks = run.config.task.map(task => task.name);
-  const x = run.curve.map(point => point.step);
-  const curves: Curve[] = tasks.map((task, place) => ({
+  const x = run.curve.map(point => point.step ?? 0);
+  const curves: Curve[] = tasks.map((task, index) => ({
     name: `${task}, training loss`,
-    colour: series(place),
+    colour: series(index),
     values: run.curve.map(point => point[task] ?? null),
   }));
   const shown = { x, curves, xName: "step", yName: "loss" };
   const steps = run.epochs.map(epoch => epoch.step);
   const judged = Object.keys(run.epochs[0]?.dev ?? {});
-  const dev: Curve[] = judged.map((task, place) => ({
+  const dev: Curve[] = judged.map((task, index) => ({
     name: `${task}, dev loss`,
-    colour: series(place),
+    colour: series(index),
     dash: 1,
     values: run.epochs.map(epoch => epoch.dev[task]?.loss ?? null),
   }));
@@ -119,15 +127,15 @@ function LossCurves({ run }: { run: Run }) {
   );
 }
 
-function Confusion({ name, kind, judged }: { name: string; kind: string; judged: Judged }) {
+function Confusion({ name, kind, judged }: { name: string; kind: string; judged: TaskEvaluation }) {
   const counts = judged.confusion!;
-  const names = CLASSES[kind] ?? counts.map((_, place) => String(place));
+  const names = CLASSES[kind] ?? counts.map((_, index) => String(index));
   return (
     <Figure
       title={`Confusion, ${name}`}
       name={`training-confusion-${name}`}
       data={() => counts}
-      rows={() => [["true \\ predicted", ...names], ...counts.map((row, place) => [names[place], ...row])]}
+      rows={() => [["true \\ predicted", ...names], ...counts.map((row, index) => [names[index], ...row])]}
       note="A row is what is true, a column what was said."
     >
       <HeatMap rows={names} columns={names} values={counts} kind="share" digits={0} label={`confusion of ${name}`} />
@@ -142,8 +150,8 @@ function Predicted({ name, predictions: { rows, n, line } }: { name: string; pre
   const colours = series(0);
   const [part, chosen] = setting("point").split(":");
   const picked = part === name && rows[Number(chosen)] ? Number(chosen) : null;
-  const told = (place: number) =>
-    `${rows[place].id}: ${rows[place].truth} → ${Number(rows[place].predicted).toFixed(2)}`;
+  const describe = (index: number) =>
+    `${rows[index].id}: ${rows[index].truth} → ${Number(rows[index].predicted).toFixed(2)}`;
   return (
     <Figure
       title={`Predicted against true, ${name}`}
@@ -159,21 +167,31 @@ function Predicted({ name, predictions: { rows, n, line } }: { name: string; pre
         colours={colours}
         axes={axes}
         label={`predicted against true of ${name}`}
-        told={told}
+        describe={describe}
         picked={picked}
         onPick={row => set({ point: `${name}:${row}` })}
       />
-      <p class="told" role="status">
-        {picked === null ? "Click a point, or walk through them with the arrow keys." : told(picked)}
+      <p class="readout" role="status">
+        {picked === null ? "Click a point, or walk through them with the arrow keys." : describe(picked)}
       </p>
     </Figure>
   );
 }
 
 /** The name under which a run's model may be chosen. */
-const modelOf = (run: RunBrief) => `runs/${run.name}`;
+const modelOf = (run: RunSummary) => `runs/${run.name}`;
 
-function Examples({ title, name, seen, model }: { title: string; name: string; seen: ExampleSeen[]; model: string }) {
+function Examples({
+  title,
+  name,
+  seen,
+  model,
+}: {
+  title: string;
+  name: string;
+  seen: PredictedExample[];
+  model: string;
+}) {
   return (
     <Figure
       title={title}
@@ -188,7 +206,7 @@ function Examples({ title, name, seen, model }: { title: string; name: string; s
       <Table
         head={["texts", "true", "predicted", ""]}
         rows={seen.map(each => [
-          each.texts.map((text, place) => <div key={place}>{text}</div>),
+          each.texts.map((text, index) => <div key={index}>{text}</div>),
           plain(each.truth, 1),
           plain(each.predicted, 2),
           each.texts.length === 2 ? (
@@ -202,7 +220,7 @@ function Examples({ title, name, seen, model }: { title: string; name: string; s
   );
 }
 
-function Task({ run, name, kind }: { run: Run; name: string; kind: string }) {
+function Task({ run, name, kind }: { run: RunResponse; name: string; kind: string }) {
   const parts = (["dev", "test"] as const).filter(part => run[part][name]);
   const measures = SHOWN.filter(measure => parts.some(part => typeof run[part][name][measure] === "number"));
   return (
@@ -248,7 +266,7 @@ function Task({ run, name, kind }: { run: Run; name: string; kind: string }) {
   );
 }
 
-function Changes({ run }: { run: Run }) {
+function Changes({ run }: { run: RunResponse }) {
   const models = offered().models;
   const after = modelOf(run);
   const [known, before] = [models.includes(after) && models.includes(run.model), run.model];
@@ -256,11 +274,11 @@ function Changes({ run }: { run: Run }) {
     <section>
       <h2>What training changed in the explanations</h2>
       <div class="columns">
-        {run.changes!.map((change, place) => (
+        {run.changes!.map((change, index) => (
           <Figure
-            key={place}
+            key={index}
             title={`${change.before.toFixed(3)} became ${change.after.toFixed(3)}`}
-            name={`training-change-${place + 1}`}
+            name={`training-change-${index + 1}`}
             data={() => change}
             rows={() => [
               ["left", "right", "before", "after"],
@@ -304,7 +322,7 @@ function Changes({ run }: { run: Run }) {
 }
 
 function RunPart({ name }: { name: string }) {
-  const answer: Answer<Run> = useAnswer(name, signal => api.run(name, signal));
+  const answer: Query<RunResponse> = useQuery(name, signal => api.run(name, signal));
   if (answer.error) return <Wrong>{answer.error}</Wrong>;
   if (!answer.value) return <Waiting />;
   const run = answer.value;
@@ -328,7 +346,7 @@ function RunPart({ name }: { name: string }) {
 function StartPart({ onDone }: { onDone: () => void }) {
   const { models } = offered();
   const [name, id] = [setting("name"), setting("job")];
-  const found = useJob<{ name: string }>(id);
+  const found = useJob<TrainResult>(id);
   const put = (which: string) => (value: string) => set({ [which]: value || null });
   const [train, dev] = [setting("train", "sample/pairs"), setting("dev")];
   const body = {
@@ -336,8 +354,8 @@ function StartPart({ onDone }: { onDone: () => void }) {
     train,
     dev,
     model: setting("model", models[0]),
-    aggregation: setting("aggregation", "mean"),
-    loss: setting("loss", "mse"),
+    pooling: choice<NonNullable<TrainRequest["pooling"]>>("pooling", "mean"),
+    loss: choice<NonNullable<TrainRequest["loss"]>>("loss", "mse"),
     epochs: Number(setting("epochs", "2")),
     batch: Number(setting("batch", "16")),
     learning_rate: Number(setting("rate", "0.00005")),
@@ -345,11 +363,12 @@ function StartPart({ onDone }: { onDone: () => void }) {
   const [open, setOpen] = useState(id !== "" || name !== "");
   const [watched, setWatched] = useState(false);
   useEffect(() => {
-    // Only of a run that ended while the page was looking: a reload shows what the address says.
+    // Only a run that ends while the page is open is shown: a reload shows the run of the address.
     if (!found.result || !watched) return;
+    setWatched(false);
     onDone();
     set({ run: found.result.name });
-  }, [found.result?.name]);
+  }, [found.result, watched, onDone]);
   return (
     <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
       <summary>Train a model on scored pairs</summary>
@@ -364,7 +383,7 @@ function StartPart({ onDone }: { onDone: () => void }) {
           />
         </Field>
         <Choose name="model" value={body.model} choices={models} onChange={put("model")} />
-        <Choose name="aggregation" value={body.aggregation} choices={AGGREGATIONS} onChange={put("aggregation")} />
+        <Choose name="pooling" value={body.pooling} choices={POOLINGS} onChange={put("pooling")} />
         <Choose name="loss" value={body.loss} choices={LOSSES} onChange={put("loss")} />
         <NumberField name="epochs" value={String(body.epochs)} min={1} max={50} onChange={put("epochs")} />
         <NumberField name="batch" value={String(body.batch)} min={2} max={256} onChange={put("batch")} />
@@ -387,13 +406,13 @@ function StartPart({ onDone }: { onDone: () => void }) {
 }
 
 function ReportsPart() {
-  const names = useAnswer("reports", api.reports);
+  const names = useQuery("reports", api.reports);
   const chosen = setting("report");
-  const report = useAnswer(chosen || null, signal => api.report(chosen, signal));
+  const report = useQuery(chosen || null, signal => api.report(chosen, signal));
   if (!names.value?.length) return null;
   return (
     <section>
-      <h2>Tables of runs, searches and checkups</h2>
+      <h2>Tables of runs, searches and benchmarks</h2>
       <div class="chips">
         {names.value.map(name => (
           <button
@@ -430,7 +449,7 @@ function ReportsPart() {
 
 export function TrainingView() {
   const [again, setAgain] = useState(0);
-  const runs = useAnswer(`runs ${again}`, api.runs);
+  const runs = useQuery(`runs ${again}`, api.runs);
   const chosen = setting("run");
   const renew = () => {
     setAgain(count => count + 1);

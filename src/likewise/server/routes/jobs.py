@@ -81,7 +81,7 @@ def one_job(job: str, studio: StudioDep) -> Job:
     return _known(studio, job)
 
 
-@router.get("/{job}/result", response_model=JobResult, response_class=FileResponse)
+@router.get("/{job}/result", response_model=JobResult)
 def result(job: str, studio: StudioDep) -> FileResponse:
     """The result of a job."""
     path = studio.jobs.result(_known(studio, job).id)

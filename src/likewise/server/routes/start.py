@@ -16,7 +16,6 @@ from likewise.geometry.layers import EXAMPLES
 from likewise.results.folder import versions
 from likewise.server.corpora import Corpus
 from likewise.server.schemas import ERRORS, StudioResponse
-from likewise.server.settings import Limits
 from likewise.server.studio import StudioDep
 
 router = APIRouter(tags=["start"], responses=ERRORS)
@@ -56,7 +55,7 @@ class StartResponse(StudioResponse):
     corpora: list[Corpus]
     examples: Examples
     grammar: bool
-    limits: Limits
+    limits: dict[str, int]
 
 
 @router.get("/start")
@@ -71,7 +70,7 @@ def start(studio: StudioDep) -> StartResponse:
         corpora=studio.corpora.all(),
         examples=Examples(pairs=list(PAIRS), layers=layers),
         grammar=bool(studio.grammar_name()),
-        limits=studio.settings.limits,
+        limits=asdict(studio.settings.limits),
     )
 
 

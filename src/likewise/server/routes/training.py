@@ -148,18 +148,10 @@ class FittedLine(StudioResponse):
     shift: float
 
 
-class PredictedRow(StudioResponse):
-    """A row of a file of predictions."""
-
-    id: str = ""
-    truth: str = ""
-    predicted: str = ""
-
-
 class Predictions(StudioResponse):
     """The first predictions of a task, and the line through all of them where they are numbers."""
 
-    rows: list[PredictedRow]
+    rows: list[dict[str, str]]
     n: int
     line: FittedLine | None
 
