@@ -86,14 +86,14 @@ def test_methods_levels_and_special_tokens(visit: Any) -> None:
     visit.until(lambda: abs(similarity(page) - whole) > 1e-4)
 
 
-def test_a_second_reading_stands_beside_it(visit: Any) -> None:
+def test_a_second_pooling_is_compared(visit: Any) -> None:
     page = visit.open(left=LEFT, right=RIGHT)
     page.get_by_label("compare with a second model").check()
     page.get_by_label("pooling").nth(1).select_option("max")
     page.wait_for_selector("[data-figure=pair-change] .cell")
     assert page.locator(".explained").count() == 2
     title = page.locator("[data-figure=pair-change] h3").inner_text()
-    assert title.startswith("What changes") and "(max, last layer)" in title, "the same model is told by its reading"
+    assert title.startswith("What changes") and "(max, last layer)" in title, "two poolings of one model are named"
 
 
 def test_exports_are_whole(visit: Any) -> None:

@@ -33,8 +33,8 @@ def test_a_run_is_trained_shown_and_compared(visit: Any) -> None:
     page.get_by_text("No run yet").wait_for()
     page.get_by_text("Train a model on scored pairs").click()
     page.get_by_label("name of the run").fill("my-run")
-    page.get_by_label("learn from").select_option("learn.csv")
-    page.get_by_label("judge by").select_option("judge.csv")
+    page.get_by_label("train on").select_option("learn.csv")
+    page.get_by_label("evaluate on").select_option("judge.csv")
     page.get_by_role("button", name="Train", exact=True).click()
     page.wait_for_selector("[data-run=my-run]")
     page.wait_for_selector("[data-figure=training-loss] canvas")
@@ -82,7 +82,7 @@ def test_confusions_scatters_and_curves_are_taken_along(visit: Any, three_tasks:
     assert visit.is_wide_enough()
 
 
-def test_tables_beside_the_runs_are_taken_along_as_they_are(visit: Any, studio: Any) -> None:
+def test_tables_next_to_the_runs_are_exported_as_they_are(visit: Any, studio: Any) -> None:
     folder = studio.runs / "table"
     folder.mkdir(parents=True)
     (folder / "report.html").write_text("<p>", encoding="utf-8")

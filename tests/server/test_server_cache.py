@@ -65,20 +65,20 @@ def test_a_classic_ranker_is_made_once_until_its_file_changes(
 def test_an_index_is_opened_once_until_it_is_built_anew(
     studio: TestClient, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"corpus": "own.txt", "model": tiny_folder.name}
+    request = {"corpus": "own.txt", "model": tiny_folder.name}
     opened = recorded_calls(monkeypatch, Index, "open")
     for turn in (1, 2):
-        built = finished(studio, studio.post("/api/search/index", json=asked))["job"]
+        built = finished(studio, studio.post("/api/search/index", json=request))["job"]
         for query in ("a cat", "a dog"):
             assert studio.post("/api/search", json={"index": built, "query": query, "k": 1}).status_code == 200
         assert len(opened) == turn
         assert studio.delete(f"/api/jobs/{built}").status_code == 204
 
 
-def test_more_uploads_than_may_be_kept_are_refused_and_one_taken_away_makes_room(tmp_path: Path) -> None:
+def test_more_uploads_than_may_be_kept_are_refused_and_one_taken_away_makes_space(tmp_path: Path) -> None:
     uploads = Uploads(tmp_path, Limits(uploads=2))
     first, _ = (uploads.add("own.txt", f"{word}\na cat\n".encode()) for word in ("one", "two"))
-    assert uploads.add("again.txt", b"one\na cat\n") == first, "the same content takes no room"
+    assert uploads.add("again.txt", b"one\na cat\n") == first, "the same content takes no space"
     with pytest.raises(UsageError, match="take one away"):
         uploads.add("own.txt", b"three\na cat\n")
     uploads.remove(first.id)

@@ -49,14 +49,14 @@ def test_a_question_that_nobody_waits_for_is_dropped() -> None:
     running, answer = asking(executor, first, None)
     assert first.began.wait(PATIENCE)
     gone: Future[None] = Future()
-    asked: list[str] = []
-    waiting, dropped = asking(executor, lambda: asked.append("worked on"), gone)
+    request: list[str] = []
+    waiting, dropped = asking(executor, lambda: request.append("worked on"), gone)
     gone.set_result(None)
     waiting.join(PATIENCE)
     assert isinstance(dropped[0], Cancelled) and executor.pending == 1
     first.go.set()
     running.join(PATIENCE)
-    assert answer == ["done"] and executor.run(lambda: "next") == "next" and asked == []
+    assert answer == ["done"] and executor.run(lambda: "next") == "next" and request == []
     executor.close()
 
 

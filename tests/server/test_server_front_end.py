@@ -82,5 +82,5 @@ def test_the_page_and_its_parts_are_served(tmp_path: Path) -> None:
         for part in parts:
             assert studio.get(f"/{part}").status_code == 200
         assert "script-src" not in page.headers["content-security-policy"]
-        assert studio.get("/assets/%2e%2e/sources.sha256").status_code == 404, "it lies beside the folder of assets"
+        assert studio.get("/assets/%2e%2e/sources.sha256").status_code == 404, "it lies next to the folder of assets"
         assert (STATIC / "sources.sha256").exists()

@@ -59,10 +59,10 @@ class Gate:
 
 
 def test_work_is_done_once_and_kept(jobs: Jobs, tmp_path: Path) -> None:
-    asked: list[int] = []
+    request: list[int] = []
 
     def work(progress: Any, folder: Path) -> StudioResponse:
-        asked.append(1)
+        request.append(1)
         progress(3, 4, "rows")
         return StudioResponse(value=float("nan"), list=[1, 2.5])
 
@@ -70,7 +70,7 @@ def test_work_is_done_once_and_kept(jobs: Jobs, tmp_path: Path) -> None:
     done = over(jobs, job.id)
     assert (done.state, done.done, done.total, done.note) == ("done", 3, 4, "rows")
     assert result(jobs, job.id) == {"value": None, "list": [1, 2.5]}
-    assert jobs.submit("view", "title", {"a": 1}, work).state == "done" and asked == [1]
+    assert jobs.submit("view", "title", {"a": 1}, work).state == "done" and request == [1]
     with pytest.raises(UsageError, match="give this studio a --folder of its own"):
         Jobs(tmp_path / "jobs", waiting=2)
     jobs.close()
@@ -117,7 +117,7 @@ def test_jobs_that_are_over_can_be_forgotten(jobs: Jobs) -> None:
     assert jobs.get(job.id) is None and not jobs.forget(job.id)
 
 
-def test_a_job_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
+def test_a_job_that_was_interrupted_has_failed(tmp_path: Path) -> None:
     folder = tmp_path / "jobs" / "abc"
     folder.mkdir(parents=True)
     metadata = {"id": "abc", "room": "room", "title": "title", "asked": {}, "state": "running", "version": VERSION}

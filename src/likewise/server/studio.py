@@ -24,8 +24,10 @@ from likewise.server.settings import StudioSettings
 
 T = TypeVar("T")
 
-COST = {"bilrp": 1.0, "hxp": 2.5, "jacobian": 20.0}
-"""Measured cost of a method relative to BiLRP; the other methods cost next to nothing."""
+COST = {"bilrp": 1.0, "hxp": 2.5, "embedding": 0.0, "embedding-squared": 0.0, "random": 0.0}
+"""Measured cost of a method relative to BiLRP."""
+SLOWEST = 20.0
+"""The cost of integrated Jacobians."""
 RankedTexts = tuple[Ranker, Corpus]
 """A classic ranker and the texts that it ranks."""
 
@@ -118,7 +120,7 @@ class Studio:
         """
         tokens = [len(row) for row in encoder.tokenizer.ids(texts)[0]]
         units = [len(sentence_spans(text)) for text in texts] if granularity == "sentence" else tokens
-        cost, most = COST.get(method, 0.0), self.settings.limits.tokens
+        cost, most = COST.get(method, SLOWEST), self.settings.limits.tokens
         passes = max(each * size for each, size in zip(units, tokens, strict=True))
         if method == "bilrp" and bias != "shared":
             passes = min(units) * max(tokens)

@@ -6,7 +6,7 @@ import { signed } from "../numbers";
 
 interface Props {
   words: string[];
-  shares: number[];
+  shares: ArrayLike<number>;
   scale?: number;
   on?: number;
   onPoint?: (index: number | null) => void;
@@ -14,7 +14,15 @@ interface Props {
   label: string;
 }
 
-export function Coloured({ words, shares, scale = strongest(shares), on, onPoint, numbered, label }: Props) {
+export function Coloured({
+  words,
+  shares,
+  scale = strongest(Array.from(shares)),
+  on,
+  onPoint,
+  numbered,
+  label,
+}: Props) {
   return (
     <p class="coloured" role="group" aria-label={label} dir="auto" onPointerLeave={() => onPoint?.(null)}>
       {words.map((word, index) => (

@@ -90,7 +90,8 @@ function Explained({ found, name }: { found: PairResponse; name: string }) {
   // The cell may be of texts that were longer.
   const fits = chosen && chosen.row < values.length && chosen.column < values[0].length;
   const pointed = fits ? chosen : null;
-  const scale = strongest(found.shares.left, found.shares.right);
+  const [shareScale, pairScale] = [strongest(found.shares.left, found.shares.right), strongest(...relevance)];
+  const shown = SIDES.map(([side]) => shownValues(pair, side, pointed));
   const label = (units: string[], unit: number) => units[unit] ?? `(${pair.rest})`;
   const rows = () => [
     ["left", "right", "relevance"],
@@ -111,8 +112,8 @@ function Explained({ found, name }: { found: PairResponse; name: string }) {
         <Coloured
           key={side}
           words={pair.units[side]}
-          shares={Array.from(shownValues(pair, side, pointed))}
-          scale={scale}
+          shares={shown[side]}
+          scale={shown[side] === pair.shares[side] ? shareScale : pairScale}
           numbered={pair.units[side].length < NUMBERED}
           on={side === 0 ? pointed?.row : pointed?.column}
           label={label}

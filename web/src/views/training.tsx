@@ -390,8 +390,8 @@ function StartPart({ onDone }: { onDone: () => void }) {
         <NumberField name="learning rate" value={String(body.learning_rate)} step="any" onChange={put("rate")} />
       </div>
       <div class="form">
-        <ChooseCorpus name="learn from" value={train} onChange={put("train")} only={corpus => corpus.scored} />
-        <ChooseCorpus name="judge by" value={dev} onChange={put("dev")} only={corpus => corpus.scored} />
+        <ChooseCorpus name="train on" value={train} onChange={put("train")} only={corpus => corpus.scored} />
+        <ChooseCorpus name="evaluate on" value={dev} onChange={put("dev")} only={corpus => corpus.scored} />
         <StartButton
           disabled={!name || !dev}
           ask={() => api.train(body)}
