@@ -87,7 +87,7 @@ def test_texts_that_look_like_pages_stay_texts_everywhere(visit: Any, tmp_path: 
     assert shown_as_text(page)
 
     visit.open("training", name="hostile", epochs="1")
-    for label, name in (("learn from", "learn.csv"), ("judge by", "img src")):
+    for label, name in (("train on", "learn.csv"), ("evaluate on", "img src")):
         choice = page.get_by_label(label)
         choice.select_option(choice.locator("option", has_text=name).first.get_attribute("value"))
     page.get_by_role("button", name="Train", exact=True).click()

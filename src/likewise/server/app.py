@@ -47,6 +47,7 @@ STATUSES: tuple[tuple[type[LikewiseError], int], ...] = (
 ROUTES = (start, pair, search, layers, attention, corpus, training, jobs)
 SECONDS_TO_END = 2
 """Open event streams must not keep the server from ending."""
+SECONDS_TO_WARM_UP = 10
 
 
 def create_app(settings: StudioSettings) -> FastAPI:
@@ -55,9 +56,11 @@ def create_app(settings: StudioSettings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        threading.Thread(target=_warm_up, args=[studio], name="likewise-warm", daemon=True).start()
+        warm_up = threading.Thread(target=_warm_up, args=[studio], name="likewise-warm", daemon=True)
+        warm_up.start()
         yield
         studio.close()
+        warm_up.join(SECONDS_TO_WARM_UP)  # torch aborts the process if it ends while a model is loaded
 
     app = FastAPI(
         title="Likewise studio", version=versions()["likewise"], lifespan=lifespan, docs_url=None, redoc_url=None
