@@ -13,7 +13,7 @@ BUILD := hatchling editables
 # Processes that share the test files out; each takes about 2 GB.
 WORKERS ?= 2
 
-.PHONY: demo test setup check lint bench studio web clean
+.PHONY: demo test setup check lint bench studio web web-check clean
 
 demo: $(VENV)/.demo
 	PYTHONDONTWRITEBYTECODE= $(BIN)/likewise demo --out out/demo.html
@@ -34,11 +34,15 @@ lint: $(VENV)/.setup
 studio: $(VENV)/.setup
 	$(BIN)/likewise studio
 
-# The front end; only who changes it needs Node. What it makes is committed.
-web: web/node_modules/.package-lock.json
-	cd web && npm run build
+# The front end; only those who change it need Node. The built files are committed.
+web: web/node_modules/.package-lock.json $(VENV)/.setup
+	cd web && PYTHON=../$(BIN)/python npm run types && npm run build
 
-# Not npm ci: it asks for the parts of every platform, which not every registry has, and the lock need not list.
+# Format, lint, types and unit tests of the front end.
+web-check: web/node_modules/.package-lock.json
+	cd web && npm run check
+
+# Not npm ci: it needs the packages of every platform, which not every registry has and the lock does not list.
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	cd web && npm install --no-save --no-audit --no-fund
 

@@ -1,8 +1,8 @@
-"""Pictures of every view for the documents, made from the real application.
+"""Screenshots of every view for the documents, made from the real application.
 
-    python docs/screenshots.py [--grammar en_core_web_sm]
+    python docs/screenshots.py [--grammar en_core_web_sm] [--dark --out folder]
 
-Starts the studio with the bundled model in a folder of its own, lets it do its work on the built-in sample, and writes
+Starts the studio with the bundled model in a folder of its own, works on the built-in sample, and writes
 ``docs/images/studio-*.png``. The view of a corpus needs a spaCy pipeline.
 """
 
@@ -97,38 +97,42 @@ VIEWS: dict[str, tuple[dict[str, str], Callable[[Any], None]]] = {
     "corpus": ({}, corpus),
     "training": ({"name": "example", "train": "learn.csv", "dev": "judge.csv", "epochs": "4"}, training),
 }
-"""How each view is set at first, and what is done in it."""
+"""The settings of each view, and the actions in it."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--grammar", help="a spaCy pipeline; without one the view of a corpus is left out")
-    parser.add_argument("--view", choices=VIEWS, help="this one alone")
-    asked = parser.parse_args()
+    parser.add_argument("--grammar", help="a spaCy pipeline; without one the view of a corpus is skipped")
+    parser.add_argument("--view", choices=VIEWS, help="only this view")
+    parser.add_argument("--dark", action="store_true", help="the dark theme")
+    parser.add_argument("--out", type=Path, default=IMAGES, help="the folder of the images")
+    options = parser.parse_args()
     # The studio is started elsewhere; an installed pipeline's name is no folder and stays as it is.
-    grammar = str(Path(asked.grammar).resolve()) if asked.grammar and Path(asked.grammar).is_dir() else asked.grammar
-    place = shutil.which("chromium")
-    if place is None:
+    grammar = (
+        str(Path(options.grammar).resolve()) if options.grammar and Path(options.grammar).is_dir() else options.grammar
+    )
+    chromium = shutil.which("chromium")
+    if chromium is None:
         sys.exit("no Chromium on this machine; install it, for example with: apt-get install chromium")
-    IMAGES.mkdir(exist_ok=True)
+    options.out.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
         studio(Path(folder), grammar) as address,
         sync_playwright() as run,
     ):
-        browser = run.chromium.launch(executable_path=place, args=FLAGS)
+        browser = run.chromium.launch(executable_path=chromium, args=FLAGS)
         for name, (settings, act) in VIEWS.items():
-            if asked.view not in (None, name) or (name == "corpus" and not asked.grammar):
+            if options.view not in (None, name) or (name == "corpus" and not options.grammar):
                 continue
-            page = browser.new_page(viewport=SIZE)
+            page = browser.new_page(viewport=SIZE, color_scheme="dark" if options.dark else "light")
             page.set_default_timeout(PATIENCE)
             page.goto(f"{address}#/{name}?{urlencode(settings)}")
             act(page)
             page.wait_for_timeout(500)
             page.evaluate("scrollTo(0, 0)")
-            page.screenshot(path=IMAGES / f"studio-{name}.png")
+            page.screenshot(path=options.out / f"studio-{name}.png")
             page.close()
-            print(IMAGES / f"studio-{name}.png")
+            print(options.out / f"studio-{name}.png")
         browser.close()
 
 

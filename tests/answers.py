@@ -1,6 +1,6 @@
-"""What every command's answer must be: one JSON document, or one line that refuses.
+"""Checks of every command's output: one JSON document, or one line of error.
 
-Beside ``command_line.py``, which is a plugin and must not be imported before pytest does.
+Apart from ``command_line.py``, which is a plugin that pytest must import first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def one_document(answer: Any) -> Any:
 
 
 def refusal(answer: Any) -> str:
-    """The one line of a proper refusal."""
+    """The one line of an error."""
     assert (answer.code, answer.out) == (2, ""), answer
     assert answer.err.startswith("likewise: ") and answer.err.count("\n") == 1 and answer.err.endswith("\n")
     return str(answer.err)

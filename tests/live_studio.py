@@ -1,4 +1,4 @@
-"""A plugin: the studio as a user starts it, and pages of it in a real browser."""
+"""A plugin: the studio as a user starts it, and its pages in a real browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-# Without a sandbox, since tests may run as root; the rest keeps the browser from asking anybody anything.
+# No sandbox, since tests may run as root; the other flags keep the browser off the network.
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -24,23 +24,23 @@ PATIENCE = 90_000.0
 
 @dataclass(frozen=True)
 class LiveStudio:
-    """A studio that runs, the name of its model, and its folder of runs."""
+    """A running studio, the name of its model, and its folder of runs."""
 
     address: str
     model: str
     runs: Path
 
 
-# By module and not by session: Playwright's event loop must not linger beneath other tests, which may have their own.
+# By module and not by session: Playwright's event loop must not run during other tests, which may have their own.
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
-    place = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if place is None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
         pytest.skip("no Chromium on this machine; install it, for example with: apt-get install chromium")
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=place, args=FLAGS)
+        browser = started.chromium.launch(executable_path=chromium, args=FLAGS)
         yield browser
         browser.close()
 
@@ -80,19 +80,19 @@ def studio(start_studio: Callable[..., LiveStudio], tiny_folder: Path) -> LiveSt
 
 
 class Visit:
-    """A page of the studio; what it asks for and what goes wrong in it is noted."""
+    """A page of the studio that records its requests and errors."""
 
     def __init__(self, page: Any, studio: LiveStudio) -> None:
         self.page, self.studio = page, studio
-        self.asked: list[str] = []
-        self.wrong: list[str] = []
+        self.requests: list[str] = []
+        self.errors: list[str] = []
         page.set_default_timeout(PATIENCE)
-        page.on("request", lambda request: self.asked.append(request.url))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (self.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("dialog", lambda dialog: (self.errors.append(f"dialog {dialog.message}"), dialog.dismiss()))
 
     def open(self, view: str = "pair", **settings: str) -> Any:
-        """Go to a view, set in some way."""
+        """Go to a view with some settings."""
         from urllib.parse import urlencode
 
         self.page.goto(f"{self.studio.address}#/{view}" + (f"?{urlencode(settings)}" if settings else ""))
@@ -100,10 +100,10 @@ class Visit:
         return self.page
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for something; the page's own policy keeps Playwright from waiting inside it."""
+        """Wait for a condition; the page's policy keeps Playwright from waiting inside the page."""
         end = time.monotonic() + PATIENCE / 1000
         while not holds():
-            assert time.monotonic() < end, "it does not come to hold"
+            assert time.monotonic() < end, "the condition does not come true"
             self.page.wait_for_timeout(50)
 
     def is_wide_enough(self, width: int = 1024) -> bool:
@@ -120,12 +120,12 @@ class Visit:
 
 @pytest.fixture
 def visit(chromium: Any, studio: LiveStudio) -> Iterator[Visit]:
-    """A fresh page; it must neither fail nor ask anybody but the studio."""
+    """A fresh page; it must not fail, and must send requests to the studio only."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     made = Visit(context.new_page(), studio)
     yield made
     context.close()
-    assert made.wrong == []
-    assert made.asked, "the page asked for nothing"
-    outside = [url for url in made.asked if not url.startswith((studio.address, "data:", "blob:"))]
+    assert made.errors == []
+    assert made.requests, "the page has sent no request"
+    outside = [url for url in made.requests if not url.startswith((studio.address, "data:", "blob:"))]
     assert outside == []

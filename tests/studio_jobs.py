@@ -1,4 +1,4 @@
-"""Jobs of a studio, waited for."""
+"""Wait for the jobs of a studio."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def finished(studio: TestClient, answer: Any) -> dict[str, Any]:
 
 
 def failed(studio: TestClient, answer: Any) -> str:
-    """What is said of a job that cannot be done."""
+    """The error of a job that fails."""
     name, end = answer.json()["id"], time.monotonic() + PATIENCE
     while (job := studio.get(f"/api/jobs/{name}").json())["state"] in ("waiting", "running"):
         assert time.monotonic() < end

@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { defineConfig, type Plugin } from "vite";
+import type { Plugin } from "vite";
+import { defineConfig } from "vitest/config";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const SOURCES = ["index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts", "src"];
@@ -16,7 +17,11 @@ function files(path: string): string[] {
 function sourceHash(): string {
   const names = SOURCES.flatMap(name => files(join(HERE, name))).map(path => relative(HERE, path).split(sep).join("/"));
   const hash = createHash("sha256");
-  for (const name of names.sort()) hash.update(name + "\0").update(readFileSync(join(HERE, name))).update("\0");
+  for (const name of names.sort())
+    hash
+      .update(name + "\0")
+      .update(readFileSync(join(HERE, name)))
+      .update("\0");
   return hash.digest("hex");
 }
 
@@ -27,10 +32,10 @@ function packageOf(module: string): string | null {
 }
 
 function licence(folder: string): string {
-  const facts = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  const metadata = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Record<string, string>;
   const file = readdirSync(folder).find(name => /^licen[cs]e/i.test(name));
   const words = file ? readFileSync(join(folder, file), "utf8").trim() : "";
-  return `${facts.name} ${facts.version} (${facts.license})\n\n${words}\n`;
+  return `${metadata.name} ${metadata.version} (${metadata.license})\n\n${words}\n`;
 }
 
 /** Writes what the bundle was made of: the hash of its sources, and the licences of the packages in it. */
@@ -40,7 +45,9 @@ function provenance(): Plugin {
     apply: "build",
     generateBundle(_, bundle) {
       const modules = Object.values(bundle).flatMap(part => (part.type === "chunk" ? part.moduleIds : []));
-      const folders = new Set([...modules, join(HERE, "node_modules/uplot/x")].map(packageOf).filter(each => each !== null));
+      const folders = new Set(
+        [...modules, join(HERE, "node_modules/uplot/x")].map(packageOf).filter(each => each !== null),
+      );
       const known = [...folders].filter(folder => existsSync(join(folder, "package.json"))).sort();
       const source = known.map(licence).join(`\n${"-".repeat(100)}\n\n`);
       this.emitFile({ type: "asset", fileName: "THIRD_PARTY_LICENSES.txt", source });
@@ -49,10 +56,21 @@ function provenance(): Plugin {
   };
 }
 
-export default defineConfig({
+/** The script of explained pairs, which Python puts into pages and notebooks. */
+const page = {
+  outDir: "../src/likewise/plotting",
+  emptyOutDir: false,
+  target: "es2022",
+  lib: { entry: "src/page.ts", formats: ["iife" as const], name: "likewise", fileName: () => "explained.js" },
+};
+const studio = { outDir: "../src/likewise/server/static", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0 };
+const ADDRESS = "http://127.0.0.1:8000";
+
+export default defineConfig(({ mode }) => ({
   base: "./",
-  plugins: [provenance()],
-  build: { outDir: "../src/likewise/server/static", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0 },
+  plugins: mode === "page" ? [] : [provenance()],
+  build: mode === "page" ? page : studio,
   // As if the page came from the studio itself, which refuses requests of other origins.
-  server: { proxy: { "/api": { target: "http://127.0.0.1:8000", changeOrigin: true, headers: { origin: "http://127.0.0.1:8000" } } } },
-});
+  server: { proxy: { "/api": { target: ADDRESS, changeOrigin: true, headers: { origin: ADDRESS } } } },
+  test: { environment: "happy-dom", include: ["tests/*.test.ts"] },
+}));

@@ -22,7 +22,7 @@ def studio(start_studio: Callable[..., Any], tiny_folder: Path, shared_models: P
 
 def test_parts_of_speech_of_two_settings(visit: Any) -> None:
     page = visit.open("corpus")
-    page.get_by_label("a second setting beside it").check()
+    page.get_by_label("compare with a second setting").check()
     page.get_by_label("pooling").nth(1).select_option("max")
     page.get_by_role("button", name="Analyse").click()
     page.wait_for_selector("[data-figure=corpus-2-classes] .cell")

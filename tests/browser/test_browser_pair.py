@@ -43,13 +43,13 @@ def test_the_address_keeps_up_with_fast_typing(visit: Any) -> None:
 
 
 def test_reload_and_share_restore_the_view(visit: Any) -> None:
-    page = visit.open(left=LEFT, right=RIGHT, by="token", bias="shared")
+    page = visit.open(left=LEFT, right=RIGHT, granularity="token", bias="shared")
     page.wait_for_selector(".ledger")
     before, cells = similarity(page), page.locator(".heatmap .cell").count()
     page.reload()
     page.wait_for_selector(".ledger")
     assert similarity(page) == before and page.locator(".heatmap .cell").count() == cells
-    assert page.get_by_label("by", exact=True).input_value() == "token"
+    assert page.get_by_label("granularity").input_value() == "token"
     page.get_by_role("link", name="layers").click()
     page.wait_for_selector("main[data-view=layers]")
     page.get_by_role("link", name="pair").click()
@@ -61,7 +61,7 @@ def test_pointing_is_linked_and_the_keyboard_walks(visit: Any) -> None:
     page = visit.open(left=LEFT, right=RIGHT)
     page.wait_for_selector(".ledger")
     page.locator(".coloured span", has_text="cat").first.hover()
-    page.locator(".told b", has_text="cat").first.wait_for()
+    page.locator(".readout b", has_text="cat").first.wait_for()
     assert page.locator(".lines .name.on").count() == 1
     page.locator(".heatmap .cell[data-row='1'][data-column='1']").hover()
     visit.until(lambda: page.locator(".coloured span.on").count() == 2)
@@ -80,20 +80,20 @@ def test_methods_levels_and_special_tokens(visit: Any) -> None:
     whole = similarity(page)
     page.get_by_label("method").select_option("hxp")
     page.get_by_text("· hxp").wait_for()
-    page.get_by_label("by", exact=True).select_option("sentence")
+    page.get_by_label("granularity").select_option("sentence")
     visit.until(lambda: page.locator(".heatmap .cell").count() < 20)
     page.get_by_label("special tokens").first.uncheck()
     visit.until(lambda: abs(similarity(page) - whole) > 1e-4)
 
 
-def test_a_second_reading_stands_beside_it(visit: Any) -> None:
+def test_a_second_pooling_is_compared(visit: Any) -> None:
     page = visit.open(left=LEFT, right=RIGHT)
-    page.get_by_label("a second model beside it").check()
+    page.get_by_label("compare with a second model").check()
     page.get_by_label("pooling").nth(1).select_option("max")
     page.wait_for_selector("[data-figure=pair-change] .cell")
     assert page.locator(".explained").count() == 2
     title = page.locator("[data-figure=pair-change] h3").inner_text()
-    assert title.startswith("What changes") and "(max, last layer)" in title, "the same model is told by its reading"
+    assert title.startswith("What changes") and "(max, last layer)" in title, "two poolings of one model are named"
 
 
 def test_exports_are_whole(visit: Any) -> None:

@@ -1,4 +1,4 @@
-"""All views: nothing is asked of anybody else, texts stay texts, and a narrow window is wide enough."""
+"""All views: no requests leave the studio, texts stay texts, and a narrow window is wide enough."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_no_request_leaves_the_server(visit: Any) -> None:
     for view in VIEWS:
         visit.open(view)
         visit.page.wait_for_load_state("networkidle")
-    assert any(url.endswith("/api/training/runs") for url in visit.asked), "the last view was there too"
-    assert [url for url in visit.asked if not url.startswith((visit.studio.address, "data:"))] == []
+    assert any(url.endswith("/api/training/runs") for url in visit.requests), "the last view was there too"
+    assert [url for url in visit.requests if not url.startswith((visit.studio.address, "data:"))] == []
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -87,7 +87,7 @@ def test_texts_that_look_like_pages_stay_texts_everywhere(visit: Any, tmp_path: 
     assert shown_as_text(page)
 
     visit.open("training", name="hostile", epochs="1")
-    for label, name in (("learn from", "learn.csv"), ("judge by", "img src")):
+    for label, name in (("train on", "learn.csv"), ("evaluate on", "img src")):
         choice = page.get_by_label(label)
         choice.select_option(choice.locator("option", has_text=name).first.get_attribute("value"))
     page.get_by_role("button", name="Train", exact=True).click()

@@ -19,7 +19,7 @@ def built(page: Any) -> None:
     page.get_by_placeholder("What do you look for?").wait_for()
 
 
-def test_search_and_the_rankers_beside_it(visit: Any) -> None:
+def test_search_and_the_classic_rankers(visit: Any) -> None:
     page = visit.open("search", corpus="sample/sentences")
     page.get_by_text("build its index").wait_for()
     built(page)
@@ -109,6 +109,8 @@ def test_a_job_can_be_cancelled_and_forgotten(visit: Any, tmp_path: Path) -> Non
     count = page.locator(".drawer li").count()
     row.get_by_role("button", name="Forget").click()
     visit.until(lambda: page.locator(".drawer li").count() == count - 1)
+    polled = [url for url in visit.requests if url.endswith("/api/jobs")]
+    assert polled == [], "jobs come by events alone"
 
 
 def test_recall_of_a_corpus_of_pairs(visit: Any) -> None:

@@ -32,15 +32,15 @@ def test_a_run_is_trained_shown_and_compared(visit: Any) -> None:
     page.get_by_text("No run yet").wait_for()
     page.get_by_text("Train a model on scored pairs").click()
     page.get_by_label("name of the run").fill("my-run")
-    page.get_by_label("learn from").select_option("learn.csv")
-    page.get_by_label("judge by").select_option("judge.csv")
+    page.get_by_label("train on").select_option("learn.csv")
+    page.get_by_label("evaluate on").select_option("judge.csv")
     page.get_by_role("button", name="Train", exact=True).click()
     page.wait_for_selector("[data-run=my-run]")
     page.wait_for_selector("[data-figure=training-loss] canvas")
     page.wait_for_selector("[data-figure=training-dev] canvas")
     page.locator("canvas.scatter").focus()
     page.keyboard.press("ArrowRight")
-    page.locator("[data-figure^=training-scatter] .told", has_text="→").wait_for()
+    page.locator("[data-figure^=training-scatter] .readout", has_text="→").wait_for()
     _, data = visit.saved(page.locator("[data-figure^=training-scatter]").get_by_role("button", name="JSON"))
     assert len(json.loads(data)) == 20
     page.get_by_role("link", name="both models side by side").first.click()
@@ -81,7 +81,7 @@ def test_confusions_scatters_and_curves_are_taken_along(visit: Any, three_tasks:
     assert visit.is_wide_enough()
 
 
-def test_tables_beside_the_runs_are_taken_along_as_they_are(visit: Any, studio: Any) -> None:
+def test_tables_next_to_the_runs_are_exported_as_they_are(visit: Any, studio: Any) -> None:
     folder = studio.runs / "table"
     folder.mkdir(parents=True)
     (folder / "report.html").write_text("<p>", encoding="utf-8")
@@ -97,9 +97,9 @@ def test_a_chosen_point_is_in_the_address(visit: Any, three_tasks: str) -> None:
     figure.locator("canvas.scatter").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    figure.locator(".told", has_text="2: ").wait_for()
-    summary = figure.locator(".told").inner_text()
+    figure.locator(".readout", has_text="2: ").wait_for()
+    summary = figure.locator(".readout").inner_text()
     page.reload()
-    figure.locator(".told", has_text="2: ").wait_for()
-    assert figure.locator(".told").inner_text() == summary
-    assert "Click a point" in page.locator("[data-figure=training-scatter-dev-similarity] .told").inner_text()
+    figure.locator(".readout", has_text="2: ").wait_for()
+    assert figure.locator(".readout").inner_text() == summary
+    assert "Click a point" in page.locator("[data-figure=training-scatter-dev-similarity] .readout").inner_text()

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,26 @@ def test_the_bundle_is_made_of_these_sources() -> None:
     assert (STATIC / "sources.sha256").read_text().strip() == source_hash(), "web/ has changed; run: make web"
 
 
+def test_the_types_of_the_front_end_are_those_of_the_routes() -> None:
+    if not WEB.is_dir():
+        pytest.skip("the sources of the front end are not here")
+    openapi = runpy.run_path(str(WEB / "openapi.py"))
+    assert (WEB / "openapi.json").read_text(encoding="utf-8") == openapi["text"](), "routes have changed; run: make web"
+
+
+def test_every_route_has_a_response_model() -> None:
+    described = json.loads((WEB / "openapi.json").read_text(encoding="utf-8"))
+    without = []
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            for status, response in operation["responses"].items():
+                schema = response.get("content", {}).get("application/json", {}).get("schema", {})
+                named = json.dumps(schema).count("$ref") or schema.get("items") == {"type": "string"}
+                if status != "204" and not named and path != "/api/jobs/events":
+                    without.append((method, path))
+    assert without == []
+
+
 def test_licences_of_everything_bundled_are_there() -> None:
     summary = (STATIC / "THIRD_PARTY_LICENSES.txt").read_text(encoding="utf-8")
     for name in json.loads((WEB / "package.json").read_text())["dependencies"]:
@@ -61,5 +82,5 @@ def test_the_page_and_its_parts_are_served(tmp_path: Path) -> None:
         for part in parts:
             assert studio.get(f"/{part}").status_code == 200
         assert "script-src" not in page.headers["content-security-policy"]
-        assert studio.get("/assets/%2e%2e/sources.sha256").status_code == 404, "it lies beside the folder of assets"
+        assert studio.get("/assets/%2e%2e/sources.sha256").status_code == 404, "it lies next to the folder of assets"
         assert (STATIC / "sources.sha256").exists()

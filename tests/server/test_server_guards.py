@@ -84,7 +84,7 @@ def test_any_other_address_needs_the_token(tmp_path: Path) -> None:
             made.get("/", headers={"origin": "http://["}),
         ):
             assert refused.status_code in (401, 403, 421)
-            assert settings.token not in refused.text + str(refused.headers), "who has no token is not told it"
+            assert settings.token not in refused.text + str(refused.headers), "no response shows the token"
         opened = made.get("/api/start", params={"token": settings.token})
         assert opened.status_code == 200 and "HttpOnly" in opened.headers["set-cookie"]
         assert made.get("/api/start").status_code == 200  # by the cookie

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from likewise.errors import DataError, UsageError
-from likewise.server.jobs import OVER, VERSION, Job, Jobs, QueueFull
+from likewise.server.jobs import FINISHED, VERSION, Job, Jobs, QueueFull
+from likewise.server.schemas import StudioResponse
 
 PATIENCE = 20.0
 
@@ -29,7 +30,7 @@ def over(jobs: Jobs, name: str) -> Job:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         job = jobs.get(name)
-        if job is None or job.state in OVER:
+        if job is None or job.state in FINISHED:
             assert job is not None
             return job
         time.sleep(0.01)
@@ -48,57 +49,59 @@ class Gate:
     def __init__(self) -> None:
         self.opened, self.begun = threading.Event(), threading.Event()
 
-    def __call__(self, progress: Any, folder: Path) -> dict[str, Any]:
+    def __call__(self, progress: Any, folder: Path) -> StudioResponse:
         self.begun.set()
         for done in range(2_000):
             progress(done, None, "steps")
             if self.opened.wait(0.01):
-                return {"folder": folder.name}
+                return StudioResponse(folder=folder.name)
         raise AssertionError("nobody opened the gate")
 
 
 def test_work_is_done_once_and_kept(jobs: Jobs, tmp_path: Path) -> None:
-    asked: list[int] = []
+    request: list[int] = []
 
-    def work(progress: Any, folder: Path) -> dict[str, Any]:
-        asked.append(1)
+    def work(progress: Any, folder: Path) -> StudioResponse:
+        request.append(1)
         progress(3, 4, "rows")
-        return {"value": float("nan"), "list": [1, 2.5]}
+        return StudioResponse(value=float("nan"), list=[1, 2.5])
 
-    job = jobs.ask("room", "title", {"a": 1}, work)
+    job = jobs.submit("view", "title", {"a": 1}, work)
     done = over(jobs, job.id)
     assert (done.state, done.done, done.total, done.note) == ("done", 3, 4, "rows")
     assert result(jobs, job.id) == {"value": None, "list": [1, 2.5]}
-    assert jobs.ask("room", "title", {"a": 1}, work).state == "done" and asked == [1]
+    assert jobs.submit("view", "title", {"a": 1}, work).state == "done" and request == [1]
     with pytest.raises(UsageError, match="give this studio a --folder of its own"):
         Jobs(tmp_path / "jobs", waiting=2)
     jobs.close()
     again = Jobs(tmp_path / "jobs", waiting=2)
-    assert [one.id for one in again.all("room")] == [job.id] and again.result(job.id) is not None
+    assert [one.id for one in again.all("view")] == [job.id] and again.result(job.id) is not None
     again.close()
 
 
 def test_what_fails_says_why_and_the_next_job_runs(jobs: Jobs) -> None:
-    def bad(progress: Any, folder: Path) -> dict[str, Any]:
+    def bad(progress: Any, folder: Path) -> StudioResponse:
         raise DataError("no rows; give some")
 
-    def worse(progress: Any, folder: Path) -> dict[str, Any]:
+    def worse(progress: Any, folder: Path) -> StudioResponse:
         raise ZeroDivisionError("secret")
 
-    failed = over(jobs, jobs.ask("room", "bad", {"n": 1}, bad).id)
+    failed = over(jobs, jobs.submit("view", "bad", {"n": 1}, bad).id)
     assert (failed.state, failed.error) == ("failed", "no rows; give some") and jobs.result(failed.id) is None
-    broken = over(jobs, jobs.ask("room", "worse", {"n": 2}, worse).id)
+    broken = over(jobs, jobs.submit("view", "worse", {"n": 2}, worse).id)
     assert broken.state == "failed" and "secret" not in broken.error
-    assert over(jobs, jobs.ask("room", "bad", {"n": 1}, lambda progress, folder: {}).id).state == "done"
+    assert (
+        over(jobs, jobs.submit("view", "bad", {"n": 1}, lambda progress, folder: StudioResponse()).id).state == "done"
+    )
 
 
 def test_running_and_waiting_jobs_can_be_stopped_and_the_queue_is_bounded(jobs: Jobs) -> None:
     gate = Gate()
-    running = jobs.ask("room", "gate", {"n": 0}, gate)
+    running = jobs.submit("view", "gate", {"n": 0}, gate)
     assert gate.begun.wait(PATIENCE)
-    waiting = [jobs.ask("room", "waits", {"n": n}, lambda progress, folder: {}) for n in (1, 2)]
+    waiting = [jobs.submit("view", "waits", {"n": n}, lambda progress, folder: StudioResponse()) for n in (1, 2)]
     with pytest.raises(QueueFull, match="2 jobs are waiting already"):
-        jobs.ask("room", "too much", {"n": 3}, lambda progress, folder: {})
+        jobs.submit("view", "too much", {"n": 3}, lambda progress, folder: StudioResponse())
     stopped = jobs.cancel(waiting[0].id)
     assert stopped is not None and stopped.state == "cancelled"
     jobs.cancel(running.id)
@@ -108,13 +111,13 @@ def test_running_and_waiting_jobs_can_be_stopped_and_the_queue_is_bounded(jobs: 
 
 
 def test_jobs_that_are_over_can_be_forgotten(jobs: Jobs) -> None:
-    job = over(jobs, jobs.ask("room", "title", {}, lambda progress, folder: {"a": 1}).id)
+    job = over(jobs, jobs.submit("view", "title", {}, lambda progress, folder: StudioResponse(a=1)).id)
     folder = jobs.folder(job.id)
     assert folder.exists() and jobs.forget(job.id) and not folder.exists()
     assert jobs.get(job.id) is None and not jobs.forget(job.id)
 
 
-def test_a_job_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
+def test_a_job_that_was_interrupted_has_failed(tmp_path: Path) -> None:
     folder = tmp_path / "jobs" / "abc"
     folder.mkdir(parents=True)
     metadata = {"id": "abc", "room": "room", "title": "title", "asked": {}, "state": "running", "version": VERSION}

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from likewise.sample import sample_path
 from likewise.server.app import create_app
+from likewise.server.schemas import StudioResponse
 from likewise.server.settings import Limits, StudioSettings
 from likewise.server.studio import Studio
 from studio_jobs import failed
@@ -26,10 +27,10 @@ class Gate:
     def __init__(self) -> None:
         self.begun, self.opened = threading.Event(), threading.Event()
 
-    def __call__(self, *_: Any) -> dict[str, Any]:
+    def __call__(self, *_: Any) -> StudioResponse:
         self.begun.set()
         assert self.opened.wait(PATIENCE), "nobody opened the gate"
-        return {}
+        return StudioResponse()
 
 
 @pytest.fixture
@@ -59,14 +60,14 @@ def inside(studio: TestClient) -> Studio:
 @pytest.fixture
 def busy(studio: TestClient, gate: Gate) -> TestClient:
     """The studio while its one thread for jobs is held up."""
-    inside(studio).jobs.ask("room", "gate", {}, gate)
+    inside(studio).jobs.submit("view", "gate", {}, gate)
     assert gate.begun.wait(PATIENCE)
     return studio
 
 
 @pytest.fixture
 def training(studio: TestClient, tiny_folder: Path) -> dict[str, Any]:
-    """What is asked for to train on the samples."""
+    """The request of a training on the samples."""
     head, *rows = sample_path("sample/pairs").read_text(encoding="utf-8").splitlines(keepends=True)
     parts = {"train": rows[:40], "dev": rows[40:]}
     files = {name: head + "".join(part) for name, part in parts.items()}
@@ -76,26 +77,26 @@ def training(studio: TestClient, tiny_folder: Path) -> dict[str, Any]:
 
 
 def test_a_question_beyond_the_queue_is_sent_away(studio: TestClient, gate: Gate, tiny_folder: Path) -> None:
-    asked = {"left": "a cat", "right": "a dog", "model": tiny_folder.name}
+    request = {"left": "a cat", "right": "a dog", "model": tiny_folder.name}
     with ThreadPoolExecutor(1) as other:
-        first = other.submit(inside(studio).turns.answer, gate)
+        first = other.submit(inside(studio).executor.run, gate)
         assert gate.begun.wait(PATIENCE)
-        answer = studio.post("/api/pair", json=asked)
+        answer = studio.post("/api/pair", json=request)
         gate.opened.set()
         first.result(PATIENCE)
     assert answer.status_code == 429
     assert answer.json() == {"error": "1 questions are waiting already; ask again in a moment"}
-    assert studio.post("/api/pair", json=asked).status_code == 200, "there is room again"
+    assert studio.post("/api/pair", json=request).status_code == 200, "the queue has space again"
 
 
 def test_a_job_beyond_the_queue_is_sent_away(busy: TestClient, tiny_folder: Path) -> None:
-    asked = [{"corpus": "sample/pairs", "models": [tiny_folder.name], "limit": limit} for limit in (20, 21, 22)]
-    first, second, third = (busy.post("/api/layers/geometry", json=one) for one in asked)
+    request = [{"corpus": "sample/pairs", "models": [tiny_folder.name], "limit": limit} for limit in (20, 21, 22)]
+    first, second, third = (busy.post("/api/layers/geometry", json=one) for one in request)
     assert (first.status_code, second.status_code, third.status_code) == (202, 202, 429)
     assert third.json() == {"error": "2 jobs are waiting already; wait for one, or cancel it"}
-    assert busy.post("/api/layers/geometry", json=asked[0]).json()["id"] == first.json()["id"], "it waits already"
+    assert busy.post("/api/layers/geometry", json=request[0]).json()["id"] == first.json()["id"], "it waits already"
     busy.post(f"/api/jobs/{first.json()['id']}/cancel")
-    assert busy.post("/api/layers/geometry", json=asked[2]).status_code == 202, "there is room again"
+    assert busy.post("/api/layers/geometry", json=request[2]).status_code == 202, "the queue has space again"
     for job in busy.get("/api/jobs").json():
         busy.post(f"/api/jobs/{job['id']}/cancel")
 
@@ -125,9 +126,7 @@ def test_a_name_whose_folder_is_there_is_refused(studio: TestClient, training: d
     assert studio.get("/api/jobs").json() == []
 
 
-def test_the_folder_of_runs_is_not_told_by_a_job_that_fails(
-    busy: TestClient, gate: Gate, training: dict[str, Any]
-) -> None:
+def test_the_error_of_a_job_hides_the_folder_of_runs(busy: TestClient, gate: Gate, training: dict[str, Any]) -> None:
     started = busy.post("/api/training", json=training)
     folder = inside(busy).settings.runs / "mine"
     folder.mkdir(parents=True)

@@ -6,7 +6,8 @@ import asyncio
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,9 @@ from likewise.explain import explain
 from likewise.grammar.pipelines import VARIABLE
 from likewise.sample import sample_path
 from likewise.server.app import create_app
-from likewise.server.corpora import Corpora
+from likewise.server.corpora import Corpora, Uploads
 from likewise.server.routes.jobs import changes
 from likewise.server.settings import Limits, StudioSettings
-from likewise.server.uploads import Uploads
 from studio_jobs import PATIENCE, failed, finished
 
 LEFT, RIGHT = "A cat sat on the mat.", "The mat is under a cat."
@@ -60,11 +60,11 @@ def test_without_spacy_all_but_what_needs_a_grammar_is_there(
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setitem(sys.modules, "spacy", None)
     assert studio.get("/api/start").json()["grammar"] is False
-    asked = {"corpus": "sample/pairs", "model": model}
-    for room, question in (("lint", asked), ("patterns", {"corpus": "sample/pairs", "first": {"model": model}})):
-        refused = studio.post(f"/api/corpus/{room}", json=question)
+    request = {"corpus": "sample/pairs", "model": model}
+    for route, question in (("lint", request), ("patterns", {"corpus": "sample/pairs", "first": {"model": model}})):
+        refused = studio.post(f"/api/corpus/{route}", json=question)
         assert refused.status_code == 501 and "likewise[grammar]" in refused.json()["error"]
-    points = finished(studio, studio.post("/api/attention", json={**asked, "limit": 12}))
+    points = finished(studio, studio.post("/api/attention", json={**request, "limit": 12}))
     assert "structure" not in points["variables"]
 
 
@@ -74,7 +74,7 @@ def test_a_grammar_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> 
 
 
 def test_a_pair_is_the_librarys_explanation(studio: TestClient, model: str, tiny: Encoder) -> None:
-    found = studio.post("/api/pair", json={"left": LEFT, "right": RIGHT, "model": model, "by": "word"}).json()
+    found = studio.post("/api/pair", json={"left": LEFT, "right": RIGHT, "model": model, "granularity": "word"}).json()
     own = explain(tiny, LEFT, RIGHT, granularity="word").to_dict()
     assert found["relevance"] == own["relevance"] and found["similarity"] == own["similarity"]
     assert sum(found["ledger"].values()) == pytest.approx(found["similarity"])
@@ -83,9 +83,9 @@ def test_a_pair_is_the_librarys_explanation(studio: TestClient, model: str, tiny
     )
 
 
-def test_two_readings_are_compared(studio: TestClient, model: str) -> None:
-    asked = {"left": LEFT, "right": RIGHT, "model": model, "other": {"model": model, "pooling": "cls"}}
-    found = studio.post("/api/pair/compare", json=asked).json()
+def test_two_poolings_are_compared(studio: TestClient, model: str) -> None:
+    request = {"left": LEFT, "right": RIGHT, "model": model, "other": {"model": model, "pooling": "cls"}}
+    found = studio.post("/api/pair/compare", json=request).json()
     assert found["change"] == pytest.approx(found["second"]["similarity"] - found["first"]["similarity"])
 
 
@@ -95,24 +95,24 @@ WRONG = {
     "too long": ({"left": "a", "right": "b" * 201}, 413, "at most 200 characters"),
     "far too long": ({"left": "a", "right": "b" * 300_000}, 413, "at most 200 characters"),
     "too many tokens": ({"left": "a " * 60, "right": "b " * 60}, 413, "take too long to explain by word with bilrp"),
-    "a slow method": (
-        {"left": "a", "right": "b " * 20, "method": "integrated-jacobian"},
+    "a slow method": ({"left": "a", "right": "b " * 20, "method": "jacobian"}, 413, "the budget is two texts of 6"),
+    "many sentences": (
+        {"left": "a", "right": "B c. " * 20, "granularity": "sentence", "method": "hxp"},
         413,
-        "the budget is two texts of 6",
+        "with bilrp",
     ),
-    "many sentences": ({"left": "a", "right": "B c. " * 20, "by": "sentence", "method": "hxp"}, 413, "with bilrp"),
     "unknown setting": ({"left": "a", "right": "b", "colour": 1}, 422, "colour"),
     "unknown method": ({"left": "a", "right": "b", "method": "magic"}, 422, "method"),
     "unknown model": ({"left": "a", "right": "b", "model": "/etc/passwd"}, 403, "does not offer"),
     "unknown pooling": ({"left": "a", "right": "b", "pooling": "median"}, 422, "unknown pooling"),
     "no such layer": ({"left": "a", "right": "b", "layer": 99}, 422, "layer"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_does_not_fit_is_told_in_a_line(studio: TestClient, model: str, case: str) -> None:
-    asked, status, words = WRONG[case]
-    answer = studio.post("/api/pair", json={"model": model} | asked)
+def test_invalid_requests_get_one_line_of_error(studio: TestClient, model: str, case: str) -> None:
+    request, status, words = WRONG[case]
+    answer = studio.post("/api/pair", json={"model": model} | request)
     assert answer.status_code == status and words in answer.json()["error"] and "\n" not in answer.json()["error"]
 
 
@@ -130,11 +130,11 @@ def test_an_index_is_built_and_searched(studio: TestClient, model: str) -> None:
 def test_recall_trajectories_and_geometry(studio: TestClient, model: str) -> None:
     recall = finished(studio, studio.post("/api/search/recall", json={"corpus": "sample/pairs", "models": [model]}))
     assert len(recall["table"]["results"]) == 3
-    asked = {"texts": ["We rob a bank.", "We sit on a bank."], "words": ["bank"], "models": [model]}
-    [followed] = studio.post("/api/layers", json=asked).json()["results"]
+    request = {"texts": ["We rob a bank.", "We sit on a bank."], "words": ["bank"], "models": [model]}
+    [followed] = studio.post("/api/layers", json=request).json()["results"]
     assert len(followed["pairs"][0]["cosine"]) == len(followed["layers"]) == 3
-    asked = {"corpus": "sample/pairs", "models": [model], "min_contexts": 3}
-    found = finished(studio, studio.post("/api/layers/geometry", json=asked))
+    request = {"corpus": "sample/pairs", "models": [model], "min_contexts": 3}
+    found = finished(studio, studio.post("/api/layers/geometry", json=request))
     assert len(found["results"][0]["layers"]) == 3
 
 
@@ -143,8 +143,8 @@ def test_attention_points_are_clustered_brushed_and_looked_at(studio: TestClient
         studio, studio.post("/api/attention", json={"corpus": "sample/pairs", "model": model, "limit": 24})
     )
     assert study["depth"] == 2 and len(study["view"]) == 24
-    asked = {"algorithm": "kmeans", "least": 2, "most": 3}
-    made = finished(studio, studio.post(f"/api/attention/{study['job']}/clusters", json=asked))
+    request = {"algorithm": "kmeans", "least": 2, "most": 3}
+    made = finished(studio, studio.post(f"/api/attention/{study['job']}/clusters", json=request))
     assert [layer["layer"] for layer in made["layers"]] == [1, 2] and len(made["layers"][0]["labels"]) == 24
     rows = list(range(12))
     found = studio.post(f"/api/attention/clusters/{made['job']}/brush", json={"layer": 1, "rows": rows}).json()
@@ -184,23 +184,56 @@ def test_bad_files_are_refused_in_a_line(
     assert "/studio" not in answer.json()["error"] and "\n" not in answer.json()["error"]
 
 
-def test_events_tell_a_job_to_its_end(studio: TestClient, model: str) -> None:
-    asked = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
-    name = studio.post("/api/search/recall", json=asked).json()["id"]
+def events_until(studio: TestClient, ends: Callable[[str], bool], act: Callable[[], Any] | None = None) -> list[str]:
+    """The events of the stream up to the one that ends it; ``act`` follows the first event."""
 
-    class Listener:
-        async def is_disconnected(self) -> bool:
-            return False
-
-    async def heard() -> str:
+    async def heard() -> list[str]:
+        found = []
         async with asyncio.timeout(PATIENCE):
-            async for line in changes(studio.app.state.studio, Listener()):  # type: ignore[arg-type,attr-defined]
-                job = json.loads(line.removeprefix("data: "))
-                if job["id"] == name and job["state"] not in ("waiting", "running"):
-                    return str(job["state"])
+            async for event in changes(studio.app.state.studio.jobs, Future()):  # type: ignore[attr-defined]
+                found.append(event)
+                if ends(event):
+                    return found
+                if act is not None and len(found) == 1:
+                    await asyncio.to_thread(act)
         raise AssertionError("the stream has ended")
 
-    assert asyncio.run(heard()) == "done"
+    return asyncio.run(heard())
+
+
+def test_events_report_a_job_to_its_end_and_that_it_is_forgotten(studio: TestClient, model: str) -> None:
+    request = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
+    name = studio.post("/api/search/recall", json=request).json()["id"]
+    found = events_until(studio, lambda event: name in event and '"state":"done"' in event)
+    assert all(json.loads(event.removeprefix("data: "))["title"] for event in found if event.startswith("data: "))
+    events_until(
+        studio, lambda event: event == f'event: forgotten\ndata: "{name}"\n\n',
+        lambda: studio.delete(f"/api/jobs/{name}"),
+    )  # fmt: skip
+
+
+def test_the_stream_of_events_sleeps_until_a_job_changes(studio: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likewise.server.routes.jobs.SECONDS_BETWEEN_SIGNS", 0.5)
+    jobs = studio.app.state.studio.jobs  # type: ignore[attr-defined]
+    own, looks = jobs.all, []
+    monkeypatch.setattr(jobs, "all", lambda *given: (looks.append(1), own(*given))[1])
+    events_until(studio, lambda event: event.startswith(": still here"))
+    assert len(looks) == 1, "nothing has changed, so nothing is looked at"
+
+
+def test_the_stream_of_events_ends_when_its_client_is_gone(studio: TestClient) -> None:
+    jobs = studio.app.state.studio.jobs  # type: ignore[attr-defined]
+    gone: Future[None] = Future()
+
+    async def listened() -> None:
+        asyncio.get_running_loop().call_later(0.05, gone.set_result, None)
+        async with asyncio.timeout(PATIENCE):
+            async for _ in changes(jobs, gone):
+                pass
+
+    before = len(jobs._listeners)
+    asyncio.run(listened())
+    assert gone.done() and len(jobs._listeners) == before
 
 
 def test_the_same_question_of_another_file_is_another_job(tiny_folder: Path, tmp_path: Path) -> None:
@@ -211,14 +244,14 @@ def test_the_same_question_of_another_file_is_another_job(tiny_folder: Path, tmp
             folder=tmp_path / "kept", models=(str(tiny_folder),), corpora=(str(tmp_path / "own.csv"),), threads=1
         )
         with TestClient(create_app(settings), base_url="http://127.0.0.1:8000") as made:
-            asked = {"corpus": "own.csv", "models": [tiny_folder.name], "rankers": ["bow"]}
-            jobs.add(made.post("/api/search/recall", json=asked).json()["id"])
+            request = {"corpus": "own.csv", "models": [tiny_folder.name], "rankers": ["bow"]}
+            jobs.add(made.post("/api/search/recall", json=request).json()["id"])
     assert len(jobs) == 2
 
 
 def test_a_search_by_what_is_no_index_is_refused(studio: TestClient, model: str) -> None:
-    asked = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
-    name = finished(studio, studio.post("/api/search/recall", json=asked))["job"]
+    request = {"corpus": "sample/pairs", "models": [model], "rankers": ["bow"]}
+    name = finished(studio, studio.post("/api/search/recall", json=request))["job"]
     assert studio.post("/api/search", json={"index": name, "query": "a cat"}).status_code == 422
 
 
@@ -231,26 +264,26 @@ def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: st
     head, *rows = sample_path("sample/pairs").read_text(encoding="utf-8").splitlines(keepends=True)
     files = {name: studio.post("/api/corpora", content=head + "".join(part), headers={"x-file-name": f"{name}.csv"})
              for name, part in (("train", rows[:40]), ("dev", rows[40:]))}  # fmt: skip
-    asked = {name: file.json()["id"] for name, file in files.items()} | {"name": "mine", "model": model, "epochs": 1}
+    request = {name: file.json()["id"] for name, file in files.items()} | {"name": "mine", "model": model, "epochs": 1}
     before = studio.post("/api/pair", json={"model": model, "left": LEFT, "right": RIGHT}).json()["similarity"]
-    assert finished(studio, studio.post("/api/training", json=asked))["name"] == "mine"
+    assert finished(studio, studio.post("/api/training", json=request))["name"] == "mine"
     assert "runs/mine" in studio.get("/api/start").json()["models"]
     summary = studio.get("/api/training/runs/mine")
     assert summary.json()["model"] == model and summary.json()["predictions"]["dev-similarity"]["n"] == 20
-    assert str(studio.app.state.studio.settings.folder) not in summary.text, "no place of this machine is told"  # type: ignore[attr-defined]
+    assert str(studio.app.state.studio.settings.folder) not in summary.text, "no local path is shown"  # type: ignore[attr-defined]
     assert summary.json()["dev"]["similarity"]["best"][0]["file"] == "corpus.csv"
     after = studio.post("/api/pair", json={"model": model, "left": LEFT, "right": RIGHT}).json()["similarity"]
     trained = studio.post("/api/pair", json={"model": "runs/mine", "left": LEFT, "right": RIGHT}).json()["similarity"]
-    assert after == before != trained, "the model in memory is nobody's to change"
-    assert studio.post("/api/training", json=asked).json()["state"] == "done", "the same job is found again"
-    again = studio.post("/api/training", json=asked | {"epochs": 2})
+    assert after == before != trained, "training does not change the model in memory"
+    assert studio.post("/api/training", json=request).json()["state"] == "done", "the same job is found again"
+    again = studio.post("/api/training", json=request | {"epochs": 2})
     assert again.status_code == 422 and "another name" in again.json()["error"]
-    leak = studio.post("/api/training", json=asked | {"name": "leak", "dev": asked["train"]})
+    leak = studio.post("/api/training", json=request | {"name": "leak", "dev": request["train"]})
     assert "rows" in failed(studio, leak)
 
 
-@pytest.mark.parametrize("page", ["report.html", "table.html"])
-def test_tables_beside_the_runs_are_read(studio: TestClient, page: str) -> None:
+@pytest.mark.parametrize("page", ["index.html", "report.html", "table.html"])
+def test_tables_next_to_the_runs_are_read(studio: TestClient, page: str) -> None:
     folder = studio.app.state.studio.settings.runs / "table"  # type: ignore[attr-defined]
     folder.mkdir(parents=True)
     (folder / page).write_text("<p>", encoding="utf-8")
@@ -279,8 +312,8 @@ def test_corpora_that_were_named_at_the_start(tiny_folder: Path, tmp_path: Path)
     with TestClient(create_app(settings), base_url="http://127.0.0.1:8000") as made:
         found = made.get("/api/corpora")
         (tmp_path / "own.csv").unlink()
-        asked = {"corpus": "own.csv", "model": tiny_folder.name}
-        gone = made.post("/api/search/index", json=asked)
+        request = {"corpus": "own.csv", "model": tiny_folder.name}
+        gone = made.post("/api/search/index", json=request)
         assert gone.status_code == 422
         assert gone.json()["error"] == "own.csv is no longer where it was; put it back, or choose another"
     assert {"id": "own.csv", "name": "own.csv", "rows": 1, "pairs": True, "scored": True, "own": False} in found.json()

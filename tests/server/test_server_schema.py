@@ -69,7 +69,7 @@ def with_known(case: Any, known: dict[str, str]) -> Any:
 
 def test_no_request_makes_the_server_fail(described: Any) -> None:
     description, known = described
-    asked, answered = [], set()
+    request, answered = [], set()
     for found in description.get_all_operations():
         operation = found.ok()
         if operation.path in ENDLESS:
@@ -78,12 +78,12 @@ def test_no_request_makes_the_server_fail(described: Any) -> None:
         @BOUNDED
         @given(case=operation.as_strategy())
         def ask(case: Any) -> None:
-            asked.append(case.operation.label)
+            request.append(case.operation.label)
             answer = with_known(case, known).call_and_validate(headers=HOST, checks=[checks.not_a_server_error])
             if answer.status_code < 300:
                 answered.add(case.operation.path)
 
         ask()
-    assert len(set(asked)) >= 25
+    assert len(set(request)) >= 25
     about_jobs = ("/api/attention/clusters/{job}/brush", "/api/attention/{job}/pairs/{row}", "/api/search")
     assert answered >= {*about_jobs, "/api/pair", "/api/layers"}

@@ -5,7 +5,10 @@ import { effect, signal } from "@preact/signals";
 export const VIEWS = ["pair", "search", "layers", "attention", "corpus", "training"] as const;
 export type View = (typeof VIEWS)[number];
 
-interface Address { view: View; settings: URLSearchParams }
+interface Address {
+  view: View;
+  settings: URLSearchParams;
+}
 
 function read(): Address {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
@@ -18,7 +21,7 @@ const left = new Map<View, URLSearchParams>();
 
 export const address = signal<Address>(read());
 effect(() => void left.set(address.value.view, address.value.settings));
-let timer = 0;
+let timer: ReturnType<typeof setTimeout> | undefined;
 function follow(): void {
   clearTimeout(timer);
   address.value = read();
@@ -41,6 +44,9 @@ export const back = (view: View) => written({ view, settings: left.get(view) ?? 
 /** A setting of the view that is open. */
 export const setting = (name: string, otherwise = "") => address.value.settings.get(name) ?? otherwise;
 
+/** A setting that is one of some words; the server refuses any other. */
+export const choice = <T extends string>(name: string, otherwise: T) => setting(name, otherwise) as T;
+
 /** A setting that is a list. */
 export const settings = (name: string, otherwise: string[] = []) => {
   const found = address.value.settings.get(name);
@@ -58,7 +64,7 @@ function changed(settings: URLSearchParams, changes: Changes): URLSearchParams {
   return next;
 }
 
-/** Browsers allow a hundred changes of the address in half a minute; who types fast makes more. So after a while they are made with pauses. */
+/** Browsers allow a hundred changes of the address in half a minute. After many changes they are made with pauses. */
 const [AT_ONCE, WHILE, PAUSE] = [40, 30_000, 600];
 let writes: number[] = [];
 
@@ -85,5 +91,8 @@ export function set(changes: Changes): void {
 /** The same for what comes later, when another view may be open: then it waits in the one it belongs to. */
 export function setter(): (changes: Changes) => void {
   const { view } = address.value;
-  return changes => (address.value.view === view ? set(changes) : left.set(view, changed(left.get(view) ?? new URLSearchParams(), changes)));
+  return changes =>
+    address.value.view === view
+      ? set(changes)
+      : left.set(view, changed(left.get(view) ?? new URLSearchParams(), changes));
 }

@@ -1,157 +1,194 @@
-/** The only file that speaks HTTP. Every call is to the server that the page came from. */
+/** The only file that calls HTTP. Its types come from the server's OpenAPI document: run `npm run types`. */
 
 import type {
-  Comparison, Corpus, Explanation, Hits, Job, Maps, Report, Run, RunBrief, Start, Tested, Trajectories,
+  AttentionRequest,
+  BaselineRequest,
+  BrushRequest,
+  ClustersRequest,
+  CompareRequest,
+  GeometryRequest,
+  IndexRequest,
+  Job,
+  LayersRequest,
+  LintRequest,
+  PairRequest,
+  paths,
+  PosRelevanceRequest,
+  RecallRequest,
+  SearchRequest,
+  TrainRequest,
 } from "./types";
 
-const ROOT = "api/";
-
-/** What the server says is wrong, in one line. */
+/** An error of the server, in one line. */
 export class Refused extends Error {}
 
-async function told(answer: Response): Promise<string> {
-  try {
-    const body = await answer.json();
-    return body.error ?? body.detail ?? answer.statusText;
-  } catch {
-    return `the server answered ${answer.status}`;
-  }
+type Path = keyof paths;
+type Method = "get" | "post" | "delete";
+type Success<Responses> = Responses extends Partial<Record<200 | 201 | 202, infer Content>> ? Content : never;
+/** What a route answers. */
+type Answer<P extends Path, M extends Method> = paths[P][M] extends { responses: infer Responses }
+  ? Success<Responses> extends { content: { "application/json": infer Value } }
+    ? Value
+    : void
+  : never;
+
+interface Options {
+  /** of the path, by name */
+  params?: Record<string, string | number>;
+  query?: Record<string, string | number>;
+  body?: unknown;
+  signal?: AbortSignal;
 }
 
-const AWAY = "the studio does not answer; is it still running?";
-/** How often a question is asked again that came when too many were waiting, and after how many milliseconds. */
+const OFFLINE = "the studio does not answer; is it still running?";
+/** A busy server is asked again so many times, after so many milliseconds. */
 const [TRIES, PAUSE] = [5, 600];
 
-async function asked<T>(path: string, options: RequestInit = {}, tries = TRIES): Promise<T> {
-  let answer: Response;
+async function errorOf(response: Response): Promise<string> {
   try {
-    answer = await fetch(ROOT + path, options);
+    const body = (await response.json()) as { error?: string; detail?: string };
+    return body.error ?? body.detail ?? response.statusText;
+  } catch {
+    return `the server answered ${response.status}`;
+  }
+}
+
+async function fetched(url: string, init: RequestInit, tries = TRIES): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(url, init);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Refused(AWAY);
+    throw new Refused(OFFLINE);
   }
-  if (answer.status === 429 && options.signal && tries > 0) {
+  if (response.status === 429 && init.signal && tries > 0) {
     await new Promise(done => setTimeout(done, PAUSE));
-    if (!options.signal.aborted) return asked(path, options, tries - 1);
+    if (!init.signal.aborted) return fetched(url, init, tries - 1);
   }
-  if (!answer.ok) throw new Refused(await told(answer));
-  return (answer.status === 204 ? undefined : await answer.json()) as T;
+  if (!response.ok) throw new Refused(await errorOf(response));
+  return response;
 }
 
-const got = <T>(path: string, signal?: AbortSignal) => asked<T>(path, { signal });
-
-const posted = <T>(path: string, body: unknown = {}, signal?: AbortSignal) =>
-  asked<T>(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
-
-const encoded = (name: string) => name.split("/").map(encodeURIComponent).join("/");
-
-export interface Reading { model: string; pooling?: string; layer?: number; special_tokens?: boolean }
-
-export interface PairAsked extends Reading { left: string; right: string; method: string; by: string; bias: string; reference: string }
-
-export interface ClustersAsked {
-  algorithm: string;
-  least: number;
-  most: number;
-  distance: string;
-  linkage: string;
-  covariance: string;
-  eps: number | null;
+/** The address of a route, relative to the page; slashes of a name stay. */
+function urlOf(path: Path, { params = {}, query = {} }: Options): string {
+  const encode = (name: string) => String(params[name]).split("/").map(encodeURIComponent).join("/");
+  const filled = path.slice(1).replace(/\{(\w+)\}/g, (_, name: string) => encode(name));
+  const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+  return pairs.length ? `${filled}?${pairs.join("&")}` : filled;
 }
 
-export interface TrainAsked {
-  name: string;
-  train: string;
-  dev: string;
-  model: string;
-  aggregation: string;
-  loss: string;
-  epochs: number;
-  batch: number;
-  learning_rate: number;
+async function call<P extends Path, M extends Method>(
+  method: M,
+  path: P,
+  options: Options = {},
+): Promise<Answer<P, M>> {
+  const { body, signal } = options;
+  const json =
+    body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetched(urlOf(path, options), { method: method.toUpperCase(), signal, ...json });
+  return (response.status === 204 ? undefined : await response.json()) as Answer<P, M>;
+}
+
+async function upload(file: File): Promise<Answer<"/api/corpora", "post">> {
+  const headers = { "x-file-name": encodeURIComponent(file.name) };
+  const response = await fetched(urlOf("/api/corpora", {}), { method: "POST", headers, body: file });
+  return (await response.json()) as Answer<"/api/corpora", "post">;
 }
 
 export const api = {
-  start: () => got<Start>("start"),
-  upload: (file: File) =>
-    asked<Corpus>("corpora", { method: "POST", headers: { "x-file-name": encodeURIComponent(file.name) }, body: file }),
-  removeCorpus: (id: string) => asked<void>(`corpora/${id}`, { method: "DELETE" }),
+  start: () => call("get", "/api/start"),
+  upload,
+  removeCorpus: (corpus: string) => call("delete", "/api/corpora/{corpus}", { params: { corpus } }),
 
-  pair: (body: PairAsked, signal: AbortSignal) => posted<Explanation>("pair", body, signal),
-  compare: (body: Reading & { left: string; right: string; other: Reading }, signal: AbortSignal) => posted<Comparison>("pair/compare", body, signal),
+  pair: (body: PairRequest, signal: AbortSignal) => call("post", "/api/pair", { body, signal }),
+  compare: (body: CompareRequest, signal: AbortSignal) => call("post", "/api/pair/compare", { body, signal }),
 
-  index: (body: Reading & { corpus: string; engine: string }) => posted<Job>("search/index", body),
-  search: (body: { index: string; query: string; k: number }, signal: AbortSignal) => posted<Hits>("search", body, signal),
-  baseline: (body: { corpus: string; query: string; ranker: string; k: number }, signal: AbortSignal) =>
-    posted<Hits>("search/baseline", body, signal),
-  recall: (body: { corpus: string; models: string[] }) => posted<Job>("search/recall", body),
+  index: (body: IndexRequest) => call("post", "/api/search/index", { body }),
+  search: (body: SearchRequest, signal: AbortSignal) => call("post", "/api/search", { body, signal }),
+  baseline: (body: BaselineRequest, signal: AbortSignal) => call("post", "/api/search/baseline", { body, signal }),
+  recall: (body: RecallRequest) => call("post", "/api/search/recall", { body }),
 
-  layers: (body: { texts: string[]; words: string[]; models: string[] }, signal: AbortSignal) =>
-    posted<{ results: Trajectories[] }>("layers", body, signal),
-  geometry: (body: { corpus: string; models: string[]; min_contexts: number }) => posted<Job>("layers/geometry", body),
+  layers: (body: LayersRequest, signal: AbortSignal) => call("post", "/api/layers", { body, signal }),
+  geometry: (body: GeometryRequest) => call("post", "/api/layers/geometry", { body }),
 
-  attention: (body: { corpus: string; model: string; reducer: string }) => posted<Job>("attention", body),
-  clusters: (study: string, body: ClustersAsked) => posted<Job>(`attention/${study}/clusters`, body),
-  brushed: (clusters: string, body: { layer: number; rows: number[] | null }, signal: AbortSignal) =>
-    posted<Tested>(`attention/clusters/${clusters}/brush`, body, signal),
-  maps: (study: string, row: number, layer: number, signal: AbortSignal) => got<Maps>(`attention/${study}/pairs/${row}?layer=${layer}`, signal),
+  attention: (body: AttentionRequest) => call("post", "/api/attention", { body }),
+  clusters: (job: string, body: ClustersRequest) =>
+    call("post", "/api/attention/{job}/clusters", { params: { job }, body }),
+  brush: (job: string, body: BrushRequest, signal: AbortSignal) =>
+    call("post", "/api/attention/clusters/{job}/brush", { params: { job }, body, signal }),
+  maps: (job: string, row: number, layer: number, signal: AbortSignal) =>
+    call("get", "/api/attention/{job}/pairs/{row}", { params: { job, row }, query: { layer }, signal }),
 
-  patterns: (body: { corpus: string; first: Reading; second: Reading | null }) => posted<Job>("corpus/patterns", body),
-  lint: (body: Reading & { corpus: string }) => posted<Job>("corpus/lint", body),
+  posRelevance: (body: PosRelevanceRequest) => call("post", "/api/corpus/patterns", { body }),
+  lint: (body: LintRequest) => call("post", "/api/corpus/lint", { body }),
 
-  runs: () => got<RunBrief[]>("training/runs"),
-  run: (name: string, signal: AbortSignal) =>
-    got<Run>(`training/runs/${encoded(name)}`, signal),
-  reports: () => got<string[]>("training/reports"),
-  report: (name: string, signal: AbortSignal) => got<Report>(`training/reports/${encoded(name)}`, signal),
-  train: (body: TrainAsked) => posted<Job>("training", body),
+  runs: () => call("get", "/api/training/runs"),
+  run: (name: string, signal: AbortSignal) => call("get", "/api/training/runs/{name}", { params: { name }, signal }),
+  reports: () => call("get", "/api/training/reports"),
+  report: (name: string, signal: AbortSignal) =>
+    call("get", "/api/training/reports/{name}", { params: { name }, signal }),
+  train: (body: TrainRequest) => call("post", "/api/training", { body }),
 
-  jobs: () => got<Job[]>("jobs"),
-  job: (id: string) => got<Job>(`jobs/${id}`),
-  result: <T>(id: string) => got<T>(`jobs/${id}/result`),
-  cancel: (id: string) => posted<Job>(`jobs/${id}/cancel`),
-  forget: (id: string) => asked<void>(`jobs/${id}`, { method: "DELETE" }),
-  /** A job whenever it changes; call what comes back to stop listening. */
-  follow: (id: string, follower: Follower): (() => void) => {
-    const followers = followed.get(id) ?? new Set();
-    followed.set(id, followers.add(follower));
-    listen();
+  job: (job: string) => call("get", "/api/jobs/{job}", { params: { job } }),
+  result: async <T extends JobResult>(job: string) =>
+    (await call("get", "/api/jobs/{job}/result", { params: { job } })) as T,
+  cancel: (job: string) => call("post", "/api/jobs/{job}/cancel", { params: { job } }),
+  forget: (job: string) => call("delete", "/api/jobs/{job}", { params: { job } }),
+
+  /** Follow all jobs: every one at first, then each one when it changes. Returns a function that stops this. */
+  follow: (follower: Follower): (() => void) => {
+    followers.add(follower);
+    if (events) current.forEach(job => follower.changed(job));
+    else listen();
     return () => {
       followers.delete(follower);
-      if (followers.size === 0) followed.delete(id);
-      if (followed.size === 0) hush();
+      if (followers.size === 0) close();
     };
   },
 };
 
-export interface Follower { changed: (job: Job) => void; lost: (error: Refused) => void }
+export type JobResult = Answer<"/api/jobs/{job}/result", "get">;
 
-/** One stream for all jobs: a browser has six connections to a server, and a page may follow more jobs than that. */
-const followed = new Map<string, Set<Follower>>();
+export interface Follower {
+  changed: (job: Job) => void;
+  forgotten?: (id: string) => void;
+  lost: (error: Refused) => void;
+}
+
+/** One stream for all followers: a browser opens only six connections to a server. */
+const followers = new Set<Follower>();
+const current = new Map<string, Job>();
 let events: EventSource | null = null;
-/** Milliseconds until a stream that was refused is asked for again; one that breaks off the browser opens by itself. */
+/** Milliseconds until a refused stream is opened again; the browser itself reopens one that breaks. */
 const AGAIN = 3000;
 
 function listen(): void {
-  if (events) return;
-  events = new EventSource(`${ROOT}jobs/events`);
-  events.onmessage = message => {
-    const job: Job = JSON.parse(message.data);
-    followed.get(job.id)?.forEach(follower => follower.changed(job));
+  events = new EventSource(urlOf("/api/jobs/events", {}));
+  // A new stream repeats every job, so jobs that were forgotten meanwhile must not stay.
+  events.onopen = () => current.clear();
+  events.onmessage = (message: MessageEvent<string>) => {
+    const job = JSON.parse(message.data) as Job;
+    current.set(job.id, job);
+    followers.forEach(follower => follower.changed(job));
   };
+  events.addEventListener("forgotten", (message: MessageEvent<string>) => {
+    const id = JSON.parse(message.data) as string;
+    current.delete(id);
+    followers.forEach(follower => follower.forgotten?.(id));
+  });
   events.onerror = () => {
     if (events?.readyState === EventSource.CLOSED) {
-      hush();
-      setTimeout(() => followed.size > 0 && listen(), AGAIN);
+      close();
+      setTimeout(() => followers.size > 0 && !events && listen(), AGAIN);
     }
-    // The browser tries again by itself; whether anybody is there is asked apart.
-    api.jobs().catch(() => followed.forEach(all => all.forEach(follower => follower.lost(new Refused(AWAY)))));
+    followers.forEach(follower => follower.lost(new Refused(OFFLINE)));
   };
 }
 
-function hush(): void {
+function close(): void {
   events?.close();
   events = null;
+  current.clear();
 }
 
-export const isOver = (job: Job) => job.state === "done" || job.state === "failed" || job.state === "cancelled";
+export const isFinished = (job: Job) => job.state === "done" || job.state === "failed" || job.state === "cancelled";

@@ -15,7 +15,12 @@ import { SearchView } from "./views/search";
 import { TrainingView } from "./views/training";
 
 const SHOWN: Record<View, ComponentType> = {
-  pair: PairView, search: SearchView, layers: LayersView, attention: AttentionView, corpus: CorpusView, training: TrainingView,
+  pair: PairView,
+  search: SearchView,
+  layers: LayersView,
+  attention: AttentionView,
+  corpus: CorpusView,
+  training: TrainingView,
 };
 
 /** A view that fails says so, and leaves the others alone. */
@@ -34,7 +39,7 @@ function useShortcuts() {
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
       const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      // Where Alt and a digit type another sign, as on many keyboards, who types means that sign.
+      // On many keyboards Alt and a digit type another character, which a field must get.
       const types = typing && event.key.length === 1 && !/\d/.test(event.key);
       const view = event.altKey && !types && VIEWS[Number(event.code.replace("Digit", "")) - 1];
       if (view) {
@@ -42,7 +47,9 @@ function useShortcuts() {
         location.hash = back(view);
       } else if (event.key === "/" && !typing) {
         event.preventDefault();
-        [...document.querySelectorAll<HTMLElement>("main textarea, main input, main select")].find(each => each.offsetParent)?.focus();
+        [...document.querySelectorAll<HTMLElement>("main textarea, main input, main select")]
+          .find(each => each.offsetParent)
+          ?.focus();
       }
     };
     addEventListener("keydown", key);
@@ -77,8 +84,13 @@ export function App() {
       <header class="top">
         <strong class="brand">Likewise</strong>
         <nav aria-label="views">
-          {VIEWS.map((each, place) => (
-            <a key={each} href={back(each)} aria-current={each === view ? "page" : undefined} title={`Alt+${place + 1}`}>
+          {VIEWS.map((each, index) => (
+            <a
+              key={each}
+              href={back(each)}
+              aria-current={each === view ? "page" : undefined}
+              title={`Alt+${index + 1}`}
+            >
               {each}
             </a>
           ))}
@@ -91,7 +103,13 @@ export function App() {
       </header>
       <main key={view} data-view={view}>
         {startError.value && <Wrong>{startError.value}</Wrong>}
-        {start.value ? <Fenced><Shown /></Fenced> : !startError.value && <Waiting>opening the studio …</Waiting>}
+        {start.value ? (
+          <Fenced>
+            <Shown />
+          </Fenced>
+        ) : (
+          !startError.value && <Waiting>opening the studio …</Waiting>
+        )}
       </main>
     </>
   );

@@ -1,44 +1,44 @@
-/** Colours that colour-blind readers can tell apart: red above zero and blue below, and Paul Tol's bright scheme for series. */
+/** Colours for colour-blind readers: red above zero and blue below; Paul Tol's bright scheme for series. */
 
+import { strength } from "./explained";
 import { theme } from "./theme";
 
-const ENDS = { light: { red: [178, 24, 43], blue: [33, 102, 172], paper: [255, 255, 255] }, dark: { red: [226, 74, 84], blue: [74, 148, 224], paper: [13, 17, 23] } };
+const ENDS = {
+  light: { red: [178, 24, 43], blue: [33, 102, 172], paper: [255, 255, 255] },
+  dark: { red: [226, 74, 84], blue: [74, 148, 224], paper: [13, 17, 23] },
+};
 
 export const PALETTE = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#777777"];
 /** Of ranges: apart from the clusters' own colours, and dark enough for a ring on paper. */
 export const MARKS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00"];
 
-export const series = (place: number) => PALETTE[place % PALETTE.length];
-
-const strength = (value: number | null, scale: number) =>
-  value === null || !Number.isFinite(value) || scale === 0 ? 0 : Math.min(1, Math.abs(value) / scale);
+export const series = (index: number) => PALETTE[index % PALETTE.length];
 
 function mixed(share: number, end: number[], paper: number[]): string {
-  return `rgb(${end.map((part, place) => Math.round(paper[place] + (part - paper[place]) * share)).join(" ")})`;
+  return `rgb(${end.map((part, index) => Math.round(paper[index] + (part - paper[index]) * share)).join(" ")})`;
 }
 
 /** The colour of a signed value; zero is the paper's, and both ends lie equally far from it. */
-export function diverging(value: number | null, scale: number): string {
-  const { red, blue, paper } = ENDS[theme.value];
+export function diverging(value: number | null, scale: number, look = theme.value): string {
+  const { red, blue, paper } = ENDS[look];
   return mixed(strength(value, scale), (value ?? 0) < 0 ? blue : red, paper);
 }
 
 /** The colour of a share, from the paper's to blue. */
-export function rising(value: number | null, scale: number): string {
-  const { blue, paper } = ENDS[theme.value];
+export function rising(value: number | null, scale: number, look = theme.value): string {
+  const { blue, paper } = ENDS[look];
   return mixed(strength(value, scale), blue, paper);
 }
 
 const INKS = { light: "#fff", dark: "#1b1f24" };
-/** Below this luminance white letters have more contrast than dark ones. */
+/** Below this luminance white text has more contrast than dark text. */
 const DARK = 0.2;
 
-/** The colour of letters on such a colour: whichever can be read better. */
+/** The text colour with the better contrast on a colour. */
 export function inkOn(colour: string): string {
-  const parts = (colour.match(/\d+/g) ?? []).map(part => Number(part) / 255).map(part => (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  const parts = (colour.match(/\d+/g) ?? [])
+    .map(part => Number(part) / 255)
+    .map(part => (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
   const [red = 0, green = 0, blue = 0] = parts;
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue < DARK ? INKS.light : INKS.dark;
 }
-
-export const strongest = (...values: (readonly (number | null)[])[]) =>
-  values.flat().reduce<number>((most, value) => (value !== null && Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;

@@ -1,7 +1,9 @@
 /** Numbers in words. */
 
 export const signed = (value: number, digits = 4) =>
-  value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits ? value.toExponential(1) : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+  value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits
+    ? value.toExponential(1)
+    : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 
 /** A number with a true minus, and none before what is rounded to nothing; a dash for what is no number. */
 export const plain = (value: unknown, digits = 3) => {
@@ -20,4 +22,5 @@ export function time(seconds: number): string {
   return minutes < 90 ? `${minutes} min` : `${(minutes / 60).toFixed(1)} h`;
 }
 
-export const short = (text: string, letters: number) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
+export const short = (text: string, characters: number) =>
+  text.length > characters ? `${text.slice(0, characters - 1)}…` : text;

@@ -11,32 +11,45 @@ export const MOST_RANGES = MARKS.length;
 /** From "similarity:3:5;length:4:9|structure:0:0.4", one range after the other. */
 export function readRanges(text: string): Wanted[] {
   if (!text) return [];
-  return text.split("|").slice(0, MOST_RANGES).map(part =>
-    Object.fromEntries(part.split(";").flatMap(each => {
-      const [name, low, high] = each.split(":");
-      const ends: Ends = [Number(low), Number(high)];
-      return name && ends.every(Number.isFinite) ? [[name, ends]] : [];
-    })));
+  return text
+    .split("|")
+    .slice(0, MOST_RANGES)
+    .map(part =>
+      Object.fromEntries(
+        part.split(";").flatMap(each => {
+          const [name, low, high] = each.split(":");
+          const ends: Ends = [Number(low), Number(high)];
+          return name && ends.every(Number.isFinite) ? [[name, ends]] : [];
+        }),
+      ),
+    );
 }
 
 export const writeRanges = (ranges: Wanted[]) =>
-  ranges.map(range => Object.entries(range).map(([name, [low, high]]) => `${name}:${low}:${high}`).join(";")).join("|");
+  ranges
+    .map(range =>
+      Object.entries(range)
+        .map(([name, [low, high]]) => `${name}:${low}:${high}`)
+        .join(";"),
+    )
+    .join("|");
 
-/** The places of the samples that a range lights up; one that asks for nothing lights none. */
+/** The indices of the samples that a range lights up; an empty range lights none. */
 export function litBy(range: Wanted, variables: Record<string, (number | null)[]>): number[] {
-  const asked = Object.entries(range).filter(([name]) => name in variables);
-  if (asked.length === 0) return [];
+  const wanted = Object.entries(range).filter(([name]) => name in variables);
+  if (wanted.length === 0) return [];
   const count = Object.values(variables)[0].length;
-  return Array.from({ length: count }, (_, place) => place).filter(place =>
-    asked.every(([name, [low, high]]) => {
-      const value = variables[name][place];
+  return Array.from({ length: count }, (_, index) => index).filter(index =>
+    wanted.every(([name, [low, high]]) => {
+      const value = variables[name][index];
       return value !== null && low <= value && value <= high;
-    }));
+    }),
+  );
 }
 
 /** For each sample the colours of the ranges that light it up. */
 export function marks(ranges: Wanted[], variables: Record<string, (number | null)[]>, count: number): string[][] {
   const found: string[][] = Array.from({ length: count }, () => []);
-  ranges.forEach((range, which) => litBy(range, variables).forEach(place => found[place].push(MARKS[which])));
+  ranges.forEach((range, which) => litBy(range, variables).forEach(index => found[index].push(MARKS[which])));
   return found;
 }

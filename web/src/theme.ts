@@ -5,7 +5,7 @@ import { effect, signal } from "@preact/signals";
 const KEY = "likewise-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-function kept(): string | null {
+function stored(): string | null {
   try {
     return localStorage.getItem(KEY);
   } catch {
@@ -13,9 +13,11 @@ function kept(): string | null {
   }
 }
 
-export const theme = signal<"light" | "dark">((kept() ?? (dark.matches ? "dark" : "light")) === "dark" ? "dark" : "light");
+export type Theme = "light" | "dark";
+
+export const theme = signal<Theme>((stored() ?? (dark.matches ? "dark" : "light")) === "dark" ? "dark" : "light");
 dark.addEventListener("change", event => {
-  if (kept() === null) theme.value = event.matches ? "dark" : "light";
+  if (stored() === null) theme.value = event.matches ? "dark" : "light";
 });
 effect(() => {
   document.documentElement.dataset.theme = theme.value;

@@ -1,27 +1,38 @@
-"""The application: routes, guards, errors as one line each, and the built front end."""
+"""The application: routes, guards, errors as one line each, the built front end, and the server that runs it."""
 
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from likewise.errors import Cancelled, DamagedIndex, DataError, LikewiseError, MissingExtra, ModelError, first_line
+from likewise.errors import (
+    Cancelled,
+    DamagedIndex,
+    DataError,
+    LikewiseError,
+    MissingExtra,
+    ModelError,
+    UsageError,
+    first_line,
+)
 from likewise.results.folder import versions
-from likewise.server.disconnect import Presence
+from likewise.server.executor import DisconnectMiddleware
 from likewise.server.guards import HEADERS, Guards
 from likewise.server.jobs import QueueFull
 from likewise.server.model_registry import NotAllowed
-from likewise.server.redaction import without_paths
-from likewise.server.routes import attention, corpora, corpus, jobs, layers, pair, search, start, training
+from likewise.server.routes import attention, corpus, jobs, layers, pair, search, start, training
 from likewise.server.settings import StudioSettings
 from likewise.server.studio import Studio, TooLong
 
@@ -32,46 +43,51 @@ STATUSES: tuple[tuple[type[LikewiseError], int], ...] = (
     (QueueFull, 429), (TooLong, 413), (NotAllowed, 403), (MissingExtra, 501), (Cancelled, 409), (ModelError, 422),
     (DamagedIndex, 409), (DataError, 422), (LikewiseError, 422),
 )  # fmt: skip
-"""What an error is to HTTP; the first that fits."""
-ROUTES = (start, pair, corpora, search, layers, attention, corpus, training, jobs)
+"""The HTTP status of an error; the first that fits."""
+ROUTES = (start, pair, search, layers, attention, corpus, training, jobs)
+SECONDS_TO_END = 2
+"""Open event streams must not keep the server from ending."""
+SECONDS_TO_WARM_UP = 10
 
 
 def create_app(settings: StudioSettings) -> FastAPI:
-    """The studio's application; what is wrong with the settings is said now and not to the first visitor."""
-    studio = Studio.opened(settings)
+    """The studio's application; raises where the settings are wrong."""
+    studio = Studio.open(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        threading.Thread(target=_warmed, args=[studio], name="likewise-warm", daemon=True).start()
+        warm_up = threading.Thread(target=_warm_up, args=[studio], name="likewise-warm", daemon=True)
+        warm_up.start()
         yield
         studio.close()
+        warm_up.join(SECONDS_TO_WARM_UP)  # torch aborts the process if it ends while a model is loaded
 
     app = FastAPI(
         title="Likewise studio", version=versions()["likewise"], lifespan=lifespan, docs_url=None, redoc_url=None
     )
     app.state.studio = studio
-    for room in ROUTES:
-        app.include_router(room.router, prefix="/api")
+    for module in ROUTES:
+        app.include_router(module.router, prefix="/api")
     app.add_middleware(Guards, settings=settings)
-    app.add_middleware(Presence)
-    app.add_exception_handler(LikewiseError, _told)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(Exception, _unknown)
+    app.add_middleware(DisconnectMiddleware)
+    app.add_exception_handler(LikewiseError, _library_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unknown_error)
     _serve_front_end(app)
     return app
 
 
-def _warmed(studio: Studio) -> None:
-    """Load the first model while the page opens, so that the first question need not wait for it."""
+def _warm_up(studio: Studio) -> None:
+    """Load the first model while the page opens."""
     try:
-        studio.model_registry.encoder(studio.model_registry.offers()[0].name)
+        studio.models.encoder(next(iter(studio.models.models())))
     except LikewiseError as error:
         log.warning("%s", first_line(error))
 
 
 def _serve_front_end(app: FastAPI) -> None:
-    """The page at /, whatever view its address names; its parts carry a hash in their names and may be kept."""
+    """The page at /; its assets carry a hash in their names and may be cached."""
     app.mount("/assets", StaticFiles(directory=STATIC / "assets", check_dir=False), name="assets")
 
     @app.get("/", include_in_schema=False)
@@ -79,33 +95,51 @@ def _serve_front_end(app: FastAPI) -> None:
         return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
 
 
-def _status(error: Exception) -> int:
-    return next(status for kind, status in STATUSES if isinstance(error, kind))
+async def _library_error(request: Request, error: Exception) -> Response:
+    words = request.app.state.studio.settings.redact(first_line(error))
+    status = next(status for kind, status in STATUSES if isinstance(error, kind))
+    return JSONResponse({"error": words}, status_code=status)
 
 
-async def _told(request: Request, error: Exception) -> Response:
-    paths = request.app.state.studio.settings.paths
-    return JSONResponse({"error": without_paths(first_line(error), paths)}, status_code=_status(error))
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    """One line for the first thing that does not fit."""
-    del request
+async def _invalid_request(_: Request, error: Exception) -> Response:
+    """One line for the first invalid value."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first.get("loc", ()) if part != "body")
     return JSONResponse({"error": f"{where or 'the request'}: {first.get('msg', 'does not fit')}"}, status_code=422)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    del request
+async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": str(error.detail)}, status_code=error.status_code, headers=error.headers)
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
+async def _unknown_error(request: Request, error: Exception) -> Response:
     """The server stays up, the cause goes to the log."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    # This answer is made outside of the guards, which add these to all others.
+    # This response is made outside of the guards, which add the headers to all others.
     words = "something went wrong inside; the studio's log says what"
     return JSONResponse({"error": words}, status_code=500, headers=HEADERS)
+
+
+def listen(settings: StudioSettings) -> tuple[socket.socket, StudioSettings]:
+    """A socket at the studio's address, and the settings with its port; port 0 takes any free one."""
+    try:
+        family, _, _, _, path = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        # A studio that has just ended would hold its port for a minute.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(path)
+        listener.listen()  # requests that come before the server is ready wait
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {settings.host}:{settings.port} ({error.strerror or error});"
+            " choose another --host or --port, 0 for any that is free"
+        ) from error
+    return listener, replace(settings, port=listener.getsockname()[1])
+
+
+def serve(app: FastAPI, listener: socket.socket) -> None:
+    """Serve at a socket until Ctrl-C."""
+    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=SECONDS_TO_END)
+    uvicorn.Server(config).run(sockets=[listener])

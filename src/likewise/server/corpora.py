@@ -1,17 +1,25 @@
-"""Corpora: what may be chosen, which is the samples, what was named at the start, and what visitors brought."""
+"""The corpora that may be chosen: the samples, those of the settings, and the files that visitors upload."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+import shutil
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from likewise.data import locate
-from likewise.errors import DataError
-from likewise.server.model_registry import file_stamp, require_different, short_name
-from likewise.server.settings import StudioSettings
-from likewise.server.shapes import shape_of
-from likewise.server.uploads import Upload, Uploads
+from likewise.data import holds_pairs, locate, read_pairs, read_scored_pairs, read_texts
+from likewise.errors import DataError, UsageError
+from likewise.server.model_registry import file_fingerprint, require_unique_names, short_name
+from likewise.server.settings import Limits, StudioSettings
 
 SAMPLES = ("sample/pairs", "sample/sentences")
+SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl")
+METADATA = "corpus.json"
+STORED = ("id", "name", "rows", "pairs", "scored")
+LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -19,57 +27,166 @@ class Corpus:
     """A file of texts or pairs that may be chosen."""
 
     id: str
-    """what requests call it"""
+    """its name in requests"""
     name: str
+    """its name for readers; never used as a path"""
     rows: int
     pairs: bool
     scored: bool
     own: bool
-    """whether a visitor brought it, and may take it away"""
+    """whether a visitor uploaded it and may remove it"""
+
+
+def describe(source: str | Path, data_dir: Path | None = None) -> tuple[int, bool, bool, int]:
+    """Rows of a corpus, whether they are pairs, whether these have scores, and the characters of the longest text.
+
+    All rows are read, so that a bad row is found now.
+
+    >>> describe("sample/pairs")
+    (60, True, True, 64)
+    """
+    pairs = holds_pairs(source, data_dir=data_dir)
+    if pairs:
+        sizes = [max(len(one.left), len(one.right)) for one in read_pairs(source, data_dir=data_dir)]
+    else:
+        sizes = [len(one.text) for one in read_texts(source, data_dir=data_dir)]
+    return len(sizes), pairs, pairs and _is_scored(source, data_dir), max(sizes, default=0)
+
+
+def _is_scored(source: str | Path, data_dir: Path | None) -> bool:
+    try:
+        return sum(1 for _ in read_scored_pairs(source, data_dir=data_dir)) > 0
+    except DataError:
+        return False
+
+
+class Uploads:
+    """A folder of uploaded files, each under a name made from its content."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self._folder, self._limits = folder, limits
+        self._adding = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, name: str, content: bytes) -> Corpus:
+        """Check a file and store it; the same content is stored once."""
+        suffix = Path(name).suffix.lower()
+        if suffix not in SUFFIXES:
+            raise UsageError(f"a corpus is a file that ends with {', '.join(SUFFIXES)}; got {display_name(name)!r}")
+        if len(content) > self._limits.upload_bytes:
+            raise UsageError(f"a corpus has at most {self._limits.upload_bytes:,} bytes; send a smaller one")
+        with self._adding:
+            return self._store(name, suffix, content)
+
+    def _store(self, name: str, suffix: str, content: bytes) -> Corpus:
+        key = hashlib.sha256(suffix.encode() + content).hexdigest()[:20]
+        known = self.get(key)
+        if known is not None:
+            return known
+        if len(self.all()) >= self._limits.uploads:
+            raise UsageError(f"{self._limits.uploads} uploaded files are kept already; take one away first")
+        draft = self._folder / f".{key}.draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        try:
+            file = draft / f"corpus{suffix}"
+            file.write_bytes(content)
+            corpus = self._described(key, name, file)
+            (draft / METADATA).write_text(json.dumps(asdict(corpus) | {"file": file.name}), encoding="utf-8")
+            draft.rename(self._folder / key)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return corpus
+
+    def _described(self, key: str, name: str, file: Path) -> Corpus:
+        try:
+            rows, pairs, scored, longest = describe(file)
+        except DataError as error:
+            raise DataError(str(error).replace(str(file), display_name(name))) from None
+        limits = self._limits
+        if rows > limits.rows:
+            raise UsageError(f"a corpus has at most {limits.rows:,} rows, and this one {rows:,}; send fewer")
+        if longest > limits.row_characters:
+            most = f"a text of a corpus has at most {limits.row_characters:,} characters"
+            raise UsageError(f"{most}, and the longest here {longest:,}; cut it up")
+        return Corpus(key, display_name(name), rows, pairs, scored, own=True)
+
+    def all(self) -> list[Corpus]:
+        """Every file, by name."""
+        found = [self.get(path.parent.name) for path in self._folder.glob(f"*/{METADATA}")]
+        return sorted((one for one in found if one is not None), key=lambda one: one.name)
+
+    def get(self, key: str) -> Corpus | None:
+        """A file by its id."""
+        document = self._metadata(key)
+        return None if document is None else Corpus(own=True, **{name: document[name] for name in STORED})
+
+    def path(self, key: str) -> Path | None:
+        """The stored file of an id."""
+        document = self._metadata(key)
+        return None if document is None else self._folder / key / document["file"]
+
+    def _metadata(self, key: str) -> dict[str, Any] | None:
+        if not key.isalnum():
+            return None
+        try:
+            document: dict[str, Any] = json.loads((self._folder / key / METADATA).read_text(encoding="utf-8"))
+            return document if {"file", *STORED} <= document.keys() else None
+        except (OSError, ValueError, AttributeError):
+            return None
+
+    def remove(self, key: str) -> bool:
+        """Delete a file."""
+        if self.get(key) is None:
+            return False
+        shutil.rmtree(self._folder / key, ignore_errors=True)
+        return True
+
+
+def display_name(name: str) -> str:
+    """A file's name for readers: no folders, one line, of limited length.
+
+    >>> display_name("../../etc/passwd.csv")
+    'passwd.csv'
+    """
+    plain = "".join(character for character in name.replace("\\", "/").split("/")[-1] if character.isprintable())
+    return plain[:LONGEST_NAME] or "corpus"
 
 
 class Corpora:
-    """All of them, by id."""
+    """All corpora by id."""
 
     def __init__(self, settings: StudioSettings, uploads: Uploads) -> None:
-        self._uploads = uploads
-        require_different("--corpus", (*SAMPLES, *settings.corpora))
-        self._named = {short_name(source): source for source in (*SAMPLES, *settings.corpora)}
-        self._data_dir = settings.data_dir
-        self._shapes = {name: shape_of(source, settings.data_dir) for name, source in self._named.items()}
+        self._uploads, self._data_dir = uploads, settings.data_dir
+        require_unique_names("--corpus", (*SAMPLES, *settings.corpora))
+        self._sources = {short_name(source): source for source in (*SAMPLES, *settings.corpora)}
+        self._named = [
+            Corpus(name, name, *describe(source, settings.data_dir)[:3], own=False)
+            for name, source in self._sources.items()
+        ]
 
     def all(self) -> list[Corpus]:
-        """Every corpus, those of the start first."""
-        named = [Corpus(name, name, one.rows, one.pairs, one.scored, own=False) for name, one in self._shapes.items()]
-        return [*named, *(brought(one) for one in self._uploads.all())]
+        """Every corpus, uploads last."""
+        return [*self._named, *self._uploads.all()]
 
-    def source(self, name: str) -> str:
-        """The file or the name of a data set behind a corpus."""
-        if name in self._named:
-            return self._present(name)
-        upload = self._uploads.get(name)
-        if upload is None:
-            raise DataError(f"no corpus {name[:40]!r}; choose one from the list, or upload it")
-        return str(self._uploads.path(upload))
-
-    def _present(self, name: str) -> str:
-        """The source of one that was named at the start, unless it has gone since."""
+    def source(self, key: str) -> str:
+        """The file or the data set of a corpus."""
+        if key not in self._sources:
+            path = self._uploads.path(key)
+            if path is None:
+                raise DataError(f"no corpus {key[:40]!r}; choose one from the list, or upload it")
+            return str(path)
         try:
-            locate(self._named[name], self._data_dir)
+            locate(self._sources[key], self._data_dir)
         except DataError as error:
-            raise DataError(f"{name} is no longer where it was; put it back, or choose another") from error
-        return self._named[name]
+            raise DataError(f"{key} is no longer where it was; put it back, or choose another") from error
+        return self._sources[key]
 
     def name(self, key: str) -> str:
-        """What a corpus is called, for who reads it."""
+        """A corpus's name for readers."""
         upload = self._uploads.get(key)
         return key if upload is None else upload.name
 
-    def stamp(self, name: str) -> str:
-        """What tells a corpus from another one that was there under the same name before."""
-        return f"{name} {file_stamp(locate(self.source(name), self._data_dir))}"
-
-
-def brought(upload: Upload) -> Corpus:
-    """An upload as one of the corpora."""
-    return Corpus(upload.id, upload.name, upload.rows, upload.pairs, upload.scored, own=True)
+    def fingerprint(self, key: str) -> str:
+        """Changes when another file comes under the same name."""
+        return f"{key} {file_fingerprint(locate(self.source(key), self._data_dir))}"

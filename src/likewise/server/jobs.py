@@ -1,6 +1,6 @@
-"""Jobs: long work in a queue, with progress, a way to stop it, and results that are kept.
+"""Jobs: long work in a queue, with progress, cancellation, and results that are stored.
 
-A job's name is a hash of what it was asked for: asking again finds the work that is under way or its result.
+A job's id is a hash of its request: the same request finds the work that is under way, or its result.
 """
 
 from __future__ import annotations
@@ -12,143 +12,150 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.progress import Progress
-from likewise.results.folder import finite, versions
-from likewise.server.redaction import without_paths
+from likewise.results.folder import versions
 from likewise.storage import atomic_write, only_writer
 
 log = logging.getLogger("likewise")
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
-OVER = ("done", "failed", "cancelled")
+FINISHED = ("done", "failed", "cancelled")
 VERSION = versions()["likewise"]
-FACTS, RESULT, GONE = "job.json", "result.json", ".gone-"
+METADATA, RESULT, REMOVED = "job.json", "result.json", ".gone-"
 
-Work = Callable[[Progress, Path], Mapping[str, Any]]
-"""Takes a progress callable and a folder of its own; gives what is kept as JSON."""
-
-
-Given = Iterable[str]
+Work = Callable[[Progress, Path], BaseModel]
+"""Takes a progress callable and a folder of its own; returns the result."""
 
 
 class QueueFull(LikewiseError):
     """Too much is waiting already."""
 
 
-class Taken(UsageError):
+class NameTaken(UsageError):
     """Other work that is under way has the same name."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What is known of a piece of work."""
+class Job(BaseModel):
+    """A piece of work and its progress."""
+
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     id: str
-    room: str
-    """which view asked"""
+    view: str = Field(alias="room")
+    """the view that started it"""
     title: str
-    asked: dict[str, Any]
-    """what it was asked for"""
+    request: dict[str, Any] = Field(alias="asked")
     state: State = "waiting"
     done: int = 0
     total: int | None = None
     note: str = ""
     error: str = ""
     began: float = 0.0
-    """when it was asked for, in seconds since the epoch"""
+    """time of the request, in seconds since the epoch"""
     seconds: float = 0.0
-    """how long it ran"""
+    """duration"""
     version: str = ""
-    """of Likewise, when it was asked for"""
+    """of Likewise, at the time of the request"""
+
+    def to_json(self) -> str:
+        """The job as one line of JSON."""
+        return self.model_dump_json(by_alias=True)
 
 
-def job_id(room: str, asked: Mapping[str, Any], given: Given = ()) -> str:
-    """The name of what is asked for; another version of Likewise may have another answer.
+def job_id(view: str, request: Mapping[str, Any], depends_on: Iterable[str] = ()) -> str:
+    """The id of a request; another version of Likewise may answer it differently.
 
     >>> job_id("search", {"a": 1}) == job_id("search", {"a": 1}) != job_id("corpus", {"a": 1})
     True
     """
-    question = [VERSION, room, asked, sorted(given)]
+    question = [VERSION, view, request, sorted(depends_on)]
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:20]
 
 
 class Jobs:
-    """A queue that one thread works through, and a folder of what came of it."""
+    """A queue that one thread works through, and a folder of the results."""
 
-    def __init__(self, folder: Path, waiting: int, paths: Sequence[Path] = ()) -> None:
-        """``places`` are folders that no error tells."""
-        self._folder, self._waiting, self._places = folder, waiting, paths
+    def __init__(self, folder: Path, waiting: int, redact: Callable[[str], str] = str) -> None:
+        """``redact`` hides local paths in errors."""
+        self._folder, self._waiting, self._redact = folder, waiting, redact
         self._jobs: dict[str, Job] = {}
         self._queue: list[tuple[str, Work]] = []
         self._stopped: set[str] = set()
+        self._listeners: list[Callable[[], None]] = []
         self._changed = threading.Condition()
         self._closing = False
         folder.mkdir(parents=True, exist_ok=True)
         self._held = ExitStack()
         self._held.enter_context(only_writer(folder / ".lock", folder, "give this studio a --folder of its own"))
-        for path in folder.glob(f"{GONE}*"):
+        for path in folder.glob(f"{REMOVED}*"):
             shutil.rmtree(path, ignore_errors=True)
-        self._read_back()
+        self._load()
         self._thread = threading.Thread(target=self._run, name="likewise-jobs", daemon=True)
         self._thread.start()
 
-    def _read_back(self) -> None:
+    def _load(self) -> None:
         """The jobs that an earlier studio left in the folder."""
-        found = [job for path in sorted(self._folder.glob(f"*/{FACTS}")) if (job := _read(path)) is not None]
+        found = [job for path in sorted(self._folder.glob(f"*/{METADATA}")) if (job := _read(path)) is not None]
         self._jobs = {job.id: job for job in found if job.version == VERSION}
-        if strange := len(found) - len(self._jobs):
-            summary = "%s: jobs of other versions of Likewise, not shown and free to be deleted: %d"
-            log.warning(summary, self._folder, strange)
+        if others := len(found) - len(self._jobs):
+            log.warning("%s: %d jobs of other versions of Likewise are not shown; delete them", self._folder, others)
 
-    def ask(
-        self, room: str, title: str, asked: dict[str, Any], work: Work, given: Given = (), alone: str | None = None
+    def submit(
+        self,
+        view: str,
+        title: str,
+        request: dict[str, Any],
+        work: Work,
+        depends_on: Iterable[str] = (),
+        unique: str | None = None,
     ) -> Job:
-        """The job that does this; one that is under way or done is found again.
+        """The job of a request; one that is under way or done is found again.
 
-        ``given`` is what the answer depends on beside the words of the question: files, weights, a grammar.
-        ``alone`` is a word of the question that no other job of the room may have while it is under way.
+        ``depends_on`` is what the result depends on besides the request: files, weights, a grammar.
+        ``unique`` names a value of the request that no other job of the view may have while it is under way.
         """
-        name = job_id(room, asked, given)
+        name = job_id(view, request, depends_on)
         with self._changed:
             known = self._jobs.get(name)
             if known is not None and known.state == "running" and name in self._stopped:
                 raise QueueFull("the same work is just being cancelled; ask again in a moment")
             if known is not None and known.state in ("waiting", "running", "done"):
                 return known
-            if alone is not None and any(job.asked.get(alone) == asked[alone] for job in self._under_way(room)):
-                raise Taken(f"the {title} is under way with other settings; choose another {alone}, or cancel it first")
+            if unique is not None and self._is_active(view, unique, request[unique]):
+                cure = f"choose another {unique}, or cancel it first"
+                raise NameTaken(f"the {title} is under way with other settings; {cure}")
             if len(self._queue) >= self._waiting:
                 raise QueueFull(f"{self._waiting} jobs are waiting already; wait for one, or cancel it")
-            job = self._jobs[name] = Job(name, room, title, asked, began=time.time(), version=VERSION)
             self._stopped.discard(name)
             self._queue.append((name, work))
-            self._keep(job)
-            self._changed.notify_all()
-        return job
+            self._set(Job(id=name, room=view, title=title, asked=request, began=time.time(), version=VERSION))
+            return self._jobs[name]
 
-    def _under_way(self, room: str) -> list[Job]:
-        return [job for job in self._jobs.values() if job.room == room and job.state not in OVER]
+    def _is_active(self, view: str, key: str, value: object) -> bool:
+        active = (job for job in self._jobs.values() if job.view == view and job.state not in FINISHED)
+        return any(job.request.get(key) == value for job in active)
 
     def get(self, name: str) -> Job | None:
-        """A job by its name."""
+        """A job by its id."""
         with self._changed:
             return self._jobs.get(name)
 
-    def all(self, room: str | None = None) -> list[Job]:
+    def all(self, view: str | None = None) -> list[Job]:
         """Every job, the newest first."""
         with self._changed:
-            found = [job for job in self._jobs.values() if room in (None, job.room)]
+            found = [job for job in self._jobs.values() if view in (None, job.view)]
         return sorted(found, key=lambda job: -job.began)
 
     def folder(self, name: str) -> Path:
-        """Where a job keeps what it makes."""
+        """A job's own folder."""
         return self._folder / name
 
     def result(self, name: str) -> Path | None:
@@ -157,47 +164,52 @@ class Jobs:
         job = self.get(name)
         return path if job is not None and job.state == "done" and path.exists() else None
 
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call a listener after every change, from any thread; returns a function that ends this."""
+        with self._changed:
+            self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with self._changed:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
     def cancel(self, name: str) -> Job | None:
-        """Stop a job; one that waits goes at once, one that runs at its next report of progress."""
+        """Stop a job: at once where it waits, at its next report of progress where it runs."""
         with self._changed:
             job = self._jobs.get(name)
-            if job is None or job.state in OVER:
+            if job is None or job.state in FINISHED:
                 return job
             self._stopped.add(name)
             if job.state == "waiting":
                 self._queue = [item for item in self._queue if item[0] != name]
-                self._set(replace(job, state="cancelled"))
+                self._set(job.model_copy(update={"state": "cancelled"}))
             return self._jobs[name]
 
     def forget(self, name: str) -> bool:
-        """Take a job that is over away, with all that it made."""
+        """Delete a finished job with its results."""
         with self._changed:
             job = self._jobs.get(name)
-            if job is None or job.state not in OVER:
+            if job is None or job.state not in FINISHED:
                 return False
             del self._jobs[name]
-            gone = self._put_aside(name)
-        # An index of gigabytes takes its time, and nobody should wait for it.
-        shutil.rmtree(gone, ignore_errors=True)
+            removed = self._folder / f"{REMOVED}{uuid.uuid4().hex}"
+            with suppress(FileNotFoundError):  # the same request may come again at once
+                (self._folder / name).rename(removed)
+            self._notify()
+        # Deleting gigabytes takes long, so the lock is released first.
+        shutil.rmtree(removed, ignore_errors=True)
         return True
 
-    def _put_aside(self, name: str) -> Path:
-        """Where a job's folder is now, so that the same question may be asked again at once."""
-        path, gone = self._folder / name, self._folder / f"{GONE}{uuid.uuid4().hex}"
-        with suppress(FileNotFoundError):
-            path.rename(gone)
-        return gone
-
     def close(self) -> None:
-        """Stop what runs and let the thread end."""
+        """Stop the running job and end the thread."""
         with self._changed:
             self._closing = True
             self._stopped.update(name for name, job in self._jobs.items() if job.state == "running")
             self._changed.notify_all()
         self._thread.join(timeout=10)
         self._held.close()
-
-    # The thread
 
     def _run(self) -> None:
         while True:
@@ -207,60 +219,65 @@ class Jobs:
                 if self._closing:
                     return
                 name, work = self._queue.pop(0)
-                self._set(replace(self._jobs[name], state="running"))
-            self._do(name, work)
+                self._set(self._jobs[name].model_copy(update={"state": "running"}))
+            began = time.monotonic()
+            state, error = self._outcome(name, work)
+            update = {"state": state, "error": error, "seconds": time.monotonic() - began}
+            with self._changed:
+                self._set(self._jobs[name].model_copy(update=update))
 
-    def _do(self, name: str, work: Work) -> None:
-        began = time.monotonic()
-        state: State = "done"
-        error = ""
+    def _outcome(self, name: str, work: Work) -> tuple[State, str]:
+        """Do the work, store its result, and return the job's last state with an error."""
         try:
             found = work(self._progress(name), self._folder / name)
-            _write(self._folder / name / RESULT, finite(dict(found)))
+            _write(self._folder / name / RESULT, found.model_dump_json(exclude_unset=True))
         except Cancelled:
-            state = "cancelled"
+            return "cancelled", ""
         except LikewiseError as failure:
-            state, error = "failed", without_paths(first_line(failure), self._places)
-        except Exception:  # whatever it is, the next job must run
+            return "failed", self._redact(first_line(failure))
+        except Exception:  # the next job must run in any case
             log.exception("job %s failed", name)
-            state, error = "failed", "something went wrong inside; the studio's log says what"
-        with self._changed:
-            self._set(replace(self._jobs[name], state=state, error=error, seconds=time.monotonic() - began))
+            return "failed", "something went wrong inside; the studio's log says what"
+        return "done", ""
 
     def _progress(self, name: str) -> Progress:
         def progress(done: int, total: int | None, note: str) -> None:
             with self._changed:
                 if name in self._stopped:
                     raise Cancelled("stopped")
-                self._jobs[name] = replace(self._jobs[name], done=done, total=total, note=note)
+                update = {"done": done, "total": total, "note": note}
+                self._jobs[name] = self._jobs[name].model_copy(update=update)
+                self._notify()
 
         return progress
 
     def _set(self, job: Job) -> None:
         self._jobs[job.id] = job
-        self._keep(job)
-        self._changed.notify_all()
-
-    def _keep(self, job: Job) -> None:
         try:
-            _write(self._folder / job.id / FACTS, asdict(job))
-        except OSError:  # a full disk must not end the thread that all jobs need
-            log.exception("job %s cannot be kept", job.id)
+            _write(self._folder / job.id / METADATA, job.to_json())
+        except OSError:  # a full disk must not end the thread
+            log.exception("job %s cannot be stored", job.id)
+        self._notify()
+
+    def _notify(self) -> None:
+        self._changed.notify_all()
+        for listener in self._listeners:
+            listener()
 
 
 def _read(path: Path) -> Job | None:
-    """A job from its file, none where it cannot be read; one that was under way has failed."""
+    """A job from its file, None where it cannot be read; one that was under way has failed."""
     try:
         job = Job(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
-        log.warning("%s cannot be read and is passed over", path)
+        log.warning("%s cannot be read and is ignored", path)
         return None
-    if job.state in OVER:
+    if job.state in FINISHED:
         return job
-    return replace(job, state="failed", error="the studio was stopped in between; ask again to go on")
+    error = "the studio was stopped in between; ask again to go on"
+    return job.model_copy(update={"state": "failed", "error": error})
 
 
-def _write(path: Path, document: Any) -> None:
+def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     atomic_write(path, lambda draft: draft.write_text(text, encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The studio's settings: where it listens, what it may load, and how much it takes."""
+"""The studio's settings: where it listens, what it may load, and its limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 from likewise.errors import UsageError
 from likewise.storage import user_cache
 
-LOOPBACK_NAMES = ("localhost",)
 EVERYWHERE = ("0.0.0.0", "::")
 """Every address of this machine."""
 TOKEN = re.compile(r"[A-Za-z0-9_-]*")
@@ -22,7 +21,7 @@ MEGABYTE = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one request may ask for.
+    """Limits of one request, and of what stays in memory.
 
     >>> Limits().characters
     4000
@@ -41,11 +40,11 @@ class Limits:
     rows: int = 50_000
     """of an uploaded file"""
     uploads: int = 100
-    """files that are kept"""
+    """uploaded files"""
     waiting: int = 8
-    """jobs that wait for their turn"""
+    """jobs in the queue"""
     asking: int = 16
-    """questions that wait for an answer, the one that is worked on included"""
+    """questions that wait for an answer, including the one that is worked on"""
     models: int = 3
     """models in memory"""
     rankers: int = 4
@@ -54,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class StudioSettings:
-    """Everything that a studio is told when it starts.
+    """Everything that a studio needs to start.
 
     >>> StudioSettings().is_loopback
     True
@@ -63,19 +62,18 @@ class StudioSettings:
     host: str = "127.0.0.1"
     """the address to listen on"""
     port: int = 8000
-    """the port"""
     token: str = ""
-    """what a visitor must know; made up where the address is not of this machine alone"""
+    """what visitors must send; generated where other machines can reach the address"""
     folder: Path = field(default_factory=lambda: user_cache() / "studio")
-    """where uploads and results are kept"""
+    """the folder of uploads and results"""
     models: tuple[str, ...] = ("minilm",)
     """the models that may be loaded"""
     corpora: tuple[str, ...] = ()
-    """files and names of data that may be chosen beside the samples and uploads"""
+    """files and data sets that may be chosen, in addition to the samples and uploads"""
     runs: Path = Path("runs")
     """the folder of training runs"""
     data_dir: Path | None = None
-    """where names such as stsb/test are looked up"""
+    """the folder of data sets such as stsb/test"""
     grammar: str | None = None
     """the spaCy pipeline for views that need one"""
     threads: int | None = None
@@ -95,27 +93,34 @@ class StudioSettings:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the studio."""
-        if self.host in LOOPBACK_NAMES:
-            return True
         try:
-            return ipaddress.ip_address(self.host).is_loopback
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
 
     @property
-    def paths(self) -> tuple[Path, ...]:
-        """Folders of this machine that no answer tells; of what was named at the start, the folder that it lies in."""
-        named = (*self.models, *self.corpora, *([self.grammar] if self.grammar else []))
-        data = [self.data_dir] if self.data_dir else []
-        return (self.folder, self.runs, *data, *(Path(os.path.expanduser(name)).parent for name in named))
-
-    @property
-    def path(self) -> str:
-        """Where the studio is, for everybody to know."""
+    def url(self) -> str:
+        """The studio's address without the token."""
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     @property
     def address(self) -> str:
-        """What a browser opens, the token with it; for who started the studio alone."""
-        return self.path + (f"?token={self.token}" if self.token else "")
+        """What a browser opens, with the token; only the owner of the studio sees it."""
+        return self.url + (f"?token={self.token}" if self.token else "")
+
+    def redact(self, text: str) -> str:
+        """Hide local paths: the studio's folders, and the folders of models, corpora and the grammar.
+
+        A bare name such as ``runs`` stays, since it may be an ordinary word.
+
+        >>> StudioSettings(runs=Path("/home/me/runs")).redact("/home/me/runs/one holds files; these runs stay")
+        '…/one holds files; these runs stay'
+        """
+        named = (*self.models, *self.corpora, *([self.grammar] if self.grammar else []))
+        paths = [self.folder, self.runs, *([self.data_dir] if self.data_dir else [])]
+        paths += [Path(os.path.expanduser(name)).parent for name in named]
+        spelled = {path for path in paths for path in (path, path.absolute(), path.resolve()) if len(path.parts) > 1}
+        for path in sorted(map(str, spelled), key=len, reverse=True):
+            text = text.replace(path, "…")
+        return text

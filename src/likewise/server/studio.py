@@ -15,87 +15,80 @@ from likewise.grammar.pipelines import chosen, require
 from likewise.grammar.spans import sentence_spans
 from likewise.search.index import Index
 from likewise.search.ranker import Corpus, Ranker
-from likewise.server.cache import Kept
-from likewise.server.corpora import Corpora
+from likewise.server.corpora import Corpora, Uploads
+from likewise.server.executor import SerialExecutor
 from likewise.server.jobs import Jobs
-from likewise.server.model_registry import ModelRegistry
-from likewise.server.serial_executor import Turns
+from likewise.server.model_registry import Cache, ModelRegistry
 from likewise.server.settings import StudioSettings
-from likewise.server.uploads import Uploads
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
-EFFORT = {"bilrp": 1.0, "hxp": 2.5, "integrated-jacobian": 20.0}
-"""How long methods take beside BiLRP, as measured; the others take no time to speak of."""
+COST = {"bilrp": 1.0, "hxp": 2.5, "embedding": 0.0, "embedding-squared": 0.0, "random": 0.0}
+"""Measured cost of a method relative to BiLRP."""
+SLOWEST = 20.0
+"""The cost of integrated Jacobians."""
 RankedTexts = tuple[Ranker, Corpus]
 """A classic ranker and the texts that it ranks."""
 
 
+class TooLong(UsageError):
+    """A text beyond the limit."""
+
+
 @dataclass(frozen=True, eq=False)
 class Studio:
-    """Settings, models, jobs, uploads, whose turn it is, and what was searched last."""
+    """Settings, models, jobs, uploads, executors and caches."""
 
     settings: StudioSettings
-    model_registry: ModelRegistry
+    models: ModelRegistry
     jobs: Jobs
     uploads: Uploads
     corpora: Corpora
-    turns: Turns
-    aside: Turns
-    """for what needs no model and may take a while, so that no other question waits for it"""
-    indexes: Kept[Index]
-    rankers: Kept[RankedTexts]
+    executor: SerialExecutor
+    """for questions to models"""
+    side_executor: SerialExecutor
+    """for questions without a model that may take long, so that no other question waits for them"""
+    indexes: Cache[Index]
+    rankers: Cache[RankedTexts]
 
     @classmethod
-    def opened(cls, settings: StudioSettings) -> Studio:
-        """A studio over its folder."""
+    def open(cls, settings: StudioSettings) -> Studio:
+        """A studio on its folder; raises where the settings are wrong."""
         limits = settings.limits
         if settings.grammar is not None:
             require(settings.grammar)
         uploads = Uploads(settings.folder / "corpora", limits)
-        model_registry, corpora = ModelRegistry(settings), Corpora(settings, uploads)
-        # Last, when nothing can go wrong any more: it holds the folder's lock and starts a thread.
-        jobs = Jobs(settings.folder / "jobs", limits.waiting, settings.paths)
+        models, corpora = ModelRegistry(settings), Corpora(settings, uploads)
+        # Last, when nothing can fail any more: it takes the folder's lock and starts a thread.
+        jobs = Jobs(settings.folder / "jobs", limits.waiting, settings.redact)
+        executors = SerialExecutor(limits.asking), SerialExecutor(limits.asking)
         return cls(
-            settings,
-            model_registry,
-            jobs,
-            uploads,
-            corpora,
-            Turns(limits.asking),
-            Turns(limits.asking),
-            Kept(limits.rankers),
-            Kept(limits.rankers),
-        )
+            settings, models, jobs, uploads, corpora, *executors, Cache(limits.rankers), Cache(limits.rankers)
+        )  # fmt: skip
 
-    def answer(self, work: Callable[[Encoder], Found], model: str, **pooling_config: Any) -> Found:
-        """What comes of some work with a model, read as asked, once it is its turn."""
-        return self.turns.answer(lambda: work(self.read(model, **pooling_config)))
+    def run(self, work: Callable[[Encoder], T], model: str, **pooling: Any) -> T:
+        """The result of some work with a model, in the executor of the models."""
+        return self.executor.run(lambda: work(self.encoder(model, **pooling)))
 
-    def read(self, model: str, **pooling_config: Any) -> Encoder:
-        """A model, read as asked; what is None is the model's own."""
-        encoder = self.model_registry.encoder(model)
-        chosen = {name: value for name, value in pooling_config.items() if value is not None}
-        return encoder.with_pooling(**chosen) if chosen else encoder
+    def encoder(self, model: str, **pooling: Any) -> Encoder:
+        """A model with the given pooling."""
+        encoder = self.models.encoder(model)
+        return encoder.with_pooling(**pooling) if pooling else encoder
 
-    def corpus(self, name: str) -> str:
-        """The file or the name that a corpus stands for."""
-        return self.corpora.source(name)
-
-    def given(self, corpus: str, *models: str, grammar: bool = False) -> list[str]:
-        """What an answer depends on beside its question: a file, weights, a grammar."""
+    def dependencies(self, corpus: str, *models: str, grammar: bool = False) -> list[str]:
+        """What a result depends on besides its request: a file, weights, a grammar."""
         named = [self.grammar_name()] if grammar else []
-        return [self.corpora.stamp(corpus), *map(self.model_registry.stamp, models), *named]
+        return [self.corpora.fingerprint(corpus), *map(self.models.fingerprint, models), *named]
 
     def grammar_name(self) -> str:
-        """The pipeline of the views that need one; empty where there is none, or no spaCy."""
+        """The spaCy pipeline; empty where there is none, or no spaCy."""
         try:
             return chosen(self.settings.grammar)
         except LikewiseError:
             return ""
 
     def require_grammar(self) -> None:
-        """Refuse at once what needs a grammar where there is none; loading it takes longer and is a job's work."""
+        """Refuse a request that needs a grammar where there is none; the job loads it, since that takes long."""
         require(chosen(self.settings.grammar))
 
     def grammar(self) -> Grammar:
@@ -110,7 +103,7 @@ class Studio:
             return None
 
     def text(self, text: str) -> str:
-        """A text that is short enough."""
+        """A text within the limit."""
         most = self.settings.limits.characters
         if len(text) > most:
             raise TooLong(f"a text has at most {most:,} characters, and this one {len(text):,}; shorten it")
@@ -126,32 +119,29 @@ class Studio:
         """
         tokens = [len(row) for row in encoder.tokenizer.ids(texts)[0]]
         units = [len(sentence_spans(text)) for text in texts] if granularity == "sentence" else tokens
-        effort, most = EFFORT.get(method, 0.0), self.settings.limits.tokens
+        cost, most = COST.get(method, SLOWEST), self.settings.limits.tokens
         passes = max(each * size for each, size in zip(units, tokens, strict=True))
         if method == "bilrp" and bias != "shared":
             passes = min(units) * max(tokens)
-        if effort * passes > most**2:
+        if cost * passes > most**2:
+            texts_of = f"texts of {tokens[0]} and {tokens[1]} tokens"
             raise TooLong(
-                f"texts of {tokens[0]} and {tokens[1]} tokens take too long to explain by {granularity} with {method} here;"
-                f" the budget is two texts of {int(most / effort**0.5)}; shorten one, or explain by sentence with bilrp"
+                f"{texts_of} take too long to explain by {granularity} with {method} here; the budget is two texts of"
+                f" {int(most / cost**0.5)}; shorten one, or explain by sentence with bilrp"
             )
 
     def close(self) -> None:
-        """End what is under way."""
-        self.turns.close()
-        self.aside.close()
+        """End all threads."""
+        self.executor.close()
+        self.side_executor.close()
         self.jobs.close()
 
 
-class TooLong(UsageError):
-    """A text beyond the limit."""
-
-
 def studio_of(request: Request) -> Studio:
-    """The studio that a request is to."""
+    """The studio of a request."""
     found: Studio = request.app.state.studio
     return found
 
 
 StudioDep = Annotated[Studio, Depends(studio_of)]
-"""What routes take to get at the studio."""
+"""The studio as an argument of a route."""

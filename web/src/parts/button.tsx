@@ -3,16 +3,16 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { setter } from "../address";
-import { noteStart, words } from "../asked";
+import { noteStart, errorText } from "../queries";
 import type { Job } from "../types";
 import { Wrong } from "./states";
 
 interface Props {
   children: ComponentChildren;
-  /** what is asked for, one job or several */
+  /** starts one job or several */
   ask: () => Promise<Job>[] | Promise<Job>;
   /** the settings that a job changes, in the view where it was started */
-  onStart: (job: Job, place: number) => Record<string, string | null>;
+  onStart: (job: Job, index: number) => Record<string, string | null>;
   disabled?: boolean;
 }
 
@@ -25,14 +25,16 @@ export function StartButton({ children, ask, onStart, disabled }: Props) {
     setError("");
     try {
       const answers = await Promise.allSettled([ask()].flat());
-      answers.filter(each => each.status === "fulfilled").forEach(({ value: job }, place) => {
-        noteStart(job);
-        put(onStart(job, place));
-      });
+      answers
+        .filter(each => each.status === "fulfilled")
+        .forEach(({ value: job }, index) => {
+          noteStart(job);
+          put(onStart(job, index));
+        });
       const failed = answers.find(each => each.status === "rejected");
       if (failed) throw failed.reason;
     } catch (failure) {
-      setError(words(failure));
+      setError(errorText(failure));
     }
     setBusy(false);
   };

@@ -3,7 +3,7 @@
 import { useRef, useState } from "preact/hooks";
 import { address } from "../address";
 import { api } from "../api";
-import { words } from "../asked";
+import { errorText } from "../queries";
 import { offered, renewStart } from "../start";
 import type { Corpus } from "../types";
 import { Field } from "./fields";
@@ -11,7 +11,12 @@ import { Wrong } from "./states";
 
 const ENDINGS = ".csv,.tsv,.txt,.jsonl";
 
-interface Props { value: string; onChange: (id: string) => void; only?: (corpus: Corpus) => boolean; name?: string }
+interface Props {
+  value: string;
+  onChange: (id: string) => void;
+  only?: (corpus: Corpus) => boolean;
+  name?: string;
+}
 
 export function ChooseCorpus({ value, onChange, only = () => true, name = "corpus" }: Props) {
   const [error, setError] = useState("");
@@ -29,9 +34,13 @@ export function ChooseCorpus({ value, onChange, only = () => true, name = "corpu
       await renewStart();
       if (address.value.view !== view) return;
       if (only(corpus)) onChange(corpus.id);
-      else setError(`${corpus.name} is kept, but this view needs scored pairs or pairs, and it has none`);
+      else setError(`${corpus.name} is stored, but this view needs pairs, or scored pairs, and it has none`);
     } catch (failure) {
-      setError(failure instanceof Error && failure.message === "" ? `a corpus has at most ${offered().limits.upload_bytes.toLocaleString("en")} bytes; choose a smaller file` : words(failure));
+      setError(
+        failure instanceof Error && failure.message === ""
+          ? `a corpus has at most ${offered().limits.upload_bytes.toLocaleString("en")} bytes; choose a smaller file`
+          : errorText(failure),
+      );
     }
     if (picker.current) picker.current.value = "";
   };
@@ -41,7 +50,7 @@ export function ChooseCorpus({ value, onChange, only = () => true, name = "corpu
       await renewStart();
       onChange("");
     } catch (failure) {
-      setError(words(failure));
+      setError(errorText(failure));
     }
   };
   return (
@@ -58,7 +67,13 @@ export function ChooseCorpus({ value, onChange, only = () => true, name = "corpu
       </Field>
       <label class="button">
         Upload …
-        <input ref={picker} type="file" accept={ENDINGS} class="hidden" onChange={event => bring(event.currentTarget.files?.[0])} />
+        <input
+          ref={picker}
+          type="file"
+          accept={ENDINGS}
+          class="hidden"
+          onChange={event => bring(event.currentTarget.files?.[0])}
+        />
       </label>
       {chosen?.own && <button onClick={remove}>Remove</button>}
       {error && <Wrong>{error}</Wrong>}

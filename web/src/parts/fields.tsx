@@ -11,7 +11,12 @@ export const Field = ({ name, children, wide }: { name: string; children: Compon
 
 type Choice = string | [value: string, name: string];
 
-interface ChooseProps { name: string; value: string; choices: readonly Choice[]; onChange: (value: string) => void }
+interface ChooseProps {
+  name: string;
+  value: string;
+  choices: readonly Choice[];
+  onChange: (value: string) => void;
+}
 
 export function Choose({ name, value, choices, onChange }: ChooseProps) {
   return (
@@ -39,13 +44,25 @@ export function Check({ name, value, onChange }: { name: string; value: boolean;
   );
 }
 
-interface TextProps { name: string; value: string; onInput: (value: string) => void; lines?: number; limit?: number; placeholder?: string }
+interface TextProps {
+  name: string;
+  value: string;
+  onInput: (value: string) => void;
+  lines?: number;
+  limit?: number;
+  placeholder?: string;
+}
 
 export function TextArea({ name, value, onInput, lines = 2, limit, placeholder }: TextProps) {
   return (
     <Field name={name} wide>
       <textarea
-        aria-label={name} rows={lines} value={value} placeholder={placeholder} dir="auto" spellcheck={false}
+        aria-label={name}
+        rows={lines}
+        value={value}
+        placeholder={placeholder}
+        dir="auto"
+        spellcheck={false}
         onInput={event => onInput(event.currentTarget.value)}
       />
       {limit !== undefined && value.length > limit && (
@@ -57,13 +74,27 @@ export function TextArea({ name, value, onInput, lines = 2, limit, placeholder }
   );
 }
 
-interface NumberProps { name: string; value: string; onChange: (value: string) => void; min?: number; max?: number; step?: number | "any"; placeholder?: string }
+interface NumberProps {
+  name: string;
+  value: string;
+  onChange: (value: string) => void;
+  min?: number;
+  max?: number;
+  step?: number | "any";
+  placeholder?: string;
+}
 
 export function NumberField({ name, value, onChange, min, max, step = 1, placeholder }: NumberProps) {
   return (
     <Field name={name}>
       <input
-        aria-label={name} type="number" value={value} min={min} max={max} step={step} placeholder={placeholder}
+        aria-label={name}
+        type="number"
+        value={value}
+        min={min}
+        max={max}
+        step={step}
+        placeholder={placeholder}
         onChange={event => onChange(event.currentTarget.value)}
       />
     </Field>
@@ -73,14 +104,35 @@ export function NumberField({ name, value, onChange, min, max, step = 1, placeho
 const AT_ONCE = 12;
 
 /** Several of a few, each a button that is in or out; one stays in. Those of many may be out of sight and are named. */
-export function ChooseSome({ name, value, choices, most, onChange }: { name: string; value: string[]; choices: string[]; most: number; onChange: (value: string[]) => void }) {
-  const turned = (each: string) => (value.includes(each) ? value.filter(one => one !== each) : [...value, each].slice(-most));
+export function ChooseSome({
+  name,
+  value,
+  choices,
+  most,
+  onChange,
+}: {
+  name: string;
+  value: string[];
+  choices: string[];
+  most: number;
+  onChange: (value: string[]) => void;
+}) {
+  const turned = (each: string) =>
+    value.includes(each) ? value.filter(one => one !== each) : [...value, each].slice(-most);
   return (
     <div class="field" role="group" aria-label={name}>
-      <span>{name}{choices.length > AT_ONCE && `: ${value.join(", ")}`}</span>
+      <span>
+        {name}
+        {choices.length > AT_ONCE && `: ${value.join(", ")}`}
+      </span>
       <div class="chips some">
         {choices.map(each => (
-          <button key={each} class="chip" aria-pressed={value.includes(each)} onClick={() => turned(each).length > 0 && onChange(turned(each))}>
+          <button
+            key={each}
+            class="chip"
+            aria-pressed={value.includes(each)}
+            onClick={() => turned(each).length > 0 && onChange(turned(each))}
+          >
             {each}
           </button>
         ))}

@@ -22,10 +22,14 @@ export function Figure({ title, name, note, children, data, rows, drawing }: Pro
   const made = () => {
     if (typeof drawing === "function") return drawing();
     const found = body.current?.querySelector("svg");
-    return found ? standalone(found as SVGSVGElement) : null;
+    return found ? standalone(found) : null;
   };
   const [wrong, setWrong] = useState("");
-  const savedPng = (name: string, svg: string) => savePng(name, svg).then(() => setWrong(""), () => setWrong("This is too large for a picture; take SVG."));
+  const savedPng = (name: string, svg: string) =>
+    savePng(name, svg).then(
+      () => setWrong(""),
+      () => setWrong("This is too large for a picture; take SVG."),
+    );
   const withDrawing = (save: (name: string, drawing: string) => unknown) => () => {
     const svg = made();
     if (svg) save(name, svg);

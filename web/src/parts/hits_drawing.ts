@@ -1,7 +1,7 @@
 /** Hits as a drawing that stands alone: rank, score, and words coloured by what they add. */
 
 import { diverging, inkOn } from "../colours";
-import { escaped } from "../exports";
+import { escaped, svgFile } from "../exports";
 import type { Hit } from "../types";
 
 const [WIDE, LEFT, LINE, SPACE, PAD] = [760, 96, 24, 4, 3];
@@ -18,7 +18,8 @@ export function hitsDrawing(hits: Hit[], scale: number): string {
   const { color: ink, backgroundColor: paper } = getComputedStyle(document.body);
   const parts: string[] = [];
   let y = LINE;
-  const text = (words: string, x: number, fill: string) => `<text x="${x}" y="${y}" fill="${fill}">${escaped(words)}</text>`;
+  const text = (words: string, x: number, fill: string) =>
+    `<text x="${x}" y="${y}" fill="${fill}">${escaped(words)}</text>`;
   for (const hit of hits) {
     parts.push(text(`${hit.rank}.  ${hit.score.toFixed(3)}`, 8, ink));
     let x = LEFT;
@@ -30,10 +31,13 @@ export function hitsDrawing(hits: Hit[], scale: number): string {
         y += LINE;
       }
       const fill = word.share ? diverging(word.share, scale) : paper;
-      parts.push(`<rect x="${x}" y="${y - 14}" width="${wide}" height="19" rx="4" fill="${fill}"/>`, text(word.text, x + PAD, word.share ? inkOn(fill) : ink));
+      parts.push(
+        `<rect x="${x}" y="${y - 14}" width="${wide}" height="19" rx="4" fill="${fill}"/>`,
+        text(word.text, x + PAD, word.share ? inkOn(fill) : ink),
+      );
       x += wide + SPACE;
     }
     y += LINE + 8;
   }
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDE + 16}" height="${y}" viewBox="0 0 ${WIDE + 16} ${y}" style="font: ${FONT}"><rect width="100%" height="100%" fill="${paper}"/>${parts.join("")}</svg>`;
+  return svgFile(WIDE + 16, y, parts, paper, FONT);
 }

@@ -2,17 +2,21 @@
 
 import { useState } from "preact/hooks";
 import { api } from "../api";
-import { type Followed, words } from "../asked";
+import { type Followed, errorText } from "../queries";
 import type { Job } from "../types";
 import { Waiting, Wrong } from "./states";
 
 function Bar({ job }: { job: Job }) {
-  return job.total ? <progress value={job.done} max={job.total} aria-label={job.title} /> : <progress aria-label={job.title} />;
+  return job.total ? (
+    <progress value={job.done} max={job.total} aria-label={job.title} />
+  ) : (
+    <progress aria-label={job.title} />
+  );
 }
 
 export function JobLine({ job }: { job: Job }) {
   const [error, setError] = useState("");
-  const cancel = () => api.cancel(job.id).catch(failure => setError(words(failure)));
+  const cancel = () => api.cancel(job.id).catch(failure => setError(errorText(failure)));
   if (job.state === "failed") return <Wrong>{job.error}</Wrong>;
   if (job.state === "cancelled") return <Wrong>“{job.title}” was cancelled; start it again to go on.</Wrong>;
   if (job.state === "done") return null;

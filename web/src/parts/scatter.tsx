@@ -3,7 +3,8 @@
 import { extent } from "d3-array";
 import { scaleLinear } from "d3-scale";
 import { useEffect, useRef } from "preact/hooks";
-import { escaped } from "../exports";
+import { escaped, svgFile } from "../exports";
+import { useStable } from "../stable";
 import { theme } from "../theme";
 
 export interface Dots {
@@ -15,14 +16,17 @@ export interface Dots {
   picked?: number | null;
 }
 
-interface Props extends Dots {
+interface Drawn extends Dots {
   wide: number;
   high: number;
-  label: string;
-  onPick?: (place: number) => void;
-  /** tells what a point is, for who points at it */
-  told?: (place: number) => string;
   axes?: { x: string; y: string; line?: { slope: number; shift: number } | null; identity?: boolean };
+}
+
+interface Props extends Drawn {
+  label: string;
+  onPick?: (index: number) => void;
+  /** the tooltip of a point */
+  describe?: (index: number) => string;
 }
 
 /** What draws: on a canvas of the page, or into an SVG. */
@@ -36,15 +40,19 @@ interface Pen {
 const EDGE = 8;
 const AXES = { left: 52, bottom: 40 };
 
-function scales({ points, wide, high, axes }: Props) {
+function scales({ points, wide, high, axes }: Drawn) {
   const [left, bottom] = axes ? [AXES.left, AXES.bottom] : [EDGE, EDGE];
   const [xs, ys] = [extent(points, point => point[0]), extent(points, point => point[1])];
   const both = axes?.identity ? extent([...xs, ...ys].filter(each => each !== undefined)) : null;
-  const domain = (found: [number, number] | [undefined, undefined]) => (found[0] === undefined ? [0, 1] : found[0] === found[1] ? [found[0] - 1, found[0] + 1] : found) as [number, number];
-  return { x: scaleLinear(domain(both ?? xs), [left, wide - EDGE]), y: scaleLinear(domain(both ?? ys), [high - bottom, EDGE]) };
+  const domain = (found: [number, number] | [undefined, undefined]) =>
+    found[0] === undefined ? [0, 1] : found[0] === found[1] ? [found[0] - 1, found[0] + 1] : found;
+  return {
+    x: scaleLinear(domain(both ?? xs), [left, wide - EDGE]),
+    y: scaleLinear(domain(both ?? ys), [high - bottom, EDGE]),
+  };
 }
 
-function draw(props: Props, pen: Pen, ink: string): void {
+function draw(props: Drawn, pen: Pen, ink: string): void {
   const { points, colours, marks, picked, axes, wide, high } = props;
   const { x, y } = scales(props);
   const size = points.length > 1500 ? 1.6 : wide < 220 ? 2 : 3;
@@ -56,12 +64,23 @@ function draw(props: Props, pen: Pen, ink: string): void {
     pen.text(axes.y, 12, (high - AXES.bottom) / 2, "middle", true);
     const [from, to] = x.domain();
     if (axes.identity) pen.line([x(from), y(from)], [x(to), y(to)], ink, true);
-    if (axes.line) pen.line([x(from), y(axes.line.slope * from + axes.line.shift)], [x(to), y(axes.line.slope * to + axes.line.shift)], ink, false);
+    if (axes.line)
+      pen.line(
+        [x(from), y(axes.line.slope * from + axes.line.shift)],
+        [x(to), y(axes.line.slope * to + axes.line.shift)],
+        ink,
+        false,
+      );
   }
-  const isLit = (place: number) => !lit || marks![place].length > 0;
-  points.forEach(([px, py], place) => pen.dot(x(px), y(py), size, typeof colours === "string" ? colours : colours[place], isLit(place) ? 0.85 : 0.25));
-  points.forEach(([px, py], place) => marks?.[place].forEach((colour, depth) => pen.ring(x(px), y(py), size + 2 + depth * 2, colour)));
-  if (picked !== null && picked !== undefined && points[picked]) pen.ring(x(points[picked][0]), y(points[picked][1]), size + 5, ink);
+  const isLit = (index: number) => !lit || marks![index].length > 0;
+  points.forEach(([px, py], index) =>
+    pen.dot(x(px), y(py), size, typeof colours === "string" ? colours : colours[index], isLit(index) ? 0.85 : 0.25),
+  );
+  points.forEach(([px, py], index) =>
+    marks?.[index].forEach((colour, depth) => pen.ring(x(px), y(py), size + 2 + depth * 2, colour)),
+  );
+  if (picked !== null && picked !== undefined && points[picked])
+    pen.ring(x(points[picked][0]), y(points[picked][1]), size + 5, ink);
 }
 
 function canvasPen(canvas: HTMLCanvasElement, ink: string): Pen {
@@ -113,45 +132,56 @@ function canvasPen(canvas: HTMLCanvasElement, ink: string): Pen {
 function svgPen(parts: string[]): Pen {
   const round = (value: number) => value.toFixed(2);
   return {
-    dot: (x, y, size, colour, opacity) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="${colour}" fill-opacity="${opacity}"/>`),
-    ring: (x, y, size, colour) => parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="none" stroke="${colour}" stroke-width="1.3"/>`),
-    line: (from, to, colour, dashed) => parts.push(`<path d="M${from.map(round)}L${to.map(round)}" stroke="${colour}" ${dashed ? 'stroke-dasharray="5 4"' : ""}/>`),
-    text: (words, x, y, anchor, turned) => parts.push(`<text x="0" y="0" font-size="11" text-anchor="${anchor}" fill="#57606a" transform="translate(${round(x)} ${round(y)})${turned ? " rotate(-90)" : ""}">${escaped(words)}</text>`),
+    dot: (x, y, size, colour, opacity) =>
+      parts.push(`<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="${colour}" fill-opacity="${opacity}"/>`),
+    ring: (x, y, size, colour) =>
+      parts.push(
+        `<circle cx="${round(x)}" cy="${round(y)}" r="${size}" fill="none" stroke="${colour}" stroke-width="1.3"/>`,
+      ),
+    line: (from, to, colour, dashed) => {
+      const path = `M${from.map(round).join()}L${to.map(round).join()}`;
+      parts.push(`<path d="${path}" stroke="${colour}" ${dashed ? 'stroke-dasharray="5 4"' : ""}/>`);
+    },
+    text: (words, x, y, anchor, turned) => {
+      const where = `translate(${round(x)} ${round(y)})${turned ? " rotate(-90)" : ""}`;
+      const look = `font-size="11" text-anchor="${anchor}" fill="#57606a"`;
+      parts.push(`<text ${look} transform="${where}">${escaped(words)}</text>`);
+    },
   };
 }
 
 /** The points as a drawing that stands alone. */
-export function scatterDrawing(props: Omit<Props, "label">): string {
+export function scatterDrawing(props: Drawn): string {
   const parts: string[] = [];
-  draw({ ...props, label: "" }, svgPen(parts), "#57606a");
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${props.wide}" height="${props.high}" viewBox="0 0 ${props.wide} ${props.high}" font-family="system-ui, sans-serif">${parts.join("")}</svg>`;
+  draw(props, svgPen(parts), "#57606a");
+  return svgFile(props.wide, props.high, parts);
 }
 
 /** Drawings of one size in a row. */
 export function sideBySide(drawings: string[], { wide, high }: { wide: number; high: number }): string {
-  const placed = drawings.map((drawing, place) => drawing.replace("<svg ", `<svg x="${place * (wide + 8)}" `));
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${drawings.length * (wide + 8)}" height="${high}">${placed.join("")}</svg>`;
+  const positioned = drawings.map((drawing, index) => drawing.replace("<svg ", `<svg x="${index * (wide + 8)}" `));
+  return svgFile(drawings.length * (wide + 8), high, positioned);
 }
 
 const REACH = 12;
 
 export function Scatter(props: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { points, wide, high, label, picked, onPick, told } = props;
-  const look = theme.value;
+  const { points, colours, marks, wide, high, label, picked, onPick, describe } = props;
+  const [look, axes] = [theme.value, useStable(props.axes)];
   useEffect(() => {
     const ink = getComputedStyle(canvas.current!).getPropertyValue("--soft");
-    draw(props, canvasPen(canvas.current!, ink), ink);
-  }, [points, props.colours, props.marks, picked, wide, high, look]);
+    draw({ points, colours, marks, picked, wide, high, axes }, canvasPen(canvas.current!, ink), ink);
+  }, [points, colours, marks, picked, wide, high, axes, look]);
 
   const nearest = (event: MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();
     const [mx, my] = [event.clientX - box.left, event.clientY - box.top];
     const { x, y } = scales(props);
     let [best, least] = [-1, REACH ** 2];
-    points.forEach(([px, py], place) => {
+    points.forEach(([px, py], index) => {
       const far = (x(px) - mx) ** 2 + (y(py) - my) ** 2;
-      if (far < least) [best, least] = [place, far];
+      if (far < least) [best, least] = [index, far];
     });
     return best;
   };
@@ -164,11 +194,18 @@ export function Scatter(props: Props) {
   const ratio = devicePixelRatio || 1;
   return (
     <canvas
-      ref={canvas} class={onPick ? "scatter live" : "scatter"} width={wide * ratio} height={high * ratio} style={{ width: `${wide}px`, height: `${high}px` }}
-      role="img" aria-label={label} tabIndex={onPick ? 0 : undefined} onKeyDown={key}
+      ref={canvas}
+      class={onPick ? "scatter live" : "scatter"}
+      width={wide * ratio}
+      height={high * ratio}
+      style={{ width: `${wide}px`, height: `${high}px` }}
+      role="img"
+      aria-label={label}
+      tabIndex={onPick ? 0 : undefined}
+      onKeyDown={key}
       onPointerMove={event => {
-        const found = told ? nearest(event) : -1;
-        event.currentTarget.title = found >= 0 ? told!(found) : "";
+        const found = describe ? nearest(event) : -1;
+        event.currentTarget.title = found >= 0 ? describe!(found) : "";
       }}
       onClick={event => {
         const found = nearest(event);

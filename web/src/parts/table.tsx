@@ -2,7 +2,11 @@
 
 import type { ComponentChildren } from "preact";
 
-interface Props { head: string[]; rows: ComponentChildren[][]; caption?: string }
+interface Props {
+  head: string[];
+  rows: ComponentChildren[][];
+  caption?: string;
+}
 
 export function Table({ head, rows, caption }: Props) {
   return (
@@ -17,10 +21,17 @@ export function Table({ head, rows, caption }: Props) {
           </tr>
         </thead>
         <tbody>
-          {rows.map((row, place) => (
-            <tr key={place}>
+          {rows.map((row, index) => (
+            <tr key={index}>
               {row.map((cell, column) => (
-                <td key={column} class={typeof cell === "number" || (typeof cell === "string" && /^[−+]?[\d.,]+(e[-−+]?\d+)?$/.test(cell)) ? "number" : undefined}>
+                <td
+                  key={column}
+                  class={
+                    typeof cell === "number" || (typeof cell === "string" && /^[−+]?[\d.,]+(e[-−+]?\d+)?$/.test(cell))
+                      ? "number"
+                      : undefined
+                  }
+                >
                   {cell}
                 </td>
               ))}

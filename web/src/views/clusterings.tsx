@@ -1,12 +1,19 @@
-/** How a clustering is started: the algorithm, and what each of them can be told. */
+/** How a clustering is started: the algorithm and its settings. */
 
-import { set, setting } from "../address";
-import { api, type ClustersAsked } from "../api";
+import { choice, set, setting } from "../address";
+import { api } from "../api";
 import { StartButton } from "../parts/button";
 import { Choose, NumberField } from "../parts/fields";
-import type { Job } from "../types";
+import type { ClustersRequest, Job } from "../types";
 
-const ALGORITHMS: [string, string][] = [["kmeans", "k-means"], ["dbscan", "DBSCAN"], ["agglomerative", "agglomerative"], ["spectral", "spectral"], ["gaussian-mixture", "Gaussian mixture"]];
+type Algorithm = NonNullable<ClustersRequest["algorithm"]>;
+const ALGORITHMS: [Algorithm, string][] = [
+  ["kmeans", "k-means"],
+  ["dbscan", "DBSCAN"],
+  ["agglomerative", "agglomerative"],
+  ["spectral", "spectral"],
+  ["gaussian-mixture", "Gaussian mixture"],
+];
 const ALL = "all";
 const DISTANCES = ["euclidean", "manhattan", "cosine"];
 const LINKAGES = ["ward", "complete", "average", "single"];
@@ -15,30 +22,82 @@ const COVARIANCES = ["full", "tied", "diag", "spherical"];
 /** Ward's linkage knows one distance only. */
 const isWard = (algorithm: string) => algorithm === "agglomerative" && setting("linkage", "ward") === "ward";
 
-function asked(algorithm: string): ClustersAsked {
+function clustersRequest(algorithm: Algorithm): ClustersRequest {
   const [least, most] = [Number(setting("least", "2")), Number(setting("most", "8"))];
-  const eps = setting("eps");
+  const eps = Number(setting("eps"));
   return {
-    algorithm, least: Math.min(least, most), most: Math.max(least, most), distance: isWard(algorithm) ? "euclidean" : setting("distance", "euclidean"), linkage: setting("linkage", "ward"),
-    covariance: setting("covariance", "full"), eps: eps && Number(eps) > 0 ? Number(eps) : null,
+    algorithm,
+    least: Math.min(least, most),
+    most: Math.max(least, most),
+    distance: isWard(algorithm) ? "euclidean" : choice("distance", "euclidean"),
+    linkage: choice("linkage", "ward"),
+    covariance: choice("covariance", "full"),
+    eps: eps > 0 ? eps : null,
   };
 }
 
-export function ClusterForm({ study, onStart }: { study: string; onStart: (job: Job, place: number) => Record<string, string | null> }) {
+export function ClusterForm({
+  study,
+  onStart,
+}: {
+  study: string;
+  onStart: (job: Job, index: number) => Record<string, string | null>;
+}) {
   const all = setting("algorithm", "kmeans") === ALL;
   const algorithm = setting("algorithm", "kmeans");
   const put = (name: string) => (value: string) => set({ [name]: value || null });
   const distances = isWard(algorithm) ? ["euclidean"] : DISTANCES;
   return (
     <div class="form" data-part="clusterings">
-      <Choose name="algorithm" value={algorithm} choices={[...ALGORITHMS, [ALL, "all five"]]} onChange={put("algorithm")} />
-      {algorithm !== "dbscan" && <NumberField name="K from" value={setting("least", "2")} min={2} max={50} onChange={put("least")} />}
-      {algorithm !== "dbscan" && <NumberField name="to" value={setting("most", "8")} min={2} max={50} onChange={put("most")} />}
-      {(all || algorithm === "agglomerative") && <Choose name="linkage" value={setting("linkage", "ward")} choices={LINKAGES} onChange={put("linkage")} />}
-      {(all || algorithm === "dbscan" || algorithm === "agglomerative") && <Choose name="distance" value={setting("distance", "euclidean")} choices={distances} onChange={put("distance")} />}
-      {(all || algorithm === "gaussian-mixture") && <Choose name="covariance" value={setting("covariance", "full")} choices={COVARIANCES} onChange={put("covariance")} />}
-      {(all || algorithm === "dbscan") && <NumberField name="eps" value={setting("eps")} min={0} step="any" placeholder="searched" onChange={put("eps")} />}
-      <StartButton ask={() => (all ? ALGORITHMS.map(([each]) => api.clusters(study, asked(each))) : api.clusters(study, asked(algorithm)))} onStart={onStart}>
+      <Choose
+        name="algorithm"
+        value={algorithm}
+        choices={[...ALGORITHMS, [ALL, "all five"]]}
+        onChange={put("algorithm")}
+      />
+      {algorithm !== "dbscan" && (
+        <NumberField name="K from" value={setting("least", "2")} min={2} max={50} onChange={put("least")} />
+      )}
+      {algorithm !== "dbscan" && (
+        <NumberField name="to" value={setting("most", "8")} min={2} max={50} onChange={put("most")} />
+      )}
+      {(all || algorithm === "agglomerative") && (
+        <Choose name="linkage" value={setting("linkage", "ward")} choices={LINKAGES} onChange={put("linkage")} />
+      )}
+      {(all || algorithm === "dbscan" || algorithm === "agglomerative") && (
+        <Choose
+          name="distance"
+          value={setting("distance", "euclidean")}
+          choices={distances}
+          onChange={put("distance")}
+        />
+      )}
+      {(all || algorithm === "gaussian-mixture") && (
+        <Choose
+          name="covariance"
+          value={setting("covariance", "full")}
+          choices={COVARIANCES}
+          onChange={put("covariance")}
+        />
+      )}
+      {(all || algorithm === "dbscan") && (
+        <NumberField
+          name="eps"
+          value={setting("eps")}
+          min={0}
+          step="any"
+          placeholder="searched"
+          onChange={put("eps")}
+        />
+      )}
+      <StartButton
+        ask={() =>
+          all
+            ? ALGORITHMS.map(([each]) => api.clusters(study, clustersRequest(each)))
+            : api.clusters(study, clustersRequest(algorithm as Algorithm))
+        }
+        onStart={onStart}
+      >
         Cluster
       </StartButton>
     </div>

@@ -1,9 +1,10 @@
-/** A corpus searched by meaning, each hit with the words that carry it, and the classic rankers beside it. */
+/** A corpus searched by meaning, each hit with the words that carry it, and the classic rankers. */
 
-import { link, set, setting, settings } from "../address";
-import { api, type Reading } from "../api";
-import { type Answer, useAnswer, useJob } from "../asked";
-import { series, strongest } from "../colours";
+import { choice, link, set, setting, settings } from "../address";
+import { api } from "../api";
+import { type Query, useQuery, useJob } from "../queries";
+import { series } from "../colours";
+import { strongest } from "../explained";
 import { plain, signed } from "../numbers";
 import { StartButton } from "../parts/button";
 import { Coloured } from "../parts/coloured";
@@ -13,40 +14,54 @@ import { Choose, ChooseSome, Field } from "../parts/fields";
 import { Figure } from "../parts/figure";
 import { hitsDrawing } from "../parts/hits_drawing";
 import { JobState } from "../parts/job";
-import { ChooseReading, readAs, reading, readingSettings } from "../parts/reading";
+import { ChoosePooling, poolingName, poolingRequest, poolingSettings } from "../parts/pooling";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { Table } from "../parts/table";
 import { offered } from "../start";
-import type { Hit, Hits, Recall } from "../types";
+import type { BaselineRequest, Hit, SearchResponse, Recall, IndexResult, RecallResult } from "../types";
 
 /** What single precision leaves of a part that is nothing. */
 const ROUNDING = 1e-6;
 const TYPING = 400;
 const MOST = ["5", "10", "20", "50"];
-const RANKERS: [string, string][] = [["bm25", "BM25"], ["tfidf", "TF-IDF"]];
-const ENGINES: [string, string][] = [["exact", "exact"], ["hnsw", "HNSW, approximate"]];
+type Ranker = NonNullable<BaselineRequest["ranker"]>;
+const RANKERS: [Ranker, string][] = [
+  ["bm25", "BM25"],
+  ["tfidf", "TF-IDF"],
+];
+const ENGINES: [string, string][] = [
+  ["exact", "exact"],
+  ["hnsw", "HNSW, approximate"],
+];
 const FEW = 4;
 
 function Above({ hit }: { hit: Hit }) {
   const above = hit.explanation?.above_next;
   if (!above) return null;
-  const causes = above.by.filter(one => Math.abs(one.difference) > ROUNDING).sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)).slice(0, FEW);
+  const causes = above.by
+    .filter(one => Math.abs(one.difference) > ROUNDING)
+    .sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference))
+    .slice(0, FEW);
   return (
     <p class="note">
       above the next by {signed(above.difference)}:{" "}
-      {causes.map((cause, place) => (
-        <span key={place}>
-          {place > 0 && ", "}
+      {causes.map((cause, index) => (
+        <span key={index}>
+          {index > 0 && ", "}
           <b>{cause.query}</b> {signed(cause.difference)}
         </span>
       ))}
-      {above.bias !== 0 && <span>, {hit.explanation?.relative_to === "none" ? "bias" : "reference"} {signed(above.bias)}</span>}
+      {above.bias !== 0 && (
+        <span>
+          , {hit.explanation?.relative_to === "none" ? "bias" : "reference"} {signed(above.bias)}
+        </span>
+      )}
     </p>
   );
 }
 
 function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: number; read: Record<string, string> }) {
-  const told = hit.explanation;
+  const { explanation } = hit;
   return (
     <li data-hit={hit.id}>
       <div class="rank">
@@ -54,14 +69,31 @@ function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: nu
         <a href={link("pair", { left: query, right: hit.text, ...read })}>why</a>
       </div>
       <div>
-        {told ? <Coloured words={told.words.map(word => word.text)} shares={told.words.map(word => word.share)} scale={scale} label={`hit ${hit.rank}`} /> : <p class="coloured" dir="auto">{hit.text}</p>}
+        {explanation ? (
+          <Coloured
+            words={explanation.words.map(word => word.text)}
+            shares={explanation.words.map(word => word.share)}
+            scale={scale}
+            label={`hit ${hit.rank}`}
+          />
+        ) : (
+          <p class="coloured" dir="auto">
+            {hit.text}
+          </p>
+        )}
         <Above hit={hit} />
       </div>
     </li>
   );
 }
 
-interface Listed { name: string; title: string; answer: Answer<Hits>; query: string; read: Record<string, string> }
+interface Listed {
+  name: string;
+  title: string;
+  answer: Query<SearchResponse>;
+  query: string;
+  read: Record<string, string>;
+}
 
 function Ranked({ name, title, answer, query, read }: Listed) {
   const hits = answer.value?.hits ?? [];
@@ -69,7 +101,13 @@ function Ranked({ name, title, answer, query, read }: Listed) {
   const rows = () => [["rank", "id", "score", "text"], ...hits.map(hit => [hit.rank, hit.id, hit.score, hit.text])];
   return (
     <div class={answer.waiting ? "old" : ""}>
-      <Figure title={title} name={name} data={() => answer.value} rows={rows} drawing={hits.length ? () => hitsDrawing(hits, scale) : "none"}>
+      <Figure
+        title={title}
+        name={name}
+        data={() => answer.value}
+        rows={rows}
+        drawing={hits.length ? () => hitsDrawing(hits, scale) : "none"}
+      >
         {answer.error && <Wrong>{answer.error}</Wrong>}
         {answer.waiting && <Waiting />}
         {answer.value && hits.length === 0 && <Empty>No text shares a word with the query.</Empty>}
@@ -83,37 +121,76 @@ function Ranked({ name, title, answer, query, read }: Listed) {
   );
 }
 
-function Baseline({ corpus, query, k, ranker, title, read }: { corpus: string; query: string; k: number; ranker: string; title: string; read: Record<string, string> }) {
+function Baseline({
+  corpus,
+  query,
+  k,
+  ranker,
+  title,
+  read,
+}: {
+  corpus: string;
+  query: string;
+  k: number;
+  ranker: Ranker;
+  title: string;
+  read: Record<string, string>;
+}) {
   const body = { corpus, query, ranker, k };
-  const answer = useAnswer(query.trim() ? JSON.stringify(body) : null, signal => api.baseline(body, signal), TYPING);
+  const answer = useQuery(query.trim() ? JSON.stringify(body) : null, signal => api.baseline(body, signal), TYPING);
   return <Ranked name={`search-${ranker}`} title={title} answer={answer} query={query} read={read} />;
 }
 
 function RecallCurves({ results }: { results: Recall[] }) {
-  const x = Object.keys(results[0].recall).map(Number).sort((a, b) => a - b);
-  const curves: Curve[] = results.map((one, place) => ({
-    name: one.ranker === "dense" ? one.model : one.ranker, colour: series(place), values: x.map(k => one.recall[k]),
-    low: x.map(k => one.intervals.recall[k]?.[0] ?? null), high: x.map(k => one.intervals.recall[k]?.[1] ?? null),
+  const x = Object.keys(results[0].recall)
+    .map(Number)
+    .sort((a, b) => a - b);
+  const curves: Curve[] = results.map((one, index) => ({
+    name: one.ranker === "dense" ? (one.model ?? "dense") : one.ranker,
+    colour: series(index),
+    values: x.map(k => one.recall[k]),
+    low: x.map(k => one.intervals.recall[k]?.[0] ?? null),
+    high: x.map(k => one.intervals.recall[k]?.[1] ?? null),
   }));
   const shown = { x, curves, xName: "k", yName: "recall at k", range: [0, 1] as [number, number] };
   return (
-    <Figure title="Recall at k" name="search-recall" data={() => results} rows={() => curvesRows(x, curves, "k")} drawing={() => curvesDrawing(shown)}
-      note={`Each pair's first text searches for its second among ${results[0].texts} texts; bands are 95 % intervals over ${results[0].n} queries.`}>
+    <Figure
+      title="Recall at k"
+      name="search-recall"
+      data={() => results}
+      rows={() => curvesRows(x, curves, "k")}
+      drawing={() => curvesDrawing(shown)}
+      note={`Each pair's first text searches for its second among ${results[0].texts} texts; bands are 95 % intervals over ${results[0].n} queries.`}
+    >
       <Curves {...shown} />
-      <Table head={["", "MRR", "nDCG", ...x.map(k => `recall@${k}`)]} rows={results.map((one, place) => [curves[place].name, plain(one.mrr), plain(one.ndcg), ...x.map(k => plain(one.recall[k]))])} />
+      <Table
+        head={["", "MRR", "nDCG", ...x.map(k => `recall@${k}`)]}
+        rows={results.map((one, index) => [
+          curves[index].name,
+          plain(one.mrr),
+          plain(one.ndcg),
+          ...x.map(k => plain(one.recall[k])),
+        ])}
+      />
     </Figure>
   );
 }
 
 function RecallPart({ corpus }: { corpus: string }) {
   const id = setting("recall");
-  const found = useJob<{ table: { results: Recall[] } }>(id);
+  const found = useJob<RecallResult>(id);
   const models = settings("recall-models", [offered().models[0]]);
   return (
     <section>
       <h2>How often the right text is found</h2>
       <div class="form">
-        <ChooseSome name="models" value={models} choices={offered().models} most={4} onChange={value => set({ "recall-models": value.join(",") })} />
+        <ChooseSome
+          name="models"
+          value={models}
+          choices={offered().models}
+          most={4}
+          onChange={value => set({ "recall-models": value.join(",") })}
+        />
         <StartButton ask={() => api.recall({ corpus, models })} onStart={job => ({ recall: job.id })}>
           Measure recall
         </StartButton>
@@ -127,40 +204,62 @@ function RecallPart({ corpus }: { corpus: string }) {
 export function SearchView() {
   const corpus = setting("corpus", "sample/sentences");
   const [query, id, k] = [setting("query"), setting("index"), Number(setting("k", "10"))];
-  const engine = setting("engine", "exact");
+  const engine = choice<"exact" | "hnsw">("engine", "exact");
   const chosen = offered().corpora.find(each => each.id === corpus);
-  const found = useJob<{ texts: number; corpus: string; model: string }>(id);
-  const read = readingSettings(found.job?.asked as Partial<Reading> | undefined);
-  const changed = found.job !== null && JSON.stringify([read, found.job.asked.engine]) !== JSON.stringify([readingSettings(reading()), engine]);
-  const asked = { index: id, query, k };
+  const found = useJob<IndexResult>(id);
+  const read = poolingSettings(found.job?.asked);
+  const changed =
+    found.job !== null &&
+    JSON.stringify([read, found.job.asked.engine]) !== JSON.stringify([poolingSettings(poolingRequest()), engine]);
+  const request = { index: id, query, k };
   const ready = found.result !== null && found.job?.asked.corpus === corpus && query.trim() !== "";
-  const answer = useAnswer(ready ? JSON.stringify(asked) : null, signal => api.search(asked, signal), TYPING);
+  const answer = useQuery(ready ? JSON.stringify(request) : null, signal => api.search(request, signal), TYPING);
   const put = (name: string) => (value: string) => set({ [name]: value || null });
   return (
     <>
       <div class="form">
         <ChooseCorpus value={corpus} onChange={value => set({ corpus: value, index: null, recall: null })} />
-        <ChooseReading />
+        <ChoosePooling />
         <Choose name="index" value={engine} choices={ENGINES} onChange={put("engine")} />
-        <StartButton disabled={!chosen} ask={() => api.index({ ...reading(), corpus, engine })} onStart={job => ({ index: job.id, corpus })}>
+        <StartButton
+          disabled={!chosen}
+          ask={() => api.index({ ...poolingRequest(), corpus, engine })}
+          onStart={job => ({ index: job.id, corpus })}
+        >
           Build the index
         </StartButton>
       </div>
       <JobState id={id} found={found} />
-      {found.result && changed && <p class="note" data-note="changed">The settings have changed since this index was built; build it again to search with them.</p>}
+      {found.result && changed && (
+        <p class="note" data-note="changed">
+          The settings have changed since this index was built; build it again to search with them.
+        </p>
+      )}
       {!id && <Empty>Choose a corpus or upload one, and build its index; then search it.</Empty>}
       {found.result && (
         <>
           <div class="form">
             <Field name={`query, of ${found.result.texts.toLocaleString("en")} texts by ${found.result.model}`} wide>
-              <input type="search" value={query} placeholder="What do you look for?" dir="auto" onInput={event => put("query")(event.currentTarget.value)} />
+              <input
+                type="search"
+                value={query}
+                placeholder="What do you look for?"
+                dir="auto"
+                onInput={event => put("query")(event.currentTarget.value)}
+              />
             </Field>
             <Choose name="hits" value={String(k)} choices={MOST} onChange={put("k")} />
           </div>
           {query.trim() === "" && <Empty>Type a query.</Empty>}
           {query.trim() !== "" && (
             <div class="columns three">
-              <Ranked name="search-hits" title={`By meaning (${found.result.model}, ${readAs(found.job?.asked as Partial<Reading> | undefined)})`} answer={answer} query={query} read={read} />
+              <Ranked
+                name="search-hits"
+                title={`By meaning (${found.result.model}, ${poolingName(found.job?.asked)})`}
+                answer={answer}
+                query={query}
+                read={read}
+              />
               {RANKERS.map(([ranker, title]) => (
                 <Baseline key={ranker} corpus={corpus} query={query} k={k} ranker={ranker} title={title} read={read} />
               ))}

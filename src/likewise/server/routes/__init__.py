@@ -1,1 +1,1 @@
-"""Routes: one file for each room of the studio; each turns a request into one library call."""
+"""Routes: one file per view with its requests, responses and library calls."""

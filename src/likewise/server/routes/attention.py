@@ -1,13 +1,14 @@
-"""Attention: a study's points, clusterings of them, tests on what is brushed, and a pair's maps."""
+"""Attention: points of a study, clusterings of them, tests of selected pairs, and the maps of one pair."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 
 from likewise.attention import AttentionSettings
 from likewise.attention.groups import AttentionPoints
@@ -17,95 +18,204 @@ from likewise.attention.settings import ClusterSettings
 from likewise.data import Dataset
 from likewise.errors import DataError
 from likewise.server.jobs import Job
-from likewise.server.routes.answers import ERRORS
-from likewise.server.routes.jobs import answer
-from likewise.server.schemas import AttentionRequest, BrushRequest, ClustersRequest, JobAnswer
+from likewise.server.schemas import ERRORS, Matrix, Name, Number, StudioRequest, StudioResponse
 from likewise.server.studio import Studio, StudioDep
 
 router = APIRouter(prefix="/attention", tags=["attention"], responses=ERRORS)
 
-ROOM, CLUSTERS = "attention", "clusters"
+VIEW, CLUSTERS = "attention", "clusters"
 POINTS, STUDY = "points", "study"
-MOST_FOUND = 50
+MOST_FOUND, MOST_ROWS = 50, 50_000
+
+
+class AttentionRequest(StudioRequest):
+    """Points of a model's attention maps on a corpus of scored pairs."""
+
+    corpus: Name
+    model: Name = "minilm"
+    reducer: Literal["lstm", "pca", "umap"] = "pca"
+    limit: int | None = Field(None, ge=10)
+
+
+class ClustersRequest(StudioRequest):
+    """Clusterings of a study's points."""
+
+    algorithm: Literal["kmeans", "dbscan", "agglomerative", "spectral", "gaussian-mixture"] = "kmeans"
+    least: int = Field(2, ge=2, le=50)
+    most: int = Field(8, ge=2, le=50)
+    distance: Literal["euclidean", "manhattan", "cosine"] = "euclidean"
+    linkage: Literal["ward", "complete", "average", "single"] = "ward"
+    covariance: Literal["full", "tied", "diag", "spherical"] = "full"
+    eps: float | None = Field(None, gt=0)
+
+
+class BrushRequest(StudioRequest):
+    """A clustering's tests on some of the pairs."""
+
+    layer: int = Field(ge=1, le=200)
+    rows: Annotated[list[Annotated[int, Field(ge=0, lt=MOST_ROWS)]], Field(max_length=MOST_ROWS)] | None = None
+    """of the pairs; the default is all of them"""
+
+
+class AttentionResult(StudioResponse):
+    """The points of every layer, and the variables of the pairs."""
+
+    model: str
+    corpus: str
+    reducer: str
+    depth: int
+    view: list[list[tuple[float, float]]]
+    pairs: list[tuple[str, str]]
+    variables: dict[str, list[Number]]
+    loss: Number
+    trivial_loss: Number
+
+
+class ClusterSummary(StudioResponse):
+    """A cluster's size, and the least, the quartiles and the most of each variable."""
+
+    label: int
+    n: int
+    quartiles: dict[str, list[float] | None]
+
+
+class PairTest(StudioResponse):
+    """The Mann-Whitney test of two clusters."""
+
+    first: int
+    second: int
+    u: Number
+    p: Number
+    holm: Number
+    rank_biserial: Number
+
+
+class ClusterTest(StudioResponse):
+    """The Kruskal-Wallis test of all clusters, and the tests of all pairs of them."""
+
+    n: int
+    k: int
+    h: Number
+    kruskal_p: Number
+    epsilon2: Number
+    eta2: Number
+    pairs_significant: Number
+    pairs: list[PairTest]
+
+
+class BrushResponse(StudioResponse):
+    """Clusters and tests of some pairs."""
+
+    n: int
+    clusters: list[ClusterSummary]
+    tests: dict[str, ClusterTest | None]
+
+
+class LayerClusters(BrushResponse):
+    """The clustering of one layer."""
+
+    layer: int
+    algorithm: str
+    k: int
+    noise: float
+    silhouette: Number
+    davies_bouldin: Number
+    calinski_harabasz: Number
+    labels: list[int]
+
+
+class ClustersResult(StudioResponse):
+    """The clusterings of all layers."""
+
+    study: str
+    layers: list[LayerClusters]
+
+
+class MapsResponse(StudioResponse):
+    """The attention maps of a pair in one layer."""
+
+    left: str
+    right: str
+    tokens: list[str]
+    heads: list[Matrix]
+    mean: Matrix
 
 
 @router.post("", status_code=202)
-def study(asked: AttentionRequest, studio: StudioDep) -> JobAnswer:
+def study(request: AttentionRequest, studio: StudioDep) -> Job:
     """Turn a corpus's attention maps into points of every layer, as a job."""
-    file = Dataset(studio.corpus(asked.corpus), data_dir=studio.settings.data_dir, limit=asked.limit)
-    studio.model_registry.require(asked.model)
-    given = studio.given(asked.corpus, asked.model, grammar=True)
+    corpus = request.corpus
+    file = Dataset(studio.corpora.source(corpus), data_dir=studio.settings.data_dir, limit=request.limit)
+    depends_on = studio.dependencies(corpus, request.model, grammar=True)
+    name = studio.corpora.name(corpus)
 
-    def work(progress: Any, folder: Any) -> dict[str, Any]:
-        # Clusterings are asked for one by one; the study itself needs no more than one.
-        settings = AttentionSettings(asked.reducer, (), clusters=ClusterSettings(("kmeans",), most=3), control_pairs=0)
-        grammar = studio.grammar_or_none()
-        found = study_dataset(
-            file, lambda: studio.model_registry.encoder(asked.model), grammar, settings, folder / STUDY, progress
-        )
-        points = AttentionPoints.of(replace(found, data=asked.corpus))
+    def work(progress: Any, folder: Any) -> AttentionResult:
+        # Clusterings are requests of their own; the study itself needs at least one.
+        clusters = ClusterSettings(("kmeans",), most=3)
+        settings = AttentionSettings(request.reducer, (), clusters=clusters, control_pairs=0)
+        load, grammar = lambda: studio.models.encoder(request.model), studio.grammar_or_none()
+        found = study_dataset(file, load, grammar, settings, folder / STUDY, progress)
+        points = AttentionPoints.of(replace(found, data=corpus))
         points.save(folder / POINTS)
-        shutil.rmtree(folder / STUDY)  # what the study kept to go on from, larger than all else
-        return {
-            "model": asked.model, "corpus": studio.corpora.name(asked.corpus), "reducer": asked.reducer,
-            "depth": points.depth,
-            "view": points.view.tolist(), "pairs": points.pairs,
-            "variables": {name: values.tolist() for name, values in points.variables.items()},
-            "loss": found.loss, "trivial_loss": found.trivial_loss,
-        }  # fmt: skip
+        shutil.rmtree(folder / STUDY)  # only needed to resume, and larger than all else
+        return AttentionResult(
+            model=request.model, corpus=name, reducer=request.reducer, depth=points.depth, view=points.view.tolist(),
+            pairs=list(points.pairs), loss=found.loss, trivial_loss=found.trivial_loss,
+            variables={variable: values.tolist() for variable, values in points.variables.items()},
+        )  # fmt: skip
 
-    title = f"attention on {studio.corpora.name(asked.corpus)} by {asked.model}"
-    return answer(studio.jobs.ask(ROOM, title, asked.model_dump(), work, given))
+    title = f"attention on {name} by {request.model}"
+    return studio.jobs.submit(VIEW, title, request.model_dump(), work, depends_on)
 
 
 @router.post("/{job}/clusters", status_code=202)
-def clusters(job: str, asked: ClustersRequest, studio: StudioDep) -> JobAnswer:
+def clusters(job: str, request: ClustersRequest, studio: StudioDep) -> Job:
     """Cluster a study's points in every layer, as a job."""
     known = _study(studio, job)
-    # The others are told how many clusters to make; this one finds as many as there are.
-    least, most = (2, MOST_FOUND) if asked.algorithm == "dbscan" else (asked.least, asked.most)
+    # DBSCAN finds the number of clusters itself; the other algorithms need it.
+    counts = (2, MOST_FOUND) if request.algorithm == "dbscan" else (request.least, request.most)
     settings = ClusterSettings(
-        (asked.algorithm,), least, most, (asked.distance,), (asked.linkage,), (asked.covariance,),
-        eps=() if asked.eps is None else (asked.eps,), smallest=0.0, most_noise=0.99,
+        (request.algorithm,), *counts, (request.distance,), (request.linkage,), (request.covariance,),
+        eps=() if request.eps is None else (request.eps,), smallest=0.0, most_noise=0.99,
     )  # fmt: skip
 
-    def work(progress: Any, folder: Any) -> dict[str, Any]:
-        del folder
+    def work(progress: Any, _: Any) -> ClustersResult:
         points = AttentionPoints.load(studio.jobs.folder(known.id) / POINTS)
-        return {"study": known.id, "layers": points.clustered(settings, progress)}
+        return ClustersResult.model_validate({"study": known.id, "layers": points.clustered(settings, progress)})
 
-    title = asked.algorithm + ("" if asked.algorithm == "dbscan" else f", {asked.least} to {asked.most} clusters")
-    return answer(studio.jobs.ask(CLUSTERS, title, asked.model_dump() | {"study": known.id}, work))
+    range_of = "" if request.algorithm == "dbscan" else f", {request.least} to {request.most} clusters"
+    document = request.model_dump() | {"study": known.id}
+    return studio.jobs.submit(CLUSTERS, request.algorithm + range_of, document, work)
 
 
 @router.post("/clusters/{job}/brush")
-def brushed(job: str, asked: BrushRequest, studio: StudioDep) -> dict[str, Any]:
+def brush(job: str, request: BrushRequest, studio: StudioDep) -> BrushResponse:
     """The clusters and tests of one layer on some of the pairs."""
-    path = studio.jobs.result(job)
-    found = studio.jobs.get(job)
-    if path is None or found is None or found.room != CLUSTERS:
+    path, found = studio.jobs.result(job), studio.jobs.get(job)
+    if path is None or found is None or found.view != CLUSTERS:
         raise DataError("there is no such clustering yet; start it first")
     layers = json.loads(path.read_text(encoding="utf-8"))["layers"]
-    if asked.layer > len(layers):
-        raise DataError(f"no layer {asked.layer}; there are 1 to {len(layers)}")
-    points = AttentionPoints.load(studio.jobs.folder(found.asked["study"]) / POINTS)
-    return studio.turns.answer(lambda: points.tested(layers[asked.layer - 1]["labels"], asked.rows))
+    if request.layer > len(layers):
+        raise DataError(f"no layer {request.layer}; there are 1 to {len(layers)}")
+    points = AttentionPoints.load(studio.jobs.folder(found.request["study"]) / POINTS)
+    labels = layers[request.layer - 1]["labels"]
+    return BrushResponse.model_validate(studio.executor.run(lambda: points.tested(labels, request.rows)))
 
 
 @router.get("/{job}/pairs/{row}")
-def maps(job: str, row: int, studio: StudioDep, layer: Annotated[int, Query(ge=1)] = 1) -> dict[str, Any]:
-    """A pair's own maps in every head of a layer."""
+def maps(job: str, row: int, studio: StudioDep, layer: Annotated[int, Query(ge=1)] = 1) -> MapsResponse:
+    """A pair's attention maps in every head of a layer."""
     known = _study(studio, job)
     points = AttentionPoints.load(studio.jobs.folder(known.id) / POINTS)
     if not 0 <= row < len(points.pairs):
         raise DataError(f"no pair {row}; there are 0 to {len(points.pairs) - 1}")
     left, right = points.pairs[row]
-    shown = studio.answer(lambda encoder: pair_maps(encoder, left, right, layer), known.asked["model"])
-    return {"left": left, "right": right, **shown}
+    shown = studio.run(lambda encoder: pair_maps(encoder, left, right, layer), known.request["model"])
+    return MapsResponse(left=left, right=right, **shown)
 
 
 def _study(studio: Studio, name: str) -> Job:
     job = studio.jobs.get(name)
-    if job is None or job.room != ROOM or job.state != "done":
+    if job is None or job.view != VIEW or job.state != "done":
         raise DataError("there is no such study yet; start it first")
     return job

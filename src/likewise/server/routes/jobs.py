@@ -1,70 +1,89 @@
-"""Jobs: how far long work has come, its results, and a way to stop it."""
+"""Jobs: their progress as events, their results, and their cancellation."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import asdict
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import FileResponse, StreamingResponse
 
-from likewise.server.jobs import Job
-from likewise.server.routes.answers import ERRORS
-from likewise.server.schemas import JobAnswer
+from likewise.server.executor import disconnected
+from likewise.server.jobs import Job, Jobs
+from likewise.server.routes.attention import AttentionResult, ClustersResult
+from likewise.server.routes.corpus import LintResult, PosRelevanceResult
+from likewise.server.routes.layers import GeometryResult
+from likewise.server.routes.search import IndexResult, RecallResult
+from likewise.server.routes.training import TrainResult
+from likewise.server.schemas import ERRORS
 from likewise.server.studio import Studio, StudioDep
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=ERRORS)
 
-SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_SIGNS = 0.2, 10.0
-NO_JOB = "no such job"
-
-
-def answer(job: Job) -> JobAnswer:
-    """A job as it is told."""
-    return JobAnswer(**asdict(job))
+SECONDS_BETWEEN_EVENTS, SECONDS_BETWEEN_SIGNS = 0.1, 10.0
+JobResult = (
+    AttentionResult | ClustersResult | LintResult | PosRelevanceResult | GeometryResult | IndexResult | RecallResult
+    | TrainResult
+)  # fmt: skip
 
 
 @router.get("")
-def all_jobs(studio: StudioDep, room: str | None = None) -> list[JobAnswer]:
+def all_jobs(studio: StudioDep, view: Annotated[str | None, Query(alias="room")] = None) -> list[Job]:
     """Every job, the newest first."""
-    return [answer(job) for job in studio.jobs.all(room)]
+    return studio.jobs.all(view)
 
 
 @router.get("/events", response_class=StreamingResponse)
-def events(studio: StudioDep, request: Request) -> StreamingResponse:
-    """Server-sent events: every job, then each one whenever it changes; one stream for all that a page follows."""
-    return StreamingResponse(
-        changes(studio, request), media_type="text/event-stream", headers={"cache-control": "no-store"}
-    )
+def events(studio: StudioDep) -> StreamingResponse:
+    """Server-sent events: every job, then each one when it changes, and ``forgotten`` with the id of a deleted one."""
+    stream = changes(studio.jobs, disconnected.get() or Future())
+    return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
-async def changes(studio: Studio, request: Request) -> AsyncIterator[str]:
-    """Jobs as events, until nobody listens any more."""
-    summary: dict[str, Job] = {}
-    quiet = 0.0
-    while not await request.is_disconnected():
-        changed = [job for job in studio.jobs.all() if summary.get(job.id) != job]
-        for job in changed:
-            summary[job.id] = job
-            yield f"data: {json.dumps(answer(job).model_dump())}\n\n"
-        quiet = 0.0 if changed else quiet + SECONDS_BETWEEN_LOOKS
-        if quiet >= SECONDS_BETWEEN_SIGNS:
-            quiet = 0.0
-            yield ": still here\n\n"
-        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+async def changes(jobs: Jobs, gone: Future[None]) -> AsyncIterator[str]:
+    """Jobs as events until the client is gone; the jobs wake this stream, which bundles fast changes."""
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake(*_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            if not changed.is_set():
+                loop.call_soon_threadsafe(changed.set)
+
+    unsubscribe = jobs.subscribe(wake)
+    gone.add_done_callback(wake)
+    sent: dict[str, Job] = {}
+    try:
+        while not gone.done():
+            changed.clear()
+            current = {job.id: job for job in jobs.all()}
+            for job in current.values():
+                if sent.get(job.id) != job:
+                    yield f"data: {job.to_json()}\n\n"
+            for name in sent.keys() - current.keys():
+                yield f"event: forgotten\ndata: {json.dumps(name)}\n\n"
+            sent = current
+            try:
+                await asyncio.wait_for(changed.wait(), SECONDS_BETWEEN_SIGNS)
+                await asyncio.sleep(SECONDS_BETWEEN_EVENTS)
+            except TimeoutError:
+                yield ": still here\n\n"
+    finally:
+        unsubscribe()
 
 
 @router.get("/{job}")
-def one(job: str, studio: StudioDep) -> JobAnswer:
-    """How far a job has come."""
-    return answer(_known(studio, job))
+def one_job(job: str, studio: StudioDep) -> Job:
+    """A job and its progress."""
+    return _known(studio, job)
 
 
-@router.get("/{job}/result")
+@router.get("/{job}/result", response_model=JobResult)
 def result(job: str, studio: StudioDep) -> FileResponse:
-    """What came of a job."""
+    """The result of a job."""
     path = studio.jobs.result(_known(studio, job).id)
     if path is None:
         raise HTTPException(409, "the job has no result yet")
@@ -72,16 +91,16 @@ def result(job: str, studio: StudioDep) -> FileResponse:
 
 
 @router.post("/{job}/cancel")
-def cancel(job: str, studio: StudioDep) -> JobAnswer:
+def cancel(job: str, studio: StudioDep) -> Job:
     """Stop a job."""
     found = studio.jobs.cancel(_known(studio, job).id)
     assert found is not None
-    return answer(found)
+    return found
 
 
 @router.delete("/{job}", status_code=204)
 def forget(job: str, studio: StudioDep) -> None:
-    """Take a job that is over away, with its result."""
+    """Delete a finished job with its result."""
     if not studio.jobs.forget(_known(studio, job).id):
         raise HTTPException(409, "the job is not over; cancel it first")
 
@@ -89,5 +108,5 @@ def forget(job: str, studio: StudioDep) -> None:
 def _known(studio: Studio, name: str) -> Job:
     job = studio.jobs.get(name)
     if job is None:
-        raise HTTPException(404, NO_JOB)
+        raise HTTPException(404, "no such job")
     return job

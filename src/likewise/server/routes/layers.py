@@ -1,43 +1,125 @@
-"""Layers: words and sentences followed as one types, and the geometry of a corpus."""
+"""Layers: words and sentences through the layers of models, and the geometry of a corpus."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
+from pydantic import ConfigDict, Field
 
 from likewise.data import Dataset
 from likewise.geometry import GeometrySettings, compare_geometry
 from likewise.geometry.trajectories import Example, compare_layers
 from likewise.plotting.text import unique_labels
-from likewise.server.routes.answers import ERRORS
-from likewise.server.routes.jobs import answer
-from likewise.server.schemas import GeometryRequest, JobAnswer, LayersRequest
+from likewise.server.jobs import Job
+from likewise.server.schemas import (
+    ERRORS,
+    Limit,
+    Matrix,
+    Models,
+    Name,
+    Number,
+    StudioRequest,
+    StudioResponse,
+    Text,
+)
 from likewise.server.studio import StudioDep
 
 router = APIRouter(prefix="/layers", tags=["layers"], responses=ERRORS)
 
+MOST_TEXTS = 12
+
+
+class LayersRequest(StudioRequest):
+    """Words or sentences to follow through the layers."""
+
+    texts: Annotated[list[Text], Field(min_length=2, max_length=MOST_TEXTS)]
+    words: list[Name] = Field([], max_length=MOST_TEXTS)
+    models: Models = Field(["minilm"])
+
+
+class GeometryRequest(StudioRequest):
+    """The geometry of the layers on a corpus."""
+
+    corpus: Name
+    models: Models = Field(["minilm"])
+    min_contexts: int = Field(5, ge=2, le=1000)
+    limit: Limit = None
+
+
+class Trajectory(StudioResponse):
+    """The cosine of two words or texts in every layer."""
+
+    left: int
+    right: int
+    words: tuple[str, str] | None
+    cosine: list[Number]
+
+
+class Trajectories(StudioResponse):
+    """All pairs by one model."""
+
+    model: str
+    layers: list[int]
+    pairs: list[Trajectory]
+    texts: list[str]
+
+
+class LayersResponse(StudioResponse):
+    """All pairs by every model."""
+
+    results: list[Trajectories]
+
+
+class LayerGeometry(StudioResponse):
+    """The measures of one layer by name, with their intervals, raw and corrected."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
+
+    layer: int
+    intervals: dict[str, Any]
+    corrected: dict[str, dict[str, Any]]
+
+
+class Geometry(StudioResponse):
+    """The geometry of one model."""
+
+    model: str
+    data: str
+    texts: int
+    occurrences: int
+    layers: list[LayerGeometry]
+    cka: Matrix
+
+
+class GeometryResult(StudioResponse):
+    """The geometry of every model, and short names of these."""
+
+    results: list[Geometry]
+    names: list[str]
+
 
 @router.post("")
-def trajectories(asked: LayersRequest, studio: StudioDep) -> dict[str, Any]:
+def trajectories(request: LayersRequest, studio: StudioDep) -> LayersResponse:
     """The cosine of a word of each text, or of the texts, in every layer."""
-    example = Example("", tuple(studio.text(text) for text in asked.texts), tuple(asked.words))
-    found = studio.turns.answer(lambda: compare_layers(example, asked.models, studio.model_registry.encoder))
-    return {"results": [one.to_dict() for one in found.results]}
+    example = Example("", tuple(studio.text(text) for text in request.texts), tuple(request.words))
+    found = studio.executor.run(lambda: compare_layers(example, request.models, studio.models.encoder).results)
+    return LayersResponse.model_validate({"results": [one.to_dict() for one in found]})
 
 
 @router.post("/geometry", status_code=202)
-def geometry(asked: GeometryRequest, studio: StudioDep) -> JobAnswer:
-    """Anisotropy, self-similarity and the rest, raw and corrected, as a job."""
-    corpus = Dataset(studio.corpus(asked.corpus), data_dir=studio.settings.data_dir, limit=asked.limit)
-    given = studio.given(asked.corpus, *asked.models)
+def geometry(request: GeometryRequest, studio: StudioDep) -> Job:
+    """Anisotropy, self-similarity and other measures, raw and corrected, as a job."""
+    file, data_dir = studio.corpora.source(request.corpus), studio.settings.data_dir
+    source = Dataset(file, data_dir=data_dir, limit=request.limit)
 
-    def work(progress: Any, folder: Any) -> dict[str, Any]:
-        del folder
-        settings = GeometrySettings(min_contexts=asked.min_contexts)
-        found = compare_geometry(corpus, asked.models, settings, studio.model_registry.encoder, progress)
+    def work(progress: Any, _: Any) -> GeometryResult:
+        settings = GeometrySettings(min_contexts=request.min_contexts)
+        found = compare_geometry(source, request.models, settings, studio.models.encoder, progress)
+        results = [one.to_dict() for one in found.results]
         names = unique_labels([one.model for one in found.results])
-        return {"results": [one.to_dict() for one in found.results], "names": names}
+        return GeometryResult.model_validate({"results": results, "names": names})
 
-    title = f"geometry of {studio.corpora.name(asked.corpus)}"
-    return answer(studio.jobs.ask("layers", title, asked.model_dump(), work, given))
+    title = f"geometry of {studio.corpora.name(request.corpus)}"
+    depends_on = studio.dependencies(request.corpus, *request.models)
+    return studio.jobs.submit("layers", title, request.model_dump(), work, depends_on)

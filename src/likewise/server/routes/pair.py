@@ -1,47 +1,135 @@
-"""Two texts: their similarity, why, and how a second model sees them."""
+"""Two texts: their similarity, its explanation, and the difference that a second model makes."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
+from pydantic import Field
 
 from likewise.encoder import Encoder
-from likewise.explain import Comparison, Explanation, compare, explain
-from likewise.server.routes.answers import ERRORS
-from likewise.server.schemas import CompareRequest, PairRequest
+from likewise.explain import Comparison, compare, explain
+from likewise.explain.methods import METHODS
+from likewise.server.schemas import ERRORS, Matrix, PoolingRequest, StudioResponse, Text
 from likewise.server.studio import StudioDep
 
 router = APIRouter(prefix="/pair", tags=["pair"], responses=ERRORS)
 
 
+class PairRequest(PoolingRequest):
+    """Why two texts are similar."""
+
+    left: Text
+    right: Text
+    method: Annotated[str, Field(json_schema_extra={"enum": list(METHODS)})] = "bilrp"
+    granularity: Literal["token", "word", "sentence"] = "word"
+    bias: Literal["separate", "local", "traced", "shared"] | None = None
+    reference: Literal["none", "filler"] | None = None
+    similarity: Literal["cosine", "dot"] = "cosine"
+
+
+class CompareRequest(PoolingRequest):
+    """A pair through two models or poolings."""
+
+    left: Text
+    right: Text
+    other: PoolingRequest
+
+
+class ExplainedSide(StudioResponse):
+    """A text and its units."""
+
+    text: str
+    units: list[str]
+    spans: list[tuple[int, int]]
+    kinds: list[str]
+    truncated: bool
+
+
+class SideValues(StudioResponse):
+    """A value for each unit of both texts."""
+
+    left: list[float]
+    right: list[float]
+
+
+class BiasTerms(SideValues):
+    """The bias terms of a ledger."""
+
+    both: float
+
+
+class Explanation(StudioResponse):
+    """A ledger that sums to the similarity."""
+
+    left: ExplainedSide
+    right: ExplainedSide
+    relevance: Matrix
+    bias: BiasTerms
+    similarity: float
+    gap: float
+    method: str
+    model: str
+    pooling: str
+    by: str
+    measure: str
+    bias_mode: str
+    relative_to: str
+    complete: bool
+    layer: str
+
+
+class PairResponse(Explanation):
+    """An explained pair, the sums of its ledger, and each unit's share."""
+
+    ledger: dict[str, float]
+    shares: SideValues
+
+
+class UnitNames(StudioResponse):
+    """The units of both texts."""
+
+    left: list[str]
+    right: list[str]
+
+
+class CompareResponse(StudioResponse):
+    """Two explanations of a pair, and what changes from the first to the second."""
+
+    units: UnitNames
+    difference: Matrix
+    change: float
+    gap: float
+    first: Explanation
+    second: Explanation
+
+
 @router.post("")
-def pair(asked: PairRequest, studio: StudioDep) -> dict[str, Any]:
+def pair(request: PairRequest, studio: StudioDep) -> PairResponse:
     """The ledger of a pair, which sums to the similarity."""
-    texts = studio.text(asked.left), studio.text(asked.right)
+    texts = studio.text(request.left), studio.text(request.right)
 
-    def work(encoder: Encoder) -> Explanation:
-        studio.require_brief(encoder, texts, asked.granularity, asked.method, asked.bias)
-        settings = {"bias": asked.bias, "reference": asked.reference}
+    def work(encoder: Encoder) -> PairResponse:
+        studio.require_brief(encoder, texts, request.granularity, request.method, request.bias)
+        settings = {"bias": request.bias, "reference": request.reference}
         given: Any = {name: value for name, value in settings.items() if value is not None}
-        found: Explanation = explain(encoder, *texts, asked.method, asked.granularity, asked.similarity, **given)
-        return found
+        found = explain(encoder, *texts, request.method, request.granularity, request.similarity, **given)
+        shares = {"left": found.left_shares.tolist(), "right": found.right_shares.tolist()}
+        return PairResponse.model_validate(found.to_dict() | {"ledger": found.ledger, "shares": shares})
 
-    found = studio.answer(work, asked.model, **asked.options())
-    shares = {"left": found.left_shares.tolist(), "right": found.right_shares.tolist()}
-    return found.to_dict() | {"ledger": found.ledger, "shares": shares}
+    return studio.run(work, request.model, **request.options())
 
 
 @router.post("/compare")
-def compared(asked: CompareRequest, studio: StudioDep) -> dict[str, Any]:
-    """The same pair through two models or readings, and what changes from the first to the second."""
-    left, right = studio.text(asked.left), studio.text(asked.right)
+def compare_models(request: CompareRequest, studio: StudioDep) -> CompareResponse:
+    """The same pair through two models or poolings, and what changes from the first to the second."""
+    left, right = studio.text(request.left), studio.text(request.right)
 
     def work() -> Comparison:
-        first = studio.read(asked.model, **asked.options())
-        second = studio.read(asked.other.model, **asked.other.options())
+        first = studio.encoder(request.model, **request.options())
+        second = studio.encoder(request.other.model, **request.other.options())
         for encoder in (first, second):
             studio.require_brief(encoder, (left, right), "word")
         return compare(first, second, left, right)
 
-    return studio.turns.answer(work).to_dict()
+    return CompareResponse.model_validate(studio.executor.run(work).to_dict())

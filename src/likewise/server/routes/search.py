@@ -1,10 +1,11 @@
-"""Search: an index of a corpus, explained hits, classic rankers beside it, and recall."""
+"""Search: an index of a corpus, explained hits, classic rankers, and recall."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
+from pydantic import Field
 
 from likewise.data import GUESSED, Columns, Dataset, pair_columns
 from likewise.encoder import Encoder
@@ -14,84 +15,224 @@ from likewise.search.evaluation import RetrievalSource
 from likewise.search.index import Index, IndexSettings
 from likewise.search.indexing import index_file, ranked_hits, text_corpus
 from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
-from likewise.server.routes.answers import ERRORS
-from likewise.server.routes.jobs import answer
-from likewise.server.schemas import BaselineRequest, IndexRequest, JobAnswer, RecallRequest, SearchRequest
+from likewise.server.jobs import Job
+from likewise.server.schemas import ERRORS, Limit, Models, Name, PoolingRequest, StudioRequest, StudioResponse, Text
 from likewise.server.studio import RankedTexts, Studio, StudioDep
 
 router = APIRouter(prefix="/search", tags=["search"], responses=ERRORS)
 
 FOLDER = "index"
+Count = Annotated[int, Field(ge=1, le=50)]
+RankerName = Literal["dense", "bm25", "tfidf", "bow", "random"]
+
+
+class IndexRequest(PoolingRequest):
+    """An index of a corpus."""
+
+    corpus: Name
+    engine: Literal["exact", "hnsw"] = "exact"
+
+
+class SearchRequest(StudioRequest):
+    """The best texts of an indexed corpus for a query."""
+
+    index: Name
+    query: Text
+    k: Count = 10
+    explain: bool = True
+
+
+class BaselineRequest(StudioRequest):
+    """The same query by a classic ranker."""
+
+    corpus: Name
+    query: Text
+    ranker: Literal["bm25", "tfidf", "bow"] = "bm25"
+    k: Count = 10
+
+
+class RecallRequest(StudioRequest):
+    """How often the first text of a pair finds the second."""
+
+    corpus: Name
+    models: Models
+    rankers: list[RankerName] = Field(["dense", "bm25", "tfidf"], min_length=1)
+    limit: Limit = None
+
+
+class IndexResult(StudioResponse):
+    """An index that is built."""
+
+    texts: int
+    corpus: str
+    model: str
+
+
+class HitWord(StudioResponse):
+    """A unit of a hit and its share of the score."""
+
+    text: str
+    start: int
+    end: int
+    kind: str
+    share: float
+
+
+class QueryTerm(StudioResponse):
+    """What a unit of the query adds to a margin."""
+
+    query: str
+    difference: float
+
+
+class Margin(StudioResponse):
+    """What puts a hit above the next."""
+
+    difference: float
+    by: list[QueryTerm]
+    bias: float
+    gap: float
+
+
+class WordPair(StudioResponse):
+    """A unit of the query with one of the hit."""
+
+    query: str
+    text: str
+    relevance: float
+
+
+class HitExplanation(StudioResponse):
+    """Why a text is a hit."""
+
+    words: list[HitWord]
+    bias: float
+    relative_to: str
+    pairs: list[WordPair]
+    gap: float
+    above_next: Margin | None = None
+
+
+class Hit(StudioResponse):
+    """A text that is found."""
+
+    rank: int
+    id: str
+    score: float
+    text: str
+    explanation: HitExplanation | None = None
+
+
+class SearchResponse(StudioResponse):
+    """The best texts for a query."""
+
+    query: str
+    ranker: str
+    hits: list[Hit]
+
+
+class RecallIntervals(StudioResponse):
+    """The 95 % intervals of a ranker's measures."""
+
+    recall: dict[str, tuple[float, float]]
+    mrr: tuple[float, float]
+    ndcg: tuple[float, float]
+
+
+class Recall(StudioResponse):
+    """How well one ranker finds the right texts."""
+
+    model: str | None
+    ranker: str
+    n: int
+    texts: int
+    recall: dict[str, float]
+    mrr: float
+    ndcg: float
+    intervals: RecallIntervals
+
+
+class RecallTable(StudioResponse):
+    """One row for each ranker."""
+
+    results: list[Recall]
+
+
+class RecallResult(StudioResponse):
+    """Recall curves."""
+
+    table: RecallTable
 
 
 def _source(studio: Studio, corpus: str) -> Dataset:
-    """The texts of a corpus; of pairs the second ones, which the first ones are to find where recall is measured."""
-    file, data_dir = studio.corpus(corpus), studio.settings.data_dir
+    """The texts of a corpus; of pairs the second ones, which the first ones search where recall is measured."""
+    file, data_dir = studio.corpora.source(corpus), studio.settings.data_dir
     pairs = pair_columns(file, data_dir=data_dir)
     return Dataset(file, GUESSED if pairs is None else Columns(text=pairs[1]), data_dir)
 
 
 @router.post("/index", status_code=202)
-def build(asked: IndexRequest, studio: StudioDep) -> JobAnswer:
-    """Build the index of a corpus as a job; its name is the index's."""
-    source = _source(studio, asked.corpus)
-    given = studio.given(asked.corpus, asked.model)
+def build(request: IndexRequest, studio: StudioDep) -> Job:
+    """Build the index of a corpus as a job; the job's id names the index."""
+    source = _source(studio, request.corpus)
 
-    def work(progress: Any, folder: Any) -> dict[str, Any]:
-        encoder = studio.read(asked.model, **asked.options())
-        made = index_file(encoder, source, folder / FOLDER, IndexSettings(engine=asked.engine), progress=progress)
-        return {"texts": len(made.index), "corpus": asked.corpus, "model": asked.model}
+    def work(progress: Any, folder: Any) -> IndexResult:
+        encoder = studio.encoder(request.model, **request.options())
+        made = index_file(encoder, source, folder / FOLDER, IndexSettings(engine=request.engine), progress=progress)
+        return IndexResult(texts=len(made.index), corpus=request.corpus, model=request.model)
 
-    title = f"index of {studio.corpora.name(asked.corpus)} by {asked.model}"
-    return answer(studio.jobs.ask("search", title, asked.model_dump(), work, given))
+    title = f"index of {studio.corpora.name(request.corpus)} by {request.model}"
+    depends_on = studio.dependencies(request.corpus, request.model)
+    return studio.jobs.submit("search", title, request.model_dump(), work, depends_on)
 
 
-@router.post("")
-def search(asked: SearchRequest, studio: StudioDep) -> dict[str, Any]:
-    """The best texts for a query, each with the words that carry its score and what puts it above the next."""
-    query = studio.text(asked.query)
-    job = studio.jobs.get(asked.index)
-    if job is None or job.room != "search" or job.state != "done":
+@router.post("", response_model_exclude_unset=True)
+def search(request: SearchRequest, studio: StudioDep) -> SearchResponse:
+    """The best texts for a query, with the words that carry each score and what puts each above the next."""
+    query = studio.text(request.query)
+    job = studio.jobs.get(request.index)
+    if job is None or job.view != "search" or job.state != "done":
         raise DataError("there is no such index yet; build it first")
-    how = IndexRequest(**job.asked)
+    built = IndexRequest(**job.request)
     path = studio.jobs.folder(job.id) / FOLDER
-    made = (job.id, job.began, studio.model_registry.stamp(how.model))
+    key = (job.id, job.began, studio.models.fingerprint(built.model))
 
     def work(encoder: Encoder) -> dict[str, Any]:
-        index = studio.indexes.get(made, lambda: Index.open(path, encoder))
-        return index.search(query, asked.k, explain=asked.explain).to_dict()
+        index = studio.indexes.get(key, lambda: Index.open(path, encoder))
+        return index.search(query, request.k, explain=request.explain).to_dict()
 
-    return studio.answer(work, how.model, **how.options())
+    return SearchResponse.model_validate(studio.run(work, built.model, **built.options()))
 
 
-@router.post("/baseline")
-def by_baseline(asked: BaselineRequest, studio: StudioDep) -> dict[str, Any]:
+@router.post("/baseline", response_model_exclude_unset=True)
+def search_baseline(request: BaselineRequest, studio: StudioDep) -> SearchResponse:
     """The best texts for a query by a classic ranker."""
-    query = studio.text(asked.query)
-    made = (asked.ranker, studio.corpora.stamp(asked.corpus))
+    query = studio.text(request.query)
+    key = (request.ranker, studio.corpora.fingerprint(request.corpus))
 
     def make() -> RankedTexts:
-        corpus, _ = text_corpus(_source(studio, asked.corpus))
-        return baseline(asked.ranker, corpus.texts), corpus
+        corpus, _ = text_corpus(_source(studio, request.corpus))
+        return baseline(request.ranker, corpus.texts), corpus
 
     def work() -> dict[str, Any]:
-        [hits] = ranked_hits(*studio.rankers.get(made, make), [query], asked.k)
+        [hits] = ranked_hits(*studio.rankers.get(key, make), [query], request.k)
         return hits.to_dict()
 
-    return studio.aside.answer(work)
+    return SearchResponse.model_validate(studio.side_executor.run(work))
 
 
 @router.post("/recall", status_code=202)
-def recall(asked: RecallRequest, studio: StudioDep) -> JobAnswer:
+def recall(request: RecallRequest, studio: StudioDep) -> Job:
     """Recall curves of a corpus of pairs as a job."""
-    file = studio.corpus(asked.corpus)
-    given = studio.given(asked.corpus, *asked.models)
+    file = studio.corpora.source(request.corpus)
 
-    def work(progress: Any, folder: Any) -> dict[str, Any]:
-        del folder
-        task = RetrievalSource(Dataset(file, data_dir=studio.settings.data_dir, limit=asked.limit)).read()
-        grid = RetrievalGrid(models=tuple(asked.models), rankers=tuple(asked.rankers))
-        return {"table": compare_retrieval(task, grid, studio.model_registry.encoder, progress).to_dict()}
+    def work(progress: Any, _: Any) -> RecallResult:
+        task = RetrievalSource(Dataset(file, data_dir=studio.settings.data_dir, limit=request.limit)).read()
+        grid = RetrievalGrid(models=tuple(request.models), rankers=tuple(request.rankers))
+        found = compare_retrieval(task, grid, studio.models.encoder, progress)
+        table = found.to_dict() | {"results": [one.to_dict() for one in found.results]}
+        return RecallResult.model_validate({"table": table})
 
-    title = f"recall on {studio.corpora.name(asked.corpus)}"
-    return answer(studio.jobs.ask("recall", title, asked.model_dump(), work, given))
+    title = f"recall on {studio.corpora.name(request.corpus)}"
+    depends_on = studio.dependencies(request.corpus, *request.models)
+    return studio.jobs.submit("recall", title, request.model_dump(), work, depends_on)

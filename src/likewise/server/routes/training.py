@@ -1,4 +1,4 @@
-"""Training: runs that are started here, and the reports of all of them, as ``likewise train`` leaves them."""
+"""Training: runs that start here, and the reports of all runs as ``likewise train`` writes them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException
+from pydantic import ConfigDict, Field
 
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.metrics import fitted_line
 from likewise.results.folder import made_by
 from likewise.server.jobs import Job, job_id
-from likewise.server.model_registry import report_folders, run_folders, run_name
-from likewise.server.routes.answers import ERRORS
-from likewise.server.routes.jobs import answer
-from likewise.server.schemas import JobAnswer, TrainRequest
+from likewise.server.model_registry import report_folders, run_folders
+from likewise.server.schemas import ERRORS, Name, Number, StudioRequest, StudioResponse
 from likewise.server.studio import Studio, StudioDep
 from likewise.train import TrainConfig
 from likewise.train.config import config_from
@@ -33,149 +32,280 @@ from likewise.train.runs import RunContext
 log = logging.getLogger("likewise")
 router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
 
-ROOM, RESULTS = "training", "run.json"
-SHOWN = ("id", "truth", "predicted")
-PLACES = ("model", "file")
-"""What may be a path in a report."""
+VIEW, RESULTS = "training", "run.json"
+COLUMNS = ("id", "truth", "predicted")
+PATH_KEYS = ("model", "file")
+"""Keys of a report whose values may be paths."""
 MOST_ROWS = 5_000
-"""Of a table, in one answer."""
+"""Rows of a table in one response."""
+
+
+class TrainRequest(StudioRequest):
+    """A model to fine-tune for similarity on scored pairs."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+    """of the run and its folder"""
+    train: Name
+    """a corpus of scored pairs"""
+    dev: Name
+    """another one that evaluates each epoch"""
+    model: Name = "minilm"
+    pooling: Literal["mean", "cls", "max", "bilstm"] = "mean"
+    loss: Literal["mse", "cosent"] = "mse"
+    epochs: int = Field(2, ge=1, le=50)
+    batch: int = Field(16, ge=2, le=256)
+    learning_rate: float = Field(5e-5, gt=0, le=0.01)
+    seed: int = Field(1, ge=0, le=2**31 - 1)
+
+
+class TrainResult(StudioResponse):
+    """A run that is finished."""
+
+    name: str
+    score: Number
+
+
+class RunSummary(StudioResponse):
+    """A run and its score."""
+
+    name: str
+    model: str
+    score: Number
+    formula: str | None
+    best_epoch: int
+    steps: int
+    seconds: float
+
+
+class PredictedExample(StudioResponse):
+    """A held-out example and its prediction."""
+
+    texts: list[str]
+    truth: Number
+    predicted: Number
+    error: Number
+    id: str
+
+
+class TaskEvaluation(StudioResponse):
+    """The measures of a task by name, with its best and its worst examples."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
+
+    n: int
+    loss: Number
+    confusion: list[list[int]] | None
+    best: list[PredictedExample]
+    worst: list[PredictedExample]
+
+
+class Epoch(StudioResponse):
+    """Losses and dev measures of an epoch."""
+
+    epoch: int
+    step: int
+    score: Number
+    train: dict[str, Number]
+    dev: dict[str, dict[str, Number]]
+
+
+class TaskName(StudioResponse):
+    """A task of a run."""
+
+    name: str
+    kind: str
+
+
+class RunConfig(StudioResponse):
+    """The tasks of a run."""
+
+    task: list[TaskName]
+
+
+class WordChange(StudioResponse):
+    """The relevance of two words before and after training."""
+
+    left: str
+    right: str
+    before: float
+    after: float
+
+
+class PairChange(StudioResponse):
+    """A pair before and after training."""
+
+    texts: tuple[str, str]
+    truth: Number
+    before: float
+    after: float
+    words: list[WordChange]
+
+
+class FittedLine(StudioResponse):
+    """The least-squares line through predictions."""
+
+    slope: float
+    shift: float
+
+
+class Predictions(StudioResponse):
+    """The first predictions of a task, and the line through all of them where they are numbers."""
+
+    rows: list[dict[str, str]]
+    n: int
+    line: FittedLine | None
+
+
+class RunResponse(RunSummary):
+    """The report of a run and its predictions."""
+
+    config: RunConfig
+    dev: dict[str, TaskEvaluation]
+    test: dict[str, TaskEvaluation]
+    epochs: list[Epoch]
+    curve: list[dict[str, Number]]
+    changes: list[PairChange] | None = None
+    predictions: dict[str, Predictions]
+
+
+class ReportResponse(StudioResponse):
+    """The tables of a folder of results."""
+
+    name: str
+    tables: dict[str, list[list[str]]]
 
 
 @router.post("", status_code=202)
-def start(asked: TrainRequest, studio: StudioDep) -> JobAnswer:
-    """Fine-tune a model for similarity, as a job; one that was stopped goes on where it was."""
-    given = [*studio.given(asked.train, asked.model), *studio.given(asked.dev)]
-    folder = studio.settings.runs / asked.name
-    _require_own(folder, studio.jobs.get(job_id(ROOM, asked.model_dump(), given)))
-    config = _config(asked, studio, folder)
+def start(request: TrainRequest, studio: StudioDep) -> Job:
+    """Fine-tune a model for similarity, as a job; one that was stopped resumes."""
+    depends_on = [*studio.dependencies(request.train, request.model), *studio.dependencies(request.dev)]
+    folder = studio.settings.runs / request.name
+    _require_own(folder, studio.jobs.get(job_id(VIEW, request.model_dump(), depends_on)))
+    config = _config(request, studio, folder)
 
-    def work(progress: Any, _: Path) -> dict[str, Any]:
+    def work(progress: Any, _: Path) -> TrainResult:
         began = time.time()
         resume = (folder / CHECKPOINT).exists()
         run_context = RunContext(lambda name: _fresh(studio, name, folder), studio.settings.data_dir, resume=resume)
         with run_context.run(config, progress) as report:
             changes = training_changes(run_context.load, report, progress)
             replace(report, changes=changes).save(folder, made_by("likewise studio", began))
-        return {"name": asked.name, "score": report.score}
+        return TrainResult(name=request.name, score=report.score)
 
-    title = f"training of {asked.name}"
-    return answer(studio.jobs.ask(ROOM, title, asked.model_dump(), work, given, alone="name"))
+    title = f"training of {request.name}"
+    return studio.jobs.submit(VIEW, title, request.model_dump(), work, depends_on, unique="name")
 
 
 def _require_own(folder: Path, known: Job | None) -> None:
-    """Refuse a folder that is another run's; one's own is there where the same job was asked for before."""
-    # A job that is over without a result may go on, yet not where another run has finished meanwhile.
+    """Refuse the folder of another run; the same job may use its own folder again."""
+    # A job without a result may resume, unless another run has finished in its folder.
     failed = known is not None and known.state in ("failed", "cancelled")
     if (known is None and folder.exists()) or (failed and (folder / RESULTS).exists()):
         raise UsageError(f"there is a run called {folder.name} already; choose another name")
 
 
 def _fresh(studio: Studio, name: str, folder: Path) -> Encoder:
-    """A model of one's own, since training changes its weights: one that is offered, or the run's."""
-    return studio.model_registry.fresh(run_name(folder, studio.settings.runs) if name == str(folder) else name)
+    """A model that nobody else uses, since training changes its weights: an offered one, or the run's."""
+    return studio.models.fresh(studio.models.run_name(folder) if name == str(folder) else name)
 
 
-def _config(asked: TrainRequest, studio: Studio, folder: Path) -> TrainConfig:
+def _config(request: TrainRequest, studio: Studio, folder: Path) -> TrainConfig:
     task = {
-        "kind": "similarity", "pooling": asked.aggregation, "loss": {"mse": "scaled-mse"}.get(asked.loss, asked.loss),
-        "train": studio.corpus(asked.train), "dev": studio.corpus(asked.dev),
+        "kind": "similarity", "pooling": request.pooling,
+        "loss": {"mse": "scaled-mse"}.get(request.loss, request.loss),
+        "train": studio.corpora.source(request.train), "dev": studio.corpora.source(request.dev),
     }  # fmt: skip
-    kept = ("model", "epochs", "batch", "learning_rate", "seed")
-    return config_from({name: getattr(asked, name) for name in kept} | {"out": str(folder), "task": [task]}, "training")
+    shared = request.model_dump(include={"model", "epochs", "batch", "learning_rate", "seed"})
+    return config_from(shared | {"out": str(folder), "task": [task]}, "training")
 
 
 @router.get("/runs")
-def runs(studio: StudioDep) -> list[dict[str, Any]]:
-    """Every run with its score; one whose report cannot be read is passed over."""
+def runs(studio: StudioDep) -> list[RunSummary]:
+    """Every run with its score; runs without a readable report are left out."""
     found = []
-    for folder in _folders(studio):
+    for name, folder in _runs(studio).items():
         try:
-            found.append(_brief(studio, folder))
+            report = _report(name, folder)
+            found.append(RunSummary(**{key: getattr(report, key) for key in RunSummary.model_fields}))
         except DataError as error:
             log.warning("%s", error)
     return found
 
 
-@router.get("/runs/{name:path}")
-def run(name: str, studio: StudioDep) -> dict[str, Any]:
-    """One run: its report and its predictions."""
-    known = {_name(studio, folder): folder for folder in _folders(studio)}
+@router.get("/runs/{name:path}", response_model_exclude_unset=True)
+def run(name: str, studio: StudioDep) -> RunResponse:
+    """The report of a run and its predictions."""
+    known = _runs(studio)
     if name not in known:
         raise HTTPException(404, "no such run")
-    return _report(known[name]) | {"name": name, "predictions": _predictions(known[name])}
+    return _report(name, known[name], predictions=True)
 
 
 @router.get("/reports")
 def reports(studio: StudioDep) -> list[str]:
     """Every other folder of results: tables of runs, searches, benchmarks."""
-    return [_name(studio, folder) for folder in report_folders(studio.settings.runs)]
+    return list(_by_name(studio, report_folders(studio.settings.runs)))
 
 
 @router.get("/reports/{name:path}")
-def report(name: str, studio: StudioDep) -> dict[str, Any]:
+def report(name: str, studio: StudioDep) -> ReportResponse:
     """The tables of one of them."""
-    known = {_name(studio, folder): folder for folder in report_folders(studio.settings.runs)}
+    known = _by_name(studio, report_folders(studio.settings.runs))
     if name not in known:
         raise HTTPException(404, "no such report")
-    return {"name": name, "tables": {path.stem: _rows(path) for path in sorted(known[name].glob("*.csv"))}}
+    tables = {}
+    for path in sorted(known[name].glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            tables[path.stem] = list(islice(csv.reader(file), MOST_ROWS))
+    return ReportResponse(name=name, tables=tables)
 
 
-def _rows(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(islice(csv.reader(file), MOST_ROWS))
+def _runs(studio: Studio) -> dict[str, Path]:
+    return _by_name(studio, [path for path in run_folders(studio.settings.runs) if (path / RESULTS).exists()])
 
 
-def _folders(studio: Studio) -> list[Path]:
-    return [folder for folder in run_folders(studio.settings.runs) if (folder / RESULTS).exists()]
+def _by_name(studio: Studio, folders: Sequence[Path]) -> dict[str, Path]:
+    return {folder.relative_to(studio.settings.runs).as_posix(): folder for folder in folders}
 
 
-def _name(studio: Studio, folder: Path) -> str:
-    return folder.relative_to(studio.settings.runs).as_posix()
-
-
-def _brief(studio: Studio, folder: Path) -> dict[str, Any]:
-    report = _report(folder)
-    kept = ("model", "score", "formula", "best_epoch", "steps", "seconds")
-    return {"name": _name(studio, folder), **{name: report.get(name) for name in kept}}
-
-
-def _report(folder: Path) -> dict[str, Any]:
+def _report(name: str, folder: Path, predictions: bool = False) -> RunResponse:
     try:
         found: dict[str, Any] = json.loads((folder / RESULTS).read_text(encoding="utf-8"))["results"]
-        tasks = [{name: task[name] for name in ("name", "kind")} for task in found["config"]["task"]]
+        tasks = [{key: task[key] for key in ("name", "kind")} for task in found["config"]["task"]]
+        # The command and the files stay here, since they show local paths.
+        shown = {key: value for key, value in found.items() if key != "overlaps"}
+        predicted = _predictions(folder) if predictions else {}
+        own = {"config": {"task": tasks}, "name": name, "predictions": predicted}
+        return RunResponse.model_validate(_without_paths(shown | own))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"the report of {folder.name} cannot be read; train again") from error
-    # Where things lie on this machine is nobody's business: the command and the files stay here.
-    summary = {name: value for name, value in found.items() if name != "overlaps"}
-    bare: dict[str, Any] = _without_places(summary | {"config": {"task": tasks}})
-    return bare
 
 
-def _without_places(value: Any) -> Any:
+def _without_paths(value: Any) -> Any:
     """A report with the bare names of models and files."""
     if isinstance(value, list):
-        return [_without_places(each) for each in value]
+        return [_without_paths(each) for each in value]
     if not isinstance(value, dict):
         return value
-    paths = {name: Path(each).name for name, each in value.items() if name in PLACES and Path(str(each)).is_absolute()}
-    return {name: _without_places(each) for name, each in value.items()} | paths
+    absolute = {key: each for key, each in value.items() if key in PATH_KEYS and Path(str(each)).is_absolute()}
+    bare = {key: Path(each).name for key, each in absolute.items()}
+    return {key: _without_paths(each) for key, each in value.items()} | bare
 
 
 def _predictions(folder: Path) -> dict[str, dict[str, Any]]:
-    """For each part of each task what was true and what was said, and the line through these where they are numbers."""
+    """True and predicted values of each part of each task."""
     found = {}
     for path in sorted(folder.glob("predictions-*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
-            rows = [{name: row[name] for name in SHOWN if name in row} for row in csv.DictReader(file)]
-        found[path.stem.removeprefix("predictions-")] = {
-            "rows": rows[:MOST_ROWS], "n": len(rows), "line": _line(rows)
-        }  # fmt: skip
+            rows = [{key: row[key] for key in COLUMNS if key in row} for row in csv.DictReader(file)]
+        part = path.stem.removeprefix("predictions-")
+        found[part] = {"rows": rows[:MOST_ROWS], "n": len(rows), "line": _line(rows)}
     return found
 
 
 def _line(rows: Sequence[Mapping[str, str]]) -> dict[str, float] | None:
     try:
-        truth, predicted = ([float(row[name]) for row in rows] for name in ("truth", "predicted"))
+        truth, predicted = ([float(row[key]) for row in rows] for key in ("truth", "predicted"))
     except (KeyError, ValueError):
         return None
     line = fitted_line(truth, predicted)

@@ -1,17 +1,17 @@
-"""Presence: a question whose asker has left is dropped before its turn, and no other."""
+"""The executor drops work whose client disconnects before it starts, and no other work."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from likewise.errors import Cancelled
-from likewise.server.disconnect import Presence, has_left
-from likewise.server.serial_executor import Turns
+from likewise.server.executor import DisconnectMiddleware, SerialExecutor, disconnected
 
 PATIENCE = 30.0
 
@@ -28,14 +28,14 @@ class Held:
         return "done"
 
 
-def asking(turns: Turns, work: Any, left: threading.Event | None) -> tuple[threading.Thread, list[Any]]:
+def asking(executor: SerialExecutor, work: Any, gone: Future[None] | None) -> tuple[threading.Thread, list[Any]]:
     """Ask in a thread of its own, as a request does; what comes of it lands in the list."""
     found: list[Any] = []
 
     def ask() -> None:
-        has_left.set(left)
+        disconnected.set(gone)
         try:
-            found.append(turns.answer(work))
+            found.append(executor.run(work))
         except Cancelled as error:
             found.append(error)
 
@@ -45,29 +45,31 @@ def asking(turns: Turns, work: Any, left: threading.Event | None) -> tuple[threa
 
 
 def test_a_question_that_nobody_waits_for_is_dropped() -> None:
-    turns, first = Turns(4), Held()
-    running, answer = asking(turns, first, None)
+    executor, first = SerialExecutor(4), Held()
+    running, answer = asking(executor, first, None)
     assert first.began.wait(PATIENCE)
-    left, asked = threading.Event(), []
-    waiting, dropped = asking(turns, lambda: asked.append("worked on"), left)
-    left.set()
+    gone: Future[None] = Future()
+    request: list[str] = []
+    waiting, dropped = asking(executor, lambda: request.append("worked on"), gone)
+    gone.set_result(None)
     waiting.join(PATIENCE)
-    assert isinstance(dropped[0], Cancelled) and turns.asking == 1
+    assert isinstance(dropped[0], Cancelled) and executor.pending == 1
     first.go.set()
     running.join(PATIENCE)
-    assert answer == ["done"] and turns.answer(lambda: "next") == "next" and asked == []
-    turns.close()
+    assert answer == ["done"] and executor.run(lambda: "next") == "next" and request == []
+    executor.close()
 
 
 def test_what_is_under_way_is_brought_to_its_end() -> None:
-    turns, work, left = Turns(4), Held(), threading.Event()
-    thread, found = asking(turns, work, left)
+    executor, work = SerialExecutor(4), Held()
+    gone: Future[None] = Future()
+    thread, found = asking(executor, work, gone)
     assert work.began.wait(PATIENCE)
-    left.set()
+    gone.set_result(None)
     work.go.set()
     thread.join(PATIENCE)
     assert found == ["done"]
-    turns.close()
+    executor.close()
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
@@ -85,17 +87,17 @@ def test_the_page_is_listened_to_while_its_question_is_worked_on(method: str) ->
     async def app(scope: Any, receive: Any, send: Any) -> None:
         del scope, send
         seen.extend([(await receive())["body"], (await receive())["body"]])
-        left = has_left.get()
-        assert left is not None
+        gone = disconnected.get()
+        assert gone is not None
         for _ in range(1000):
-            if left.is_set():
+            if gone.done():
                 break
             await asyncio.sleep(0.01)
-        seen.append(left.is_set())
+        seen.append(gone.done())
 
     async def send(message: Any) -> None:
         del message
 
-    asyncio.run(Presence(app)({"type": "http", "method": method}, receive, send))
+    asyncio.run(DisconnectMiddleware(app)({"type": "http", "method": method}, receive, send))
     assert seen == [b"a", b"b", True]
-    assert has_left.get() is None
+    assert disconnected.get() is None

@@ -1,4 +1,4 @@
-"""What is kept in memory between questions, and what must not be."""
+"""Caches between requests, uploads, and what results depend on."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from likewise.errors import UsageError
 from likewise.grammar.pipelines import VARIABLE
 from likewise.search.index import Index
 from likewise.server.app import create_app
+from likewise.server.corpora import Uploads
 from likewise.server.routes import search
 from likewise.server.settings import Limits, StudioSettings
 from likewise.server.studio import Studio
-from likewise.server.uploads import Uploads
 from studio_jobs import finished
 
 
@@ -36,7 +36,7 @@ def studio(settings: StudioSettings) -> Iterator[TestClient]:
         yield made
 
 
-def pooling_mask(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]:
+def recorded_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]:
     """The calls of a function from now on."""
     own, calls = getattr(owner, name), []
 
@@ -51,7 +51,7 @@ def pooling_mask(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list
 def test_a_classic_ranker_is_made_once_until_its_file_changes(
     studio: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = pooling_mask(monkeypatch, search, "baseline")
+    made = recorded_calls(monkeypatch, search, "baseline")
 
     def best(query: str) -> str:
         found = studio.post("/api/search/baseline", json={"corpus": "own.txt", "query": query, "k": 1}).json()
@@ -65,20 +65,20 @@ def test_a_classic_ranker_is_made_once_until_its_file_changes(
 def test_an_index_is_opened_once_until_it_is_built_anew(
     studio: TestClient, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"corpus": "own.txt", "model": tiny_folder.name}
-    opened = pooling_mask(monkeypatch, Index, "open")
+    request = {"corpus": "own.txt", "model": tiny_folder.name}
+    opened = recorded_calls(monkeypatch, Index, "open")
     for turn in (1, 2):
-        built = finished(studio, studio.post("/api/search/index", json=asked))["job"]
+        built = finished(studio, studio.post("/api/search/index", json=request))["job"]
         for query in ("a cat", "a dog"):
             assert studio.post("/api/search", json={"index": built, "query": query, "k": 1}).status_code == 200
         assert len(opened) == turn
         assert studio.delete(f"/api/jobs/{built}").status_code == 204
 
 
-def test_more_uploads_than_may_be_kept_are_refused_and_one_taken_away_makes_room(tmp_path: Path) -> None:
+def test_more_uploads_than_may_be_kept_are_refused_and_one_taken_away_makes_space(tmp_path: Path) -> None:
     uploads = Uploads(tmp_path, Limits(uploads=2))
     first, _ = (uploads.add("own.txt", f"{word}\na cat\n".encode()) for word in ("one", "two"))
-    assert uploads.add("again.txt", b"one\na cat\n") == first, "the same content takes no room"
+    assert uploads.add("again.txt", b"one\na cat\n") == first, "the same content takes no space"
     with pytest.raises(UsageError, match="take one away"):
         uploads.add("own.txt", b"three\na cat\n")
     uploads.remove(first.id)
@@ -93,14 +93,14 @@ def test_the_same_file_brought_by_many_at_once_is_kept_once(tmp_path: Path) -> N
 
 
 def test_another_grammar_makes_another_question(settings: StudioSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    studio = Studio.opened(settings)
+    studio = Studio.open(settings)
     try:
-        given = []
+        found = []
         for name in ("one", "two"):
             monkeypatch.setenv(VARIABLE, name)
-            given.append(studio.given("own.txt", grammar=True))
-        assert given[0] != given[1] and studio.given("own.txt") == studio.given("own.txt")
+            found.append(studio.dependencies("own.txt", grammar=True))
+        assert found[0] != found[1] and studio.dependencies("own.txt") == studio.dependencies("own.txt")
         named = replace(studio, settings=replace(settings, grammar="three"))
-        assert named.given("own.txt", grammar=True)[-1] == "three", "what was said at the start comes first"
+        assert named.dependencies("own.txt", grammar=True)[-1] == "three", "what was said at the start comes first"
     finally:
         studio.close()
