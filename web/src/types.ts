@@ -1010,7 +1010,7 @@ export interface components {
        * @default bilrp
        * @enum {string}
        */
-      method?: "bilrp" | "hxp" | "jacobian" | "embedding" | "embedding-squared" | "random";
+      method?: "bilrp" | "hxp" | "integrated-jacobian" | "embedding" | "embedding-squared" | "random";
       /**
        * @default word
        * @enum {string}
