@@ -219,7 +219,7 @@ def test_results_show_themselves_in_notebooks() -> None:
 
 
 def test_walker_sees_a_result_that_does_not_show_itself() -> None:
-    bare = "class Bare:\n    def to_json(self): ...\n    def plot(self): ..."
+    bare = "class Bare:\n    def to_dict(self): ...\n    def plot(self): ..."
     heir = "class Heir(rooms.Bare):\n    def _repr_html_(self): ..."
     assert without_html([bare, heir, "class Other(Heir): ...", "class Late(Bare): ...", "class _Own(Bare): ..."]) == [
         "Bare", "Late",

@@ -186,6 +186,8 @@ class TestTheRules:
         with pytest.raises(ValueError):
             parse(line.split())
 
-    @pytest.mark.parametrize("line", ["evaluate sts a.csv b.csv -m x -m y --json", "--version", "fit --help"])
+    @pytest.mark.parametrize(
+        "line", ["evaluate sts a.csv b.csv -m x -m y --json", "--version", "fit-postprocessing --help"]
+    )
     def test_parser_accepts(self, line: str) -> None:
         parse(line.split())

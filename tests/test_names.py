@@ -20,79 +20,15 @@ from likewise.cli.app import app
 ROOT = Path(likewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-NOT_OURS = frozenset(
-    [
-        "Reading",
-        "with_reading",
-        "reading",
-        "readings",
-        "readout",
-        "place",
-        "places",
-        "facts",
-        "aggregation",
-        "towers",
-        "joint",
-        "hold",
-        "shift",
-        "by",
-        "counted",
-        "Workshop",
-        "workshop",
-        "Trainee",
-        "trainee",
-        "Reader",
-        "kept",
-        "shelf",
-        "Shelf",
-        "turns",
-        "presence",
-        "proving",
-        "proof",
-        "Proof",
-        "judged",
-        "Outcome",
-        "outcome",
-        "hiding",
-        "pace",
-        "Course",
-        "course",
-        "squares",
-        "Band",
-        "census",
-        "plan",
-        "nouns",
-        "checkup",
-        "Checkup",
-        "Examinee",
-        "rests_on",
-        "patterns",
-        "Patterns",
-        "Prompted",
-        "Grouped",
-        "encode_counted",
-        "drafts",
-        "write_whole",
-        "told",
-        "read_told",
-        "told_apart",
-        "recipe",
-        "Recipe",
-        "anatomy",
-        "Anatomy",
-        "blob",
-        "lead",
-        "reasons",
-        "still_norms",
-        "crossed",
-        "Here",
-        "letters",
-        "room",
-        "rooms",
-        "studies",
-        "reports",
-    ]
-)
+NOT_OURS = {
+    "Reading", "with_reading", "reading", "readings", "readout", "place", "places", "facts", "aggregation",
+    "towers", "joint", "hold", "shift", "by", "counted", "Workshop", "workshop", "Trainee", "trainee",
+    "Reader", "kept", "shelf", "Shelf", "turns", "presence", "proving", "proof", "Proof", "judged", "Outcome",
+    "outcome", "hiding", "pace", "Course", "course", "squares", "Band", "census", "plan", "nouns", "checkup",
+    "Checkup", "Examinee", "rests_on", "patterns", "Patterns", "Prompted", "Grouped", "encode_counted",
+    "drafts", "write_whole", "told", "read_told", "told_apart", "recipe", "Recipe", "anatomy", "Anatomy",
+    "blob", "lead", "reasons", "still_norms", "crossed", "Here", "letters", "room", "rooms",
+}  # fmt: skip
 OLD_COMMANDS = {"patterns", "nouns", "checkup", "fit"}
 OLD_OPTIONS = {"--by", "--aggregation"}
 
@@ -102,7 +38,9 @@ def defined_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             yield node.name, node.lineno
-            for inner in node.body:
+            # The fields of a response are keys of documented JSON.
+            is_response = any("Response" in ast.unparse(base) for base in node.bases)
+            for inner in [] if is_response else node.body:
                 if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
                     yield inner.target.id, inner.lineno
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -146,6 +84,9 @@ def test_names_of_the_command_line() -> None:
 
 
 def test_the_walker_sees_every_kind_of_name() -> None:
-    source = "class Shelf:\n    place: int\n    def hold(self, by, *facts, kept=1, **told): ...\n    async def judged(self): ..."
+    source = (
+        "class Shelf:\n    place: int\n    def hold(self, by, *facts, kept=1, **told): ...\n"
+        "    async def judged(self): ..."
+    )
     names = [name for name, _ in defined_names(ast.parse(source)) if is_old(name)]
     assert names == ["Shelf", "place", "hold", "by", "kept", "facts", "told", "judged"]

@@ -118,7 +118,7 @@ def test_code_in_old_weights_is_never_run(run: Any, here: Path) -> None:
 
     (here / "old").mkdir()
     (here / "old" / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": Bomb()}, protocol=2))
-    assert is_one_line(run("convert", here / "old"), "was not opened")
+    assert is_one_line(run("convert", here / "old"), "is not opened")
     assert not (here / "ran").exists() and not (here / "old" / "model.safetensors").exists()
 
 

@@ -139,7 +139,7 @@ def test_demo_writes_a_page(run: Any, tmp_path: Path) -> None:
     wide = save_tiny(tmp_path / "wide", hidden_size=64)
     answer = run("demo", "--out", tmp_path / "new" / "page.html", "--model", wide)
     page = (tmp_path / "new" / "page.html").read_text()
-    assert answer.code == 0 and str(tmp_path / "new" / "page.html") in answer.out
+    assert answer.code == 0 and str(tmp_path / "new" / "page.html") in answer.err
     assert "negation" in answer.out and "adds to the cosine" in answer.out
     assert page.startswith("<!doctype html>") and "<svg" in page and "Spearman" in page and "Ledger" in page
 

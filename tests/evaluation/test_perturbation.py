@@ -80,13 +80,13 @@ class TestSteps:
         assert [len(step) for step in steps][::5] == [0, 1, 2, 3, 4, 5]
 
     def test_kept_places_are_always_there(self) -> None:
-        steps = shown_steps([1, 2, 3], kept=[0, 4])
+        steps = shown_steps([1, 2, 3], always_shown=[0, 4])
         assert steps[0] == {0, 4} and steps[-1] == {0, 1, 2, 3, 4}
         assert all({0, 4} <= step for step in steps)
         assert [len(step) - 2 for step in steps] == [len(step) for step in shown_steps([1, 2, 3])]
 
     def test_nothing_to_order(self) -> None:
-        assert shown_steps([], kept=[0, 1]) == [{0, 1}] * 26
+        assert shown_steps([], always_shown=[0, 1]) == [{0, 1}] * 26
 
 
 class TestVectors:

@@ -112,18 +112,18 @@ def test_a_killed_build_goes_on_and_ends_the_same(
     tiny: Encoder, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "WINDOW_TEXTS", 16)
-    whole = Index.build(tiny, numbers(400), tmp_path / "whole", source="numbers")
+    whole = Index.build(tiny, numbers(3_000), tmp_path / "whole", source="numbers")
     folder, rng = tmp_path / "killed", random.Random(0)
     unfinished = 0
     for _ in range(40):
-        killed_while(build_numbers, rng.uniform(0.02, 0.12), tiny_folder, folder, 400, False)
+        killed_while(build_numbers, rng.uniform(0.02, 0.12), tiny_folder, folder, 3_000, False)
         try:
             FolderStore.open(folder)
             break
         except DataError as error:
             unfinished += "unfinished" in str(error)
     else:
-        Index.build(tiny, numbers(400), folder, source="numbers")
+        Index.build(tiny, numbers(3_000), folder, source="numbers")
     assert unfinished > 0
     resumed = Index.open(folder, tiny)
     assert list(resumed.corpus().ids) == list(whole.corpus().ids)

@@ -98,6 +98,7 @@ def test_a_run_that_breaks_at_any_step_ends_the_same(
     unbroken = train_tasks(whole, data, replace(config, out=str(tmp_path / "whole")))
     again = replace(config, out=str(tmp_path / "broken"))
     monkeypatch.setattr(loop_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0.0)
     for step in (1, 2, 4, 5):
         with pytest.raises(KeyboardInterrupt):
             train_tasks(fresh(tiny_folder), data, again, resume=step > 1, progress=stopping_at(step))

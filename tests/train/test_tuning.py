@@ -17,7 +17,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, MissingExtra, TrainingError, UsageError
 from likewise.train import TrainConfig, parse_config, tuning
-from likewise.train.plan import parse_plan, presets
+from likewise.train.run_plan import parse_plan, presets
 from likewise.train.runs import RunContext
 from likewise.train.tuning import TuneReport, TuneSettings, tune
 from tuning_files import config_text, pairs

@@ -23,7 +23,8 @@ def faithfulness(
         list[str] | None,
         typer.Option(
             help="bilrp, as published; bilrp-filler, the default of explain; bilrp-local, -traced, -shared, each also"
-            " with -filler; bilrp-attention-norm, hxp, integrated-jacobian, embedding, embedding-squared or random; repeat."
+            " with -filler; bilrp-attention-norm, hxp, integrated-jacobian, embedding, embedding-squared or random;"
+            " repeat."
         ),
     ] = None,
     rank_special: Annotated[
@@ -39,7 +40,7 @@ def faithfulness(
     limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random method.", min=0)] = 0,
 ) -> None:
-    """Test every method: masked texts get their tokens back by relevance; how soon is the vector that of the full text?"""
+    """Test every method: tokens enter a masked text by relevance; how soon is its vector near the full text's?"""
     from likewise.evaluation.faithfulness import DEFAULT_VARIANTS, PerturbationSettings, study_faithfulness
 
     settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, filler, second_order, steps, seed)

@@ -52,7 +52,8 @@ def isotropy(
     """Compare vectors before and after corrections: expected cosine, IsoScore, Spearman and recall, in one table.
 
     The corrections (mean removal, standardisation, all-but-the-top, whitening) are fitted on texts, never on scores: on
-    FILE's own texts, unless --fit names others. For recall each right text is a query for its left one among all left texts.
+    FILE's own texts, unless --fit names others. For recall each right text is a
+    query for its left one among all left texts.
     """
     from likewise.geometry.isotropy import IsotropyOptions, compare_isotropy, isotropy_task
 

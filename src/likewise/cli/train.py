@@ -16,7 +16,7 @@ from likewise.cli.settings import RunSettings, with_settings
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
-    from likewise.train.plan import Plan
+    from likewise.train.run_plan import Plan
     from likewise.train.runs import RunContext
 
 
@@ -52,7 +52,7 @@ def train(
     The folder gets the model (which sentence-transformers opens), its heads, a card, run.json and index.html.
     Processes that accelerate launch or torchrun has started work together as with --processes.
     """
-    from likewise.train.plan import PresetList, config_text, parse_plan
+    from likewise.train.run_plan import PresetList, config_text, parse_plan
 
     if list_:
         return output.show(PresetList())
@@ -68,42 +68,42 @@ def train(
     from likewise.train.tasks import Limits
 
     out = None if output.out is None else str(output.out)
-    plan = parse_plan(text, config, out=out, model=model, seed=seed, epochs=epochs, samples=samples)
-    if not plan.out:
+    run_plan = parse_plan(text, config, out=out, model=model, seed=seed, epochs=epochs, samples=samples)
+    if not run_plan.out:
         raise UsageError('no folder to write to; give --out, or out = "runs/..." in the config')
     if processes > 1 and started_here():
         raise typer.Exit(launched(processes, sys.argv[1:]))
-    output = replace(output, out=Path(plan.out))
+    output = replace(output, out=Path(run_plan.out))
     run_context = RunContext(run.load, data_dir, Limits(limit, allow_overlap), resume)
-    if plan.table:
-        _train_table(run_context, plan, keep_models, output)
+    if run_plan.table:
+        _train_table(run_context, run_plan, keep_models, output)
     else:
-        _train(run_context, plan, output)
+        _train(run_context, run_plan, output)
 
 
-def _train(run_context: RunContext, plan: Plan, output: Output) -> None:
+def _train(run_context: RunContext, run_plan: Plan, output: Output) -> None:
     from likewise.train.processes import Processes
     from likewise.train.results import training_changes
 
     with ExitStack() as run:
         with progress_bar() as progress:
-            report = run.enter_context(run_context.run(plan.single, progress))
+            report = run.enter_context(run_context.run(run_plan.single, progress))
             if not Processes.joined(cpu=True).first:
                 return
             report = replace(report, changes=training_changes(run_context.load, report, progress))
         output.show(report)
 
 
-def _train_table(run_context: RunContext, plan: Plan, keep_models: bool, output: Output) -> None:
+def _train_table(run_context: RunContext, run_plan: Plan, keep_models: bool, output: Output) -> None:
     from likewise.train.processes import Processes
     from likewise.train.runs import train_table
     from likewise.train.runs_table import training_table
 
     with progress_bar() as progress:
-        rows = train_table(run_context, plan.rows, Path(plan.out), keep_models, progress)
+        rows = train_table(run_context, run_plan.rows, Path(run_plan.out), keep_models, progress)
     if not Processes.joined(cpu=True).first:
         return
-    for folder in [] if not keep_models else [Path(plan.out) / row.slug for row in plan.rows]:
+    for folder in [] if not keep_models else [Path(run_plan.out) / row.slug for row in run_plan.rows]:
         if not (folder / "likewise.json").exists():
             notice(f"{folder} was finished without its model; delete it, and the row is trained again")
     output.show(training_table(rows))

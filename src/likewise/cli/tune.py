@@ -64,9 +64,9 @@ def tune(
 
 
 def _config(name: str, model: str | None) -> TrainConfig:
-    from likewise.train.plan import config_text, parse_plan
+    from likewise.train.run_plan import config_text, parse_plan
 
-    plan = parse_plan(config_text(name), name, model=model)
-    if plan.table:
+    run_plan = parse_plan(config_text(name), name, model=model)
+    if run_plan.table:
         raise UsageError(f"{name} is a table of runs; leave its [[row]] tables out to tune one of them")
-    return plan.single
+    return run_plan.single

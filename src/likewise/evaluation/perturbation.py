@@ -34,13 +34,13 @@ class Shown:
     shown: frozenset[int]
 
 
-def shown_steps(order: Sequence[int], kept: Iterable[int] = ()) -> list[frozenset[int]]:
-    """The token indices shown at each fraction; tokens enter in the given order, ``kept`` ones are always there.
+def shown_steps(order: Sequence[int], always_shown: Iterable[int] = ()) -> list[frozenset[int]]:
+    """The token indices shown at each fraction; the others enter in the given order.
 
     >>> [len(step) for step in shown_steps([2, 1])][:14:13]
     [0, 1]
     """
-    always = frozenset(kept)
+    always = frozenset(always_shown)
     counts = np.floor(FRACTIONS * len(order) + 0.5).astype(int)
     return [always | frozenset(order[:count]) for count in counts]
 

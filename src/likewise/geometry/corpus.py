@@ -126,13 +126,13 @@ def corpus_stats(
     contexts: Counter[str] = Counter()
     read = found = occurrences = 0
 
-    def counted() -> Iterator[str]:
+    def read_texts_once() -> Iterator[str]:
         nonlocal read
         for text in tracked(texts, progress, note="texts counted"):
             read += 1
             yield text
 
-    for text in distinct(counted()):
+    for text in distinct(read_texts_once()):
         found += 1
         spans = spans_of_words(text, punctuation)
         occurrences += len(spans)

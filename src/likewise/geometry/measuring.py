@@ -55,9 +55,9 @@ def geometry_of(
     stats = corpus_stats(read(), encoder.tokenizer.folds_case, settings.punctuation, progress)
     if stats.texts < 2:
         raise DataError(f"{name}: geometry compares words of different texts; give at least 2, got {stats.texts}")
-    plan = sampling_plan(stats, settings)
+    sampled = sampling_plan(stats, settings)
     with tempfile.TemporaryFile(buffering=0) as file:
-        stream = OccurrenceStream(encoder, read, plan, settings, stats.texts, file)
+        stream = OccurrenceStream(encoder, read, sampled, settings, stats.texts, file)
         first = _first_round(stream, progress)
         if not first.counts.occurrences:
             raise DataError(
@@ -97,7 +97,7 @@ def compare_geometry(
 class _Round:
     """The sums and samples of the first round over the occurrences."""
 
-    plan: SamplingPlan
+    sampling_plan: SamplingPlan
     settings: GeometrySettings
     counts: Counts
     moments: Moments
@@ -130,9 +130,9 @@ def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
     settings, views = stream.settings, stream.encoder.model_view
     shape = views.layers + 1, views.hidden_size
     dtype = torch.float64 if views.dtype == torch.float64 else torch.float32
-    counts = Counts(settings.draws, len(stream.plan.words))
-    sums = SimilaritySums(*shape, settings.draws, len(stream.plan.words))
-    moments, samples = Moments(*shape), Samples(stream.plan, *shape, dtype)
+    counts = Counts(settings.draws, len(stream.sampling_plan.words))
+    sums = SimilaritySums(*shape, settings.draws, len(stream.sampling_plan.words))
+    moments, samples = Moments(*shape), Samples(stream.sampling_plan, *shape, dtype)
     poisson = PoissonWeights(settings.draws, settings.seed)
     for batch in stream.batches("texts", progress):
         sentences = SentenceBatch.of(batch, poisson)
@@ -142,7 +142,7 @@ def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
         samples.add(batch)
     raw = _similarities(sums, counts, settings)
     found = sums.self_similarity(counts), sums.contributions(counts)
-    return _Round(stream.plan, settings, counts, moments, samples, raw, *found)
+    return _Round(stream.sampling_plan, settings, counts, moments, samples, raw, *found)
 
 
 def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | None) -> dict[str, Similarities]:
@@ -151,7 +151,7 @@ def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | 
     moments = [first.moments.of(layer) for layer in range(layers)]
     shift = torch.from_numpy(np.stack([mean for mean, _ in moments]))[:, None]
     maps = {kind: _layer_map([fit_from_moments(kind, *one).matrix for one in moments]) for kind in POSTPROCESSORS}
-    words = len(stream.plan.words)
+    words = len(stream.sampling_plan.words)
     sums = {kind: SimilaritySums(layers, shift.shape[-1], settings.draws, words) for kind in maps}
     poisson = PoissonWeights(settings.draws, settings.seed)
     for batch in stream.batches("texts, corrected", progress):
@@ -179,7 +179,7 @@ def _measured(
     progress: Progress | None,
 ) -> Geometry:
     layers, seed = len(first.contributions), first.settings.seed
-    ticker = Ticker(progress, 2 * layers + first.plan.sampled, "measures")
+    ticker = Ticker(progress, 2 * layers + first.sampling_plan.sampled, "measures")
     words, variances = _variances(first, ticker)
     points = first.samples.points
     scores, ranks = _spectra(first.moments, layers, ticker)
@@ -225,7 +225,7 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
     """Explainable variance of the sampled words, and of as many random occurrences as each has contexts."""
     points, settings = first.samples.points, first.settings
     own, chance = [], []
-    for which in range(first.plan.sampled):
+    for which in range(first.sampling_plan.sampled):
         vectors = first.samples.contexts(which)
         n = vectors.shape[1]
         own.append(explained_variances(vectors) if n > 1 else np.full((len(VARIANTS), len(vectors)), np.nan))
@@ -235,8 +235,8 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
         ticker.add()
     measured, by_chance = np.stack(own, axis=-1), np.stack(chance, axis=-1)
     words = WordMeasures(
-        list(first.plan.words), first.counts.contexts, first.self_similarity, first.averaged,
-        measured, measured - by_chance, first.plan.chosen,
+        list(first.sampling_plan.words), first.counts.contexts, first.self_similarity, first.averaged,
+        measured, measured - by_chance, first.sampling_plan.chosen,
     )  # fmt: skip
     part = first.averaged[: len(own)]
 

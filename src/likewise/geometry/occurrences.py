@@ -101,12 +101,18 @@ class OccurrenceStream:
         self,
         encoder: Encoder,
         texts: Callable[[], Iterable[str]],
-        plan: SamplingPlan,
+        sampling_plan: SamplingPlan,
         settings: GeometrySettings,
         total: int,
         file: io.RawIOBase,
     ) -> None:
-        self.encoder, self.texts, self.plan, self.settings, self.total = encoder, texts, plan, settings, total
+        self.encoder, self.texts, self.sampling_plan, self.settings, self.total = (
+            encoder,
+            texts,
+            sampling_plan,
+            settings,
+            total,
+        )
         # Without corrections there is no second round that could use a cache.
         self._cache = _VectorCache(file, int(settings.disk * GIGABYTE) if settings.corrections else 0)
         self._rounds = self._cut = 0
@@ -127,7 +133,7 @@ class OccurrenceStream:
         cached, first = self._cache.windows, self._rounds == 0
         if not first and self._cache.complete:
             return
-        numbering = _Numbering(self.plan, self.encoder.tokenizer.folds_case, self.settings.punctuation)
+        numbering = _Numbering(self.sampling_plan, self.encoder.tokenizer.folds_case, self.settings.punctuation)
         windows = text_windows(("", text) for text in distinct(self.texts()))
         with steady_memory():
             for index, window in enumerate(windows):
@@ -159,8 +165,8 @@ class _Word:
 class _Numbering:
     """Looks each occurrence up in the sampling plan, by counting in the order of the texts."""
 
-    def __init__(self, plan: SamplingPlan, folds_case: bool, punctuation: bool) -> None:
-        self.plan, self.folds_case, self.punctuation = plan, folds_case, punctuation
+    def __init__(self, sampling_plan: SamplingPlan, folds_case: bool, punctuation: bool) -> None:
+        self.sampling_plan, self.folds_case, self.punctuation = sampling_plan, folds_case, punctuation
         self._contexts: Counter[int] = Counter()
         self._occurrences = 0
 
@@ -169,13 +175,13 @@ class _Numbering:
         found: list[_Word] = []
         rows: dict[int, int | None] = {}
         for span in spans_of_words(text, self.punctuation):
-            number = self.plan.number.get(word_key(text[slice(*span)], self.folds_case))
+            number = self.sampling_plan.number.get(word_key(text[slice(*span)], self.folds_case))
             # A context is a text: a second occurrence in the same text is no second context.
             if number is not None and number not in rows:
-                rows[number] = self.plan.rows.get((number, self._contexts[number]))
+                rows[number] = self.sampling_plan.rows.get((number, self._contexts[number]))
                 self._contexts[number] += 1
             row = None if number is None else rows[number]
-            found.append(_Word(span, number, row, self.plan.points.get(self._occurrences)))
+            found.append(_Word(span, number, row, self.sampling_plan.points.get(self._occurrences)))
             self._occurrences += 1
         return found
 

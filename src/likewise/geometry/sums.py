@@ -219,12 +219,12 @@ class Moments:
 class Samples:
     """Vectors of the contexts of sampled words and of random points, by the plan, without words that were cut off."""
 
-    def __init__(self, plan: SamplingPlan, layers: int, width: int, dtype: torch.dtype) -> None:
-        self._starts = plan.starts
-        self._contexts = torch.zeros(layers, int(plan.starts[-1]), width, dtype=dtype)
-        self._points = torch.zeros(layers, len(plan.points), width, dtype=dtype)
-        self._found = np.zeros(int(plan.starts[-1]), bool)
-        self._sentence_of = np.full(len(plan.points), -1, np.int64)
+    def __init__(self, sampling_plan: SamplingPlan, layers: int, width: int, dtype: torch.dtype) -> None:
+        self._starts = sampling_plan.starts
+        self._contexts = torch.zeros(layers, int(sampling_plan.starts[-1]), width, dtype=dtype)
+        self._points = torch.zeros(layers, len(sampling_plan.points), width, dtype=dtype)
+        self._found = np.zeros(int(sampling_plan.starts[-1]), bool)
+        self._sentence_of = np.full(len(sampling_plan.points), -1, np.int64)
         self._sentences = 0
 
     def add(self, batch: Occurrences) -> None:

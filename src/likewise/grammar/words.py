@@ -191,7 +191,7 @@ class _Tree:
         agents = self.agents(verb, subjects)
         is_passive = agents or self.labelled(verb, PASSIVE_SUBJECTS | PASSIVE_AUXILIARIES)
         acting, acted_on = (agents, subjects + objects) if is_passive else (subjects, objects)
-        return self.nouns(acting), self.nouns(acted_on)
+        return self.noun_indices(acting), self.noun_indices(acted_on)
 
     def labelled(self, index: int, labels: Collection[str]) -> list[int]:
         """The dependents with one of the labels."""
@@ -222,7 +222,7 @@ class _Tree:
         """Whether "by" or "von" precedes it."""
         return any(self.words[child].text.lower() in AGENT_MARKERS for child in self.labelled(index, {"case"}))
 
-    def nouns(self, indices: list[int]) -> list[int]:
+    def noun_indices(self, indices: list[int]) -> list[int]:
         """The nouns at the indices, or in the phrases that begin there, and nouns joined by "and"."""
         found: list[int] = []
         waiting = [noun for index in indices for noun in self.in_phrase(index)]

@@ -25,18 +25,18 @@ class ScoreLine:
     """The least-squares line that maps predicted similarities onto the human scale."""
 
     slope: float
-    shift: float
+    intercept: float
 
     def mapped(self, predicted: Array) -> Array:
         """Predicted similarities (n,) on the human scale."""
-        return self.slope * predicted + self.shift
+        return self.slope * predicted + self.intercept
 
 
 def score_line(predicted: Array, truth: Array) -> ScoreLine:
     """The line through (n,) and (n,), as in ``metrics.scaled_mse``; flat where the predictions do not vary.
 
     >>> line = score_line(np.array([0.0, 1.0]), np.array([1.0, 5.0]))
-    >>> round(line.slope, 6), round(line.shift, 6)
+    >>> round(line.slope, 6), round(line.intercept, 6)
     (4.0, 1.0)
     """
     if np.ptp(predicted) == 0:

@@ -90,14 +90,14 @@ def fitted_scatter(
     return ax
 
 
-def line_text(slope: float, shift: float, name: str) -> str:
+def line_text(slope: float, intercept: float, name: str) -> str:
     """A line as text: ``0.60 x + 1.00``.
 
     >>> line_text(0.6, -1.0, "true"), line_text(-1e-9, -1e-9, "x")
     ('0.60 true - 1.00', '0.00 x + 0.00')
     """
     # Rounded first, so that tiny numbers have no sign.
-    steep, above = round(slope, 2) + 0.0, round(shift, 2) + 0.0
+    steep, above = round(slope, 2) + 0.0, round(intercept, 2) + 0.0
     return f"{steep:.2f} {name} {'-' if above < 0 else '+'} {abs(above):.2f}"
 
 

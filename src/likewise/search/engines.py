@@ -147,7 +147,7 @@ class Engine:
     """
 
     index: Any
-    plan: Plan
+    engine_plan: Plan
     vectors: StackedVectors
     rows: Rows | None = None
     """the store's row at each position of the index, -1 if it was deleted since; None if the two are the same"""
@@ -163,10 +163,10 @@ class Engine:
         k = min(k, len(self.vectors))
         if k == 0 or len(queries) == 0:
             return Ranked(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
-        wanted = k if self.plan.bits == 32 else min(len(self.vectors), CANDIDATES * k)
+        wanted = k if self.engine_plan.bits == 32 else min(len(self.vectors), CANDIDATES * k)
         scores, indices = self.index.search(queries, wanted, params=self._parameters(wanted))
         rows = indices if self.rows is None else np.where(indices >= 0, self.rows[indices], -1)
-        if self.plan.bits != 32:
+        if self.engine_plan.bits != 32:
             scores = self._scored_again(queries, rows)
         found = _in_order(scores, rows, k)
         # A graph may not reach every row; if it brings too few, all rows are scanned.
@@ -180,9 +180,9 @@ class Engine:
         options: dict[str, Any] = {}
         if self._selector is not None:
             options["sel"] = self._selector
-        if self.plan.kind == "hnsw":
+        if self.engine_plan.kind == "hnsw":
             return faiss().SearchParametersHNSW(efSearch=max(self.width, wanted), **options)
-        if self.plan.kind == "ivf":
+        if self.engine_plan.kind == "ivf":
             return faiss().SearchParametersIVF(nprobe=self.width, **options)
         return faiss().SearchParameters(**options) if options else None
 
@@ -225,35 +225,37 @@ def _in_order(scores: Scores, rows: Rows, k: int) -> Ranked:
     return Ranked(np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1))
 
 
-def built(vectors: StackedVectors, plan: Plan, progress: Progress | None = None) -> Engine:
+def built(vectors: StackedVectors, engine_plan: Plan, progress: Progress | None = None) -> Engine:
     """Build the planned index over vectors (n, d); an approximate one is tuned and its recall measured."""
-    index = _empty(vectors, plan)
+    index = _empty(vectors, engine_plan)
     _fill(index, vectors, 0, progress)
-    engine = Engine(index, plan, vectors)
-    return engine if plan.is_plain else tuned(engine)
+    engine = Engine(index, engine_plan, vectors)
+    return engine if engine_plan.is_plain else tuned(engine)
 
 
-def loaded(path: Path, plan: Plan, vectors: StackedVectors, rows: Rows, width: int, recall: float | None) -> Engine:
+def loaded(
+    path: Path, engine_plan: Plan, vectors: StackedVectors, rows: Rows, width: int, recall: float | None
+) -> Engine:
     """Read a saved index."""
     try:
         index = faiss().read_index(str(path))
     except RuntimeError as error:
         raise DataError(f"{path} cannot be read ({first_line(error)}); build the index again") from error
-    return Engine(index, plan, vectors, rows, width, recall)
+    return Engine(index, engine_plan, vectors, rows, width, recall)
 
 
-def _empty(vectors: StackedVectors, plan: Plan) -> Any:
+def _empty(vectors: StackedVectors, engine_plan: Plan) -> Any:
     library, dimension = faiss(), vectors.dimension
     metric, eight = library.METRIC_INNER_PRODUCT, library.ScalarQuantizer.QT_8bit
-    if plan.kind == "hnsw":
-        small = plan.bits == 8
+    if engine_plan.kind == "hnsw":
+        small = engine_plan.bits == 8
         flat = library.IndexHNSWFlat
         index = library.IndexHNSWSQ(dimension, eight, LINKS, metric) if small else flat(dimension, LINKS, metric)
         index.hnsw.efConstruction = BUILD_WIDTH
-    elif plan.kind == "ivf":
+    elif engine_plan.kind == "ivf":
         lists = max(1, min(int(4 * math.sqrt(len(vectors))), len(vectors) // 39))
-        index = library.index_factory(dimension, f"IVF{lists},{'SQ8' if plan.bits == 8 else 'Flat'}", metric)
-    elif plan.bits == 8:
+        index = library.index_factory(dimension, f"IVF{lists},{'SQ8' if engine_plan.bits == 8 else 'Flat'}", metric)
+    elif engine_plan.bits == 8:
         index = library.IndexScalarQuantizer(dimension, eight, metric)
     else:
         index = library.IndexFlatIP(dimension)
@@ -277,7 +279,7 @@ def tuned(engine: Engine) -> Engine:
         return engine
     queries = midpoints(engine.vectors)
     truth = exact_best(engine.vectors, queries, SAMPLE_K)
-    for width in WIDTHS.get(engine.plan.kind, (0,)):
+    for width in WIDTHS.get(engine.engine_plan.kind, (0,)):
         engine = replace(engine, width=width)
         engine = replace(engine, recall=recall_against(truth, engine.search(queries, SAMPLE_K)))
         if engine.recall is not None and engine.recall >= ENOUGH_RECALL:

@@ -132,7 +132,7 @@ class RetrievalSource:
             return self._pairs()
         if self.where is not None or self.min_score is not None:
             raise UsageError("--where and --min-score choose among pairs; leave them out for a corpus with queries")
-        return self._judged(files)
+        return self._judged_task(files)
 
     def _pairs(self) -> RetrievalTask:
         read: Callable[..., Iterator[Pair | ScoredPair]] = read_pairs if self.min_score is None else read_scored_pairs
@@ -184,7 +184,7 @@ class RetrievalSource:
         values = list(dict.fromkeys(pair.meta[column] for pair in pairs))
         return f"{shown(column)} has {', '.join(map(shown, values[:8]))}{' ...' if len(values) > 8 else ''}"
 
-    def _judged(self, files: JudgedFiles) -> RetrievalTask:
+    def _judged_task(self, files: JudgedFiles) -> RetrievalTask:
         bad: list[DataError] = []
         everything, on_bad = replace(self.dataset, limit=None), bad.append if self.dataset.skip_bad else None
         documents = replace(everything, name=str(files.corpus)).stream(read_documents, bad.append)

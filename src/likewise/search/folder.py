@@ -139,16 +139,16 @@ class IndexManifest:
 def load_engine(folder: Path, entry: EngineEntry, segments: Sequence[Segment]) -> Engine:
     """Read a saved engine for the present rows."""
     rows = rows_of_labels(_labels(folder, entry), labels_of(segments))
-    plan = Plan(entry.kind, entry.bits)
-    return loaded(_path(folder, entry, ".faiss"), plan, _stacked(segments), rows, entry.width, entry.recall)
+    engine_plan = Plan(entry.kind, entry.bits)
+    return loaded(_path(folder, entry, ".faiss"), engine_plan, _stacked(segments), rows, entry.width, entry.recall)
 
 
 def new_engine(
-    folder: Path, old: EngineEntry | None, plan: Plan, segments: Sequence[Segment], progress: Progress | None
+    folder: Path, old: EngineEntry | None, engine_plan: Plan, segments: Sequence[Segment], progress: Progress | None
 ) -> tuple[Engine, Labels]:
     """The engine of a new state and its labels: the old one with the new rows, or one built from scratch."""
     labels = labels_of(segments)
-    if old is not None and (old.kind, old.bits) == (plan.kind, plan.bits):
+    if old is not None and (old.kind, old.bits) == (engine_plan.kind, engine_plan.bits):
         check_files(folder, old.files)
         engine, before = load_engine(folder, old, segments), _labels(folder, old)
         assert engine.rows is not None
@@ -157,7 +157,7 @@ def new_engine(
         if len(alive) >= (1 - STALE_SHARE) * len(before) and (alive == np.arange(len(alive))).all():
             extended = engine.extended(engine.vectors, engine.rows, progress)
             return extended, np.concatenate([before, labels[len(alive) :]])
-    return built(_stacked(segments), plan, progress), labels
+    return built(_stacked(segments), engine_plan, progress), labels
 
 
 def save_engine(folder: Path, name: str, engine: Engine, labels: Labels) -> EngineEntry:
@@ -166,7 +166,7 @@ def save_engine(folder: Path, name: str, engine: Engine, labels: Labels) -> Engi
     engine.save(paths[0])
     np.save(paths[1], labels)
     files = {path.name: synced_checksum(path) for path in paths}
-    return EngineEntry(engine.plan.kind, engine.plan.bits, engine.width, engine.recall, files)
+    return EngineEntry(engine.engine_plan.kind, engine.engine_plan.bits, engine.width, engine.recall, files)
 
 
 def labels_of(segments: Sequence[Segment]) -> Labels:
@@ -252,7 +252,9 @@ class FolderStore(SegmentStore):
     def engine(self) -> Engine:
         """What searches; built or read at the first search."""
         entry = self.manifest.engine
-        return built(self.vectors, self.plan) if entry is None else load_engine(self.folder, entry, self.segments)
+        return (
+            built(self.vectors, self.engine_plan) if entry is None else load_engine(self.folder, entry, self.segments)
+        )
 
     @contextmanager
     def writer(self, change: str = "") -> Iterator[FolderWriter]:
@@ -343,10 +345,10 @@ class FolderWriter(KnownRows):
 
     def _engine(self, progress: Progress | None) -> EngineEntry | None:
         """The saved engine of the new state; None if the vectors themselves are searched."""
-        plan = Plan.of(self.draft.rows, self.draft.engine_kind, self.draft.bits)
-        if plan.is_plain or not self.segments:
+        engine_plan = Plan.of(self.draft.rows, self.draft.engine_kind, self.draft.bits)
+        if engine_plan.is_plain or not self.segments:
             return None
-        engine, labels = new_engine(self.folder, self.draft.engine, plan, self.segments, progress)
+        engine, labels = new_engine(self.folder, self.draft.engine, engine_plan, self.segments, progress)
         return save_engine(self.folder, self._next_name("engine"), engine, labels)
 
     def _written(self, segment: Segment) -> SegmentEntry:

@@ -184,14 +184,14 @@ class SegmentStore:
         raise NotImplementedError
 
     @cached_property
-    def plan(self) -> Plan:
+    def engine_plan(self) -> Plan:
         """The engine for this many vectors."""
         return Plan.of(len(self), *self.wanted)
 
     @property
     def recall(self) -> float | None:
         """Measured, of an approximate engine; None for an exact search."""
-        return None if self.plan.is_plain or not len(self) else self.engine.recall
+        return None if self.engine_plan.is_plain or not len(self) else self.engine.recall
 
     def __len__(self) -> int:
         return sum(len(segment) for segment in self.segments)
@@ -204,13 +204,17 @@ class SegmentStore:
     @cached_property
     def engine(self) -> Engine:
         """What searches; built at the first search."""
-        return built(self.vectors, self.plan)
+        return built(self.vectors, self.engine_plan)
 
     @property
     def searched(self) -> Searched:
         """How the rows are searched."""
-        name = self.plan.kind if self.plan.bits == 32 else f"{self.plan.kind}, {self.plan.bits} bits"
-        return Searched(name, self.recall, self.plan.why)
+        name = (
+            self.engine_plan.kind
+            if self.engine_plan.bits == 32
+            else f"{self.engine_plan.kind}, {self.engine_plan.bits} bits"
+        )
+        return Searched(name, self.recall, self.engine_plan.why)
 
     def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
         """The k best rows for each query vector (q, d)."""

@@ -221,12 +221,12 @@ class Jobs:
                 name, work = self._queue.pop(0)
                 self._set(self._jobs[name].model_copy(update={"state": "running"}))
             began = time.monotonic()
-            state, error = self._outcome(name, work)
+            state, error = self._result_of(name, work)
             update = {"state": state, "error": error, "seconds": time.monotonic() - began}
             with self._changed:
                 self._set(self._jobs[name].model_copy(update=update))
 
-    def _outcome(self, name: str, work: Work) -> tuple[State, str]:
+    def _result_of(self, name: str, work: Work) -> tuple[State, str]:
         """Do the work, store its result, and return the job's last state with an error."""
         try:
             found = work(self._progress(name), self._folder / name)

@@ -35,9 +35,9 @@ from likewise.train.multitask import (
     require_torch,
     variants,
 )
-from likewise.train.plan import Row
 from likewise.train.processes import Processes
 from likewise.train.results import TrainReport
+from likewise.train.run_plan import Row
 from likewise.train.saving import save_run
 from likewise.train.tasks import EVERYTHING, Limits, Overlap, Task, read_tasks, without_overlap
 

@@ -102,8 +102,8 @@ class Plan:
 def parse_plan(text: str, where: str = "config", **changes: Any) -> Plan:
     """The plan that a TOML text holds, with some settings changed in all of its rows.
 
-    >>> plan = parse_plan('[[task]]\\nkind = "similarity"\\ntrain = "a"\\n[[row]]\\nname = "b"\\nepochs = 2')
-    >>> plan.table, plan.rows[0].config.epochs
+    >>> run_plan = parse_plan('[[task]]\\nkind = "similarity"\\ntrain = "a"\\n[[row]]\\nname = "b"\\nepochs = 2')
+    >>> run_plan.table, run_plan.rows[0].config.epochs
     (True, 2)
     """
     table = toml_table(text, where)
