@@ -24,7 +24,8 @@ test: $(VENV)/.setup
 setup: $(VENV)/.setup
 
 check: $(VENV)/.setup
-	$(MAKE) --jobs=2 lint test
+	$(MAKE) lint web-check
+	$(MAKE) test
 
 lint: $(VENV)/.setup
 	$(BIN)/ruff check src tests bench examples docs

@@ -150,6 +150,14 @@ def test_fences_are_closed_and_named(path: Path) -> None:
     assert [block.line for block in blocks(text) if not block.language] == []
 
 
+def test_the_page_of_commands_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(__file__).parents[1] / "docs"
+    monkeypatch.syspath_prepend(str(folder))
+    import commands
+
+    assert (folder / "commands.md").read_text(encoding="utf-8") == commands.page(), "run: python docs/commands.py"
+
+
 class TestTheRules:
     """The runner itself, on a made-up document."""
 

@@ -48,7 +48,6 @@ from likewise.errors import Cancelled, LikewiseError
 app = typer.Typer(
     help="A microscope for text similarity: embed, search, explain and improve BERT-like encoders.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

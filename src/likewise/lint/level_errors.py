@@ -75,7 +75,8 @@ class LevelErrors(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Every level and the line that mapped the predictions."""
-        return {"line": asdict(self.line), "levels": [asdict(level) | {"name": level.name} for level in self.levels]}
+        line = {"slope": self.line.slope, "shift": self.line.intercept}
+        return {"line": line, "levels": [asdict(level) | {"name": level.name} for level in self.levels]}
 
     def tables(self) -> dict[str, Table]:
         """A row for each level."""
