@@ -1,6 +1,6 @@
-"""The rooms of the house, held by walking the syntax trees of src/likewise.
+"""The architecture of src/likewise: the directions of imports, the size of files and functions, the ways through it.
 
-An import points strictly down the tiers; rooms of one tier never import each other. Imports inside functions and
+An import points strictly down the tiers; packages of one tier never import each other. Imports inside functions and
 under TYPE_CHECKING count like all others.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -19,24 +20,24 @@ ROOT = Path(likewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 TIERS = (
-    {"__main__"},
-    {"cli"},
-    {"server"},
-    {"demo"},
-    {"train"},
-    {"lint", "geometry", "attention"},
-    {"search", "evaluation", "interface"},
-    {"explain"},
-    {"encoder"},
-    {"data", "grammar"},
-    {"results"},
-    {"plotting", "metrics", "progress"},
-    {"sample", "paths", "locks", "drafts", "storage"},
-    {"errors"},
+    ("__main__",),
+    ("cli",),
+    ("server",),
+    ("demo",),
+    ("train",),
+    ("attention", "geometry", "lint"),
+    ("interface", "search", "evaluation"),
+    ("explain",),
+    ("encoder",),
+    ("data", "grammar"),
+    ("results",),
+    ("plotting", "metrics", "progress"),
+    ("sample", "storage"),
+    ("errors",),
 )
-TIER = {room: place for place, rooms in enumerate(TIERS) for room in rooms}
+TIER = {package: place for place, packages in enumerate(TIERS) for package in packages}
 
-MAX_FILE_LINES, MAX_BODY_LINES = 450, 45
+MAX_FILE_LINES, MAX_BODY_LINES = 500, 45
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc"}
 MODELS = {"torch", "transformers", "tokenizers", "safetensors", "onnx", "onnxruntime", "sentence_transformers"}
 
@@ -49,33 +50,38 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(source: str, package: str) -> Iterator[str]:
-    """Every imported dotted name, wherever the import stands; ``package`` is what dots are relative to."""
-    for node in ast.walk(ast.parse(source)):
+def parent_of(path: Path) -> str:
+    """The dotted name that the dots of a file's relative imports stand for."""
+    return module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
+
+
+def imports(source: str | ast.AST, parent: str) -> Iterator[str]:
+    """Every imported dotted name, wherever the import stands; dots are relative to ``parent``."""
+    for node in ast.walk(ast.parse(source) if isinstance(source, str) else source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            above = parent.split(".")[: len(parent.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def room_of(name: str) -> str | None:
-    """The room that an imported name lives in; None for other packages, "" for the package itself."""
+def package_of(name: str) -> str | None:
+    """The package of ours that an imported name lives in; None for other libraries, "" for likewise itself."""
     first, _, rest = name.partition(".")
     if first != "likewise":
         return None
-    room = rest.split(".")[0]
-    lazy = likewise._HOMES.get(room, "").partition(".")[2]
-    return room if room in TIER else lazy
+    package = rest.split(".")[0]
+    lazy = likewise._HOMES.get(package, "").partition(".")[2]
+    return package if package in TIER else lazy
 
 
-def wrong_imports(source: str, package: str, room: str) -> list[str]:
+def wrong_imports(source: str, parent: str, own: str) -> list[str]:
     """The imports of one source that do not point down."""
     wrong = []
-    for name in imports(source, package):
-        target = room_of(name)
-        is_wrong = room != "cli" if target == "" else target not in (None, room) and TIER[target] <= TIER[room]
+    for name in imports(source, parent):
+        target = package_of(name)
+        is_wrong = own != "cli" if target == "" else target not in (None, own) and TIER[target] <= TIER[own]
         wrong += [name] if is_wrong else []
     return wrong
 
@@ -84,28 +90,26 @@ def functions(tree: ast.AST) -> Iterator[Function]:
     return (node for node in ast.walk(tree) if isinstance(node, Function))
 
 
-def rooms() -> list[tuple[Path, str]]:
-    """Each file with its room, the package's own __init__ left out."""
-    places = [(path, path.relative_to(ROOT).parts[0].removesuffix(".py")) for path in FILES]
-    return [(path, room) for path, room in places if room != "__init__"]
+def packages() -> list[tuple[Path, str]]:
+    """Each file with its package, the __init__ of likewise left out."""
+    files = [(path, path.relative_to(ROOT).parts[0].removesuffix(".py")) for path in FILES]
+    return [(path, package) for path, package in files if package != "__init__"]
 
 
-def test_every_room_has_its_tier() -> None:
-    assert {room for _, room in rooms()} <= TIER.keys()
+def test_every_package_has_its_tier() -> None:
+    assert {package for _, package in packages()} == TIER.keys()
 
 
 def test_imports_point_down() -> None:
-    wrong = {}
-    for path, room in rooms():
-        module = module_of(path)
-        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        if found := wrong_imports(path.read_text(encoding="utf-8"), package, room):
-            wrong[module] = found
-    assert wrong == {}
+    found = {
+        module_of(path): wrong_imports(path.read_text(encoding="utf-8"), parent_of(path), own)
+        for path, own in packages()
+    }
+    assert {module: wrong for module, wrong in found.items() if wrong} == {}
 
 
 @pytest.mark.parametrize(
-    ("source", "room"),
+    ("source", "own"),
     [
         ("from likewise.encoder import Encoder", "data"),
         ("import likewise.evaluation.sts as sts", "encoder"),
@@ -116,16 +120,16 @@ def test_imports_point_down() -> None:
         ("from .. import metrics", "sample"),
         ("from likewise.storage import user_cache", "sample"),
         ("from likewise.plotting.html import page", "metrics"),
-        ("def f():\n    from likewise.cli.screen import notice", "results"),
+        ("def f():\n    from likewise.cli.output import notice", "results"),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from likewise.explain import x", "encoder"),
     ],
 )
-def test_walker_sees_a_wrong_import(source: str, room: str) -> None:
-    assert len(wrong_imports(source, f"likewise.{room}", room)) == 1
+def test_walker_sees_a_wrong_import(source: str, own: str) -> None:
+    assert len(wrong_imports(source, f"likewise.{own}", own)) == 1
 
 
 @pytest.mark.parametrize(
-    ("source", "room"),
+    ("source", "own"),
     [
         ("from likewise.errors import DataError\nimport numpy, torch", "sample"),
         (
@@ -136,22 +140,55 @@ def test_walker_sees_a_wrong_import(source: str, room: str) -> None:
         ("from likewise import errors", "plotting"),
     ],
 )
-def test_walker_accepts_a_right_import(source: str, room: str) -> None:
-    assert wrong_imports(source, f"likewise.{room}", room) == []
+def test_walker_accepts_a_right_import(source: str, own: str) -> None:
+    assert wrong_imports(source, f"likewise.{own}", own) == []
 
 
 def test_nothing_is_imported_by_string() -> None:
-    """It would pass by the walker; only the package's lazy names do so."""
+    """The walker would not see it; only the package's lazy names are imported so."""
     words = re.compile(r"\b(import_module|__import__)\(")
-    assert [path.name for path, _ in rooms() if words.search(path.read_text(encoding="utf-8"))] == []
+    assert [path.name for path, _ in packages() if words.search(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("room", ["data", "grammar", "plotting", "metrics", "progress", "sample", "storage", "errors"])
-def test_rooms_without_models(room: str) -> None:
-    for path, own in rooms():
-        if own == room:
-            names = {name.split(".")[0] for name in imports(path.read_text(encoding="utf-8"), "likewise")}
-            assert not names & MODELS, path
+def module_graph() -> dict[str, set[str]]:
+    """Each module with the modules of ours that it imports, inside functions too; lazy names and types left out."""
+    names = {module_of(path) for path in FILES}
+    graph = {}
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree.body = [node for node in tree.body if not (is_lazy(node) or is_for_types(node))]
+        found = {
+            max((name, name.rpartition(".")[0]), key=lambda one: one in names)
+            for name in imports(tree, parent_of(path))
+        }
+        graph[module_of(path)] = (found & names) - {module_of(path)}
+    return graph
+
+
+def is_lazy(node: ast.AST) -> bool:
+    return isinstance(node, Function) and node.name == "__getattr__"
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def test_no_import_hides_a_cycle() -> None:
+    try:
+        TopologicalSorter(module_graph()).prepare()
+    except CycleError as error:
+        pytest.fail(f"modules import each other: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize(
+    "package", ["data", "grammar", "plotting", "metrics", "progress", "sample", "storage", "errors"]
+)
+def test_packages_without_models(package: str) -> None:
+    files = [path for path, own in packages() if own == package]
+    assert files
+    for path in files:
+        names = {name.split(".")[0] for name in imports(path.read_text(encoding="utf-8"), "likewise")}
+        assert not names & MODELS, path
 
 
 def test_package_is_lazy() -> None:
@@ -183,10 +220,12 @@ def test_names_say_something() -> None:
 
 def test_library_does_not_print() -> None:
     found = []
-    for path, room in rooms():
+    for path, package in packages():
         calls = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
         found += [
-            f"{module_of(path)}:{call.lineno}" for call in calls if room != "cli" and ast.unparse(call.func) == "print"
+            f"{module_of(path)}:{call.lineno}"
+            for call in calls
+            if package != "cli" and ast.unparse(call.func) == "print"
         ]
     assert found == []
 
@@ -220,7 +259,7 @@ def test_results_show_themselves_in_notebooks() -> None:
 
 def test_walker_sees_a_result_that_does_not_show_itself() -> None:
     bare = "class Bare:\n    def to_dict(self): ...\n    def plot(self): ..."
-    heir = "class Heir(rooms.Bare):\n    def _repr_html_(self): ..."
+    heir = "class Heir(results.Bare):\n    def _repr_html_(self): ..."
     assert without_html([bare, heir, "class Other(Heir): ...", "class Late(Bare): ...", "class _Own(Bare): ..."]) == [
         "Bare", "Late",
     ]  # fmt: skip
