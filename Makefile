@@ -13,19 +13,29 @@ BUILD := hatchling editables
 # Processes that share the test files out; each takes about 2 GB.
 WORKERS ?= 2
 
-.PHONY: demo test setup check lint bench studio web web-check clean
+# Tests without a marker: fast, and they need no browser, no public data and no second process.
+FAST := not slow and not data and not browser and not process
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+.PHONY: demo test test-all nightly setup check lint bench studio web web-check clean
 
 demo: $(VENV)/.demo
 	PYTHONDONTWRITEBYTECODE= $(BIN)/likewise demo --out out/demo.html
 
 test: $(VENV)/.setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(PYTEST) -m "not nightly and $(FAST)"
+
+test-all: test
+	$(PYTEST) -m "not nightly and not ($(FAST))"
+
+nightly: $(VENV)/.setup
+	$(BIN)/python -m pytest -m nightly --timeout 7200
 
 setup: $(VENV)/.setup
 
 check: $(VENV)/.setup
 	$(MAKE) lint web-check
-	$(MAKE) test
+	$(MAKE) test-all
 
 lint: $(VENV)/.setup
 	$(BIN)/ruff check src tests bench examples docs

@@ -1,9 +1,14 @@
-"""Fixtures: tiny seeded models built from configs, the bundled model, and where the public data lies."""
+"""Fixtures: tiny seeded models built from configs, the bundled model, and the public data; which tests are fast.
+
+``make test`` runs the fast tests: those without a marker. A test that uses public data or a browser is marked by its
+fixtures; one that starts a process must be marked with ``process`` and is stopped otherwise.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +28,31 @@ from likewise.grammar import Grammar
 from likewise.sample import sample_sentences
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+MARKED_FIXTURES = {
+    "data": {"shared_data", "shared_models", "e5_folder", "mpnet_folder"},
+    "browser": {"chromium"},
+    "process": {"start_studio"},
+}
+"""Markers, and the fixtures that bring them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        used = set(getattr(item, "fixturenames", ()))
+        for marker, fixtures in MARKED_FIXTURES.items():
+            if used & fixtures:
+                item.add_marker(marker)
+
+
+@pytest.fixture(autouse=True)
+def _one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stops a test that starts a process without the marker for it."""
+    if request.node.get_closest_marker("process") is None:
+
+        def refuse(*_arguments: Any, **_options: Any) -> None:
+            pytest.fail("this test starts a process; mark it with pytest.mark.process")
+
+        monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
 
 
 @pytest.fixture(autouse=True, scope="session")
