@@ -1,7 +1,7 @@
-"""Draws docs/images/packages.svg: the packages of src/likewise and the imports between them, read from the code.
+"""Draws the packages of src/likewise with the imports between them, and lists their modules, read from the code.
 
-python docs/packages.py           writes the picture
-python docs/packages.py --check   fails where the picture is not current
+python docs/packages.py           writes docs/images/packages.svg and docs/modules.md
+python docs/packages.py --check   fails where one of them is not current
 
 A package stands above everything that it imports: its row is its tier in tests/test_architecture.py. An arrow that
 follows from two others is left out.
@@ -21,6 +21,7 @@ from test_architecture import TIERS  # noqa: E402
 
 ROOT = PROJECT / "src" / "likewise"
 PICTURE = Path(__file__).with_name("images") / "packages.svg"
+LIST = Path(__file__).with_name("modules.md")
 PLACES = {
     "cli": 0.5, "server": 0.5, "train": 0.5, "attention": 0.1, "geometry": 0.38, "lint": 0.9, "search": 0.38,
     "evaluation": 0.68, "explain": 0.53, "encoder": 0.36, "data": 0.1, "grammar": 0.62, "results": 0.36,
@@ -94,9 +95,39 @@ def drawn(below: dict[str, set[str]]) -> str:
     return "\n".join([head, title, f"<style>{STYLE}</style>", f"<defs>{marker}</defs>", *arrows, *boxes, "</svg>", ""])
 
 
+def listed() -> str:
+    """Every module with the first line of its docstring, by package, from the top."""
+    lines = [
+        "# Modules",
+        "",
+        "Made from the docstrings by `python docs/packages.py`. Packages come from the top down.",
+        "",
+    ]
+    order = [package for tier in TIERS for package in tier]
+    files = [path for path in sorted(ROOT.rglob("*.py")) if path.name != "__init__.py"]
+    for package in sorted({package_of(path) for path in files}, key=order.index):
+        own = [path for path in files if package_of(path) == package]
+        is_folder = (ROOT / package).is_dir()
+        lines += [f"## `{package}/`", "", "| module | what it holds |", "|---|---|"] if is_folder else []
+        rows = [(path.relative_to(ROOT / package if is_folder else ROOT), purpose(path)) for path in own]
+        lines += [f"| `{name}` | {text} |" if is_folder else f"## `{name}`\n\n{text}" for name, text in rows] + [""]
+    return "\n".join(lines)
+
+
+def purpose(path: Path) -> str:
+    """The first sentence of a module's docstring, in one line."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split()).replace("``", "`").replace("|", "\\|")
+
+
+def pages() -> dict[Path, str]:
+    """What this script writes, by file."""
+    return {PICTURE: drawn(imports()), LIST: listed()}
+
+
 if __name__ == "__main__":
-    picture = drawn(imports())
-    if sys.argv[1:] != ["--check"]:
-        PICTURE.write_text(picture, encoding="utf-8")
-    elif not PICTURE.exists() or PICTURE.read_text(encoding="utf-8") != picture:
-        sys.exit(f"{PICTURE} is not current; run: python docs/packages.py")
+    for file, text in pages().items():
+        if sys.argv[1:] != ["--check"]:
+            file.write_text(text, encoding="utf-8")
+        elif not file.exists() or file.read_text(encoding="utf-8") != text:
+            sys.exit(f"{file} is not current; run: python docs/packages.py")

@@ -158,6 +158,14 @@ def test_the_page_of_commands_is_current(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (folder / "commands.md").read_text(encoding="utf-8") == commands.page(), "run: python docs/commands.py"
 
 
+def test_the_picture_and_the_list_of_modules_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    import packages
+
+    for file, text in packages.pages().items():
+        assert file.read_text(encoding="utf-8") == text, f"{file.name}: run python docs/packages.py"
+
+
 class TestTheRules:
     """The runner itself, on a made-up document."""
 
