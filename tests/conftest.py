@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,13 +47,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stops a test that starts a process without the marker for it."""
-    if request.node.get_closest_marker("process") is None:
+    """Stops a test that starts an interpreter without the marker for it."""
+    if request.node.get_closest_marker("process") is not None:
+        return
+    start = subprocess.Popen.__init__
 
-        def refuse(*_arguments: Any, **_options: Any) -> None:
+    def checked(self: Any, command: Any, *arguments: Any, **options: Any) -> None:
+        if sys.executable in command:
             pytest.fail("this test starts a process; mark it with pytest.mark.process")
+        start(self, command, *arguments, **options)
 
-        monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    monkeypatch.setattr(subprocess.Popen, "__init__", checked)
 
 
 @pytest.fixture(autouse=True, scope="session")
