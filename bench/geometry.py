@@ -29,7 +29,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 import numpy as np, torch
-from likewise.geometry.anisotropy import unit_rows
+from likewise.geometry.measures import unit_rows
 from likewise.geometry.occurrences import Occurrences
 from likewise.geometry.sums import Counts, PoissonWeights, SentenceBatch, SimilaritySums
 torch.set_num_threads(1)

@@ -21,8 +21,8 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.geometry import Geometry, GeometrySettings, geometry_of
 from likewise.geometry.corpus import corpus_stats, sampling_plan
+from likewise.geometry.measures import cluster_isotropy, debiased_cka, two_nn
 from likewise.geometry.occurrences import OccurrenceStream
-from likewise.geometry.points import cluster_isotropy, debiased_cka, two_nn
 from likewise.geometry.sums import PoissonWeights, SentenceBatch
 from tiny_models import tiny_encoder
 from twins import twin_model

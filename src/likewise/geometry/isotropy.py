@@ -17,7 +17,7 @@ from likewise.encoder.encoder import Vectors
 from likewise.encoder.postprocessing import PostProcessing, fit_from_moments, fit_postprocessing
 from likewise.encoder.similarity import paired_similarity, unit
 from likewise.errors import DataError
-from likewise.geometry.anisotropy import expected_cosine, isoscore
+from likewise.geometry.measures import expected_cosine, isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman
 from likewise.plotting.boxes import Dots, dot_panels
 from likewise.plotting.text import unique_labels
@@ -323,7 +323,7 @@ class _Measured:
             setting,
             vectors.shape[1],
             expected_cosine(units),
-            isoscore(np.atleast_2d(np.cov(vectors, rowvar=False, dtype=np.float64))),
+            float(isoscore(np.atleast_2d(np.cov(vectors, rowvar=False, dtype=np.float64)))),
             agreement.above(0.0, 0.0),
             agreement.above(self.plain.value, self.plain.draws),
             ranked.recall,

@@ -8,25 +8,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.data import Dataset, Datasets, SkippedRows
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_from_moments
 from likewise.errors import DataError, UsageError
-from likewise.geometry.anisotropy import effective_ranks, isoscores
-from likewise.geometry.confidence import ConfidenceBand, drawn_means
 from likewise.geometry.corpus import USUAL, GeometrySettings, SamplingPlan, corpus_stats, sampling_plan
-from likewise.geometry.explained_variance import VARIANTS, explained_variances, random_explained_variances
-from likewise.geometry.geometry import Geometry, Similarities, Variances, WordMeasures
+from likewise.geometry.geometry import ConfidenceBand, Geometry, Similarities, Variances, WordMeasures
+from likewise.geometry.measures import (
+    VARIANTS,
+    cluster_isotropy,
+    debiased_cka,
+    effective_rank,
+    explained_variances,
+    isoscore,
+    random_explained_variances,
+    two_nn,
+)
 from likewise.geometry.occurrences import OccurrenceStream, require_layers
-from likewise.geometry.points import cluster_isotropy, debiased_cka, two_nn
-from likewise.geometry.sums import Counts, Moments, PoissonWeights, Samples, SentenceBatch, SimilaritySums
+from likewise.geometry.sums import Counts, Moments, PoissonWeights, Samples, SentenceBatch, SimilaritySums, drawn_means
+from likewise.metrics import Array
 from likewise.progress import Progress, Ticker
 from likewise.results import ResultSet
-
-Array = NDArray[np.float64]
 
 
 def geometry_of(
@@ -108,20 +112,11 @@ class _Round:
     contributions: Array
     """each dimension's part of the baseline: (L, D)"""
 
-    @property
-    def averaged(self) -> NDArray[np.bool_]:
-        """Which words have enough contexts to be part of averages: (W,)."""
-        return _averaged(self.counts, self.settings)
-
-
-def _averaged(counts: Counts, settings: GeometrySettings) -> NDArray[np.bool_]:
-    return counts.contexts >= settings.min_contexts
-
 
 def _similarities(sums: SimilaritySums, counts: Counts, settings: GeometrySettings) -> Similarities:
     """The measures of a space from its sums, with their draws."""
     baseline, intra = sums.baseline(counts), sums.intra_similarity(counts)
-    words = sums.self_similarity(counts)[:, _averaged(counts, settings)]
+    words = sums.self_similarity(counts)[:, counts.contexts >= settings.min_contexts]
     own = drawn_means(words, settings.draws, settings.seed)
     return Similarities(*map(ConfidenceBand.of_draws, (baseline, own, own - baseline, intra, intra - baseline)))
 
@@ -208,17 +203,16 @@ def _measured(
     )
 
 
-def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[ConfidenceBand, ConfidenceBand]:
+def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[ConfidenceBand, ...]:
     """IsoScore and effective rank of all layers, each block of texts left out once."""
     filled = moments.filled
     left_out = [None, *(filled if len(filled) > 1 else [])]
     scores, ranks = (np.empty((layers, len(left_out))) for _ in range(2))
     for layer in range(layers):
         covariances = np.stack([moments.of(layer, without=block)[1] for block in left_out])
-        scores[layer], ranks[layer] = isoscores(covariances), effective_ranks(covariances)
+        scores[layer], ranks[layer] = isoscore(covariances), effective_rank(covariances)
         ticker.add()
-    bands = [ConfidenceBand.of_jackknife(values[:, 0], values[:, 1:]) for values in (scores, ranks)]
-    return bands[0], bands[1]
+    return tuple(ConfidenceBand.of_jackknife(values[:, 0], values[:, 1:]) for values in (scores, ranks))
 
 
 def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
@@ -234,15 +228,18 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
         chance.append(random_explained_variances(points, count, (settings.seed, which)))
         ticker.add()
     measured, by_chance = np.stack(own, axis=-1), np.stack(chance, axis=-1)
+    averaged = first.counts.contexts >= settings.min_contexts
     words = WordMeasures(
-        list(first.sampling_plan.words), first.counts.contexts, first.self_similarity, first.averaged,
+        list(first.sampling_plan.words), first.counts.contexts, first.self_similarity, averaged,
         measured, measured - by_chance, first.sampling_plan.chosen,
     )  # fmt: skip
-    part = first.averaged[: len(own)]
+    part = averaged[: len(own)]
 
-    def averaged(values: Array) -> dict[str, ConfidenceBand]:
-        means = [drawn_means(each[:, part], settings.draws, settings.seed) for each in values]
-        return {variant: ConfidenceBand.of_draws(each) for variant, each in zip(VARIANTS, means, strict=True)}
-
-    variances = Variances(averaged(measured), averaged(by_chance), averaged(measured - by_chance), int(part.sum()))
-    return words, variances
+    bands = {
+        name: {
+            variant: ConfidenceBand.of_draws(drawn_means(each[:, part], settings.draws, settings.seed))
+            for variant, each in zip(VARIANTS, values, strict=True)
+        }
+        for name, values in (("mev", measured), ("mev_baseline", by_chance), ("mev_adjusted", measured - by_chance))
+    }
+    return words, Variances(bands, int(part.sum()))

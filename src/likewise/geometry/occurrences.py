@@ -106,13 +106,8 @@ class OccurrenceStream:
         total: int,
         file: io.RawIOBase,
     ) -> None:
-        self.encoder, self.texts, self.sampling_plan, self.settings, self.total = (
-            encoder,
-            texts,
-            sampling_plan,
-            settings,
-            total,
-        )
+        self.encoder, self.texts, self.sampling_plan = encoder, texts, sampling_plan
+        self.settings, self.total = settings, total
         # Without corrections there is no second round that could use a cache.
         self._cache = _VectorCache(file, int(settings.disk * GIGABYTE) if settings.corrections else 0)
         self._rounds = self._cut = 0
@@ -195,7 +190,12 @@ def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurre
             if indices:
                 words.append(word)
                 groups.append((row, indices))
-    contexts = _contexts(words, [row for row, _ in groups])
+    # The first occurrence of each measured word in each text, of those that were not cut off.
+    first: dict[tuple[int, int], int] = {}
+    for index, (word, (row, _)) in enumerate(zip(words, groups, strict=True)):
+        if word.number is not None:
+            first.setdefault((row, word.number), index)
+    contexts = list(first.values())
     return Occurrences(
         averaged_tokens(batch.hidden, groups).cpu(),
         torch.tensor([row for row, _ in groups], dtype=torch.long),
@@ -205,15 +205,6 @@ def _occurrences(batch: StateBatch, texts: Sequence[Sequence[_Word]]) -> Occurre
         [(index, sampled) for index in contexts if (sampled := words[index].row) is not None],
         [(index, word.point) for index, word in enumerate(words) if word.point is not None],
     )
-
-
-def _contexts(words: Sequence[_Word], sentences: Sequence[int]) -> list[int]:
-    """The indices of the first measured occurrence of each word in each sentence, of those that were not cut off."""
-    first: dict[tuple[int, int], int] = {}
-    for index, (word, sentence) in enumerate(zip(words, sentences, strict=True)):
-        if word.number is not None:
-            first.setdefault((sentence, word.number), index)
-    return list(first.values())
 
 
 class _VectorCache:

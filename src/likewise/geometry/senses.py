@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from likewise.encoder.similarity import similarity_blocks
 from likewise.errors import DataError, UsageError
-from likewise.geometry.anisotropy import unit_rows
+from likewise.geometry.measures import unit_rows
 from likewise.metrics import Interval, bootstrap_means
 from likewise.progress import Progress, Ticker
 

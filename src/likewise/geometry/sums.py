@@ -14,11 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from likewise.geometry.anisotropy import dimension_contributions
 from likewise.geometry.corpus import SamplingPlan
+from likewise.geometry.measures import dimension_contributions, ratios
 from likewise.geometry.occurrences import Occurrences
-
-Array = NDArray[np.float64]
+from likewise.metrics import Array
 
 BLOCKS = 10
 """Blocks of sentences for second moments; the jackknife of spectra leaves each block out once."""
@@ -76,8 +75,7 @@ class Counts:
     @property
     def pairs(self) -> Array:
         """Ordered pairs of words of different sentences, in the corpus and in each draw: (1 + B,)."""
-        pairs: Array = self._words**2 - self._squares
-        return pairs
+        return np.asarray(self._words**2 - self._squares)
 
 
 class SimilaritySums:
@@ -127,17 +125,17 @@ class SimilaritySums:
     def baseline(self, counts: Counts) -> Array:
         """The expected cosine of two words of different sentences, in the corpus and in each draw: (L, 1 + B)."""
         across = (self.draws_total**2).sum(-1) - self.draws_within
-        drawn = _over(across.numpy(), counts.pairs[1:])
+        drawn = ratios(across.numpy(), counts.pairs[1:])
         return np.column_stack([self.contributions(counts).sum(-1), drawn])
 
     def intra_similarity(self, counts: Counts) -> Array:
         """The mean over sentences of their words' cosine with the sentence's mean: (L, 1 + B)."""
-        return _over(np.column_stack([self.intra.numpy(), self.draws_intra.numpy()]), counts.sentences)
+        return ratios(np.column_stack([self.intra.numpy(), self.draws_intra.numpy()]), counts.sentences)
 
     def self_similarity(self, counts: Counts) -> Array:
         """The mean cosine of a word in two of its n contexts: (L, W), nan where n is below 2."""
         squares = (self.words.total() ** 2).sum(-1) - self.squares
-        return _over(squares.numpy(), (counts.contexts**2 - counts.contexts).astype(np.float64))
+        return ratios(squares.numpy(), counts.contexts**2 - counts.contexts)
 
 
 class FlushedSums:
@@ -241,14 +239,12 @@ class Samples:
     def contexts(self, which: int) -> NDArray[np.floating]:
         """The vectors (L, n, D) of a sampled word."""
         rows = slice(*map(int, self._starts[which : which + 2]))
-        found: NDArray[np.floating] = self._contexts[:, rows][:, torch.from_numpy(self._found[rows])].numpy()
-        return found
+        return np.asarray(self._contexts[:, rows][:, torch.from_numpy(self._found[rows])])
 
     @property
     def points(self) -> NDArray[np.floating]:
         """The random occurrences: (L, P, D)."""
-        found: NDArray[np.floating] = self._points[:, torch.from_numpy(self._sentence_of >= 0)].numpy()
-        return found
+        return np.asarray(self._points[:, torch.from_numpy(self._sentence_of >= 0)])
 
     @property
     def sentences(self) -> NDArray[np.int64]:
@@ -261,8 +257,19 @@ def _positive(lengths: Tensor) -> Tensor:
     return torch.where(lengths > 0, lengths, 1.0)
 
 
-def _over(sums: Array, counts: Array) -> Array:
-    """sums / counts, nan where there is nothing to count."""
-    shape = np.broadcast_shapes(sums.shape, counts.shape)
-    means: Array = np.divide(sums, counts, out=np.full(shape, np.nan), where=counts > 0)
+def drawn_means(values: Array, draws: int, seed: int) -> Array:
+    """The mean of each row (L, W) and its Poisson bootstrap draws over the W words, the same in all rows: (L, 1 + B).
+
+    A word without a value in a row (nan) is left out there; one word alone has a mean and no draws. The same seed draws
+    the same words.
+
+    >>> drawn_means(np.array([[1.0, 3.0, np.nan]]), draws=10, seed=0).shape
+    (1, 11)
+    """
+    # A separate random stream: texts use the same seed, and their draws must be independent.
+    weights = np.random.default_rng((seed, 1)).poisson(1.0, (draws, values.shape[1]))
+    weights = np.vstack([np.ones(values.shape[1]), weights])
+    there = np.isfinite(values)
+    means = ratios(np.where(there, values, 0.0) @ weights.T, there @ weights.T)
+    means[there.sum(1) < 2, 1:] = np.nan
     return means

@@ -19,8 +19,8 @@ from likewise.encoder.pooling_head import PoolingArguments
 from likewise.encoder.tokens import TokenizedText
 from likewise.encoder.variants import encode_variants
 from likewise.errors import DataError, UsageError
-from likewise.geometry.anisotropy import unit_rows
 from likewise.geometry.corpus import spans_of_words
+from likewise.geometry.measures import unit_rows
 from likewise.geometry.occurrences import TokenIndices, averaged_tokens, require_layers, tokens_of_spans
 from likewise.plotting.curves import Panel, curve_panels, curves
 from likewise.plotting.terminal import BARS, sparkline
