@@ -30,6 +30,7 @@ MEASURES = {
     "intrinsic_dimension": "intrinsic dimension (TwoNN)",
 }
 """Measures with one value per layer, and their titles in figures."""
+MAIN_MEASURES = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
 MEV_TITLES = {"formula": "MEV, formula (uncentred)", "pca": "MEV, centred PCA", "svd": "MEV, TruncatedSVD's ratio"}
 ROGUE_TITLES = {1: "the largest dimension's share of the baseline", 3: "the three largest dimensions' share"}
 CLUSTER_TITLES = {"baseline": "baseline within clusters", "isoscore": "IsoScore within clusters"}
@@ -129,7 +130,7 @@ class Variances:
     """Maximum explainable variance in each variant, averaged over the sampled words."""
 
     bands: Mapping[str, Mapping[str, ConfidenceBand]]
-    """``mev``; ``mev_baseline`` of as many random occurrences as a word has contexts; ``mev_adjusted``, the difference"""
+    """``mev``; ``mev_baseline``, that of as many random occurrences as a word has contexts; ``mev_adjusted``"""
     words: int
     """how many words the averages are over: sampled, and in enough texts"""
 
@@ -318,7 +319,7 @@ class Geometry(Comparable):
 
     def _isotropy_table(self) -> Table:
         rogue = [self.rogue(layer) for layer in range(self.layers)]
-        columns = {
+        columns: dict[Column, Sequence[object]] = {
             _number("isoscore", "IsoScore"): self.isoscore.intervals,
             Column("effective_rank", "eff. rank", ".1f"): self.effective_rank.intervals,
             Column("intrinsic_dimension", "TwoNN", ".1f"): self.intrinsic_dimension.intervals,
@@ -337,8 +338,8 @@ class Geometry(Comparable):
             for kind, space in self.corrected.items()
             for layer in range(self.layers)
         ]
-        header = ["model", "correction", "layer", *(_number(*one) for one in names.items())]
-        return Table.of(header, rows, "After corrections")
+        columns = [_number(*one) for one in names.items()]
+        return Table.of(["model", "correction", "layer", *columns], rows, "After corrections")
 
     def _extremes_table(self) -> Table:
         own = self.words
@@ -405,8 +406,7 @@ class Geometry(Comparable):
 
     def plot(self, ax: Any = None) -> Any:
         """The baseline, and self- and intra-sentence similarity above it, over the layers."""
-        shown = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
-        series = {MEASURES[name]: _series(self.bands[name], self.layers) for name in shown}
+        series = {MEASURES[name]: _series(self.bands[name], self.layers) for name in MAIN_MEASURES}
         [name] = unique_labels([self.model])
         return curves(np.arange(self.layers), series, ("layer", "cosine"), f"{name}, {self.data}", ax, whole=True)
 
@@ -425,10 +425,11 @@ def measures_figure(named: Mapping[str, Geometry]) -> Any:
     """Every measure over the layers, a line for each model; returns the first panel's Axes."""
     panels = {title: {name: one.bands[measure] for name, one in named.items()} for measure, title in MEASURES.items()}
     for variant, title in MEV_TITLES.items():
-        for name, random in (("mev", ""), ("mev_baseline", ", random")):
-            panels.setdefault(title, {}).update(
-                {f"{model}{random}": one.variances.bands[name][variant] for model, one in named.items()}
-            )
+        panels[title] = {
+            f"{model}{random}": one.variances.bands[name][variant]
+            for name, random in (("mev", ""), ("mev_baseline", ", random"))
+            for model, one in named.items()
+        }
     plain = ConfidenceBand.without_interval
     for count, title in ROGUE_TITLES.items():
         panels[title] = {name: plain(np.sort(one.shares)[:, -count:].sum(1)) for name, one in named.items()}
@@ -442,7 +443,7 @@ def corrected_figure(named: Mapping[str, Geometry]) -> Any:
     panels = {}
     for name, one in named.items():
         spaces = {"raw": one.raw, **one.corrected}
-        for measure in ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted"):
+        for measure in MAIN_MEASURES:
             title = MEASURES[measure] if len(named) == 1 else f"{name}: {MEASURES[measure]}"
             panels[title] = {kind: getattr(space, measure) for kind, space in spaces.items()}
     return _grid(panels)
@@ -456,9 +457,8 @@ def words_figure(named: Mapping[str, Geometry]) -> Any:
         labels = [f"{word} ({n})" for word, n in zip(own.words[: own.chosen], own.contexts, strict=False)]
         tables = {"self-similarity": own.self_similarity, **dict(zip(MEV_TITLES.values(), own.variance, strict=True))}
         for title, values in tables.items():
-            panels[title if len(named) == 1 else f"{name}: {title}"] = {
-                label: ConfidenceBand.without_interval(values[:, index]) for index, label in enumerate(labels)
-            }
+            bands = map(ConfidenceBand.without_interval, values.T)
+            panels[title if len(named) == 1 else f"{name}: {title}"] = dict(zip(labels, bands, strict=False))
     return _grid(panels, columns=2)
 
 

@@ -7,6 +7,7 @@ no pairs: it follows from the sum of the unit vectors and from the sums within e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,7 +96,7 @@ def unit_rows(vectors: ArrayLike) -> Array:
     return np.asarray(rows / np.where(length > 0, length, 1.0), np.float64)
 
 
-def ratios(parts: Array, whole: Array) -> Array:
+def ratios(parts: Array, whole: NDArray[Any]) -> Array:
     """parts / whole, nan where the whole is not above 0.
 
     >>> ratios(np.array([1.0, 0.0]), np.array([2.0, 0.0])).tolist()

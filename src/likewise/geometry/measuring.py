@@ -14,7 +14,7 @@ from likewise.data import Dataset, Datasets, SkippedRows
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_from_moments
 from likewise.errors import DataError, UsageError
-from likewise.geometry.corpus import USUAL, GeometrySettings, SamplingPlan, corpus_stats, sampling_plan
+from likewise.geometry.corpus import USUAL, GeometrySettings, corpus_stats, sampling_plan
 from likewise.geometry.geometry import ConfidenceBand, Geometry, Similarities, Variances, WordMeasures
 from likewise.geometry.measures import (
     VARIANTS,
@@ -68,7 +68,7 @@ def geometry_of(
                 f"{name}: no word reaches the model before its limit of {encoder.tokenizer.limit} tokens;"
                 " give a shorter prompt or another model"
             )
-        corrected = _second_round(stream, first, progress) if settings.corrections else {}
+        corrected = _second_round(first, progress) if settings.corrections else {}
     metadata = {"texts": stats.texts, "repeated": stats.repeated, "occurrences": first.counts.occurrences}
     return _measured((encoder.name, name), metadata, first, corrected, progress)
 
@@ -101,16 +101,11 @@ def compare_geometry(
 class _Round:
     """The sums and samples of the first round over the occurrences."""
 
-    sampling_plan: SamplingPlan
-    settings: GeometrySettings
+    stream: OccurrenceStream
     counts: Counts
+    sums: SimilaritySums
     moments: Moments
     samples: Samples
-    raw: Similarities
-    self_similarity: Array
-    """(L, W)"""
-    contributions: Array
-    """each dimension's part of the baseline: (L, D)"""
 
 
 def _similarities(sums: SimilaritySums, counts: Counts, settings: GeometrySettings) -> Similarities:
@@ -122,11 +117,10 @@ def _similarities(sums: SimilaritySums, counts: Counts, settings: GeometrySettin
 
 
 def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
-    settings, views = stream.settings, stream.encoder.model_view
-    shape = views.layers + 1, views.hidden_size
-    dtype = torch.float64 if views.dtype == torch.float64 else torch.float32
-    counts = Counts(settings.draws, len(stream.sampling_plan.words))
-    sums = SimilaritySums(*shape, settings.draws, len(stream.sampling_plan.words))
+    settings, view, words = stream.settings, stream.encoder.model_view, len(stream.sampling_plan.words)
+    shape = view.layers + 1, view.hidden_size
+    dtype = torch.float64 if view.dtype == torch.float64 else torch.float32
+    counts, sums = Counts(settings.draws, words), SimilaritySums(*shape, settings.draws, words)
     moments, samples = Moments(*shape), Samples(stream.sampling_plan, *shape, dtype)
     poisson = PoissonWeights(settings.draws, settings.seed)
     for batch in stream.batches("texts", progress):
@@ -135,14 +129,12 @@ def _first_round(stream: OccurrenceStream, progress: Progress | None) -> _Round:
         sums.add(batch, batch.vectors, sentences)
         moments.add(batch.vectors, sentences.sizes)
         samples.add(batch)
-    raw = _similarities(sums, counts, settings)
-    found = sums.self_similarity(counts), sums.contributions(counts)
-    return _Round(stream.sampling_plan, settings, counts, moments, samples, raw, *found)
+    return _Round(stream, counts, sums, moments, samples)
 
 
-def _second_round(stream: OccurrenceStream, first: _Round, progress: Progress | None) -> dict[str, Similarities]:
+def _second_round(first: _Round, progress: Progress | None) -> dict[str, Similarities]:
     """The similarities after each correction, which is fitted on all words of a layer."""
-    settings, layers = stream.settings, len(first.contributions)
+    stream, settings, layers = first.stream, first.stream.settings, len(first.sums.total)
     moments = [first.moments.of(layer) for layer in range(layers)]
     shift = torch.from_numpy(np.stack([mean for mean, _ in moments]))[:, None]
     maps = {kind: _layer_map([fit_from_moments(kind, *one).matrix for one in moments]) for kind in POSTPROCESSORS}
@@ -173,34 +165,25 @@ def _measured(
     corrected: dict[str, Similarities],
     progress: Progress | None,
 ) -> Geometry:
-    layers, seed = len(first.contributions), first.settings.seed
-    ticker = Ticker(progress, 2 * layers + first.sampling_plan.sampled, "measures")
+    """All measures of both rounds; ``names`` are those of the model and of the corpus."""
+    settings, contributions = first.stream.settings, first.sums.contributions(first.counts)
+    layers, seed = len(contributions), settings.seed
+    ticker = Ticker(progress, 2 * layers + first.stream.sampling_plan.sampled, "measures")
     words, variances = _variances(first, ticker)
-    points = first.samples.points
+    points, sentences = first.samples.points, first.samples.sentences
     scores, ranks = _spectra(first.moments, layers, ticker)
     dimension, clusters = [], []
     for layer in range(layers):
         dimension.append(two_nn(points[layer], seed))
-        clusters.append(cluster_isotropy(points[layer], first.samples.sentences, first.settings.clusters, seed))
+        clusters.append(cluster_isotropy(points[layer], sentences, settings.clusters, seed))
         ticker.add()
     alignment = debiased_cka(points)
     ticker.close()
-    return Geometry(
-        model=names[0],
-        data=names[1],
-        metadata=metadata | {"points": points.shape[1]},
-        settings=first.settings,
-        raw=first.raw,
-        corrected=corrected,
-        variances=variances,
-        isoscore=scores,
-        effective_rank=ranks,
-        intrinsic_dimension=ConfidenceBand.of_intervals(dimension),
-        shares=first.contributions / first.contributions.sum(-1, keepdims=True),
-        alignment=alignment,
-        clusters=tuple(clusters),
-        words=words,
-    )
+    raw = _similarities(first.sums, first.counts, settings)
+    by_layer = scores, ranks, ConfidenceBand.of_intervals(dimension)
+    shares = contributions / contributions.sum(-1, keepdims=True)
+    about, found = metadata | {"points": points.shape[1]}, tuple(clusters)
+    return Geometry(*names, about, settings, raw, corrected, variances, *by_layer, shares, alignment, found, words)
 
 
 def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[ConfidenceBand, ...]:
@@ -217,9 +200,9 @@ def _spectra(moments: Moments, layers: int, ticker: Ticker) -> tuple[ConfidenceB
 
 def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
     """Explainable variance of the sampled words, and of as many random occurrences as each has contexts."""
-    points, settings = first.samples.points, first.settings
+    points, settings, plan = first.samples.points, first.stream.settings, first.stream.sampling_plan
     own, chance = [], []
-    for which in range(first.sampling_plan.sampled):
+    for which in range(plan.sampled):
         vectors = first.samples.contexts(which)
         n = vectors.shape[1]
         own.append(explained_variances(vectors) if n > 1 else np.full((len(VARIANTS), len(vectors)), np.nan))
@@ -228,11 +211,9 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
         chance.append(random_explained_variances(points, count, (settings.seed, which)))
         ticker.add()
     measured, by_chance = np.stack(own, axis=-1), np.stack(chance, axis=-1)
-    averaged = first.counts.contexts >= settings.min_contexts
-    words = WordMeasures(
-        list(first.sampling_plan.words), first.counts.contexts, first.self_similarity, averaged,
-        measured, measured - by_chance, first.sampling_plan.chosen,
-    )  # fmt: skip
+    similarity, contexts = first.sums.self_similarity(first.counts), first.counts.contexts
+    averaged, adjusted = contexts >= settings.min_contexts, measured - by_chance
+    words = WordMeasures(list(plan.words), contexts, similarity, averaged, measured, adjusted, plan.chosen)
     part = averaged[: len(own)]
 
     bands = {
@@ -240,6 +221,6 @@ def _variances(first: _Round, ticker: Ticker) -> tuple[WordMeasures, Variances]:
             variant: ConfidenceBand.of_draws(drawn_means(each[:, part], settings.draws, settings.seed))
             for variant, each in zip(VARIANTS, values, strict=True)
         }
-        for name, values in (("mev", measured), ("mev_baseline", by_chance), ("mev_adjusted", measured - by_chance))
+        for name, values in (("mev", measured), ("mev_baseline", by_chance), ("mev_adjusted", adjusted))
     }
     return words, Variances(bands, int(part.sum()))

@@ -11,12 +11,13 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from likewise.encoder import Encoder
 from likewise.encoder.device import steady_memory
@@ -51,23 +52,14 @@ def tokens_of_spans(tokens: TokenizedText, spans: Sequence[Span]) -> list[TokenI
 def averaged_tokens(hidden: Tensor, groups: Sequence[tuple[int, TokenIndices]]) -> Tensor:
     """The mean states of groups of tokens, each (row, indices): hidden (L, B, T, D) -> (L, N, D), float32 or wider."""
     layers, rows, length, width = hidden.shape
-    flat = hidden.reshape(layers, rows * length, width)
-    found = flat[:, torch.tensor([row * length + indices[0] for row, indices in groups], dtype=torch.long)]
-    if found.dtype not in (torch.float32, torch.float64):
-        found = found.float()  # sums of half precision overflow
-    # Most words are one token: only the others are summed, one more token at each step.
-    longer = [(which, row * length, indices) for which, (row, indices) in enumerate(groups) if len(indices) > 1]
-    sizes = torch.tensor([len(indices) for _, _, indices in longer], dtype=found.dtype, device=hidden.device)
-    whole = [which for which, _, _ in longer]
-    step = 1
-    while longer:
-        added = torch.tensor([first + indices[step] for _, first, indices in longer])
-        found[:, [which for which, _, _ in longer]] += flat[:, added]
-        step += 1
-        longer = [each for each in longer if len(each[2]) > step]
-    if whole:
-        found[:, whole] /= sizes[:, None]
-    return found
+    tokens = [row * length + index for row, indices in groups for index in indices]
+    sizes = [len(indices) for _, indices in groups]
+    starts = [0, *accumulate(sizes)][:-1]
+    chosen, offsets = (torch.tensor(each, dtype=torch.long, device=hidden.device) for each in (tokens, starts))
+    # Sums of half precision overflow.
+    states = hidden if hidden.dtype in (torch.float32, torch.float64) else hidden.float()
+    sums = [embedding_bag(chosen, flat, offsets, mode="sum") for flat in states.reshape(layers, rows * length, width)]
+    return torch.stack(sums) / torch.tensor(sizes, dtype=states.dtype, device=hidden.device)[:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,24 +89,37 @@ class SimilaritySums:
         self.intra = zeros(layers)
         self.draws_total = zeros(layers, draws, width)
         self.draws_within, self.draws_intra = zeros(layers, draws), zeros(layers, draws)
-        self.squares = zeros(layers, words)
-        self.words = FlushedSums(layers, words, width)
+        self.squares, self.words = zeros(layers, words), zeros(layers, words, width)
+        # Adding each row in float64 costs more than all other sums; adding millions in float32 loses precision.
+        self._recent: Tensor | None = None
+        self._batches = 0
 
     def add(self, batch: Occurrences, vectors: Tensor, sentences: SentenceBatch) -> None:
         """Add the vectors (L, N, D) of a batch's words in this space."""
         shape = (len(vectors), batch.texts, vectors.shape[-1])
         sums, means = vectors.new_zeros(shape), vectors.new_zeros(shape)
+        if self._recent is None:
+            self._recent = vectors.new_zeros(self.words.shape)
         # Layer by layer: the allocator cannot reuse blocks as large as all layers at once.
         for layer, rows in enumerate(vectors):
             lengths = rows.norm(dim=-1, keepdim=True)
             units = rows / _positive(lengths)
             sums[layer].index_add_(0, batch.sentences, units)
             means[layer].index_add_(0, batch.sentences, rows)
-            self.words.add(layer, batch.words, units[batch.contexts])
+            self._recent[layer].index_add_(0, batch.words, units[batch.contexts])
             self.squares[layer].index_add_(0, batch.words, (lengths[batch.contexts, 0] > 0).double())
         # The mean cosine of a sentence's words with the sentence's mean is one product of two sums.
         intra = (sums * means).sum(-1) / (_positive(means.norm(dim=-1)) * sentences.sizes.clamp(min=1))
         self._add_sentences(sums, intra, sentences.weights)
+        self._batches += 1
+        if self._batches % FLUSHED_BATCHES == 0:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Move the sums of the last batches into float64."""
+        if self._recent is not None:
+            self.words += self._recent
+            self._recent.zero_()
 
     def _add_sentences(self, sums: Tensor, intra: Tensor, weights: Tensor) -> None:
         """Sums of unit vectors (L, S, D) and similarities (L, S) of sentences with weights (B, S)."""
@@ -134,36 +147,9 @@ class SimilaritySums:
 
     def self_similarity(self, counts: Counts) -> Array:
         """The mean cosine of a word in two of its n contexts: (L, W), nan where n is below 2."""
-        squares = (self.words.total() ** 2).sum(-1) - self.squares
+        self._flush()
+        squares = (self.words**2).sum(-1) - self.squares
         return ratios(squares.numpy(), counts.contexts**2 - counts.contexts)
-
-
-class FlushedSums:
-    """Sums (L, W, D) of rows by word, in the rows' own type; every few batches they move into float64.
-
-    Adding each row in float64 costs more than all other sums together; adding millions in float32 loses precision.
-    """
-
-    def __init__(self, layers: int, words: int, width: int) -> None:
-        self._total = torch.zeros(layers, words, width, dtype=torch.float64)
-        self._recent: Tensor | None = None
-        self._added = 0
-
-    def add(self, layer: int, words: Tensor, rows: Tensor) -> None:
-        """Add rows (M, D) to a layer's sums of their words (M,)."""
-        if self._recent is None:
-            self._recent = rows.new_zeros(self._total.shape)
-        self._recent[layer].index_add_(0, words, rows)
-        self._added += 1
-        if self._added % (FLUSHED_BATCHES * len(self._total)) == 0:
-            self.total()
-
-    def total(self) -> Tensor:
-        """The sums so far."""
-        if self._recent is not None:
-            self._total += self._recent
-            self._recent.zero_()
-        return self._total
 
 
 class Moments:

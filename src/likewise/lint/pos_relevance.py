@@ -90,7 +90,9 @@ class PosRelevance(Result):
         target = [self.classes.index(name) if name in self.classes else -1 for name in classes]
         cells = np.pad([self.positive, self.negative, self.counts], ((0, 0), (0, 1), (0, 1)))
         bias = np.pad([self.bias_positive, self.bias_negative], ((0, 0), (0, 1)))
-        return PosRelevance(tuple(classes), *cells[:, target][:, :, target], *bias[:, target], self.bias_both)
+        positive, negative, counts = cells[:, target][:, :, target]
+        up, down = bias[:, target]
+        return PosRelevance(tuple(classes), positive, negative, counts, up, down, self.bias_both)
 
     @property
     def rows(self) -> list[ClassRow]:
@@ -183,7 +185,9 @@ class ClassSums:
         cells = self._cells[np.ix_(range(3), indices, indices)]
         both_ways = cells + cells.transpose(0, 2, 1)
         both_ways[:, range(len(order)), range(len(order))] /= 2  # the diagonal was counted twice
-        return PosRelevance(tuple(order), *both_ways, *self._bias[:, indices], self._both)
+        positive, negative, counts = both_ways
+        up, down = self._bias[:, indices]
+        return PosRelevance(tuple(order), positive, negative, counts, up, down, self._both)
 
 
 def class_order(name: str) -> tuple[int, str]:

@@ -89,7 +89,7 @@ class CorpusRelevance(Result):
 
     def tables(self) -> dict[str, Table]:
         """Class pairs, word pairs, and, where there are human scores, errors and disagreements."""
-        pair = (Column("id", "pair"), "left", "right")
+        pair: tuple[str | Column, ...] = (Column("id", "pair"), "left", "right")
         words = [(part, *astuple(one)) for part, some in self.strongest.items() for one in some]
         title = "strongest word pairs, from the top to the bottom quarter of predicted similarity"
         tables = {"word_pairs": Table.of(["quarter", *pair, "relevance", "similarity"], words, title)}
@@ -289,7 +289,7 @@ class PosRelevanceStudy(Result):
         """The main figure; returns the first Axes."""
         if ax is not None:
             return self.settings[0].plot(ax)
-        draw = [partial(self.settings[0].plot, kind=kind) for kind in KINDS]
+        draw: list[Callable[[Any], Any]] = [partial(self.settings[0].plot, kind=kind) for kind in KINDS]
         if self.change is not None:
             draw = [*(one.plot for one in self.settings), self.change.plot]
         panels = grid_of_axes(len(draw), (8.0, 7.8), len(draw))
