@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t
 
 from likewise.geometry.geometry import ConfidenceBand
-from likewise.geometry.sums import drawn_means
+from likewise.geometry.measuring import drawn_means
 from likewise.metrics import Interval
 
 

@@ -75,11 +75,10 @@ class PerturbationSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in self.variants:
-            if name not in VARIANTS:
-                raise UsageError(f"unknown method {name!r}; choose from {', '.join(VARIANTS)}")
-        if self.filler not in FILLERS:
-            raise UsageError(f"unknown filler {self.filler!r}; choose from {', '.join(FILLERS)}")
+        for what, given, known in (("method", self.variants, VARIANTS), ("filler", (self.filler,), FILLERS)):
+            for name in given:
+                if name not in known:
+                    raise UsageError(f"unknown {what} {name!r}; choose from {', '.join(known)}")
 
 
 @dataclass(frozen=True)

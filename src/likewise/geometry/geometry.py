@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likewise.geometry.corpus import GeometrySettings
 from likewise.geometry.measures import VARIANTS, ClusterIsotropy, ratios
+from likewise.geometry.occurrences import GeometrySettings
 from likewise.metrics import Array, Interval
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import Series, curves

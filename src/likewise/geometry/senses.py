@@ -31,8 +31,8 @@ NONE = -1
 class SenseVectors:
     """Words in context: vectors (L, n, D) of n occurrences in L layers, with the word and the sense of each.
 
-    >>> SenseVectors(np.zeros((1, 2, 3), np.float32), ["bank", "bank"], ["river", "money"]).names
-    ['bank']
+    >>> SenseVectors(np.zeros((1, 2, 3), np.float32), ["bank", "bank"], ["river", "money"]).rows_of
+    {'bank': array([0, 1])}
     """
 
     vectors: NDArray[np.float32]
@@ -53,11 +53,6 @@ class SenseVectors:
         words = np.array(self.words, object)
         return {word: np.flatnonzero(words == word) for word in sorted(set(self.words))}
 
-    @property
-    def names(self) -> list[str]:
-        """The words, each once, in alphabetical order."""
-        return list(self.rows_of)
-
     def senses_of(self, word: str) -> tuple[Rows, list[str]]:
         """The sense of each of a word's occurrences by number, and the senses, the first one seen first."""
         given = [self.senses[row] for row in self.rows_of[word]]
@@ -76,7 +71,7 @@ def sense_cosines(vectors: SenseVectors) -> tuple[Array, Array]:
     ([[1.0]], [[0.0]])
     """
     layers = len(vectors.vectors)
-    within, between = (np.empty((layers, len(vectors.names))) for _ in range(2))
+    within, between = (np.empty((layers, len(vectors.rows_of))) for _ in range(2))
     for index, (word, rows) in enumerate(vectors.rows_of.items()):
         senses, _ = vectors.senses_of(word)
         for layer in range(layers):
@@ -158,7 +153,7 @@ def nearest_rows(
     check_nearest(nearest)
     layers = len(examples.vectors)
     found = np.full((layers, len(examples.words)), NONE, np.int64)
-    ticker = Ticker(progress, layers * len(examples.names), "words in layers compared")
+    ticker = Ticker(progress, layers * len(examples.rows_of), "words in layers compared")
     for word, rows in examples.rows_of.items():
         comparable = len(rows) > 1 if references is None else word in references.rows_of
         for layer in range(layers):

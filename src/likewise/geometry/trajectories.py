@@ -17,9 +17,15 @@ from likewise.encoder.pooling_head import PoolingArguments
 from likewise.encoder.tokens import TokenizedText
 from likewise.encoder.variants import encode_variants
 from likewise.errors import DataError, UsageError
-from likewise.geometry.corpus import spans_of_words, word_key
 from likewise.geometry.measures import unit_rows
-from likewise.geometry.occurrences import TokenIndices, averaged_tokens, require_layers, tokens_of_spans
+from likewise.geometry.occurrences import (
+    TokenIndices,
+    averaged_tokens,
+    require_layers,
+    spans_of_words,
+    tokens_of_spans,
+    word_key,
+)
 from likewise.metrics import Array
 from likewise.plotting.curves import Panel, curve_panels, curves
 from likewise.plotting.terminal import BARS, sparkline
@@ -337,6 +343,9 @@ BANKS = (
     "The children skipped stones by the bank of the river.",
     "I put money in the bank.",
 )
+WEATHER, VEHICLES = ("nice", "bad", "lovely"), ("car", "bike", "plane")
+IDIOM = ("bite the bullet", "chew the cartridge", "accept the hardship")
+CERTAINTY = ("definitely repaired", "might have repaired", "failed to repair")
 EXAMPLES = {
     "bank": Example(
         "One word in two senses: near 1 at layer 0, then the contexts pull it apart.", BANKS[:2], ("bank",)
@@ -344,29 +353,21 @@ EXAMPLES = {
     "banks": Example("Two banks of money and one of a river: which pair stays together?", BANKS, ("bank",)),
     "weather": Example(
         "Synonyms and antonyms in one frame: does the model keep nice from bad as it brings lovely near?",
-        tuple(f"What {word} weather we are having today." for word in ("nice", "bad", "lovely")),
-        ("nice", "bad", "lovely"),
+        tuple(f"What {word} weather we are having today." for word in WEATHER),
+        WEATHER,
     ),
     "vehicles": Example(
         "Three vehicles in one place: the same context brings different words together.",
-        tuple(f"My neighbour takes a {word} to work." for word in ("car", "bike", "plane")),
-        ("car", "bike", "plane"),
+        tuple(f"My neighbour takes a {word} to work." for word in VEHICLES),
+        VEHICLES,
     ),
     "idiom": Example(
         "1 an idiom, 2 its literal reading, 3 its paraphrase: whose side is the idiom on, and from which layer?",
-        (
-            "The manager had to bite the bullet.",
-            "The manager had to chew the cartridge.",
-            "The manager had to accept the hardship.",
-        ),
+        tuple(f"The manager had to {phrase}." for phrase in IDIOM),
     ),
     "certainty": Example(
         "1 certain, 2 possible, 3 not so: whether a thing happened, in sentences that share most words.",
-        (
-            "The crew definitely repaired the engine.",
-            "The crew might have repaired the engine.",
-            "The crew failed to repair the engine.",
-        ),
+        tuple(f"The crew {phrase} the engine." for phrase in CERTAINTY),
     ),
 }
 

@@ -158,12 +158,11 @@ class LintReport(Result):
         """The share of pairs that each rule finds, with its interval."""
         ax = axes_or_new(ax, (6.4, 0.55 * len(self.counts) + 1.5))
         for index, one in enumerate(self.counts):
-            share = one.share
-            ends = [[share.value - share.low], [share.high - share.value]]
-            ax.barh(index, share.value, height=0.6, color=PALETTE[0])
-            ax.errorbar(share.value, index, xerr=ends, color="#222222", capsize=3, linewidth=1.2)
-            label = f"{one.count}"
-            ax.annotate(label, (share.high, index), (6, 0), textcoords="offset points", va="center", fontsize=9)
+            share, high = one.share.value, one.share.high
+            ax.barh(index, share, height=0.6, color=PALETTE[0])
+            ends = [[share - one.share.low], [high - share]]
+            ax.errorbar(share, index, xerr=ends, color="#222222", capsize=3, linewidth=1.2)
+            ax.annotate(str(one.count), (high, index), (6, 0), textcoords="offset points", va="center", fontsize=9)
         ax.set_yticks(range(len(self.counts)), [one.rule for one in self.counts])
         ax.invert_yaxis()
         ax.set_xlim(0, min(1.15, 1.15 * max((one.share.high for one in self.counts), default=1.0)))
@@ -285,11 +284,9 @@ def similarity_ranks(similarity: Array) -> Array:
     >>> similarity_ranks(np.array([0.2, 0.9, 0.5])).tolist()
     [0.0, 1.0, 0.5]
     """
-    if len(similarity) == 1:
-        return np.ones(1)
-    ordered = np.sort(similarity)
-    below, up_to = (np.searchsorted(ordered, similarity, side=side) for side in ("left", "right"))
-    return np.asarray((below + up_to - 1) / 2 / (len(similarity) - 1))
+    from scipy.stats import rankdata
+
+    return np.asarray((rankdata(similarity) - 1) / (len(similarity) - 1)) if len(similarity) > 1 else np.ones(1)
 
 
 def scale_positions(truth: Array) -> Array:
