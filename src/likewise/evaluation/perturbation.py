@@ -47,7 +47,7 @@ def _counts(tokens: int) -> list[int]:
     return [int(fraction * tokens + 0.5) for fraction in FRACTIONS]
 
 
-def _kept(side: ExplainedText, rank_special: bool) -> frozenset[int]:
+def _fixed_tokens(side: ExplainedText, rank_special: bool) -> frozenset[int]:
     """The indices of the special tokens, which stay in place unless they are ranked like the rest."""
     special = (index for index, unit in enumerate(side.units) if unit.kind == "special")
     return frozenset(() if rank_special else special)
@@ -122,7 +122,7 @@ def distance_curves(
 def token_steps(explanation: Explanation, rank_special: bool) -> Iterator[list[frozenset[int]]]:
     """The steps of both texts; tokens enter by the sum of their row or column, signed, highest first."""
     for side, axis in ((explanation.left, 1), (explanation.right, 0)):
-        kept = _kept(side, rank_special)
+        kept = _fixed_tokens(side, rank_special)
         order = np.argsort(-explanation.relevance.sum(axis), kind="stable").tolist()
         yield shown_steps([index for index in order if index not in kept], kept)
 
@@ -135,7 +135,7 @@ def pair_steps(
     A pair brings both of its tokens; the fraction counts the tokens of both texts that have entered.
     """
     sides = (explanation.left, explanation.right)
-    kept = [_kept(side, rank_special) for side in sides]
+    kept = [_fixed_tokens(side, rank_special) for side in sides]
     free = [
         [index for index in range(len(side.units)) if index not in own] for side, own in zip(sides, kept, strict=True)
     ]
