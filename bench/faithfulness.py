@@ -26,13 +26,13 @@ from scipy.stats import wilcoxon
 from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.evaluation.faithfulness import DEFAULT, SLOW, VARIANTS, PerturbationSettings, explained_windows
-from likewise.evaluation.perturbation import area, pair_curves, token_curves
+from likewise.evaluation.perturbation import area, distance_curves
 from likewise.progress import Ticker
 
 OURS = [name for name in VARIANTS if name.startswith("bilrp") and name != "bilrp-attention-norm"]
 OTHERS = ["hxp", SLOW, "embedding-squared", "random"]
 RANKED = {"in place": False, "ranked": True}
-PAIRED = {"insertion": False, "deletion": True}
+PAIRED = ("insertion", "deletion")
 WINDOW = 10
 Areas = dict[str, dict[str, list[float]]]
 
@@ -41,8 +41,8 @@ def window_areas(encoder: Encoder, pairs: list, names: list[str]) -> tuple[Areas
     """By measure and method the area of each of a few pairs; and the processor time of each method."""
     settings, seconds = PerturbationSettings(tuple(names)), dict.fromkeys(names, 0.0)
     [explained] = explained_windows(encoder, pairs, settings, Ticker(None), seconds)
-    curves = {measure: token_curves(encoder, explained, ranked) for measure, ranked in RANKED.items()}
-    curves |= {measure: pair_curves(encoder, explained, deleting) for measure, deleting in PAIRED.items()}
+    curves = {measure: distance_curves(encoder, explained, rank_special=ranked) for measure, ranked in RANKED.items()}
+    curves |= {kind: distance_curves(encoder, explained, kind) for kind in PAIRED}
     return {measure: {name: area(one).tolist() for name, one in by.items()} for measure, by in curves.items()}, seconds
 
 

@@ -20,7 +20,7 @@ from likewise.data import read_pairs
 from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.geometry import GeometrySettings, geometry_of
-from likewise.geometry.corpus import distinct
+from likewise.geometry.occurrences import distinct
 from likewise.sample import sample_sentences
 
 SHARED = "../shared/data"
@@ -29,9 +29,9 @@ CHILD = """
 import sys, time
 from pathlib import Path
 import numpy as np, torch
-from likewise.geometry.anisotropy import unit_rows
+from likewise.geometry.measures import unit_rows
 from likewise.geometry.occurrences import Occurrences
-from likewise.geometry.sums import Counts, PoissonWeights, SentenceBatch, SimilaritySums
+from likewise.geometry.measuring import Counts, PoissonWeights, SentenceBatch, SimilaritySums
 torch.set_num_threads(1)
 way, n, layers, width, size = sys.argv[1], int(sys.argv[2]), 7, 384, 250
 def batches():

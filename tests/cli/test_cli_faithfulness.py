@@ -12,8 +12,7 @@ import pytest
 
 from likewise.data import read_pairs
 from likewise.encoder import Encoder
-from likewise.evaluation.conservation import conservation
-from likewise.evaluation.faithfulness import DEFAULT_VARIANTS, PerturbationSettings, faithfulness
+from likewise.evaluation.faithfulness import DEFAULT_VARIANTS, PerturbationSettings, conservation, faithfulness
 
 pytest_plugins = ("command_line",)
 

@@ -14,11 +14,13 @@ import pytest
 from likewise.data import Pair
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError
-from likewise.evaluation.conservation import Conservation, ConservationPanel, conservation
 from likewise.evaluation.faithfulness import (
+    Conservation,
+    ConservationPanel,
     Faithfulness,
     FaithfulnessStudy,
     PerturbationSettings,
+    conservation,
     faithfulness,
     study_faithfulness,
 )

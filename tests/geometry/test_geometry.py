@@ -20,10 +20,9 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.geometry import Geometry, GeometrySettings, geometry_of
-from likewise.geometry.corpus import corpus_stats, sampling_plan
-from likewise.geometry.occurrences import OccurrenceStream
-from likewise.geometry.points import cluster_isotropy, debiased_cka, two_nn
-from likewise.geometry.sums import PoissonWeights, SentenceBatch
+from likewise.geometry.measures import cluster_isotropy, debiased_cka, two_nn
+from likewise.geometry.measuring import PoissonWeights, SentenceBatch
+from likewise.geometry.occurrences import OccurrenceStream, corpus_stats, sampling_plan
 from tiny_models import tiny_encoder
 from twins import twin_model
 

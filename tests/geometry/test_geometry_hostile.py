@@ -22,10 +22,9 @@ from likewise.encoder.device import steady_memory
 from likewise.encoder.modules_config import ModulesConfig
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.geometry import Geometry, GeometrySettings, geometry_of
-from likewise.geometry.confidence import ConfidenceBand
-from likewise.geometry.corpus import corpus_stats, sampling_plan
-from likewise.geometry.occurrences import Occurrences, OccurrenceStream, averaged_tokens
-from likewise.geometry.sums import Counts, PoissonWeights, SentenceBatch, SimilaritySums
+from likewise.geometry.geometry import ConfidenceBand
+from likewise.geometry.measuring import Counts, PoissonWeights, SentenceBatch, SimilaritySums
+from likewise.geometry.occurrences import Occurrences, OccurrenceStream, averaged_tokens, corpus_stats, sampling_plan
 from likewise.grammar import spans
 from likewise.plotting.curves import curves
 from likewise.plotting.html import inline_svg

@@ -20,7 +20,6 @@ from likewise.geometry.isotropy import (
     IsotropyOptions,
     IsotropyStudy,
     compare_isotropy,
-    isotropy_figure,
     isotropy_task,
     study_isotropy,
 )
@@ -148,7 +147,9 @@ def test_plot_has_a_row_per_setting_and_a_series_per_model(study: IsotropyStudy)
 
 def test_models_with_other_settings_share_a_figure(tiny: Encoder, study: IsotropyStudy) -> None:
     other = study_isotropy(tiny, isotropy_task(Dataset("sample/pairs")), IsotropyOptions(dims=(2,), ks=(1, 5)))
-    labels = [label.get_text() for label in isotropy_figure((study, other)).get_yticklabels()]
+    labels = [
+        label.get_text() for label in IsotropyStudy.figures_of((study, other))["isotropy"].draw().get_yticklabels()
+    ]
     assert labels == [*KINDS, "whitening, 2"]
 
 

@@ -81,7 +81,7 @@ def test_train_and_test_are_kept_apart(tiny: Encoder) -> None:
         for part in (examples, references)
     ]
     expected = sense_geometry(*parts)
-    assert found.geometry.n == len(examples) and found.train == "other"
+    assert found.geometry.n == len(examples) and found.task.train == "other"
     for one, other in zip(found.geometry.layers, expected.layers, strict=True):
         assert one.accuracy == other.accuracy and one.between.value == pytest.approx(other.between.value, abs=1e-6)
     assert found.geometry.baseline == expected.baseline

@@ -1,31 +1,40 @@
-"""Faithfulness: does the model need the tokens that a method calls relevant? Perturbation test and conservation."""
+"""Faithfulness of explanations: the perturbation test and conservation.
+
+Perturbation: does the model need the tokens that a method calls relevant? Conservation: does the summed relevance of a
+text's tokens equal the sum of its vector's components?
+"""
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
 from likewise.encoder.encoder import report_truncation
+from likewise.encoder.families import model_view
+from likewise.encoder.modules_config import Dense
 from likewise.errors import DataError, UsageError
-from likewise.evaluation.conservation import Conservation, conservation
-from likewise.evaluation.perturbation import FRACTIONS, area, pair_curves, token_curves
+from likewise.evaluation.perturbation import FRACTIONS, area, distance_curves
 from likewise.explain.explanation import Explanation
 from likewise.explain.methods import METHODS
 from likewise.explain.pairs import TextPair, explain_many
 from likewise.explain.settings import PLAIN
+from likewise.explain.texts import contributions
+from likewise.metrics import Array
+from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import curves
+from likewise.plotting.scatter import identity_scatter
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Figure, Result, Table
-
-Array = NDArray[np.float64]
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in METHODS},
@@ -66,11 +75,10 @@ class PerturbationSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in self.variants:
-            if name not in VARIANTS:
-                raise UsageError(f"unknown method {name!r}; choose from {', '.join(VARIANTS)}")
-        if self.filler not in FILLERS:
-            raise UsageError(f"unknown filler {self.filler!r}; choose from {', '.join(FILLERS)}")
+        for what, given, known in (("method", self.variants, VARIANTS), ("filler", (self.filler,), FILLERS)):
+            for name in given:
+                if name not in known:
+                    raise UsageError(f"unknown {what} {name!r}; choose from {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -116,16 +124,15 @@ class Faithfulness(Result):
         """The main method against each other one, pair by pair; a negative difference is in its favour."""
         from scipy.stats import ttest_rel, wilcoxon
 
-        areas, chosen = self.areas, main or self.main
-        found = {}
+        areas, found = self.areas, {}
+        own = areas.pop(main or self.main, None)
+        if own is None:
+            return {}
         for name, others in areas.items():
-            if name == chosen or chosen not in areas:
-                continue
-            own = areas[chosen]
             difference = own - others
-            tests = (1.0, 1.0)
-            if len(own) > 1 and np.any(difference != 0):
-                tests = float(wilcoxon(own, others).pvalue), float(ttest_rel(own, others).pvalue)
+            tests = [1.0, 1.0]
+            if len(difference) > 1 and np.any(difference != 0):
+                tests = [float(test(own, others).pvalue) for test in (wilcoxon, ttest_rel)]
             found[name] = PairedTests(float(difference.mean()), *tests)
         return found
 
@@ -159,24 +166,20 @@ class Faithfulness(Result):
 
     def tables(self) -> dict[str, Table]:
         """Methods, and where it was run the second-order test; every pair's area and the mean curves for files."""
-        tests = [Column("p (Wilcoxon)", format=".2g"), Column("p (t-test)", format=".2g")]
-        header: tuple[str | Column, ...] = (
-            "method", "pairs", "AUPC", "deviation", f"{self.main} minus it", *tests, Column("seconds", format=".1f")
-        )  # fmt: skip
+        formats = {"p (Wilcoxon)": ".2g", "p (t-test)": ".2g", "seconds": ".1f"}
+        tests = [Column(name, format=form) for name, form in formats.items()]
+        names = ("method", "pairs", "AUPC", "deviation", f"{self.main} minus it")
         areas = [(name, pair, float(value)) for name, found in self.areas.items() for pair, value in enumerate(found)]
         steps = [
             (name, float(fraction), float(value))
             for name, curve in self.curves.items()
             for fraction, value in zip(FRACTIONS, curve.mean(0), strict=True)
         ]
-        columns = [
-            Column("method"), Column("insertion", "insertion, lower is better"),
-            Column("deletion", "deletion, higher is better"),
-        ]  # fmt: skip
-        pairs = {"second_order": Table.of(columns, self._second_order_rows(), "Pairs of tokens, the strongest first")}
+        both = [Column("insertion", "insertion, lower is better"), Column("deletion", "deletion, higher is better")]
+        second = Table.of(["method", *both], self._second_order_rows(), "Pairs of tokens, the strongest first")
         return {
-            "methods": Table.of(header, self._method_rows(), "Methods, lowest area first"),
-            **(pairs if self.insertion else {}),
+            "methods": Table.of((*names, *tests), self._method_rows(), "Methods, lowest area first"),
+            **({"second_order": second} if self.insertion else {}),
             "areas": Table.of(["method", "pair", "aupc"], areas, detail=True),
             "curves": Table.of(["method", "fraction", "distance"], steps, detail=True),
         }
@@ -200,9 +203,8 @@ class Faithfulness(Result):
     def figures(self) -> dict[str, Figure]:
         """Mean curves of all methods."""
         found = {"curves": Figure(self.plot, "Distance while tokens enter")}
-        if self.insertion:
-            found["insertion"] = Figure(lambda: self.plot_second_order("insertion"), "Distance while pairs enter")
-            found["deletion"] = Figure(lambda: self.plot_second_order("deletion"), "Distance while pairs leave")
+        for which, verb in (("insertion", "enter"), ("deletion", "leave")) if self.insertion else ():
+            found[which] = Figure(partial(self.plot_second_order, which), f"Distance while pairs {verb}")
         return found
 
     def plot(self, ax: Any = None) -> Any:
@@ -211,9 +213,8 @@ class Faithfulness(Result):
 
     def plot_second_order(self, which: str = "insertion", ax: Any = None) -> Any:
         """The mean distance while pairs of tokens enter or leave."""
-        is_insertion = which == "insertion"
-        found = self.insertion if is_insertion else self.deletion
-        return _drawn(found, "shown" if is_insertion else "masked", f"{which}, {self.model}", ax)
+        found, verb = (self.insertion, "shown") if which == "insertion" else (self.deletion, "masked")
+        return _drawn(found, verb, f"{which}, {self.model}", ax)
 
 
 def _deviation(areas: Array) -> float:
@@ -227,6 +228,60 @@ def _drawn(found: Mapping[str, Array], verb: str, title: str, ax: Any) -> Any:
         mean, error = each.mean(0), 1.96 * each.std(0) / np.sqrt(len(each))
         series[f"{name} {area(each).mean():.2f}"] = (mean, mean - error, mean + error)
     return curves(FRACTIONS, series, (f"share of tokens {verb}", "distance to the full text"), title, ax)
+
+
+@dataclass(frozen=True, eq=False)
+class ConservationPanel:
+    """Sums of vectors' components (n,) and what a method's contributions sum to (n,)."""
+
+    name: str
+    components: Array
+    relevance: Array
+
+    @property
+    def r2(self) -> float:
+        """1 minus the squared distance from the identity line over the components' own spread."""
+        spread = float(((self.components - self.components.mean()) ** 2).sum())
+        missed = float(((self.components - self.relevance) ** 2).sum())
+        return 1 - missed / spread if spread > 0 else float("nan")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Conservation(Result):
+    """Four panels: HxP; BiLRP; BiLRP in the model with every bias set to zero; BiLRP with the bias row."""
+
+    model: str
+    panels: tuple[ConservationPanel, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """R^2 of each panel against the identity line."""
+        r2 = {one.name: one.r2 for one in self.panels}
+        return {"model": self.model, "n": len(self.panels[0].components), "r2": r2}
+
+    def plot(self) -> Any:
+        """The four panels in one figure; returns the first Axes."""
+        axes = grid_of_axes(len(self.panels))
+        labels = ("sum of the vector's components", "summed relevance")
+        for panel, ax in zip(self.panels, axes, strict=True):
+            identity_scatter(panel.components, panel.relevance, labels, panel.name, f"R² = {panel.r2:.4f}", ax)
+        return axes[0]
+
+    def tables(self) -> dict[str, Table]:
+        """R² of each panel; every text's point for files."""
+        r2 = [(one.name, one.r2) for one in self.panels]
+        points = [
+            (one.name, float(across), float(up))
+            for one in self.panels
+            for across, up in zip(one.components, one.relevance, strict=True)
+        ]
+        return {
+            "conservation_r2": Table.of(["panel", Column("r2", "R² to the identity")], r2, "Conservation"),
+            "conservation": Table.of(["panel", "components", "relevance"], points, detail=True),
+        }
+
+    def figures(self) -> dict[str, Figure]:
+        """The four panels."""
+        return {"conservation": Figure(self.plot, "Summed relevance against the vector's components")}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,7 +340,7 @@ def faithfulness(
     if not pairs:
         raise DataError("the perturbation test needs at least one pair")
     ticker = Ticker(progress, len(pairs), "pairs")
-    kinds = ("first", "insertion", "deletion") if chosen.second_order else ("first",)
+    kinds = ("tokens", "insertion", "deletion") if chosen.second_order else ("tokens",)
     found: dict[str, dict[str, list[Array]]] = {kind: {name: [] for name in chosen.variants} for kind in kinds}
     seconds = dict.fromkeys(chosen.variants, 0.0)
     truncated: dict[str, bool] = {}
@@ -293,20 +348,15 @@ def faithfulness(
         first = next(iter(explained.values()))
         truncated |= {side.text: side.truncated for one in first for side in (one.left, one.right)}
         for kind in kinds:
-            how = (chosen.rank_special, chosen.filler, ticker)
-            curves_of = (
-                token_curves(encoder, explained, *how)
-                if kind == "first"
-                else pair_curves(encoder, explained, kind == "deletion", *how)
-            )
-            for name, curve in curves_of.items():
+            drawn = distance_curves(encoder, explained, kind, chosen.rank_special, chosen.filler, ticker)
+            for name, curve in drawn.items():
                 found[kind][name].append(curve)
         ticker.add(len(first))
     ticker.close()
     report_truncation(sum(truncated.values()), len(truncated), encoder.tokenizer.limit)
     joined = {kind: {name: np.concatenate(parts) for name, parts in found[kind].items()} for kind in kinds}
     second = joined.get("insertion", {}), joined.get("deletion", {})
-    return Faithfulness(encoder.name, encoder.pooling_config.pooling, joined["first"], *second, seconds)
+    return Faithfulness(encoder.name, encoder.pooling_config.pooling, joined["tokens"], *second, seconds)
 
 
 def explained_windows(
@@ -333,6 +383,42 @@ def explained_windows(
             explained[name] = list(islice(stream, len(window)))
             seconds[name] += time.process_time() - start
         yield explained
+
+
+def conservation(encoder: Encoder, texts: Sequence[str], progress: Progress | None = None) -> Conservation:
+    """Sum the relevance of each text's tokens and compare with its pooled vector, before any Normalize.
+
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> [panel.name for panel in conservation(encoder, ["A cat sat.", "It rains."]).panels]
+    ['HxP', 'BiLRP', 'BiLRP, biases set to zero', 'BiLRP with the bias row']
+    """
+    if len(texts) < 2:
+        raise DataError(f"conservation needs at least 2 texts, got {len(texts)}")
+    plain = encoder.with_pooling(normalize=False)
+    ticker = Ticker(progress, 3 * len(texts), "texts")
+    hxp = contributions(plain, texts, method="hxp", progress=ticker.part(), **PLAIN)
+    bilrp = contributions(plain, texts, progress=ticker.part(), **PLAIN)
+    zero = contributions(without_biases(plain), texts, progress=ticker.part(), **PLAIN)
+    ticker.close()
+    named = {"HxP": hxp, "BiLRP": bilrp, "BiLRP, biases set to zero": zero, "BiLRP with the bias row": bilrp}
+    panels = []
+    for name, found in named.items():
+        parts = ("vector", "values", "bias") if name.endswith("bias row") else ("vector", "values")
+        vector, *relevance = (np.array([getattr(one, part).sum(dtype=np.float64) for one in found]) for part in parts)
+        panels.append(ConservationPanel(name, vector, np.add.reduce(relevance)))
+    return Conservation(encoder.name, tuple(panels))
+
+
+def without_biases(encoder: Encoder) -> Encoder:
+    """A copy of the encoder in which every bias is zero, of linear maps, norms and heads."""
+    model = copy.deepcopy(encoder.model)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                weight.zero_()
+    heads = tuple(Dense(head.weight, None, head.activation) for head in encoder.modules_config.heads)
+    config, view = replace(encoder.modules_config, heads=heads), model_view(model)
+    return replace(encoder, model=model, model_view=view, modules_config=config, postprocessing=None)
 
 
 def study_faithfulness(

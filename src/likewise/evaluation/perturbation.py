@@ -6,7 +6,7 @@ full text's (AUPC) is small if the important ones come first (Vasileiou & Eberle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from likewise.encoder import Encoder
 from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches
 from likewise.encoder.forward import Batch
-from likewise.explain.explanation import Explanation
+from likewise.explain.explanation import ExplainedText, Explanation
+from likewise.metrics import Array
 from likewise.progress import Ticker
-
-Array = NDArray[np.float64]
 
 STEP = 0.04
 FRACTIONS: Array = np.round(np.arange(0, 1 + STEP / 2, STEP), 2)
@@ -34,19 +33,28 @@ class Shown:
     shown: frozenset[int]
 
 
-def shown_steps(order: Sequence[int], always_shown: Iterable[int] = ()) -> list[frozenset[int]]:
+def shown_steps(order: Sequence[int], always_shown: Collection[int] = ()) -> list[frozenset[int]]:
     """The token indices shown at each fraction; the others enter in the given order.
 
     >>> [len(step) for step in shown_steps([2, 1])][:14:13]
     [0, 1]
     """
-    always = frozenset(always_shown)
-    counts = np.floor(FRACTIONS * len(order) + 0.5).astype(int)
-    return [always | frozenset(order[:count]) for count in counts]
+    return [frozenset((*always_shown, *order[:count])) for count in _counts(len(order))]
+
+
+def _counts(tokens: int) -> list[int]:
+    """How many of the tokens are shown at each fraction."""
+    return [int(fraction * tokens + 0.5) for fraction in FRACTIONS]
+
+
+def _fixed_tokens(side: ExplainedText, rank_special: bool) -> frozenset[int]:
+    """The indices of the special tokens, which stay in place unless they are ranked like the rest."""
+    special = (index for index, unit in enumerate(side.units) if unit.kind == "special")
+    return frozenset(() if rank_special else special)
 
 
 def shown_vectors(
-    encoder: Encoder, texts: Sequence[Shown], ticker: Ticker | None = None, filler: str = "mask"
+    encoder: Encoder, texts: Sequence[Shown], filler: str = "mask", ticker: Ticker | None = None
 ) -> NDArray[np.float32]:
     """Pooled vectors (n, d) of partly shown texts, before heads and any Normalize; equal ones are encoded once.
 
@@ -78,61 +86,45 @@ def area(found: Array) -> Array:
     return np.asarray(np.trapezoid(found, FRACTIONS, axis=-1))
 
 
-def token_curves(
+def distance_curves(
     encoder: Encoder,
     explained: Mapping[str, Sequence[Explanation]],
+    kind: str = "tokens",
     rank_special: bool = False,
     filler: str = "mask",
     ticker: Ticker | None = None,
-) -> dict[str, Array]:
-    """The distance to the full text while single tokens enter, by variant: (pairs, fractions)."""
-    texts = {
-        name: [shown for one in rows for shown in _token_steps(one, rank_special)] for name, rows in explained.items()
-    }
-    return _curves(encoder, texts, ticker, filler)
-
-
-def pair_curves(
-    encoder: Encoder,
-    explained: Mapping[str, Sequence[Explanation]],
-    deleting: bool = False,
-    rank_special: bool = False,
-    filler: str = "mask",
-    ticker: Ticker | None = None,
-) -> dict[str, Array]:
-    """The same while the most relevant pairs of tokens enter or leave."""
-    texts: dict[str, list[Shown]] = {name: [] for name in explained}
-    for name, rows in explained.items():
-        for one in rows:
-            left, right = zip(*pair_steps(one, deleting, rank_special), strict=True)
-            texts[name] += [Shown(one.left.ids, step) for step in left]
-            texts[name] += [Shown(one.right.ids, step) for step in right]
-    return _curves(encoder, texts, ticker, filler, full=0 if deleting else -1)
-
-
-def _token_steps(explanation: Explanation, rank_special: bool) -> list[Shown]:
-    """Both texts at each fraction; tokens enter by the sum of their row or column, signed, highest first."""
-    found = []
-    for side, axis in ((explanation.left, 1), (explanation.right, 0)):
-        kept = () if rank_special else tuple(i for i, unit in enumerate(side.units) if unit.kind == "special")
-        sums = explanation.relevance.sum(axis)
-        order = [int(index) for index in np.argsort(-sums, kind="stable") if int(index) not in kept]
-        found += [Shown(side.ids, step) for step in shown_steps(order, kept)]
-    return found
-
-
-def _curves(
-    encoder: Encoder, texts: Mapping[str, list[Shown]], ticker: Ticker | None, filler: str, full: int = -1
 ) -> dict[str, Array]:
     """The distance of each step's pooled vector to the full text's, averaged over both sides of a pair.
 
-    ``texts`` has, by variant, the steps of the left text and of the right one for each pair; ``full`` is the step that
-    shows everything. -> (pairs, fractions) by variant.
+    ``kind``: ``tokens`` enter, or the most relevant pairs of tokens enter (``insertion``) or leave (``deletion``).
+    -> (pairs, fractions) by variant.
     """
-    vectors = shown_vectors(encoder, [text for steps in texts.values() for text in steps], ticker, filler)
-    steps = vectors.reshape(len(texts), -1, 2, len(FRACTIONS), vectors.shape[-1]).astype(np.float64)
-    distances = np.linalg.norm(steps - steps[:, :, :, full][:, :, :, None], axis=-1).mean(2)
-    return dict(zip(texts, distances, strict=True))
+
+    def steps_of(one: Explanation) -> Iterable[Sequence[frozenset[int]]]:
+        if kind == "tokens":
+            return token_steps(one, rank_special)
+        return zip(*pair_steps(one, kind == "deletion", rank_special), strict=True)
+
+    texts = [
+        Shown(side.ids, step)
+        for rows in explained.values()
+        for one in rows
+        for side, steps in zip((one.left, one.right), steps_of(one), strict=True)
+        for step in steps
+    ]
+    vectors = shown_vectors(encoder, texts, filler, ticker)
+    by_step = vectors.reshape(len(explained), -1, 2, len(FRACTIONS), vectors.shape[-1]).astype(np.float64)
+    full = by_step[:, :, :, 0 if kind == "deletion" else -1]
+    distances = np.linalg.norm(by_step - full[:, :, :, None], axis=-1).mean(2)
+    return dict(zip(explained, distances, strict=True))
+
+
+def token_steps(explanation: Explanation, rank_special: bool) -> Iterator[list[frozenset[int]]]:
+    """The steps of both texts; tokens enter by the sum of their row or column, signed, highest first."""
+    for side, axis in ((explanation.left, 1), (explanation.right, 0)):
+        kept = _fixed_tokens(side, rank_special)
+        order = np.argsort(-explanation.relevance.sum(axis), kind="stable").tolist()
+        yield shown_steps([index for index in order if index not in kept], kept)
 
 
 def pair_steps(
@@ -142,20 +134,20 @@ def pair_steps(
 
     A pair brings both of its tokens; the fraction counts the tokens of both texts that have entered.
     """
+    sides = (explanation.left, explanation.right)
+    kept = [_fixed_tokens(side, rank_special) for side in sides]
     free = [
-        [index for index, unit in enumerate(side.units) if rank_special or unit.kind != "special"]
-        for side in (explanation.left, explanation.right)
+        [index for index in range(len(side.units)) if index not in own] for side, own in zip(sides, kept, strict=True)
     ]
-    kept = [frozenset(range(len(side.units))) - frozenset(own)
-            for side, own in zip((explanation.left, explanation.right), free, strict=True)]  # fmt: skip
     arrivals = _arrivals(explanation.relevance[np.ix_(*free)])
-    counts = np.floor(FRACTIONS * len(arrivals) + 0.5).astype(int)
     steps = []
-    for count in counts:
-        come = [frozenset(free[side][index] for of, index in arrivals[:count] if of == side) for side in (0, 1)]
-        shown = [own | (frozenset(frees) - new if deleting else new)
-                 for own, frees, new in zip(kept, free, come, strict=True)]  # fmt: skip
-        steps.append((shown[0], shown[1]))
+    for count in _counts(len(arrivals)):
+        entered = [{free[side][index] for of, index in arrivals[:count] if of == side} for side in (0, 1)]
+        left, right = (
+            own | (frozenset(tokens) - new if deleting else new)
+            for own, tokens, new in zip(kept, free, entered, strict=True)
+        )
+        steps.append((left, right))
     return steps
 
 

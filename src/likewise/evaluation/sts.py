@@ -70,32 +70,26 @@ class StsResult(Comparable):
         """One row."""
         columns = [Column(name, HEADINGS[name]) for name in self.agreement]
         row = (self.name, self.model, self.pooling, self.n, *self.agreement.values())
-        return {
-            "sts": Table.of(
-                ["data", "model", "pooling", "n", *columns],
-                [row],
-                "Agreement with scores, with bootstrap 95 % intervals",
-            )
-        }
+        title = "Agreement with scores, with bootstrap 95 % intervals"
+        return {"sts": Table.of(["data", "model", "pooling", "n", *columns], [row], title)}
 
     @classmethod
     def figures_of(cls, results: Sequence[StsResult]) -> dict[str, Figure]:
         """Human scores against cosines, a panel per result."""
-        return {"sts": Figure(lambda: sts_figure(results), "Human scores against cosines")}
+
+        def draw() -> Any:
+            panels = grid_of_axes(len(results))
+            for result, panel in zip(results, panels, strict=True):
+                result.plot(panel)
+            return panels[0]
+
+        return {"sts": Figure(draw, "Human scores against cosines")}
 
     def plot(self, ax: Any = None) -> Any:
         """Human scores against cosines."""
         spearman = self.agreement["spearman"].value
         title = f"{self.name}, {self.model}, {self.pooling}\nSpearman {spearman:.4f}, n = {self.n}"
         return scatter_with_line(self.truth, self.predicted, ("human score", "cosine"), title, ax)
-
-
-def sts_figure(results: Sequence[StsResult]) -> Any:
-    """A panel per result; returns the first panel's Axes."""
-    panels = grid_of_axes(len(results))
-    for result, panel in zip(results, panels, strict=True):
-        result.plot(panel)
-    return panels[0]
 
 
 def evaluate_sts(
@@ -112,9 +106,8 @@ def evaluate_sts(
     texts = list(dict.fromkeys(text for pair in pairs for text in (pair.left, pair.right)))
     index = {text: row for row, text in enumerate(texts)}
     encoded = encoder.encode_with_stats(texts, progress=progress)
-    left = encoded.vectors[[index[pair.left] for pair in pairs]]
-    right = encoded.vectors[[index[pair.right] for pair in pairs]]
-    predicted = paired_similarity(left, right)
+    left, right = ([index[getattr(pair, side)] for pair in pairs] for side in ("left", "right"))
+    predicted = paired_similarity(encoded.vectors[left], encoded.vectors[right])
     truth = np.array([pair.score for pair in pairs])
     agreement = {key: bootstrap(metric, predicted, truth) for key, metric in METRICS.items()}
     return StsResult(name, encoder.name, encoder.pooling_config.pooling, predicted, truth, agreement, encoded.truncated)

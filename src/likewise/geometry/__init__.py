@@ -1,8 +1,8 @@
 """The geometry of a model's layers: hidden states -> one value per layer, with intervals."""
 
-from likewise.geometry.corpus import GeometrySettings
 from likewise.geometry.geometry import Geometry
 from likewise.geometry.measuring import compare_geometry, geometry_of
+from likewise.geometry.occurrences import GeometrySettings
 from likewise.geometry.trajectories import Trajectories, sentence_trajectories, word_trajectories
 
 __all__ = [

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from likewise.geometry.confidence import ConfidenceBand
-from likewise.geometry.corpus import GeometrySettings
-from likewise.geometry.explained_variance import VARIANTS
-from likewise.geometry.points import ClusterIsotropy
+from likewise.geometry.measures import VARIANTS, ClusterIsotropy, ratios
+from likewise.geometry.occurrences import GeometrySettings
+from likewise.metrics import Array, Interval
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import Series, curves
 from likewise.plotting.heatmap import heatmap
 from likewise.plotting.text import unique_labels
 from likewise.results import Column, Comparable, Figure, Table
-
-Array = NDArray[np.float64]
 
 MEASURES = {
     "baseline": "baseline: random words",
@@ -32,6 +30,7 @@ MEASURES = {
     "intrinsic_dimension": "intrinsic dimension (TwoNN)",
 }
 """Measures with one value per layer, and their titles in figures."""
+MAIN_MEASURES = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
 MEV_TITLES = {"formula": "MEV, formula (uncentred)", "pca": "MEV, centred PCA", "svd": "MEV, TruncatedSVD's ratio"}
 ROGUE_TITLES = {1: "the largest dimension's share of the baseline", 3: "the three largest dimensions' share"}
 CLUSTER_TITLES = {"baseline": "baseline within clusters", "isoscore": "IsoScore within clusters"}
@@ -48,6 +47,66 @@ TOP = 3
 LISTED = 10
 """The number of words with the highest and with the lowest values that are listed."""
 PANEL = (3.8, 2.8)
+ENDS = (2.5, 97.5)
+"""The percentiles at the ends of an interval."""
+LEAST_BLOCKS = 5
+"""A jackknife over fewer blocks gives no interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceBand:
+    """Values (L,) of the layers and the ends (L,) of their 95 % intervals; nan where there is nothing to measure.
+
+    >>> ConfidenceBand.of_draws(np.array([[0.5, 0.4, 0.6]])).values.tolist()
+    [0.5]
+    """
+
+    values: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of_draws(cls, draws: Array) -> ConfidenceBand:
+        """From a value and its bootstrap draws in each layer, (L, 1 + B)."""
+        with warnings.catch_warnings():
+            # A layer without any finite draw has no interval, which needs no warning.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return cls(draws[:, 0], *np.nanpercentile(draws[:, 1:], ENDS, axis=1))
+
+    @classmethod
+    def of_jackknife(cls, values: Array, without: Array) -> ConfidenceBand:
+        """From the values (L,) and those (L, g) with each of g blocks left out; no interval below ``LEAST_BLOCKS``.
+
+        For measures that resampling biases: a resampled corpus repeats its words, which lowers its rank.
+        """
+        from scipy.stats import t
+
+        blocks = without.shape[1]
+        if blocks < LEAST_BLOCKS:
+            return cls.without_interval(values)
+        spread = np.square(without - without.mean(1, keepdims=True)).sum(1)
+        reach = t.ppf(ENDS[1] / 100, blocks - 1) * np.sqrt((blocks - 1) / blocks * spread)
+        return cls(values, values - reach, values + reach)
+
+    @classmethod
+    def of_intervals(cls, intervals: Sequence[Interval]) -> ConfidenceBand:
+        """From an interval in each layer."""
+        return cls(*np.array([(one.value, one.low, one.high) for one in intervals]).T)
+
+    @classmethod
+    def without_interval(cls, values: ArrayLike) -> ConfidenceBand:
+        """Values (L,) without intervals."""
+        known = np.asarray(values, np.float64)
+        return cls(known, *np.full((2, len(known)), np.nan))
+
+    @property
+    def intervals(self) -> list[Interval]:
+        """The value of each layer with its interval."""
+        return [Interval(*map(float, one)) for one in zip(self.values, self.low, self.high, strict=True)]
+
+    def ends(self, layer: int) -> list[float]:
+        """The interval of a layer."""
+        return [float(self.low[layer]), float(self.high[layer])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +129,10 @@ class Similarities:
 class Variances:
     """Maximum explainable variance in each variant, averaged over the sampled words."""
 
-    own: Mapping[str, ConfidenceBand]
-    random: Mapping[str, ConfidenceBand]
-    """of as many random occurrences as a word has contexts"""
-    adjusted: Mapping[str, ConfidenceBand]
-    """own minus random"""
+    bands: Mapping[str, Mapping[str, ConfidenceBand]]
+    """``mev``; ``mev_baseline``, that of as many random occurrences as a word has contexts; ``mev_adjusted``"""
     words: int
     """how many words the averages are over: sampled, and in enough texts"""
-
-    @property
-    def by_name(self) -> dict[str, Mapping[str, ConfidenceBand]]:
-        """The three of them by their names in JSON."""
-        return {"mev": self.own, "mev_baseline": self.random, "mev_adjusted": self.adjusted}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,21 +167,10 @@ class WordMeasures:
         """A word, its number of contexts and its values in all layers."""
         return {"word": self.words[index], "n": int(self.contexts[index]), "values": values[:, index].tolist()}
 
-    def rows(self, count: int) -> Iterator[tuple[object, ...]]:
-        """Word, contexts, layer, self-similarity and each variant of MEV, of the first words in every layer."""
-        for index in range(count):
-            for layer, value in enumerate(self.self_similarity[:, index].tolist()):
-                sampled = index < self.variance.shape[2]
-                variances = self.variance[:, layer, index].tolist() if sampled else [None] * len(VARIANTS)
-                yield self.words[index], int(self.contexts[index]), layer, value, *variances
-
 
 def mean_over_layers(values: Array) -> Array:
     """The mean of each column (L, W) over the layers that have a value; nan where none has."""
-    there = np.isfinite(values)
-    sums, counts = np.where(there, values, 0.0).sum(0), there.sum(0)
-    means: Array = np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-    return means
+    return ratios(np.nansum(values, 0), np.isfinite(values).sum(0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,7 +262,7 @@ class Geometry(Comparable):
         rogue = self.rogue(layer)
         top = [share for _, share in rogue]
         found = {"layer": layer, **_layer_values(self.bands, layer)}
-        for name, bands in self.variances.by_name.items():
+        for name, bands in self.variances.bands.items():
             found[name] = _layer_values(bands, layer)
             found["intervals"][name] = found[name].pop("intervals")
         return found | {
@@ -237,10 +277,7 @@ class Geometry(Comparable):
         tables = {"mev": own.variance, "mev_adjusted": own.variance_adjusted}
         chosen = [
             own.one(index, own.self_similarity)
-            | {
-                name: {variant: each[:, index].tolist() for variant, each in zip(VARIANTS, values, strict=True)}
-                for name, values in tables.items()
-            }
+            | {name: dict(zip(VARIANTS, each[:, :, index].tolist(), strict=True)) for name, each in tables.items()}
             for index in range(own.chosen)
         ]
         mev = {variant: own.listed(each) for variant, each in zip(VARIANTS, own.variance, strict=True)}
@@ -261,38 +298,38 @@ class Geometry(Comparable):
             "cka": self._matrix(("left_layer", "right_layer", "cka"), self.alignment),
         }
 
+    def _by_layer(self, columns: Mapping[Column, Sequence[object]], title: str) -> Table:
+        """A row per layer; each column has one cell per layer."""
+        rows = [(self.model, layer, *cells) for layer, cells in enumerate(zip(*columns.values(), strict=True))]
+        return Table.of(["model", "layer", *columns], rows, title)
+
     def _similarities_table(self) -> Table:
         headings = ("baseline", "self-similarity", "- baseline", "intra-sentence", "- baseline")
-        columns = [_number(name, heading) for name, heading in zip(vars(self.raw), headings, strict=True)]
-        rows = [
-            (self.model, layer, *(band.at(layer) for band in vars(self.raw).values())) for layer in range(self.layers)
-        ]
-        return Table.of(["model", "layer", *columns], rows, "Similarities of words, with 95 % intervals")
+        named = zip(vars(self.raw).items(), headings, strict=True)
+        columns = {_number(name, heading): band.intervals for (name, band), heading in named}
+        return self._by_layer(columns, "Similarities of words, with 95 % intervals")
 
     def _variance_table(self) -> Table:
-        spaces = {"mev": self.variances.own, "mev_baseline": self.variances.random}
-        headings = {"mev": "MEV {}", "mev_baseline": "random"}
-        columns = [_number(f"{name}_{one}", headings[name].format(one)) for one in VARIANTS for name in spaces]
-        rows = [
-            (self.model, layer, *(bands[one].at(layer) for one in VARIANTS for bands in spaces.values()))
-            for layer in range(self.layers)
-        ]
-        return Table.of(["model", "layer", *columns], rows, "Maximum explainable variance (MEV), and of random words")
+        columns = {
+            _number(f"{name}_{variant}", heading): self.variances.bands[name][variant].intervals
+            for variant in VARIANTS
+            for name, heading in (("mev", f"MEV {variant}"), ("mev_baseline", "random"))
+        }
+        return self._by_layer(columns, "Maximum explainable variance (MEV), and of random words")
 
     def _isotropy_table(self) -> Table:
-        columns = [
-            _number("isoscore", "IsoScore"), _number("effective_rank", "eff. rank", ".1f"),
-            _number("intrinsic_dimension", "TwoNN", ".1f"), Column("rogue_dimension", "rogue dim."),
-            _number("rogue_top1", "its share"), _number("rogue_top3", "top 3"),
-            _number("cluster_baseline", "cluster base"), _number("cluster_isoscore", "cluster Iso."),
-        ]  # fmt: skip
-        bands = (self.isoscore, self.effective_rank, self.intrinsic_dimension)
-        rows = []
-        for layer, cluster in enumerate(self.clusters):
-            rogue = self.rogue(layer)
-            shares = (*rogue[0], sum(share for _, share in rogue), cluster.baseline, cluster.isoscore)
-            rows.append((self.model, layer, *(band.at(layer) for band in bands), *shares))
-        return Table.of(["model", "layer", *columns], rows, "Isotropy, dimension and clusters")
+        rogue = [self.rogue(layer) for layer in range(self.layers)]
+        columns: dict[Column, Sequence[object]] = {
+            _number("isoscore", "IsoScore"): self.isoscore.intervals,
+            Column("effective_rank", "eff. rank", ".1f"): self.effective_rank.intervals,
+            Column("intrinsic_dimension", "TwoNN", ".1f"): self.intrinsic_dimension.intervals,
+            Column("rogue_dimension", "rogue dim."): [top[0][0] for top in rogue],
+            _number("rogue_top1", "its share"): [top[0][1] for top in rogue],
+            _number("rogue_top3", "top 3"): [sum(share for _, share in top) for top in rogue],
+            _number("cluster_baseline", "cluster base"): [one.baseline for one in self.clusters],
+            _number("cluster_isoscore", "cluster Iso."): [one.isoscore for one in self.clusters],
+        }
+        return self._by_layer(columns, "Isotropy, dimension and clusters")
 
     def _corrected_table(self) -> Table:
         names = {"baseline": "", "self_similarity": "self-similarity", "intra_similarity": "intra-sentence"}
@@ -301,9 +338,8 @@ class Geometry(Comparable):
             for kind, space in self.corrected.items()
             for layer in range(self.layers)
         ]
-        return Table.of(
-            ["model", "correction", "layer", *(_number(*one) for one in names.items())], rows, "After corrections"
-        )
+        columns = [_number(*one) for one in names.items()]
+        return Table.of(["model", "correction", "layer", *columns], rows, "After corrections")
 
     def _extremes_table(self) -> Table:
         own = self.words
@@ -319,15 +355,21 @@ class Geometry(Comparable):
         return Table.of(["model", "measure", "end", words], rows, "Words with the highest and the lowest values")
 
     def _word_table(self, count: int, title: str = "", detail: bool = False) -> Table:
-        """The first words in every layer."""
-        mev = [_number(f"mev_{variant}", f"MEV {variant}") for variant in VARIANTS]
-        rows = [(self.model, *row) for row in self.words.rows(count)]
-        own = _number("self_similarity", "self-similarity")
-        return Table.of(["model", "word", "contexts", "layer", own, *mev], rows, title, detail=detail)
+        """The first words in every layer; only sampled words have a MEV."""
+        own = self.words
+        rows = []
+        for index in range(count):
+            for layer, value in enumerate(own.self_similarity[:, index].tolist()):
+                sampled = index < own.variance.shape[2]
+                mev = own.variance[:, layer, index].tolist() if sampled else [None] * len(VARIANTS)
+                rows.append((self.model, own.words[index], int(own.contexts[index]), layer, value, *mev))
+        columns = [_number("self_similarity", "self-similarity")]
+        columns += [_number(f"mev_{variant}", f"MEV {variant}") for variant in VARIANTS]
+        return Table.of(["model", "word", "contexts", "layer", *columns], rows, title, detail=detail)
 
     def _tidy_layers(self) -> Table:
         """One row per space, layer and measure."""
-        mev = {f"{name}_{one}": band for name, bands in self.variances.by_name.items() for one, band in bands.items()}
+        mev = {f"{name}_{one}": band for name, bands in self.variances.bands.items() for one, band in bands.items()}
         spaces: dict[str, Mapping[str, ConfidenceBand]] = {"raw": self.bands | mev}
         spaces |= {kind: vars(space) for kind, space in self.corrected.items()}
         rows: list[tuple[object, ...]] = [
@@ -364,14 +406,13 @@ class Geometry(Comparable):
 
     def plot(self, ax: Any = None) -> Any:
         """The baseline, and self- and intra-sentence similarity above it, over the layers."""
-        shown = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted")
-        series = {MEASURES[name]: _series(self.bands[name], self.layers) for name in shown}
+        series = {MEASURES[name]: _series(self.bands[name], self.layers) for name in MAIN_MEASURES}
         [name] = unique_labels([self.model])
         return curves(np.arange(self.layers), series, ("layer", "cosine"), f"{name}, {self.data}", ax, whole=True)
 
 
-def _number(name: str, heading: str = "", form: str = ".3f") -> Column:
-    return Column(name, heading, form)
+def _number(name: str, heading: str) -> Column:
+    return Column(name, heading, ".3f")
 
 
 def _layer_values(bands: Mapping[str, ConfidenceBand], layer: int) -> dict[str, Any]:
@@ -382,17 +423,18 @@ def _layer_values(bands: Mapping[str, ConfidenceBand], layer: int) -> dict[str, 
 
 def measures_figure(named: Mapping[str, Geometry]) -> Any:
     """Every measure over the layers, a line for each model; returns the first panel's Axes."""
-    plain = ConfidenceBand.without_interval
     panels = {title: {name: one.bands[measure] for name, one in named.items()} for measure, title in MEASURES.items()}
     for variant, title in MEV_TITLES.items():
-        panels[title] = {name: one.variances.own[variant] for name, one in named.items()}
-        panels[title] |= {f"{name}, random": one.variances.random[variant] for name, one in named.items()}
+        panels[title] = {
+            f"{model}{random}": one.variances.bands[name][variant]
+            for name, random in (("mev", ""), ("mev_baseline", ", random"))
+            for model, one in named.items()
+        }
+    plain = ConfidenceBand.without_interval
     for count, title in ROGUE_TITLES.items():
-        shares = {name: np.sort(one.shares, axis=1)[:, -count:].sum(1) for name, one in named.items()}
-        panels[title] = {name: plain(each) for name, each in shares.items()}
+        panels[title] = {name: plain(np.sort(one.shares)[:, -count:].sum(1)) for name, one in named.items()}
     for measure, title in CLUSTER_TITLES.items():
-        values = {name: np.array([getattr(each, measure) for each in one.clusters]) for name, one in named.items()}
-        panels[title] = {name: plain(each) for name, each in values.items()}
+        panels[title] = {name: plain([vars(each)[measure] for each in one.clusters]) for name, one in named.items()}
     return _grid(panels)
 
 
@@ -401,7 +443,7 @@ def corrected_figure(named: Mapping[str, Geometry]) -> Any:
     panels = {}
     for name, one in named.items():
         spaces = {"raw": one.raw, **one.corrected}
-        for measure in ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted"):
+        for measure in MAIN_MEASURES:
             title = MEASURES[measure] if len(named) == 1 else f"{name}: {MEASURES[measure]}"
             panels[title] = {kind: getattr(space, measure) for kind, space in spaces.items()}
     return _grid(panels)
@@ -415,9 +457,8 @@ def words_figure(named: Mapping[str, Geometry]) -> Any:
         labels = [f"{word} ({n})" for word, n in zip(own.words[: own.chosen], own.contexts, strict=False)]
         tables = {"self-similarity": own.self_similarity, **dict(zip(MEV_TITLES.values(), own.variance, strict=True))}
         for title, values in tables.items():
-            panels[title if len(named) == 1 else f"{name}: {title}"] = {
-                label: ConfidenceBand.without_interval(values[:, index]) for index, label in enumerate(labels)
-            }
+            bands = map(ConfidenceBand.without_interval, values.T)
+            panels[title if len(named) == 1 else f"{name}: {title}"] = dict(zip(labels, bands, strict=False))
     return _grid(panels, columns=2)
 
 

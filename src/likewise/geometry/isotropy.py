@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import numpy as np
 from likewise.data import Dataset, ScoredPair, SkippedRows
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import Vectors
-from likewise.encoder.postprocessing import PostProcessing, fit_from_moments, fit_postprocessing
+from likewise.encoder.postprocessing import fit_from_moments, fit_postprocessing
 from likewise.encoder.similarity import paired_similarity, unit
 from likewise.errors import DataError
-from likewise.geometry.anisotropy import expected_cosine, isoscore
+from likewise.geometry.measures import expected_cosine, isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman
 from likewise.plotting.boxes import Dots, dot_panels
 from likewise.plotting.text import unique_labels
@@ -73,6 +74,12 @@ class IsotropyTask:
         """The texts of the pairs, each once."""
         return list(dict.fromkeys(text for pair in self.pairs for text in (pair.left, pair.right)))
 
+    def agreement(self, index: Mapping[str, int], vectors: Vectors) -> Array:
+        """Spearman of cosines with scores, and of resampled pairs, the same for all vectors: (1 + DRAWS,)."""
+        left, right = (vectors[[index[getattr(pair, side)] for pair in self.pairs]] for side in ("left", "right"))
+        cosines, scores = paired_similarity(left, right), [pair.score for pair in self.pairs]
+        return np.append(spearman(cosines, scores), bootstrap_draws("spearman", cosines, scores))
+
 
 @dataclass(frozen=True)
 class IsotropyOptions:
@@ -122,24 +129,17 @@ class CorrectedVectors:
         ending = f", {self.removed} removed" if self.removed else f", {self.dim}" if self.setting == "whitening" else ""
         return self.setting + ending
 
-    @property
-    def cells(self) -> tuple[str | int | float | Interval, ...]:
-        """A row of a table."""
-        return (self.name, self.dim, self.baseline, self.isoscore, self.spearman, self.change, *self.recall.values())
-
     def to_dict(self) -> dict[str, Any]:
         """Values by name, the 95 % intervals that there are under ``intervals``."""
-        recall = {str(k): each for k, each in self.recall.items()}
+        names = ("setting", "dim", "removed", "baseline", "isoscore")
+        both = {"spearman": self.spearman, "change": self.change}
         return {
-            "setting": self.setting, "dim": self.dim, "removed": self.removed,
-            "baseline": self.baseline, "isoscore": self.isoscore,
-            "spearman": self.spearman.value, "change": self.change.value,
-            "recall": {k: each.value for k, each in recall.items()},
-            "intervals": {
-                "spearman": [self.spearman.low, self.spearman.high], "change": [self.change.low, self.change.high],
-                "recall": {k: [each.low, each.high] for k, each in recall.items()},
-            },
-        }  # fmt: skip
+            **{name: getattr(self, name) for name in names},
+            **{name: each.value for name, each in both.items()},
+            "recall": {str(k): each.value for k, each in self.recall.items()},
+            "intervals": {name: [each.low, each.high] for name, each in both.items()}
+            | {"recall": {str(k): [each.low, each.high] for k, each in self.recall.items()}},
+        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,12 +179,10 @@ class IsotropyStudy(Comparable):
     def cautions(self) -> list[str]:
         """Skipped rows, cut texts, and too few texts for whitening."""
         found = []
-        if self.metadata["skipped"] or self.metadata["truncated"]:
-            counts = (
-                f"bad rows skipped: {self.metadata['skipped']}, texts cut at the limit: {self.metadata['truncated']}"
-            )
-            found.append(f"{self.data}: {counts}")
-        texts, width = self.metadata["fit_texts"], self.settings[0].dim
+        skipped, cut, texts = (self.metadata[name] for name in ("skipped", "truncated", "fit_texts"))
+        if skipped or cut:
+            found.append(f"{self.data}: bad rows skipped: {skipped}, texts cut at the limit: {cut}")
+        width = self.settings[0].dim
         if texts <= width:
             # n points span n - 1 directions; whitened, all of them are equally far apart.
             found.append(
@@ -203,25 +201,25 @@ class IsotropyStudy(Comparable):
         """A row for each setting."""
         recall = [f"R@{k}" for k in self.settings[0].recall]
         header = ["model", "setting", "dim", "baseline", "IsoScore", "Spearman", "change", *recall]
-        return {"isotropy": Table.of(header, [(self.model, *one.cells) for one in self.settings])}
+        rows = [
+            (self.model, one.name, one.dim, one.baseline, one.isoscore, one.spearman, one.change, *one.recall.values())
+            for one in self.settings
+        ]
+        return {"isotropy": Table.of(header, rows)}
 
     @classmethod
     def figures_of(cls, results: Sequence[IsotropyStudy]) -> dict[str, Figure]:
-        """Baseline, Spearman and recall of each setting."""
-        return {"isotropy": Figure(lambda: isotropy_figure(results), "Baseline, Spearman and recall by setting")}
-
-
-def isotropy_figure(results: Sequence[IsotropyStudy]) -> Any:
-    """Baseline, Spearman and recall at the first k: a row per setting, a colour per model; returns an Axes."""
-    names = list(dict.fromkeys(one.name for result in results for one in result.settings))
-    first = next(iter(results[0].settings[0].recall))
-    panels = {
-        "cosine of two random texts": _dots(results, names, lambda one: one.baseline),
-        "Spearman": _dots(results, names, lambda one: one.spearman),
-        f"recall@{first}": _dots(results, names, lambda one: one.recall[first]),
-    }
-    fitted = results[0].fit or "the same texts"
-    return dot_panels(names, panels, f"{results[0].data}, corrections fitted on {fitted}")
+        """Baseline, Spearman and recall at the first k: a row per setting, a colour per model."""
+        names = list(dict.fromkeys(one.name for result in results for one in result.settings))
+        first = next(iter(results[0].settings[0].recall))
+        panels = {
+            "cosine of two random texts": _dots(results, names, lambda one: one.baseline),
+            "Spearman": _dots(results, names, lambda one: one.spearman),
+            f"recall@{first}": _dots(results, names, lambda one: one.recall[first]),
+        }
+        title = f"{results[0].data}, corrections fitted on {results[0].fit or 'the same texts'}"
+        draw = partial(dot_panels, names, panels, title)
+        return {"isotropy": Figure(draw, "Baseline, Spearman and recall by setting")}
 
 
 def _dots(
@@ -231,13 +229,13 @@ def _dots(
     drawn: dict[str, Dots] = {}
     for model, result in zip(unique_labels([one.model for one in results]), results, strict=True):
         found = {one.name: measure(one) for one in result.settings}
-        ends = [_ends(found.get(name, np.nan)) for name in names]
-        drawn[model] = tuple(map(list, zip(*ends, strict=True)))  # type: ignore[assignment]
+        each = [found.get(name, np.nan) for name in names]
+        values, low, high = (
+            [getattr(one, end) if isinstance(one, Interval) else one for one in each]
+            for end in ("value", "low", "high")
+        )
+        drawn[model] = values, low, high
     return drawn
-
-
-def _ends(value: float | Interval) -> tuple[float, float, float]:
-    return (value.value, value.low, value.high) if isinstance(value, Interval) else (value, value, value)
 
 
 def study_isotropy(
@@ -251,84 +249,41 @@ def study_isotropy(
     ['none', 'mean-removal', 'standardisation', 'all-but-the-top, 3 removed', 'whitening, 384', 'whitening, 16']
     """
     options = options or IsotropyOptions()
-    kinds = options.corrections(encoder.dimension)
+    kinds, pooling_config = options.corrections(encoder.dimension), dense_setting(encoder)
     texts = task.texts
     index = {text: row for row, text in enumerate(dict.fromkeys([*texts, *(task.fit_texts or ())]))}
     encoded = encoder.encode_with_stats(list(index), progress=progress)
     fitted_on = encoded.vectors[[index[text] for text in (texts if task.fit_texts is None else task.fit_texts)]]
     own = encoded.vectors[: len(texts)]
-    measured = _Measured(task, index, options.ks, dense_setting(encoder), _Agreement.of(task, index, unit(own)))
-    settings = [measured.result(NONE, own)]
+    plain = task.agreement(index, unit(own))
+
+    def measured(setting: str, vectors: Vectors, removed: int = 0) -> CorrectedVectors:
+        units = unit(vectors)
+        ranker = EncodedRanker(units[[index[text] for text in task.retrieval.corpus.texts]], units, index)
+        ranked = evaluate_ranker(ranker, task.retrieval, pooling_config, options.ks)
+        covariance = np.atleast_2d(np.cov(vectors, rowvar=False, dtype=np.float64))
+        isotropy, agreement = (expected_cosine(units), float(isoscore(covariance))), task.agreement(index, units)
+        spearmans = _interval(agreement), _interval(agreement - plain)
+        return CorrectedVectors(setting, vectors.shape[1], *isotropy, *spearmans, ranked.recall, removed)
+
+    settings = [measured(NONE, own)]
     for kind, dim in kinds:
         fitted = fit_postprocessing(kind, fitted_on, dim)
-        settings.append(measured.result(kind, fitted(own), _removed(fitted)))
+        # The trace of a projection is the number of directions that it keeps.
+        removed = len(fitted.center) - round(float(np.trace(fitted.matrix))) if kind == "all-but-the-top" else 0
+        settings.append(measured(kind, fitted(own), removed))
     metadata = {
         "n": len(task.pairs), "texts": len(texts), "fit_texts": len(fitted_on), "queries": len(task.retrieval.queries),
         "min_score": task.min_score, "truncated": encoded.truncated, "skipped": task.skipped,
     }  # fmt: skip
-    return IsotropyStudy(task.name, measured.pooling_config, task.fit, tuple(settings), metadata)
+    return IsotropyStudy(task.name, pooling_config, task.fit, tuple(settings), metadata)
 
 
-def _removed(fitted: PostProcessing) -> int:
-    """The directions that a projection removes; the trace of a projection is the number of those it keeps."""
-    if fitted.kind != "all-but-the-top":
-        return 0
-    return len(fitted.center) - round(float(np.trace(fitted.matrix)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Agreement:
-    """Spearman of cosines with scores: its value, and those of resampled pairs (DRAWS,), the same for all vectors."""
-
-    value: float
-    draws: Array
-
-    @classmethod
-    def of(cls, task: IsotropyTask, index: Mapping[str, int], vectors: Vectors) -> _Agreement:
-        """The agreement of the vectors (n, d) of a task's texts."""
-        left, right = (vectors[[index[getattr(pair, side)] for pair in task.pairs]] for side in ("left", "right"))
-        cosines = paired_similarity(left, right)
-        scores = [pair.score for pair in task.pairs]
-        return cls(spearman(cosines, scores), bootstrap_draws("spearman", cosines, scores))
-
-    def above(self, value: float, draws: Array | float) -> Interval:
-        """The difference to another one, with its 95 % interval."""
-        differences = self.draws - draws
-        known = differences[np.isfinite(differences)]
-        low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
-        return Interval(self.value - value, float(low), float(high))
-
-
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    """The data that every correction is measured on."""
-
-    task: IsotropyTask
-    index: dict[str, int]
-    """the row of each text"""
-    ks: tuple[int, ...]
-    pooling_config: Setting
-    plain: _Agreement
-    """that of the vectors as they are"""
-
-    def result(self, setting: str, vectors: Vectors, removed: int = 0) -> CorrectedVectors:
-        """The measures of the vectors (n, d) of the task's texts."""
-        units = unit(vectors)
-        agreement = _Agreement.of(self.task, self.index, units)
-        ranker = EncodedRanker(
-            units[[self.index[text] for text in self.task.retrieval.corpus.texts]], units, self.index
-        )
-        ranked = evaluate_ranker(ranker, self.task.retrieval, self.pooling_config, self.ks)
-        return CorrectedVectors(
-            setting,
-            vectors.shape[1],
-            expected_cosine(units),
-            isoscore(np.atleast_2d(np.cov(vectors, rowvar=False, dtype=np.float64))),
-            agreement.above(0.0, 0.0),
-            agreement.above(self.plain.value, self.plain.draws),
-            ranked.recall,
-            removed,
-        )
+def _interval(values: Array) -> Interval:
+    """A value and its draws (1 + DRAWS,) -> the value with its 95 % interval."""
+    known = values[1:][np.isfinite(values[1:])]
+    low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
+    return Interval(float(values[0]), float(low), float(high))
 
 
 def compare_isotropy(

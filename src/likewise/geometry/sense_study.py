@@ -129,25 +129,23 @@ def _word_batches(
 class SenseStudy(Comparable):
     """One model on one file of occurrences."""
 
-    data: str
+    task: SenseTask
     model: str
     geometry: SenseGeometry
     nearest: str = "neighbour"
     """what decides: the nearest neighbour, or the nearest centroid of a sense"""
-    train: str | None = None
     cut: int = 0
     """occurrences whose word was cut off at the model's limit, left out of everything"""
-    skipped: int = 0
-    """bad rows"""
-    misspelt: int = 0
-    """occurrences at whose index there seems to be no form of the word"""
-    repeated: int = 0
-    """occurrences left out because their text already has the word"""
+
+    @property
+    def data(self) -> str:
+        """The name of the occurrences."""
+        return self.task.name
 
     @property
     def classifier(self) -> str:
         """How accuracy was measured, in words."""
-        where = "among the other occurrences" if self.train is None else f"in {self.train}"
+        where = "among the other occurrences" if self.task.train is None else f"in {self.task.train}"
         what = "nearest neighbour" if self.nearest == "neighbour" else "nearest mean of a sense"
         return f"{what} {where}, same word, by cosine"
 
@@ -168,37 +166,35 @@ class SenseStudy(Comparable):
     @property
     def cautions(self) -> list[str]:
         """Rows and words that were left out, and words that do not match."""
-        possible = {
-            f"{self.data}: bad rows skipped: {self.skipped}": self.skipped,
-            f"{self.data}: left out, because their text already has the word: {self.repeated}": self.repeated,
-            f"{self.data}: words whose index leads to another word: {self.misspelt}; does word_index count from 0?":
-                self.misspelt,
-            f"{self.model}: left out: words cut at the limit: {self.cut},"
-            f" without another to compare with: {self.geometry.unanswered}": self.cut or self.geometry.unanswered,
-        }  # fmt: skip
-        return [caution for caution, count in possible.items() if count]
+        task, unanswered = self.task, self.geometry.unanswered
+        possible = [
+            (task.skipped, f"bad rows skipped: {task.skipped}"),
+            (task.repeated, f"left out, because their text already has the word: {task.repeated}"),
+            (task.misspelt, f"words whose index leads to another word: {task.misspelt}; does word_index count from 0?"),
+        ]
+        found = [f"{self.data}: {caution}" for count, caution in possible if count]
+        left_out = f"words cut at the limit: {self.cut}, without another to compare with: {unanswered}"
+        return [*found, *([f"{self.model}: left out: {left_out}"] if self.cut or unanswered else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """Every layer, and every word at the best layer."""
-        found, best = self.geometry, self.geometry.best.layer
+        task, found, best = self.task, self.geometry, self.geometry.best.layer
+        by_layer = ("accuracy", "within", "between")
+        words = [vars(word) | {name: getattr(word, name)[best] for name in by_layer} for word in found.words]
         return {
-            "data": self.data, "train": self.train, "model": self.model, "by": self.nearest, "n": found.n,
-            "layers": [layer.to_dict() for layer in found.layers], "best_layer": best,
-            "words": [
-                {"word": word.word, "n": word.n, "senses": word.senses, "accuracy": word.accuracy[best],
-                 "baseline": word.baseline, "within": word.within[best], "between": word.between[best]}
-                for word in found.words
-            ],
+            "data": task.name, "train": task.train, "model": self.model, "by": self.nearest, "n": found.n,
+            "layers": [layer.to_dict() for layer in found.layers], "best_layer": best, "words": words,
             "baseline_accuracy": found.baseline.value, "baseline_macro_accuracy": found.macro_baseline.value,
-            "unanswered": found.unanswered, "cut": self.cut, "skipped": self.skipped, "misspelt": self.misspelt,
-            "repeated": self.repeated,
+            "unanswered": found.unanswered, "cut": self.cut, "skipped": task.skipped, "misspelt": task.misspelt,
+            "repeated": task.repeated,
         }  # fmt: skip
 
     def tables(self) -> dict[str, Table]:
         """Every layer, every word at the best layer, and every word in every layer."""
         found, best = self.geometry, self.geometry.best
-        total = ("all", found.n, sum(word.senses for word in found.words), found.baseline.value, best.layer,
-                 best.accuracy.value, best.within.value, best.between.value)  # fmt: skip
+        at_all = (one.value for one in (best.accuracy, best.within, best.between))
+        senses = sum(word.senses for word in found.words)
+        total = (self.model, "all", found.n, senses, found.baseline.value, best.layer, *at_all)
         every = [
             (self.model, word.word, word.n, word.senses, word.baseline, layer, *values)
             for word in found.words
@@ -206,13 +202,12 @@ class SenseStudy(Comparable):
         ]
         at_best = [row for row in every if row[5] == best.layer]
         title = "Words at the best layer, the one with the highest macro-accuracy"
+        macro = Column("macro_accuracy", "macro-accuracy")
+        header = ("model", "layer", SAME, OTHER, "difference", "accuracy", macro)
+        layers = [(self.model, one.layer, *one.intervals.values()) for one in found.layers]
         return {
-            "layers": Table.of(
-                ("model", "layer", SAME, OTHER, "difference", "accuracy", Column("macro_accuracy", "macro-accuracy")),
-                [(self.model, one.layer, *one.intervals.values()) for one in found.layers],
-                "Cosines and accuracy by layer",
-            ),
-            "best_layer": Table.of(WORD_COLUMNS, [*at_best, (self.model, *total)], title),
+            "layers": Table.of(header, layers, "Cosines and accuracy by layer"),
+            "best_layer": Table.of(WORD_COLUMNS, [*at_best, total], title),
             "words": Table.of(WORD_COLUMNS, every, detail=True),
         }
 
@@ -234,19 +229,14 @@ class SenseStudy(Comparable):
 
     @classmethod
     def figures_of(cls, results: Sequence[SenseStudy]) -> dict[str, Figure]:
-        """Cosines and accuracy over the layers."""
-        return {"senses": Figure(lambda: senses_figure(results), "Cosines and accuracy by layer")}
-
-
-def senses_figure(results: Sequence[SenseStudy]) -> Any:
-    """A panel per model on common axes; returns the first."""
-    named = zip(unique_labels([one.model for one in results]), results, strict=True)
-    panels = [(f"{name}: {one.data}, n = {one.geometry.n}", one.panel) for name, one in named]
-    notes = [
-        "Cosine: mean over pairs of occurrences of a word. All curves average over words.",
-        f"Correct: {results[0].classifier}.",
-    ]
-    return curve_panels(panels, AXES, notes)[0]
+        """Cosines and accuracy over the layers, a panel per model on common axes."""
+        named = zip(unique_labels([one.model for one in results]), results, strict=True)
+        panels = [(f"{name}: {one.data}, n = {one.geometry.n}", one.panel) for name, one in named]
+        notes = [
+            "Cosine: mean over pairs of occurrences of a word. All curves average over words.",
+            f"Correct: {results[0].classifier}.",
+        ]
+        return {"senses": Figure(lambda: curve_panels(panels, AXES, notes)[0], "Cosines and accuracy by layer")}
 
 
 def study_senses(
@@ -260,9 +250,7 @@ def study_senses(
     if task.references is not None:
         references, also_cut = _sense_vectors(encoder, task.references, str(task.train), progress)
         cut += also_cut
-    found = sense_geometry(vectors, references, nearest, progress)
-    counts = (cut, task.skipped, task.misspelt, task.repeated)
-    return SenseStudy(task.name, encoder.name, found, nearest, task.train, *counts)
+    return SenseStudy(task, encoder.name, sense_geometry(vectors, references, nearest, progress), nearest, cut)
 
 
 def _sense_vectors(
@@ -273,9 +261,9 @@ def _sense_vectors(
     if not whole.any():
         raise DataError(f"{name}: every word is cut off at the model's limit; give shorter texts or another model")
     seen = [example for example, ok in zip(examples, whole, strict=True) if ok]
-    chosen = vectors if whole.all() else vectors[:, whole]
     words, senses = [example.word for example in seen], [example.sense for example in seen]
-    return SenseVectors(chosen, words, senses), len(examples) - len(seen)
+    # A mask would copy the vectors.
+    return SenseVectors(vectors if whole.all() else vectors[:, whole], words, senses), len(examples) - len(seen)
 
 
 def compare_senses(

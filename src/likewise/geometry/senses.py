@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from likewise.encoder.similarity import similarity_blocks
 from likewise.errors import DataError, UsageError
-from likewise.geometry.anisotropy import unit_rows
-from likewise.metrics import Interval, bootstrap_means
+from likewise.geometry.measures import dimension_contributions, pair_sums, unit_rows
+from likewise.metrics import Array, Interval, bootstrap_means
 from likewise.progress import Progress, Ticker
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 NONE = -1
@@ -32,8 +31,8 @@ NONE = -1
 class SenseVectors:
     """Words in context: vectors (L, n, D) of n occurrences in L layers, with the word and the sense of each.
 
-    >>> SenseVectors(np.zeros((1, 2, 3), np.float32), ["bank", "bank"], ["river", "money"]).names
-    ['bank']
+    >>> SenseVectors(np.zeros((1, 2, 3), np.float32), ["bank", "bank"], ["river", "money"]).rows_of
+    {'bank': array([0, 1])}
     """
 
     vectors: NDArray[np.float32]
@@ -51,22 +50,14 @@ class SenseVectors:
     @cached_property
     def rows_of(self) -> dict[str, Rows]:
         """The rows of each word, words in alphabetical order."""
-        found: dict[str, list[int]] = {word: [] for word in sorted(set(self.words))}
-        for row, word in enumerate(self.words):
-            found[word].append(row)
-        return {word: np.array(rows, np.int64) for word, rows in found.items()}
-
-    @property
-    def names(self) -> list[str]:
-        """The words, each once, in alphabetical order."""
-        return list(self.rows_of)
+        words = np.array(self.words, object)
+        return {word: np.flatnonzero(words == word) for word in sorted(set(self.words))}
 
     def senses_of(self, word: str) -> tuple[Rows, list[str]]:
         """The sense of each of a word's occurrences by number, and the senses, the first one seen first."""
         given = [self.senses[row] for row in self.rows_of[word]]
         names = list(dict.fromkeys(given))
-        number = {name: index for index, name in enumerate(names)}
-        return np.array([number[name] for name in given], np.int64), names
+        return np.array([names.index(name) for name in given], np.int64), names
 
 
 def sense_cosines(vectors: SenseVectors) -> tuple[Array, Array]:
@@ -80,25 +71,21 @@ def sense_cosines(vectors: SenseVectors) -> tuple[Array, Array]:
     ([[1.0]], [[0.0]])
     """
     layers = len(vectors.vectors)
-    within, between = (np.empty((layers, len(vectors.names))) for _ in range(2))
+    within, between = (np.empty((layers, len(vectors.rows_of))) for _ in range(2))
     for index, (word, rows) in enumerate(vectors.rows_of.items()):
         senses, _ = vectors.senses_of(word)
         for layer in range(layers):
-            within[layer, index], between[layer, index] = _cosines(unit_rows(vectors.vectors[layer, rows]), senses)
+            within[layer, index], between[layer, index] = _cosines(vectors.vectors[layer, rows], senses)
     return within, between
 
 
-def _cosines(units: Array, senses: Rows) -> tuple[float, float]:
-    """One word's unit vectors (n, D) and sense numbers (n,)."""
-    sums, sizes = _sense_sums(units, senses)
-    alone, together = np.square(units).sum(), np.square(sums).sum()
-    same = float(np.square(sizes).sum())
-    pairs_within, pairs_between = same - len(units), len(units) ** 2 - same
-    crossing = np.square(sums.sum(0)).sum() - together
-    return (
-        float((together - alone) / pairs_within) if pairs_within else np.nan,
-        float(crossing / pairs_between) if pairs_between else np.nan,
-    )
+def _cosines(vectors: NDArray[np.float32], senses: Rows) -> tuple[float, float]:
+    """One word's vectors (n, D) and sense numbers (n,)."""
+    total, together, pairs_between = pair_sums(vectors, senses)
+    pairs_within = len(vectors) ** 2 - pairs_between - len(vectors)
+    alone = np.square(unit_rows(vectors)).sum()
+    within = float((together.sum() - alone) / pairs_within) if pairs_within else np.nan
+    return within, float(dimension_contributions(total, together, pairs_between).sum())
 
 
 def _sense_sums(units: Array, senses: Rows) -> tuple[Array, Rows]:
@@ -115,8 +102,7 @@ def nearest_neighbours(examples: SenseVectors, references: SenseVectors | None, 
     others = examples if references is None else references
     mine, theirs = examples.rows_of[word], others.rows_of[word]
     nearest = np.empty(len(mine), np.int64)
-    blocks = similarity_blocks(examples.vectors[layer, mine], others.vectors[layer, theirs])
-    for start, cosines in blocks:
+    for start, cosines in similarity_blocks(examples.vectors[layer, mine], others.vectors[layer, theirs]):
         if references is None:
             # An occurrence is not its own neighbour.
             cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))] = -np.inf
@@ -128,7 +114,7 @@ def nearest_centroids(examples: SenseVectors, references: SenseVectors | None, l
     """The same by the mean unit vector of each reference sense: the row of that sense's first occurrence (m,)."""
     others = examples if references is None else references
     theirs = others.rows_of[word]
-    numbers, names = others.senses_of(word)
+    numbers, _ = others.senses_of(word)
     units = unit_rows(examples.vectors[layer, examples.rows_of[word]])
     sums, sizes = _sense_sums(unit_rows(others.vectors[layer, theirs]), numbers)
     cosines = units @ unit_rows(sums).T
@@ -136,9 +122,8 @@ def nearest_centroids(examples: SenseVectors, references: SenseVectors | None, l
         # An occurrence is not part of the mean it is compared with.
         own = sums[numbers] - units
         cosines[np.arange(len(units)), numbers] = np.where(sizes[numbers] > 1, (units * unit_rows(own)).sum(1), -np.inf)
-    first = theirs[[int(np.flatnonzero(numbers == sense)[0]) for sense in range(len(names))]]
-    found: Rows = first[cosines.argmax(1)]
-    return found
+    first = np.unique(numbers, return_index=True)[1]
+    return np.asarray(theirs[first[cosines.argmax(1)]])
 
 
 NEAREST: dict[str, Callable[[SenseVectors, SenseVectors | None, int, str], Rows]] = {
@@ -168,7 +153,7 @@ def nearest_rows(
     check_nearest(nearest)
     layers = len(examples.vectors)
     found = np.full((layers, len(examples.words)), NONE, np.int64)
-    ticker = Ticker(progress, layers * len(examples.names), "words in layers compared")
+    ticker = Ticker(progress, layers * len(examples.rows_of), "words in layers compared")
     for word, rows in examples.rows_of.items():
         comparable = len(rows) > 1 if references is None else word in references.rows_of
         for layer in range(layers):
@@ -280,37 +265,25 @@ def sense_geometry(
     micro = bootstrap_means(measures[:, answered])
     macro = _means_over_words(by_word[:, ~np.isnan(by_word[0])])
     within, between = sense_cosines(examples)
-    return SenseGeometry(
-        _layers(within, between, micro, macro),
-        _words(examples, answered, within, between, by_word),
-        micro[-1],
-        macro[-1],
-        int((~answered).sum()),
-    )
+    layers, words = _layers(within, between, micro, macro), _words(examples, answered, within, between, by_word)
+    return SenseGeometry(layers, words, micro[-1], macro[-1], int((~answered).sum()))
 
 
 def _by_word(examples: SenseVectors, measures: Array, answered: NDArray[np.bool_]) -> Array:
     """The mean of each measure (m, n) over each word's answered occurrences (m, W); nan where there is none."""
     chosen = [rows[answered[rows]] for rows in examples.rows_of.values()]
-    return np.column_stack(
-        [measures[:, rows].mean(1) if len(rows) else np.full(len(measures), np.nan) for rows in chosen]
-    )
+    nothing = np.full(len(measures), np.nan)
+    return np.column_stack([measures[:, rows].mean(1) if len(rows) else nothing for rows in chosen])
 
 
 def _layers(
     within: Array, between: Array, micro: Sequence[Interval], macro: Sequence[Interval]
 ) -> tuple[SenseLayer, ...]:
     """Cosines (L, W), averaged over the words that have pairs of both kinds, so that the difference is paired."""
-    both = ~np.isnan(within[0] + between[0])
-    stacked = np.concatenate([within, between, within - between])[:, both]
-    cosines = _means_over_words(stacked)
-    count = len(within)
-    return tuple(
-        SenseLayer(
-            layer, cosines[layer], cosines[count + layer], cosines[2 * count + layer], micro[layer], macro[layer]
-        )
-        for layer in range(count)
-    )
+    both, count = ~np.isnan(within[0] + between[0]), len(within)
+    cosines = _means_over_words(np.concatenate([within, between, within - between])[:, both])
+    columns = (cosines[:count], cosines[count : 2 * count], cosines[2 * count :], micro[:count], macro[:count])
+    return tuple(SenseLayer(layer, *each) for layer, each in enumerate(zip(*columns, strict=True)))
 
 
 def _means_over_words(values: Array) -> list[Interval]:
@@ -326,8 +299,7 @@ def _words(
 ) -> tuple[WordSenses, ...]:
     found = []
     for index, (word, rows) in enumerate(examples.rows_of.items()):
-        *accuracy, baseline = by_word[:, index].tolist()
         counts = int(answered[rows].sum()), len(examples.senses_of(word)[1])
-        cosines = tuple(within[:, index].tolist()), tuple(between[:, index].tolist())
-        found.append(WordSenses(word, *counts, baseline, *cosines, tuple(accuracy)))
+        *values, baseline = (tuple(each[:, index].tolist()) for each in (within, between, by_word[:-1], by_word[-1:]))
+        found.append(WordSenses(word, *counts, *baseline, *values))
     return tuple(found)

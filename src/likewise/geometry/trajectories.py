@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
@@ -11,7 +10,6 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import report_truncation
@@ -19,13 +17,20 @@ from likewise.encoder.pooling_head import PoolingArguments
 from likewise.encoder.tokens import TokenizedText
 from likewise.encoder.variants import encode_variants
 from likewise.errors import DataError, UsageError
-from likewise.geometry.anisotropy import unit_rows
-from likewise.geometry.corpus import spans_of_words
-from likewise.geometry.occurrences import TokenIndices, averaged_tokens, require_layers, tokens_of_spans
+from likewise.geometry.measures import unit_rows
+from likewise.geometry.occurrences import (
+    TokenIndices,
+    averaged_tokens,
+    require_layers,
+    spans_of_words,
+    tokens_of_spans,
+    word_key,
+)
+from likewise.metrics import Array
 from likewise.plotting.curves import Panel, curve_panels, curves
 from likewise.plotting.terminal import BARS, sparkline
 from likewise.plotting.text import shortened
-from likewise.progress import Progress, Ticker
+from likewise.progress import Progress, tracked
 from likewise.results import Column, Comparable, Figure, Result, ResultSet, Table
 
 AXES = ("layer", "cosine")
@@ -41,8 +46,6 @@ CURVE_COLUMNS = (
     "model", "pair", "curve", Column("layer_0", "layer 0", ".3f"), Column("lowest", "", ".3f"),
     Column("lowest_layer", "at layer"), Column("last", "", ".3f"), "scale",
 )  # fmt: skip
-
-States = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -135,9 +138,8 @@ class Trajectories(Comparable):
     @property
     def panel(self) -> Panel:
         """What ``curve_panels`` draws."""
-        return self.layers, {
-            name: (pair.cosine, None, None) for name, pair in zip(self.pair_names, self.pairs, strict=True)
-        }
+        named = zip(self.pair_names, self.pairs, strict=True)
+        return self.layers, {name: (pair.cosine, None, None) for name, pair in named}
 
     def to_dict(self) -> dict[str, Any]:
         """The model, its layers, and each pair's cosines."""
@@ -154,11 +156,11 @@ class Trajectories(Comparable):
         values = [value for pair in self.pairs for value in pair.cosine if isfinite(value)] or [0.0]
         low, high = min(values), max(values)
         scale = f"{BARS[0]} {low:.2f} to {BARS[-1]} {high:.2f}"
-        curve_rows = [
-            (self.model, name, sparkline(pair.cosine, low, high), pair.cosine[0], pair.cosine[pair.lowest], pair.lowest,
-             pair.cosine[-1], scale)
-            for name, pair in named
-        ]  # fmt: skip
+        curve_rows = []
+        for name, pair in named:
+            cosine, lowest = pair.cosine, pair.lowest
+            bars = sparkline(cosine, low, high)
+            curve_rows.append((self.model, name, bars, cosine[0], cosine[lowest], lowest, cosine[-1], scale))
         return {
             "cosines": Table.of(["model", "pair", *layers], rows, "Cosines by layer", note),
             "curves": Table.of(CURVE_COLUMNS, curve_rows, "Cosines as curves"),
@@ -166,21 +168,15 @@ class Trajectories(Comparable):
 
     @classmethod
     def figures_of(cls, results: Sequence[Trajectories]) -> dict[str, Figure]:
-        """A panel per model on common axes."""
-        return {"layers": Figure(lambda: trajectories_figure(results), "Cosine by layer")}
+        """A panel per model on common axes, with the sentences below."""
+        panels = [(one.heading, one.panel) for one in results]
+        sentences = [f"{name}: {text}" for name, text in zip(results[0].names, results[0].texts, strict=True)]
+        return {"layers": Figure(lambda: curve_panels(panels, AXES, sentences)[0], "Cosine by layer")}
 
     def plot(self, ax: Any = None) -> Any:
         """A curve for each pair."""
         layers, series = self.panel
         return curves(layers, series, AXES, self.heading, ax, whole=True)
-
-
-def trajectories_figure(results: Sequence[Trajectories]) -> Any:
-    """A panel per model on common axes, with the sentences below; returns the first panel's Axes."""
-    named = zip(results[0].names, results[0].texts, strict=True)
-    return curve_panels(
-        [(one.heading, one.panel) for one in results], AXES, [f"{name}: {text}" for name, text in named]
-    )[0]
 
 
 def word_trajectories(
@@ -199,7 +195,7 @@ def word_trajectories(
     found, layers = word_locations(texts, words), _layers(encoder)
     read = zip(found, encoder.tokenize(list(texts), prompt), range(1, len(texts) + 1), strict=True)
     tokens = tuple(_tokens_of(*one, encoder.tokenizer.limit) for one in read)
-    vectors: dict[int, States] = {}
+    vectors: dict[int, Array] = {}
     for batch in encoder.state_batches(list(texts), prompt=prompt):
         groups = [(row, tokens[which]) for row, which in enumerate(batch.indices)]
         followed = averaged_tokens(batch.hidden.cpu().double(), groups).numpy()
@@ -227,16 +223,15 @@ def sentence_trajectories(
     return Trajectories(encoder.name, layers, pairs, tuple(texts), pooling=encoder.pooling_config.pooling)
 
 
-def _pairs(vectors: States, words: Sequence[str] = ()) -> tuple[PairTrajectory, ...]:
+def _pairs(vectors: Array, words: Sequence[str] = ()) -> tuple[PairTrajectory, ...]:
     """Vectors (L + 1, n, d) of n sentences -> all pairs of them."""
     unit = unit_rows(vectors)
     cosines = np.clip(np.einsum("lnd,lmd->nml", unit, unit), -1, 1)  # rounding may lead beyond 1
-    return tuple(
-        PairTrajectory(
-            left, right, (words[left], words[right]) if words else None, tuple(cosines[left, right].tolist())
-        )
-        for left, right in combinations(range(vectors.shape[1]), 2)
-    )
+    found = []
+    for left, right in combinations(range(vectors.shape[1]), 2):
+        both = (words[left], words[right]) if words else None
+        found.append(PairTrajectory(left, right, both, tuple(cosines[left, right].tolist())))
+    return tuple(found)
 
 
 def _layers(encoder: Encoder) -> tuple[int, ...]:
@@ -295,27 +290,19 @@ def _word_location(text: str, query: str, number: int) -> WordLocation:
 
 def _found(text: str, query: str) -> list[WordLocation]:
     """Every run of whole words that equals the query: in the same case, else in any."""
-    forms: tuple[Callable[[str], str], ...] = (str, _without_case)
     spans = spans_of_words(text, punctuation=True)
+    forms: tuple[Callable[[str], str], ...] = (str, lambda word: word_key(word, folds_case=True))
     for form in forms:
         words, run = list(map(form, _words(text))), list(map(form, _words(query)))
         starts = [start for start in range(len(words)) if words[start : start + len(run)] == run]
         if starts:
-            runs = [spans[start : start + len(run)] for start in starts]
-            return [
-                WordLocation(text[characters[0][0] : characters[-1][1]], start + 1, start + len(run))
-                for start, characters in zip(starts, runs, strict=True)
-            ]
+            runs = [(start, start + len(run)) for start in starts]
+            return [WordLocation(text[spans[first][0] : spans[end - 1][1]], first + 1, end) for first, end in runs]
     return []
 
 
 def _words(text: str) -> list[str]:
     return [text[slice(*span)] for span in spans_of_words(text, punctuation=True)]
-
-
-def _without_case(word: str) -> str:
-    """Composed too: an accent may be a character of its own in the text and not in the query."""
-    return unicodedata.normalize("NFC", word.casefold())
 
 
 def _listed(text: str) -> str:
@@ -329,24 +316,17 @@ def _tokens_of(location: WordLocation, tokens: TokenizedText, number: int, limit
     spans = spans_of_words(str(tokens.text), punctuation=True)
     chosen = slice(location.first - 1, location.last)
     start, end = spans[chosen][0][0], spans[chosen][-1][1]
-    if tokens.truncated and not _is_kept(tokens, start, end):
-        raise DataError(
-            f"{location.word!r} of sentence {number} lies beyond the model's limit of {limit} tokens;"
-            " shorten the sentence"
-        )
+    outside = zip(tokens.special, tokens.prompt, strict=True)
+    seen = [offset for offset, out in zip(tokens.offsets, outside, strict=True) if not any(out)]
+    if tokens.truncated and not (seen and seen[0][0] <= start and end <= seen[-1][1]):
+        beyond = f"lies beyond the model's limit of {limit} tokens; shorten the sentence"
+        raise DataError(f"{location.word!r} of sentence {number} {beyond}")
     found = tuple(token for group in tokens_of_spans(tokens, spans)[chosen] for token in group)
     if not found:
         raise DataError(
             f"the model has no token of its own for {location.word!r} of sentence {number}; add the word next to it"
         )
     return found
-
-
-def _is_kept(tokens: TokenizedText, start: int, end: int) -> bool:
-    """Whether all characters are between the first and the last token."""
-    described = zip(tokens.offsets, tokens.special, tokens.prompt, strict=True)
-    inside = [offset for offset, special, prompt in described if not special and not prompt]
-    return bool(inside) and inside[0][0] <= start and end <= inside[-1][1]
 
 
 @dataclass(frozen=True)
@@ -363,6 +343,9 @@ BANKS = (
     "The children skipped stones by the bank of the river.",
     "I put money in the bank.",
 )
+WEATHER, VEHICLES = ("nice", "bad", "lovely"), ("car", "bike", "plane")
+IDIOM = ("bite the bullet", "chew the cartridge", "accept the hardship")
+CERTAINTY = ("definitely repaired", "might have repaired", "failed to repair")
 EXAMPLES = {
     "bank": Example(
         "One word in two senses: near 1 at layer 0, then the contexts pull it apart.", BANKS[:2], ("bank",)
@@ -370,29 +353,21 @@ EXAMPLES = {
     "banks": Example("Two banks of money and one of a river: which pair stays together?", BANKS, ("bank",)),
     "weather": Example(
         "Synonyms and antonyms in one frame: does the model keep nice from bad as it brings lovely near?",
-        tuple(f"What {word} weather we are having today." for word in ("nice", "bad", "lovely")),
-        ("nice", "bad", "lovely"),
+        tuple(f"What {word} weather we are having today." for word in WEATHER),
+        WEATHER,
     ),
     "vehicles": Example(
         "Three vehicles in one place: the same context brings different words together.",
-        tuple(f"My neighbour takes a {word} to work." for word in ("car", "bike", "plane")),
-        ("car", "bike", "plane"),
+        tuple(f"My neighbour takes a {word} to work." for word in VEHICLES),
+        VEHICLES,
     ),
     "idiom": Example(
         "1 an idiom, 2 its literal reading, 3 its paraphrase: whose side is the idiom on, and from which layer?",
-        (
-            "The manager had to bite the bullet.",
-            "The manager had to chew the cartridge.",
-            "The manager had to accept the hardship.",
-        ),
+        tuple(f"The manager had to {phrase}." for phrase in IDIOM),
     ),
     "certainty": Example(
         "1 certain, 2 possible, 3 not so: whether a thing happened, in sentences that share most words.",
-        (
-            "The crew definitely repaired the engine.",
-            "The crew might have repaired the engine.",
-            "The crew failed to repair the engine.",
-        ),
+        tuple(f"The crew {phrase} the engine." for phrase in CERTAINTY),
     ),
 }
 
@@ -434,17 +409,12 @@ def compare_layers(
 ) -> ResultSet[Trajectories]:
     """Follow a word of each text, or without words the texts themselves, through every model."""
     texts, words = example.texts, example.words
+    require_sentences(texts)
     if words:
         word_locations(texts, words)  # Rejects a wrong word before a model is loaded.
-    else:
-        require_sentences(texts)
-    ticker, results = Ticker(progress, len(dict.fromkeys(models)), "models"), []
-    for model in dict.fromkeys(models):
-        encoder = load(model)
-        found = (
-            word_trajectories(encoder, texts, words, prompt) if words else sentence_trajectories(encoder, texts, prompt)
-        )
+    results = []
+    for model in tracked(dict.fromkeys(models), progress, len(dict.fromkeys(models)), "models"):
+        given = (load(model), texts)
+        found = word_trajectories(*given, words, prompt) if words else sentence_trajectories(*given, prompt)
         results.append(replace(found, look_for=example.look_for))
-        ticker.add(1)
-    ticker.close()
     return ResultSet(tuple(results))

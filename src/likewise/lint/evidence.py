@@ -1,21 +1,180 @@
-"""The evidence of linting: what one ledger and the grammar of its texts say, in a few numbers."""
+"""The evidence of linting: the shares of a ledger by the grammar of its two texts, their numbers and swapped roles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from itertools import permutations, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data import Pair, ScoredPair
 from likewise.explain.explanation import Array, Explanation
-from likewise.grammar import ParsedText, Word
+from likewise.grammar import ParsedText, Word, roles
 from likewise.lint.parsed_pairs import unit_words
-from likewise.lint.words import Swap, number_difference, same_word, swaps, words_of_numbers
 
+ENDINGS = frozenset({"", "s", "es", "d", "ed", "ing", "e", "n", "en"})
+"""Inflections by which two forms of a word may differ; for pipelines that know no lemmas."""
+SHORTEST_STEM = 3
+HYPHENS = "-‐‑"
+MAGNITUDES = frozenset({"12", "100", "1000", "1000000", "1000000000"})
+
+SUBJECTS = frozenset({"nsubj", "sb"})
+PASSIVE_SUBJECTS = frozenset({"nsubj:pass", "nsubjpass"})
+IN_A_PHRASE = frozenset({"pobj", "nk"})
+OBLIQUES = ("obl", "nmod")
+
+Frame = dict[str, str]
+"""The role of each noun around one verb."""
 Test = Callable[[Word], bool]
 Strongest = tuple[str, str, float]
+"""A word of each text and their relevance."""
+
+
+@lru_cache(maxsize=100_000)
+def same_word(first: str, second: str) -> bool:
+    """Whether two lemmas, or two forms where there are no lemmas, are one word; a crude test of English endings.
+
+    >>> same_word("chases", "chased"), same_word("Hugged", "hugs"), same_word("cat", "dog")
+    (True, True, False)
+    """
+    one, other = first.lower(), second.lower()
+    if one == other:
+        return True
+    stem = "".join(a for a, _ in takewhile(lambda both: both[0] == both[1], zip(one, other, strict=False)))
+    return len(stem) >= SHORTEST_STEM and all(_is_ending(form[len(stem) :], stem) for form in (one, other))
+
+
+def _is_ending(tail: str, stem: str) -> bool:
+    doubled = len(tail) > 1 and tail[0] == stem[-1] and tail[1:] in ENDINGS
+    return tail in ENDINGS or doubled
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in a text: its value, whether its first word is written in letters, and the indices of its words."""
+
+    value: str
+    in_letters: bool
+    indices: tuple[int, ...]
+
+
+def numbers_of(parsed: ParsedText) -> list[Number]:
+    """A text's numbers in order; thirty-eight and 2 million are one number each."""
+    found: list[Number] = []
+    for index, word in enumerate(parsed.words):
+        if word.number is None:
+            continue
+        in_letters = word.text.isalpha()
+        # Only hyphens may lie between the words of one number.
+        if found and in_letters and all(one.text in HYPHENS for one in parsed.words[found[-1].indices[-1] + 1 : index]):
+            last = found[-1]
+            value = word.number if last.value == word.number else _times(last.value, word.number)
+            if value is not None:
+                found[-1] = Number(value, last.in_letters, (*last.indices, index))
+                continue
+        found.append(Number(word.number, in_letters, (index,)))
+    return found
+
+
+def _times(value: str, magnitude: str) -> str | None:
+    """2.5 million as one number; None where the second is no magnitude."""
+    if magnitude not in MAGNITUDES:
+        return None
+    try:
+        return f"{(Decimal(value) * Decimal(magnitude)).normalize():f}"
+    except ArithmeticError:
+        return None
+
+
+def number_difference(left: ParsedText, right: ParsedText) -> tuple[list[str], list[str]]:
+    """The numbers of each text that the other lacks, as multisets.
+
+    A "one" in letters counts only against another number: it may be no more than an article.
+    """
+    found = [numbers_of(parsed) for parsed in (left, right)]
+    first, second = (Counter(one.value for one in numbers) for numbers in found)
+    lacking = first - second, second - first
+    differing = []
+    for own, other, numbers in zip(lacking, lacking[::-1], found, strict=True):
+        counts = other or any(one.value == "1" and not one.in_letters for one in numbers)
+        differing.append(sorted(value for value in own.elements() if counts or value != "1"))
+    return differing[0], differing[1]
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Two nouns that have each other's role in the other text; all as lemmas."""
+
+    verb: str
+    first: str
+    second: str
+    roles: tuple[str, str]
+    """of the two in the left text"""
+
+    def __str__(self) -> str:
+        return f"{self.first} and {self.second} swap {' and '.join(self.roles)} of {self.verb!r}"
+
+
+def swaps(left: ParsedText, right: ParsedText) -> list[Swap]:
+    """Pairs of nouns with swapped roles around the same verb.
+
+    Subject and object go by ``roles``, so that a passive is no swap; others by their adposition, such as "sold to".
+    """
+    others = frames(right)
+    return [
+        swap
+        for verb, before in frames(left).items()
+        for other, after in others.items()
+        if same_word(verb, other)
+        for swap in _swapped(verb, before, after)
+    ]
+
+
+def _swapped(verb: str, before: Frame, after: Frame) -> list[Swap]:
+    known = {noun: next((role for other, role in after.items() if same_word(noun, other)), None) for noun in before}
+    return [
+        Swap(verb, one, other, (before[one], before[other]))
+        for one, other in permutations(before, 2)
+        if before[one] < before[other] and known[one] == before[other] and known[other] == before[one]
+    ]
+
+
+def frames(parsed: ParsedText) -> dict[str, Frame]:
+    """For each verb what its nouns are to it: agent, patient, or the adposition that joins them."""
+    found: dict[str, Frame] = {}
+    for agent, verb, patient in roles(parsed):
+        frame = found.setdefault(verb, {})
+        frame.setdefault(agent, "agent")
+        frame.setdefault(patient, "patient")
+    for index, word in enumerate(parsed.words):
+        head, role = _role(parsed.words, index)
+        if role is not None and parsed.words[head].pos in ("VERB", "AUX"):
+            found.setdefault(parsed.words[head].lemma.lower(), {}).setdefault(word.lemma.lower(), role)
+    return found
+
+
+def _role(words: tuple[Word, ...], index: int) -> tuple[int, str | None]:
+    """The verb's index and the role of a word that ``roles`` may have left out: a lone subject, an oblique."""
+    word = words[index]
+    if word.dep in SUBJECTS:
+        return word.head, "agent"
+    if word.dep in PASSIVE_SUBJECTS:
+        return word.head, "patient"
+    if word.dep in IN_A_PHRASE and words[word.head].pos == "ADP":
+        return words[word.head].head, words[word.head].text.lower()
+    markers = [other for other in words if words[other.head] is word and other.dep == "case"]
+    if not markers or not word.dep.startswith(OBLIQUES):
+        return word.head, None
+    # Parsers attach "into the river" to the lake of "flows from the lake into the river".
+    head = word.head
+    while words[head].dep.startswith(OBLIQUES) and words[head].head != head:
+        head = words[head].head
+    return head, markers[0].text.lower()
 
 
 @dataclass(frozen=True)
@@ -59,11 +218,6 @@ class PairEvidence:
         """The human score, where there is one."""
         return self.pair.score if isinstance(self.pair, ScoredPair) else None
 
-    @property
-    def has_number(self) -> bool:
-        """Whether the texts' numbers differ."""
-        return any(self.numbers)
-
 
 @dataclass(frozen=True, eq=False)
 class WordLedger:
@@ -76,16 +230,11 @@ class WordLedger:
     @property
     def positive(self) -> Array:
         """Positive relevance between text tokens, (n, m); 0 where a special token or the prompt takes part."""
-        down, across = (
-            np.array([unit.kind == "text" for unit in side.units]) for side in (self.found.left, self.found.right)
-        )
-        cells: Array = np.maximum(self.found.relevance, 0) * np.outer(down, across)
-        return cells
+        return np.asarray(np.maximum(self.found.relevance, 0) * np.outer(*_text_units(self.found)))
 
     def between(self, left: Test, right: Test) -> float:
         """What the left words of one kind and the right words of another make together."""
-        where = np.ix_(_where(self.left, left), _where(self.right, right))
-        return float(self.found.relevance[where].sum())
+        return float(self.found.relevance[np.ix_(_where(self.left, left), _where(self.right, right))].sum())
 
     def strongest(self, chosen: NDArray[np.bool_]) -> Strongest | None:
         """The words of the strongest positive cell among the chosen (n, m)."""
@@ -93,10 +242,14 @@ class WordLedger:
         row, column = np.unravel_index(int(cells.argmax()), cells.shape)
         if cells[row, column] <= 0:
             return None
-        names = self.found.left.units[row].text, self.found.right.units[column].text
-        words = self.left[row], self.right[column]
-        shown = [name if word is None else word.text for name, word in zip(names, words, strict=True)]
-        return shown[0], shown[1], float(cells[row, column])
+        left, right = self.left[row] or self.found.left.units[row], self.right[column] or self.found.right.units[column]
+        return left.text, right.text, float(cells[row, column])
+
+
+def _text_units(found: Explanation) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which units of the left (n,) and of the right (m,) belong to the text itself."""
+    left, right = (np.array([unit.kind == "text" for unit in side.units]) for side in (found.left, found.right))
+    return left, right
 
 
 def _where(words: Sequence[Word | None], test: Test) -> NDArray[np.bool_]:
@@ -104,7 +257,7 @@ def _where(words: Sequence[Word | None], test: Test) -> NDArray[np.bool_]:
 
 
 def evidence(pair: Pair | ScoredPair, found: Explanation, left: ParsedText, right: ParsedText) -> PairEvidence:
-    """Weigh one explanation by token, with biases apart, by the grammar of its two texts."""
+    """Measure one explanation by token, with the biases in a separate row, by the grammar of its two texts."""
     ledger = WordLedger(found, unit_words(found.left, left), unit_words(found.right, right))
     special, bias = special_share(found)
     equal = equal_words(ledger.left, ledger.right)
@@ -116,14 +269,22 @@ def evidence(pair: Pair | ScoredPair, found: Explanation, left: ParsedText, righ
         _share(ledger.positive[equal].sum(), ledger.positive.sum()),
         ledger.strongest(stops[0][:, None] & stops[1]), ledger.strongest(equal),
         one_sided_negations(ledger, left, right), numbers,
-        ledger.between(_is_one_of(words_of_numbers(left, numbers[0])), _is_one_of(words_of_numbers(right, numbers[1]))),
+        ledger.between(_writes(left, numbers[0]), _writes(right, numbers[1])),
         swapped, sum(_with_itself(ledger, noun) for swap in swapped for noun in (swap.first, swap.second)),
     )  # fmt: skip
 
 
-def _is_one_of(words: Sequence[Word]) -> Test:
-    """By identity: the same word may occur twice in a text."""
-    return lambda word: any(word is one for one in words)
+def _writes(parsed: ParsedText, values: Collection[str]) -> Test:
+    """Whether a word is part of a number of these values; by identity, since a word may occur twice in a text."""
+    indices = {index for number in numbers_of(parsed) if number.value in values for index in number.indices}
+    return lambda word: any(word is parsed.words[index] for index in indices)
+
+
+def _with_itself(ledger: WordLedger, noun: str) -> float:
+    def is_noun(word: Word) -> bool:
+        return same_word(word.lemma, noun)
+
+    return ledger.between(is_noun, is_noun)
 
 
 def _is_stop(word: Word) -> bool:
@@ -138,8 +299,7 @@ def special_share(found: Explanation) -> tuple[float, float]:
     """The shares of all that is no text, and of the biases alone, in the ledger's absolute relevance."""
     cells = np.abs(found.relevance)
     bias = float(np.abs(found.bias_left).sum() + np.abs(found.bias_right).sum()) + abs(found.bias_both)
-    down, across = (np.array([unit.kind == "text" for unit in side.units]) for side in (found.left, found.right))
-    total, text = float(cells.sum()) + bias, float(cells[np.ix_(down, across)].sum())
+    total, text = float(cells.sum()) + bias, float(cells[np.ix_(*_text_units(found))].sum())
     return _share(total - text, total), _share(bias, total)
 
 
@@ -169,10 +329,3 @@ def one_sided_negations(ledger: WordLedger, left: ParsedText, right: ParsedText)
         Negation(word.text, side, float(shares[[each is word for each in words]].sum()))
         for word in found[0] or found[1]
     )
-
-
-def _with_itself(ledger: WordLedger, noun: str) -> float:
-    def is_noun(word: Word) -> bool:
-        return same_word(word.lemma, noun)
-
-    return ledger.between(is_noun, is_noun)

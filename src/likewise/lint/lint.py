@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,8 @@ DESCRIPTIONS = {
     "matching": "plain token matching where the human score is low",
 }
 """The rules by name, and what each says of a score."""
-NEEDS_SCORES = frozenset({"matching"})
 WRONG_THINGS = ("negation", "number", "roles", "matching")
-"""Rules that find pairs a model should tell apart."""
-NORMAL_95 = 1.959963984540054
+"""Rules that find pairs a model should tell apart: they look at high scores only."""
 ONE_SIDED_NUMBER = 0.5
 """Strength of a number where the other text has none: it may just be left out."""
 
@@ -160,12 +158,11 @@ class LintReport(Result):
         """The share of pairs that each rule finds, with its interval."""
         ax = axes_or_new(ax, (6.4, 0.55 * len(self.counts) + 1.5))
         for index, one in enumerate(self.counts):
-            share = one.share
-            ends = [[share.value - share.low], [share.high - share.value]]
-            ax.barh(index, share.value, height=0.6, color=PALETTE[0])
-            ax.errorbar(share.value, index, xerr=ends, color="#222222", capsize=3, linewidth=1.2)
-            label = f"{one.count}"
-            ax.annotate(label, (share.high, index), (6, 0), textcoords="offset points", va="center", fontsize=9)
+            share, high = one.share.value, one.share.high
+            ax.barh(index, share, height=0.6, color=PALETTE[0])
+            ends = [[share - one.share.low], [high - share]]
+            ax.errorbar(share, index, xerr=ends, color="#222222", capsize=3, linewidth=1.2)
+            ax.annotate(str(one.count), (high, index), (6, 0), textcoords="offset points", va="center", fontsize=9)
         ax.set_yticks(range(len(self.counts)), [one.rule for one in self.counts])
         ax.invert_yaxis()
         ax.set_xlim(0, min(1.15, 1.15 * max((one.share.high for one in self.counts), default=1.0)))
@@ -227,30 +224,28 @@ def report(pairs: Sequence[PairEvidence], rules: LintRules, names: tuple[str, st
     """Apply the rules to the evidence of n pairs, which belong to a data set, a model and a pooling."""
     similarity, truth = np.array([one.similarity for one in pairs]), scores_of([one.pair for one in pairs])
     high = float(np.quantile(similarity, rules.high)) if rules.high_similarity is None else rules.high_similarity
-    found = findings(pairs, rules, high)
+    positions = [None] * len(pairs) if truth is None else scale_positions(truth).tolist()
+    cases = list(zip(pairs, similarity_ranks(similarity).tolist(), positions, strict=True))
+    found = [one for case in cases for one in findings(*case, rules, high)]
     fired = Counter(finding.rule for finding in found)
-    counts = [
-        RuleCount(rule, fired[rule], candidates(rule, pairs, truth, rules), wilson(fired[rule], len(pairs)))
-        for rule in DESCRIPTIONS
-        if truth is not None or rule not in NEEDS_SCORES
-    ]
+    counts = []
+    for rule in DESCRIPTIONS:
+        if truth is not None or rule != "matching":
+            candidates = sum(is_candidate(rule, one, position, rules) for one, _, position in cases)
+            counts.append(RuleCount(rule, fired[rule], candidates, wilson(fired[rule], len(pairs))))
     worst = sorted(found, key=lambda finding: -finding.severity)
     return LintReport(*names, len(pairs), truth is not None, rules, high, tuple(counts), tuple(worst))
 
 
-def candidates(rule: str, pairs: Sequence[PairEvidence], truth: Array | None, rules: LintRules) -> int:
-    """The number of pairs that show what a rule looks for, whatever their score."""
-    if rule == "matching":
-        return 0 if truth is None else int((scale_positions(truth) <= rules.low_human).sum())
-    return sum(SHOWS[rule](one) if rule in SHOWS else True for one in pairs)
-
-
-SHOWS: dict[str, Callable[[PairEvidence], bool]] = {
-    "negation": lambda one: bool(one.negations),
-    "number": lambda one: one.has_number,
-    "roles": lambda one: bool(one.swaps),
-}
-"""Whether a pair shows what a rule looks for; any pair does for the others."""
+def is_candidate(rule: str, pair: PairEvidence, position: float | None, rules: LintRules) -> bool:
+    """Whether a pair shows what a rule looks for; ``position`` is that of its human score on the file's scale."""
+    shown = {
+        "negation": bool(pair.negations),
+        "number": any(pair.numbers),
+        "roles": bool(pair.swaps),
+        "matching": position is not None and position <= rules.low_human,
+    }
+    return shown.get(rule, True)
 
 
 def wilson(count: int, n: int) -> Interval:
@@ -260,46 +255,27 @@ def wilson(count: int, n: int) -> Interval:
     >>> interval.value, interval.low, round(interval.high, 3)
     (0.0, 0.0, 0.278)
     """
-    share, z2 = count / n, NORMAL_95**2
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = NORMAL_95 / (1 + z2 / n) * float(np.sqrt(share * (1 - share) / n + z2 / (4 * n**2)))
-    # Within rounding the share itself is an end where none or all count.
-    return Interval(share, min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half)))
+    from scipy.stats import binomtest
+
+    ends = binomtest(count, n).proportion_ci(method="wilson")
+    return Interval(count / n, float(ends.low), float(ends.high))
 
 
-@dataclass(frozen=True)
-class Case:
-    """A pair's evidence, and where the pair stands in the file."""
+def findings(
+    pair: PairEvidence, rank: float, position: float | None, rules: LintRules, high: float
+) -> Iterator[Finding]:
+    """The findings of every rule in one pair; a score is high from ``high`` on.
 
-    pair: PairEvidence
-    scale_position: float | None
-    """of its human score between the file's lowest and highest, 0 to 1"""
-    is_high: bool
-
-
-Verdict = tuple[float, str] | None
-"""The strength of the evidence, 0 to 1, and its words; None where the rule does not fire."""
-
-
-def findings(pairs: Sequence[PairEvidence], rules: LintRules, high: float) -> list[Finding]:
-    """Every finding of every rule; a score is high from ``high`` on.
-
-    Severity = strength x rank of the similarity in the file x (1 - position of the human score on the scale); without
-    human scores the last factor is 1. The strength of a share is how far it lies beyond its threshold, 0 to 1.
+    Severity = strength x ``rank`` of the similarity in the file x (1 - ``position`` of the human score on the scale);
+    without human scores the last factor is 1. The strength of a share is how far it lies beyond its threshold, 0 to 1.
     """
-    ranks = similarity_ranks(np.array([one.similarity for one in pairs]))
-    truth = scores_of([one.pair for one in pairs])
-    positions = [None] * len(pairs) if truth is None else scale_positions(truth).tolist()
-    found = []
-    for one, rank, position in zip(pairs, ranks.tolist(), positions, strict=True):
-        case = Case(one, position, one.similarity >= high)
-        for rule, check in CHECKS.items():
-            verdict = check(case, rules)
-            if verdict is not None:
-                severity = verdict[0] * rank * (1.0 if position is None else 1.0 - position)
-                texts = one.pair.left, one.pair.right
-                found.append(Finding(rule, one.pair.id, severity, verdict[1], one.similarity, one.human, *texts))
-    return found
+    for rule, check in CHECKS.items():
+        looks = pair.similarity >= high or rule not in WRONG_THINGS
+        verdict = check(pair, rules) if looks and is_candidate(rule, pair, position, rules) else None
+        if verdict is not None:
+            severity = verdict[0] * rank * (1.0 if position is None else 1.0 - position)
+            texts = pair.pair.left, pair.pair.right
+            yield Finding(rule, pair.pair.id, severity, verdict[1], pair.similarity, pair.human, *texts)
 
 
 def similarity_ranks(similarity: Array) -> Array:
@@ -308,84 +284,68 @@ def similarity_ranks(similarity: Array) -> Array:
     >>> similarity_ranks(np.array([0.2, 0.9, 0.5])).tolist()
     [0.0, 1.0, 0.5]
     """
-    if len(similarity) == 1:
-        return np.ones(1)
-    ordered = np.sort(similarity)
-    below, up_to = (np.searchsorted(ordered, similarity, side=side) for side in ("left", "right"))
-    ranks: Array = (below + up_to - 1) / 2 / (len(similarity) - 1)
-    return ranks
+    from scipy.stats import rankdata
+
+    return np.asarray((rankdata(similarity) - 1) / (len(similarity) - 1)) if len(similarity) > 1 else np.ones(1)
 
 
 def scale_positions(truth: Array) -> Array:
-    """Where scores (n,) stand between the lowest, 0, and the highest, 1; all in the middle where they are equal."""
+    """Where scores (n,) lie between the lowest, 0, and the highest, 1; all in the middle where they are equal."""
     span = float(np.ptp(truth))
-    positions: Array = (truth - truth.min()) / span if span > 0 else np.full(len(truth), 0.5)
-    return positions
+    return np.asarray((truth - truth.min()) / span) if span > 0 else np.full(len(truth), 0.5)
 
 
-def _beyond(share: float, threshold: float) -> float:
-    return (share - threshold) / (1 - threshold) if threshold < 1 else 0.0
+Verdict = tuple[float, str] | None
+"""The strength of the evidence, 0 to 1, and its words; None where the rule does not fire."""
 
 
-def _most_in(pair: Strongest | None) -> str:
-    return "" if pair is None else f", most in {pair[0]}-{pair[1]} {pair[2]:+.3f}"
-
-
-def _special(case: Case, rules: LintRules) -> Verdict:
-    share = case.pair.special
-    if share <= rules.special_share:
+def _beyond(share: float, threshold: float, words: str, pair: Strongest | None = None) -> Verdict:
+    """The verdict on a share: its strength is how far it lies beyond the threshold."""
+    if share <= threshold:
         return None
-    words = f"{share:.0%} of the absolute relevance is of special tokens or a bias (biases {case.pair.bias:.0%})"
-    return _beyond(share, rules.special_share), words
+    most = "" if pair is None else f", most in {pair[0]}-{pair[1]} {pair[2]:+.3f}"
+    return (share - threshold) / (1 - threshold) if threshold < 1 else 0.0, f"{share:.0%} of {words}{most}"
 
 
-def _stop_words(case: Case, rules: LintRules) -> Verdict:
-    share = case.pair.stops
-    if share <= rules.stop_share:
-        return None
-    words = f"{share:.0%} of the words' positive relevance is of stop words and punctuation"
-    return _beyond(share, rules.stop_share), words + _most_in(case.pair.strongest_stop)
+def _special(pair: PairEvidence, rules: LintRules) -> Verdict:
+    words = f"the absolute relevance is of special tokens or a bias (biases {pair.bias:.0%})"
+    return _beyond(pair.special, rules.special_share, words)
 
 
-def _negation(case: Case, rules: LintRules) -> Verdict:
-    negations, similarity = case.pair.negations, case.pair.similarity
+def _stop_words(pair: PairEvidence, rules: LintRules) -> Verdict:
+    words = "the words' positive relevance is of stop words and punctuation"
+    return _beyond(pair.stops, rules.stop_share, words, pair.strongest_stop)
+
+
+def _negation(pair: PairEvidence, rules: LintRules) -> Verdict:
+    negations, similarity = pair.negations, pair.similarity
     relevance = sum(one.relevance for one in negations)
-    if not negations or not case.is_high or relevance <= -rules.negation_share * abs(similarity):
+    if relevance <= -rules.negation_share * abs(similarity):
         return None
     names = ", ".join(repr(one.word) for one in negations)
     share = relevance / similarity if similarity else 0.0
     return 1.0, f"{names} only on the {negations[0].side} makes {relevance:+.3f} of {similarity:.3f} ({share:+.0%})"
 
 
-def _number(case: Case, rules: LintRules) -> Verdict:  # noqa: ARG001
-    pair = case.pair
-    if not pair.has_number or not case.is_high:
-        return None
+def _number(pair: PairEvidence, rules: LintRules) -> Verdict:  # noqa: ARG001
     left, right = (" ".join(side) or "no number" for side in pair.numbers)
     if all(pair.numbers):
         return 1.0, f"{left} against {right}, together {pair.number_relevance:+.3f} of {pair.similarity:.3f}"
     return ONE_SIDED_NUMBER, f"{left} against {right}, similarity {pair.similarity:.3f}"
 
 
-def _roles(case: Case, rules: LintRules) -> Verdict:  # noqa: ARG001
-    pair = case.pair
-    if not pair.swaps or not case.is_high:
-        return None
+def _roles(pair: PairEvidence, rules: LintRules) -> Verdict:  # noqa: ARG001
     words = "; ".join(str(swap) for swap in pair.swaps)
     return 1.0, f"{words}; with themselves they make {pair.swap_relevance:+.3f} of {pair.similarity:.3f}"
 
 
-def _matching(case: Case, rules: LintRules) -> Verdict:
-    pair = case.pair
-    is_low = case.scale_position is not None and case.scale_position <= rules.low_human
-    if not is_low or not case.is_high or pair.matches <= rules.match_share:
-        return None
-    words = f"{pair.matches:.0%} of the words' positive relevance is between equal words"
-    said = f"{_most_in(pair.strongest_match)}; people say {pair.human:g}"
-    return _beyond(pair.matches, rules.match_share), words + said
+def _matching(pair: PairEvidence, rules: LintRules) -> Verdict:
+    words = "the words' positive relevance is between equal words"
+    verdict = _beyond(pair.matches, rules.match_share, words, pair.strongest_match)
+    return verdict and (verdict[0], f"{verdict[1]}; people say {pair.human:g}")
 
 
-CHECKS: dict[str, Callable[[Case, LintRules], Verdict]] = {
+CHECKS: dict[str, Callable[[PairEvidence, LintRules], Verdict]] = {
     "special": _special,
     "stop-words": _stop_words,
     "negation": _negation,
@@ -393,4 +353,4 @@ CHECKS: dict[str, Callable[[Case, LintRules], Verdict]] = {
     "roles": _roles,
     "matching": _matching,
 }
-"""By the rule's name, as in ``DESCRIPTIONS``."""
+"""By the rule's name, as in ``DESCRIPTIONS``; a check sees candidates only."""

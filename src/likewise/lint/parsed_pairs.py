@@ -32,12 +32,13 @@ def parsed_sides(
     """Parse every distinct text once; ``right`` is the grammar of the second texts where it is another one."""
     first, second = [pair.left for pair in pairs], [pair.right for pair in pairs]
     if right is None or right is left:
-        both = _by_text(left, [*first, *second], progress)
+        both = parsed_texts(left, [*first, *second], progress)
         return ParsedSides(both, both)
-    return ParsedSides(_by_text(left, first, progress), _by_text(right, second, progress))
+    return ParsedSides(parsed_texts(left, first, progress), parsed_texts(right, second, progress))
 
 
-def _by_text(grammar: Grammar, texts: Iterable[str], progress: Progress | None) -> dict[str, ParsedText]:
+def parsed_texts(grammar: Grammar, texts: Iterable[str], progress: Progress | None) -> dict[str, ParsedText]:
+    """Every distinct text with its grammar."""
     unique = list(dict.fromkeys(texts))
     return dict(zip(unique, grammar.parse(unique, progress=progress), strict=True))
 

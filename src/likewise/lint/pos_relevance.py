@@ -1,22 +1,26 @@
-"""Relevance between parts of speech and between words: the ledgers of many pairs, added up."""
+"""The ledgers of many pairs, added up: relevance by part of speech and by word, and errors by level of the score."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from likewise.data import Pair, ScoredPair
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import Array, ExplainedText, Explanation
 from likewise.grammar.spans import word_spans
 from likewise.lint.parsed_pairs import NO_WORD, PROMPT
+from likewise.metrics import DRAWS, Interval, fitted_line
+from likewise.plotting.curves import curves
 from likewise.plotting.heatmap import split_heatmap
 from likewise.plotting.style import drawable, literal, strongest
-from likewise.results import Figure, Result, Table
+from likewise.results import Column, Figure, Result, Table
 
 PARTS_OF_SPEECH = (
     "NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM", "PRON", "DET", "ADP", "AUX", "CCONJ", "SCONJ", "PART", "INTJ",
@@ -35,6 +39,9 @@ MOST_CHANGES = 10
 """Changed class pairs that are listed."""
 QUARTERS = ("top", "second", "third", "bottom")
 """Of the predicted similarities, the highest first."""
+MOST_LEVELS = 10
+PARTS_OF_UNIT_SCALE = 5
+"""Levels of a scale that spans no more than 1, where whole numbers would make one level of all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,23 +86,21 @@ class PosRelevance(Result):
 
     def on(self, classes: Sequence[str]) -> PosRelevance:
         """The same on other classes, in their order; those that are not known here are 0."""
-        known = [position for position, name in enumerate(self.classes) if name in classes]
-        target = [list(classes).index(self.classes[position]) for position in known]
-        wide, rows = np.zeros((3, len(classes), len(classes))), np.zeros((2, len(classes)))
-        stack = np.stack([self.positive, self.negative, self.counts])
-        wide[np.ix_(range(3), target, target)] = stack[np.ix_(range(3), known, known)]
-        rows[:, target] = np.stack([self.bias_positive, self.bias_negative])[:, known]
-        return PosRelevance(tuple(classes), wide[0], wide[1], wide[2], rows[0], rows[1], self.bias_both)
+        # Position -1, of the classes that are not known, is a row and column of zeros at the end.
+        target = [self.classes.index(name) if name in self.classes else -1 for name in classes]
+        cells = np.pad([self.positive, self.negative, self.counts], ((0, 0), (0, 1), (0, 1)))
+        bias = np.pad([self.bias_positive, self.bias_negative], ((0, 0), (0, 1)))
+        positive, negative, counts = cells[:, target][:, :, target]
+        up, down = bias[:, target]
+        return PosRelevance(tuple(classes), positive, negative, counts, up, down, self.bias_both)
 
     @property
     def rows(self) -> list[ClassRow]:
         """A row per class pair that occurs: the classes, token pairs, then per kind positive, negative, scaled both."""
         tables = [one for kind in KINDS for one in (*self.table(kind), *self.scaled(kind))]
         upper = zip(*np.nonzero(np.triu(self.counts)), strict=True)
-        return [
-            (self.classes[a], self.classes[b], int(self.counts[a, b]), *(float(one[a, b]) for one in tables))
-            for a, b in upper
-        ]
+        names, counts = self.classes, self.counts
+        return [(names[a], names[b], int(counts[a, b]), *(float(one[a, b]) for one in tables)) for a, b in upper]
 
     def to_dict(self) -> dict[str, Any]:
         """The tables as lists of lists, in the order of ``classes``; both is the sum of positive and negative."""
@@ -115,14 +120,13 @@ class PosRelevance(Result):
         bias += [("bias", max(self.bias_both, 0.0), min(self.bias_both, 0.0))]
         numbers = [f"{kind}_{sign}{ending}" for kind in KINDS for ending in ("", "_scaled") for sign in SIGNS]
         strongest = sorted(self.rows, key=lambda row: -max(row[5], -row[6]))[:STRONGEST]
+        shown = [(*row[:3], *row[5:7], *row[9:]) for row in strongest]
         header = ("class", "class", "token pairs", "positive", "negative", "pos. average", "neg. average")
         note = "relevance between classes, scaled by the largest"
         return {
             "classes": Table.of(["class1", "class2", "token_pairs", *numbers], self.rows, detail=True),
             "bias": Table.of(["class", *SIGNS], bias, detail=True),
-            "strongest_classes": Table.of(
-                header, [(*row[:3], *row[5:7], *row[9:]) for row in strongest], note, summary=True
-            ),
+            "strongest_classes": Table.of(header, shown, note, summary=True),
         }
 
     def plot(self, ax: Any = None, kind: str = "summed", title: str = "") -> Any:
@@ -206,15 +210,7 @@ class Interaction:
     second: str
     before: float
     after: float
-
-    @property
-    def change(self) -> float:
-        """After minus before."""
-        return self.after - self.before
-
-    def to_dict(self) -> dict[str, Any]:
-        """The classes, both values and the change."""
-        return asdict(self) | {"change": self.change}
+    change: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,14 +223,13 @@ class PosChange(Result):
 
     def changed(self, sign: str = "positive", kind: str = "summed", count: int = MOST_CHANGES) -> list[Interaction]:
         """The class pairs whose scaled relevance of one sign changes most, strongest change first."""
-        which = SIGNS.index(sign)
-        before, after = self.before.scaled(kind)[which], self.after.scaled(kind)[which]
+        before, after = (one.scaled(kind)[SIGNS.index(sign)] for one in (self.before, self.after))
         seen = np.triu(self.before.counts + self.after.counts) > 0
         change = np.where(seen, np.abs(after - before), -1.0)
         order = np.argsort(-change, axis=None, kind="stable")[: min(count, int(seen.sum()))]
         classes = self.before.classes
         return [
-            Interaction(classes[a], classes[b], float(before[a, b]), float(after[a, b]))
+            Interaction(classes[a], classes[b], *(float(one[a, b]) for one in (before, after, after - before)))
             for a, b in zip(*np.unravel_index(order, change.shape), strict=True)
         ]
 
@@ -245,13 +240,13 @@ class PosChange(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The most changed interactions by kind and sign."""
-        found = {kind: {sign: [one.to_dict() for one in self.changed(sign, kind)] for sign in SIGNS} for kind in KINDS}
+        found = {kind: {sign: [asdict(one) for one in self.changed(sign, kind)] for sign in SIGNS} for kind in KINDS}
         return {"settings": list(self.names)} | found
 
     def tables(self) -> dict[str, Table]:
         """The most changed interactions, and those of the sums by sign."""
-        found = {(kind, sign): [(one.first, one.second, one.before, one.after, one.change)
-                                for one in self.changed(sign, kind)] for kind in KINDS for sign in SIGNS}  # fmt: skip
+        keys = [(kind, sign) for kind in KINDS for sign in SIGNS]
+        found = {(kind, sign): [astuple(one) for one in self.changed(sign, kind)] for kind, sign in keys}
         header = ("class1", "class2", *self.names, "change")
         rows = [(*key, *row) for key, some in found.items() for row in some]
         tables = {"changes": Table.of(("table", "sign", *header), rows, detail=True)}
@@ -285,11 +280,7 @@ class WordPair:
     right: str
     relevance: float
     similarity: float
-    """the predicted similarity of the pair they stand in"""
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields."""
-        return asdict(self)
+    """the predicted similarity of the pair that they are in"""
 
 
 def word_relevance(found: Explanation) -> tuple[list[str], list[str], Array]:
@@ -305,15 +296,12 @@ def word_relevance(found: Explanation) -> tuple[list[str], list[str], Array]:
 def _grouping(side: ExplainedText) -> tuple[list[str], Array]:
     """A side's words and which unit belongs to which, (units, words) of 0 and 1."""
     spans = word_spans(side.text)
-    starts = [start for start, _ in spans]
+    ends = [end for _, end in spans]
     belongs = np.zeros((len(side.units), len(spans)))
     for row, unit in enumerate(side.units):
-        index = bisect_right(starts, max(unit.start, starts[0]) if starts else 0) - 1
-        # A token may begin with the blank before its word.
-        if spans and index + 1 < len(spans) and unit.start >= spans[index][1]:
-            index += 1
         if unit.kind == "text" and spans:
-            belongs[row, index] = 1
+            # The first word that ends after the token begins: a token may begin with the blank before its word.
+            belongs[row, min(bisect_right(ends, unit.start), len(spans) - 1)] = 1
     return [side.text[start:end] for start, end in spans], belongs
 
 
@@ -336,3 +324,121 @@ def strongest_by_quarter(found: Sequence[WordPair], predicted: Array, count: int
     for one in sorted(found, key=lambda one: -one.relevance):
         parts[QUARTERS[int((one.similarity < edges).sum())]].append(one)
     return {name: tuple(part[:count]) for name, part in parts.items()}
+
+
+def score_line(predicted: Array, truth: Array) -> tuple[float, float]:
+    """Slope and intercept of the least-squares line from predictions (n,) to scores (n,); flat for equal predictions.
+
+    >>> slope, intercept = score_line(np.array([0.0, 1.0]), np.array([1.0, 5.0]))
+    >>> round(slope, 6), round(intercept, 6)
+    (4.0, 1.0)
+    """
+    return fitted_line(predicted, truth) or (0.0, float(truth.mean()))
+
+
+@dataclass(frozen=True)
+class Level:
+    """The pairs whose human score lies in [low, high), the last level closed."""
+
+    low: float
+    high: float
+    n: int
+    error: Interval
+    """mean squared error on the human scale, with its 95 % bootstrap interval"""
+    human: float
+    """the mean human score"""
+    predicted: float
+    """the mean predicted similarity on the human scale"""
+    name: str
+
+
+@dataclass(frozen=True, repr=False)
+class LevelErrors(Result):
+    """Squared errors by level of the human score."""
+
+    levels: tuple[Level, ...]
+    line: tuple[float, float]
+    """slope and intercept of the line that maps predictions onto the human scale"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every level and the line that mapped the predictions."""
+        line = dict(zip(("slope", "shift"), self.line, strict=True))
+        return {"line": line, "levels": [asdict(level) for level in self.levels]}
+
+    def tables(self) -> dict[str, Table]:
+        """A row for each level."""
+        error = Column("squared_error", "squared error, 95 % interval", ".3f")
+        header = (Column("level", "human score"), "n", error, "mean_human", "mean_predicted")
+        rows = [(one.name, one.n, one.error, one.human, one.predicted) for one in self.levels]
+        title = "squared error by level, predictions mapped by a least-squares line"
+        return {"errors_by_level": Table.of(header, rows, title)}
+
+    def plot(self, ax: Any = None, title: str = "") -> Any:
+        """Error against the human score, with its band."""
+        middles = [(level.low + level.high) / 2 for level in self.levels]
+        errors = [level.error for level in self.levels]
+        series = ([one.value for one in errors], [one.low for one in errors], [one.high for one in errors])
+        ax = curves(middles, {"": series}, ("human score", "mean squared error"), title, ax)
+        ax.set_xticks(middles, [f"{level.name}\nn = {level.n}" for level in self.levels])
+        ax.margins(x=0.08)
+        ax.set_ylim(bottom=0)
+        return ax
+
+
+def level_edges(truth: Array) -> list[float]:
+    """Where the levels of scores (n,) begin and end: whole numbers, or fifths of a scale of 1 or of more than 10.
+
+    >>> level_edges(np.array([0.2, 2.5, 3.0]))
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    low, high = float(np.floor(truth.min())), float(np.ceil(truth.max()))
+    count = round(high - low)
+    if not 1 < count <= MOST_LEVELS:
+        span = max(1.0, high - low)
+        return [low + span * index / PARTS_OF_UNIT_SCALE for index in range(PARTS_OF_UNIT_SCALE + 1)]
+    return [low + index for index in range(count + 1)]
+
+
+def level_errors(predicted: Array, truth: Array, seed: int = 0) -> LevelErrors:
+    """Mean squared errors of predicted similarities (n,), mapped onto the human scores (n,), by level of these."""
+    line, edges = score_line(predicted, truth), level_edges(truth)
+    mapped = line[0] * predicted + line[1]
+    indices = np.clip(np.searchsorted(edges, truth, side="right") - 1, 0, len(edges) - 2)
+    rng = np.random.default_rng(seed)
+    levels = []
+    for index, (low, high) in enumerate(pairwise(edges)):
+        inside = indices == index
+        if inside.any():
+            values = (mapped[inside] - truth[inside]) ** 2
+            draws = [values[rng.integers(0, len(values), len(values))].mean() for _ in range(DRAWS)]
+            error = Interval(*map(float, (values.mean(), *np.percentile(draws, [2.5, 97.5]))))
+            means = float(truth[inside].mean()), float(mapped[inside].mean())
+            levels.append(Level(low, high, len(values), error, *means, f"{low:g}-{high:g}"))
+    return LevelErrors(tuple(levels), line)
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A row where the human and the predicted score differ; the prediction is mapped onto the human scale."""
+
+    id: str
+    left: str
+    right: str
+    human: float
+    predicted: float
+    difference: float
+    """predicted minus human: above 0 the model finds them too similar"""
+    similarity: float
+    """as the model gives it"""
+
+
+def disagreements(
+    pairs: Sequence[Pair | ScoredPair], predicted: Array, truth: Array, count: int
+) -> tuple[Disagreement, ...]:
+    """The pairs whose predicted (n,) and human (n,) scores differ most, on the human scale, worst first."""
+    slope, intercept = score_line(predicted, truth)
+    mapped = slope * predicted + intercept
+    order = np.argsort(-np.abs(mapped - truth), kind="stable")[:count]
+    numbers = np.stack([truth, mapped, mapped - truth, predicted], axis=1)
+    worst = [(pairs[row], numbers[row].tolist()) for row in order]
+    return tuple(Disagreement(pair.id, pair.left, pair.right, *values) for pair, values in worst)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,17 @@ from likewise.explain.differences import SideBySide, side_by_side
 from likewise.explain.explanation import Array, Explanation
 from likewise.explain.pairs import explain_many
 from likewise.grammar import Grammar
-from likewise.lint.level_errors import Disagreement, LevelErrors, disagreements, level_errors
-from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, scores_of, unit_classes
+from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, parsed_texts, scores_of, unit_classes
 from likewise.lint.pos_relevance import (
     KINDS,
     ClassSums,
+    Disagreement,
+    LevelErrors,
     PosChange,
     PosRelevance,
     WordPair,
+    disagreements,
+    level_errors,
     pos_change,
     strongest_by_quarter,
     strongest_words,
@@ -75,9 +78,9 @@ class CorpusRelevance(Result):
     def to_dict(self) -> dict[str, Any]:
         """Everything but the n predictions."""
         about = {"data": self.data, "model": self.model, "pooling": self.pooling, "bias_mode": self.bias, "n": self.n}
-        strongest = {name: [one.to_dict() for one in part] for name, part in self.strongest.items()}
+        strongest = {name: [asdict(one) for one in part] for name, part in self.strongest.items()}
         errors = None if self.errors is None else self.errors.to_dict()
-        numbers = {"strongest": strongest, "errors": errors, "farthest": [one.to_dict() for one in self.farthest]}
+        numbers = {"strongest": strongest, "errors": errors, "farthest": [asdict(one) for one in self.farthest]}
         return about | {"relevance": self.classes.to_dict()} | numbers
 
     def plot(self, ax: Any = None, kind: str = "summed") -> Any:
@@ -86,18 +89,16 @@ class CorpusRelevance(Result):
 
     def tables(self) -> dict[str, Table]:
         """Class pairs, word pairs, and, where there are human scores, errors and disagreements."""
-        words = [(part, one.id, one.left, one.right, one.relevance, one.similarity)
-                 for part, some in self.strongest.items() for one in some]  # fmt: skip
+        pair: tuple[str | Column, ...] = (Column("id", "pair"), "left", "right")
+        words = [(part, *astuple(one)) for part, some in self.strongest.items() for one in some]
         title = "strongest word pairs, from the top to the bottom quarter of predicted similarity"
-        header: list[str | Column] = ["quarter", Column("id", "pair"), "left", "right", "relevance", "similarity"]
-        tables = self.classes.tables() | {"word_pairs": Table.of(header, words, title)}
-        if self.errors is None:
-            return tables
-        rows = [(one.id, one.left, one.right, one.human, one.predicted, one.difference, one.similarity)
-                for one in self.farthest]  # fmt: skip
-        title = "where human and predicted score differ most (predicted mapped by the line)"
-        header = [Column("id", "pair"), "left", "right", "human", "predicted", "difference", "similarity"]
-        return tables | self.errors.tables() | {"disagreements": Table.of(header, rows, title)}
+        tables = {"word_pairs": Table.of(["quarter", *pair, "relevance", "similarity"], words, title)}
+        if self.errors is not None:
+            rows = [astuple(one) for one in self.farthest]
+            title = "where human and predicted score differ most (predicted mapped by the line)"
+            header = [*pair, "human", "predicted", "difference", "similarity"]
+            tables |= self.errors.tables() | {"disagreements": Table.of(header, rows, title)}
+        return self.classes.tables() | tables
 
     def figures(self) -> dict[str, Figure]:
         """Class pairs summed and averaged, and errors by level."""
@@ -136,14 +137,13 @@ def corpus_relevance(
         sums.add(found, unit_classes(found.left, left), unit_classes(found.right, right))
         words += strongest_words(found, pair.id, top)
         predicted[row] = found.similarity
-    truth = scores_of(pairs)
-    scored = truth is not None and len(pairs) > 1
-    return CorpusRelevance(
-        data, encoder.name, encoder.pooling_config.pooling, bias, sums.result(),
-        strongest_by_quarter(words, predicted, top), predicted, truth,
-        level_errors(predicted, truth) if scored and truth is not None else None,
-        disagreements(pairs, predicted, truth, top) if scored and truth is not None else (),
-    )  # fmt: skip
+    truth, strongest = scores_of(pairs), strongest_by_quarter(words, predicted, top)
+    names = data, encoder.name, encoder.pooling_config.pooling, bias
+    result = CorpusRelevance(*names, sums.result(), strongest, predicted, truth)
+    if truth is None or len(pairs) < 2:
+        return result
+    farthest = disagreements(pairs, predicted, truth, top)
+    return replace(result, errors=level_errors(predicted, truth), farthest=farthest)
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,9 @@ class PosInput:
         """Names of the three kinds of pairs: en-en, de-de, en-de."""
         first = self.grammar.language
         second = first if self.other_grammar is None else self.other_grammar.language
-        same = first == second
-        return ("first", "second", "mixed") if same else (f"{first}-{first}", f"{second}-{second}", f"{first}-{second}")
+        if first == second:
+            return "first", "second", "mixed"
+        return f"{first}-{first}", f"{second}-{second}", f"{first}-{second}"
 
     def parsed(self, data: dict[str, Pairs], progress: Progress | None) -> dict[str, ParsedSides]:
         """The grammar of the dataset's pairs and of the mixed ones, whose left texts are the same."""
@@ -198,8 +199,7 @@ class PosInput:
         if self.mix is None or self.other_grammar is None:
             return {self.dataset.name: first}
         name = list(data)[-1]
-        texts = list(dict.fromkeys(pair.right for pair in data[name]))
-        right = dict(zip(texts, self.other_grammar.parse(texts, progress=progress), strict=True))
+        right = parsed_texts(self.other_grammar, (pair.right for pair in data[name]), progress)
         return {self.dataset.name: first, name: ParsedSides(first.left, right)}
 
 
@@ -265,23 +265,20 @@ class PosRelevanceStudy(Result):
                 if not table.detail:
                     title = f"{one.name}: {table.title}" if ending else table.title
                     shown[f"shown_{name}{ending}"] = replace(table, title=title, summary=True)
-        tables = tidy | shown | ({} if self.change is None else self.change.tables())
-        return tables | ({} if self.row is None else self.row.tables())
+        return tidy | shown | {name: table for one in self._others for name, table in one.tables().items()}
 
     @property
     def _endings(self) -> list[str]:
-        count = len(self.settings)
-        return [""] if count == 1 else [f"_{index + 1}" for index in range(count)]
+        return [""] if len(self.settings) == 1 else [f"_{index + 1}" for index in range(len(self.settings))]
+
+    @property
+    def _others(self) -> list[Result]:
+        return [one for one in (self.change, self.row) if one is not None]
 
     def figures(self) -> dict[str, Figure]:
         """Each setting's figures, what changes, and the row."""
-        figures = {
-            name + ending: figure
-            for one, ending in zip(self.settings, self._endings, strict=True)
-            for name, figure in one.figures().items()
-        }
-        figures |= {} if self.change is None else self.change.figures()
-        return figures | ({} if self.row is None else self.row.figures())
+        named = [*zip(self.settings, self._endings, strict=True), *((one, "") for one in self._others)]
+        return {name + ending: figure for one, ending in named for name, figure in one.figures().items()}
 
     @property
     def main_figure(self) -> Figure:
@@ -292,15 +289,12 @@ class PosRelevanceStudy(Result):
         """The main figure; returns the first Axes."""
         if ax is not None:
             return self.settings[0].plot(ax)
-        count = 2 if self.change is None else 3
-        panels = grid_of_axes(count, (8.0, 7.8), count)
-        if self.change is None:
-            for panel, kind in zip(panels, KINDS, strict=True):
-                self.settings[0].plot(panel, kind)
-            return panels[0]
-        for panel, one in zip(panels, self.settings, strict=False):
-            one.plot(panel)
-        self.change.plot(panels[2])
+        draw: list[Callable[[Any], Any]] = [partial(self.settings[0].plot, kind=kind) for kind in KINDS]
+        if self.change is not None:
+            draw = [*(one.plot for one in self.settings), self.change.plot]
+        panels = grid_of_axes(len(draw), (8.0, 7.8), len(draw))
+        for panel, drawn in zip(panels, draw, strict=True):
+            drawn(panel)
         return panels[0]
 
 
@@ -316,18 +310,22 @@ def study_pos_relevance(
     options = PosOptions() if options is None else options
     variants = _variants(models, poolings, given.mix is not None)
     data, skipped = given.read()
-    _check_row(options.row, data[given.dataset.name], given.dataset.name)
-    encoders = _encoders(variants, load)
-    hashes = {model: encoder.hash for (model, _), encoder in zip(variants, encoders, strict=True)}
+    name, rows = given.dataset.name, len(data[given.dataset.name])
+    if options.row is not None and not 1 <= options.row <= rows:
+        raise UsageError(f"--row {options.row}: {name} has the rows 1 to {rows} here; give one of them")
+    loaded = {model: load(model) for model in dict.fromkeys(model for model, _ in variants)}
+    encoders = [
+        loaded[model] if pooling is None else loaded[model].with_pooling(pooling=pooling) for model, pooling in variants
+    ]
+    hashes = {model: encoder.hash for model, encoder in loaded.items()}
     parsed = given.parsed(data, progress)
     settings = [
         corpus_relevance(encoder, data[name], sides, data=name, bias=options.bias, top=options.top, progress=progress)
         for encoder in encoders
         for name, sides in parsed.items()
     ]
-    change = None
-    if len(settings) == 2:
-        change = pos_change(setting_names(*settings), settings[0].classes, settings[1].classes)
+    classes = [one.classes for one in settings]
+    change = pos_change(setting_names(*settings), *classes) if len(settings) == 2 else None
     row = None if options.row is None else _row(given, data, encoders, settings, options)
     return PosRelevanceStudy(tuple(settings), change, row, skipped, hashes)
 
@@ -343,13 +341,6 @@ def _variants(models: Sequence[str], poolings: Sequence[str | None], mixed: bool
     return [(models[index % len(models)], poolings[index % len(poolings)]) for index in range(count)]
 
 
-def _encoders(variants: Sequence[tuple[str, str | None]], load: Callable[[str], Encoder]) -> list[Encoder]:
-    loaded = {model: load(model) for model in dict.fromkeys(model for model, _ in variants)}
-    return [
-        loaded[model] if pooling is None else loaded[model].with_pooling(pooling=pooling) for model, pooling in variants
-    ]
-
-
 def setting_names(first: CorpusRelevance, second: CorpusRelevance) -> tuple[str, str]:
     """Two settings by what differs between them; a model's folder only where its own name does not differ."""
     is_short = first.model == second.model or first.short_model != second.short_model
@@ -357,11 +348,6 @@ def setting_names(first: CorpusRelevance, second: CorpusRelevance) -> tuple[str,
     apart = [index for index in range(3) if names[0][index] != names[1][index]] or [0, 1, 2]
     one, other = (", ".join(name[index] for index in apart) for name in names)
     return one, other
-
-
-def _check_row(row: int | None, pairs: Pairs, file: str) -> None:
-    if row is not None and not 1 <= row <= len(pairs):
-        raise UsageError(f"--row {row}: {file} has the rows 1 to {len(pairs)} here; give one of them")
 
 
 def _row(

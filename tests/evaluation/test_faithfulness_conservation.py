@@ -17,7 +17,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.modules_config import Dense
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DataError
-from likewise.evaluation.conservation import ConservationPanel, conservation, without_biases
+from likewise.evaluation.faithfulness import ConservationPanel, conservation, without_biases
 from likewise.sample import sample_sentences
 from tiny_models import BIASES, tiny_encoder
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from likewise.data import ScoredPair
-from likewise.lint.level_errors import disagreements, level_edges, level_errors, score_line
+from likewise.lint.pos_relevance import disagreements, level_edges, level_errors, score_line
 from likewise.metrics import scaled_mse
 
 
@@ -38,8 +38,8 @@ def test_edges() -> None:
 
 
 def test_constant_predictions_are_mapped_to_the_mean() -> None:
-    line = score_line(np.ones(3), np.array([1.0, 2.0, 6.0]))
-    assert line.mapped(np.ones(3)).tolist() == [3.0, 3.0, 3.0]
+    slope, intercept = score_line(np.ones(3), np.array([1.0, 2.0, 6.0]))
+    assert (slope * np.ones(3) + intercept).tolist() == [3.0, 3.0, 3.0]
 
 
 def test_disagreements_are_worst_first() -> None:
@@ -50,4 +50,4 @@ def test_disagreements_are_worst_first() -> None:
     slope, shift = np.polyfit(predicted, truth, 1)
     assert found[0].id == "5" and found[0].difference == pytest.approx(slope + shift)
     assert abs(found[0].difference) >= abs(found[1].difference)
-    assert found[0].to_dict()["difference"] == found[0].difference
+    assert found[0].difference == found[0].predicted - found[0].human

@@ -8,8 +8,8 @@ import scipy.sparse.linalg
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from likewise.errors import DataError
-from likewise.geometry import explained_variance
-from likewise.geometry.explained_variance import VARIANTS, explained_variances, random_explained_variances
+from likewise.geometry import measures
+from likewise.geometry.measures import VARIANTS, explained_variances, random_explained_variances
 
 
 def plain_shares(vectors: np.ndarray) -> list[float]:
@@ -97,7 +97,7 @@ def test_float32_is_computed_in_float64() -> None:
 def test_random_rows_are_distinct_and_the_same_in_all_layers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = np.stack([np.arange(20.0), -np.arange(20.0)])[..., None]
     seen: list[np.ndarray] = []
-    monkeypatch.setattr(explained_variance, "explained_variances", lambda rows: seen.append(rows))
+    monkeypatch.setattr(measures, "explained_variances", lambda rows: seen.append(rows))
     random_explained_variances(pool, 15, seed)
     random_explained_variances(pool, 15, seed)
     one, again = seen

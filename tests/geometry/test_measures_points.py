@@ -10,15 +10,15 @@ import pytest
 from sklearn.cluster import KMeans
 
 from likewise.errors import DataError
-from likewise.geometry import points as points_module
-from likewise.geometry.anisotropy import isoscore
-from likewise.geometry.points import (
+from likewise.geometry import measures
+from likewise.geometry.measures import (
     KMEANS_STARTS,
     LEAST_POINTS,
     ClusterIsotropy,
     cluster_isotropy,
     debiased_cka,
     distinct_rows,
+    isoscore,
     two_nn,
 )
 
@@ -42,7 +42,7 @@ def plain_slope(ratios: np.ndarray) -> float:
 @pytest.mark.parametrize("held", [1, 700, 2**20], ids=["one row", "some rows", "all rows at a time"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_dimension_and_interval_are_those_of_plain_loops(seed: int, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points_module, "HELD", held)
+    monkeypatch.setattr(measures, "HELD", held)
     points = np.random.default_rng(seed).normal(size=(90, 4)) * [1, 1, 1, 0.1] + 5
     ratios, rng = plain_ratios(points), np.random.default_rng(seed)
     drawn = [plain_slope(ratios[rng.integers(0, 90, 90)]) for _ in range(30)]
@@ -155,7 +155,7 @@ def layers_of(seed: int, n: int = 37, dim: int = 6) -> np.ndarray:
 @pytest.mark.parametrize("tile", [1, 16, 256], ids=["single cells", "uneven tiles", "one tile"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_alignment_is_that_of_full_matrices(seed: int, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points_module, "TILE", tile)
+    monkeypatch.setattr(measures, "TILE", tile)
     states = layers_of(seed)
     np.testing.assert_allclose(debiased_cka(states), plain_cka(states), atol=1e-10)
 
@@ -163,7 +163,7 @@ def test_alignment_is_that_of_full_matrices(seed: int, tile: int, monkeypatch: p
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_hsic_is_a_mean_over_four_different_points(seed: int) -> None:
     left, right = layers_of(seed, n=8)[:2]
-    shared = points_module._unbiased_hsic(np.stack([left, right]))[0, 1] / (8 * 5)
+    shared = measures._unbiased_hsic(np.stack([left, right]))[0, 1] / (8 * 5)
     assert shared == pytest.approx(looped_hsic(left, right), rel=1e-10)
 
 

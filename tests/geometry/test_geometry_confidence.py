@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from likewise.geometry.confidence import ConfidenceBand, drawn_means
+from likewise.geometry.geometry import ConfidenceBand
+from likewise.geometry.measuring import drawn_means
 from likewise.metrics import Interval
 
 
