@@ -13,11 +13,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from likewise.encoder.batches import Group, Packing
-from likewise.encoder.dropout import Dropout, no_dropout
-from likewise.encoder.model_view import Attention, RelativeBias
+from likewise.encoder.model_view import (
+    Attention,
+    Dropout,
+    RelativeBias,
+    linear,
+    linear_transposed,
+    no_dropout,
+    norm,
+)
 from likewise.encoder.modes import LIVE, Mode, Transposed
-from likewise.encoder.primitives import linear, linear_transposed, norm
 
 BLOCK_CELLS = 2**23
 """Cells of a map that are computed at a time if maps are not stored: 32 MB in float32."""
@@ -141,6 +146,49 @@ def attend_transposed(view: Attention, gradient: Tensor, mode: Transposed) -> Te
     merged = heads_of(linear_transposed(view.output, gradient, mode), view.heads)
     value = mix_transposed(mode.recorded_maps(), merged, view.key_heads)
     return linear_transposed(view.value, value.transpose(-3, -2).flatten(-2), mode)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Texts of similar length, for which attention runs at once."""
+
+    indices: Tensor
+    """the indices of their tokens among all tokens, (B, T); beyond a text's end its last token repeats"""
+    mask: Tensor | None
+    """which of them are real tokens, (B, T); None for all"""
+    dropout: Dropout = no_dropout
+    """the dropout of their attention maps"""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """N tokens of several texts, end to end, in groups: only attention works on padding."""
+
+    groups: tuple[Group, ...]
+    back: Tensor
+    """the index of each of the N tokens in the groups' rows, end to end"""
+
+
+def packing(lengths: Sequence[Sequence[int]], dropouts: Sequence[Dropout], device: torch.device) -> Packing:
+    """The packing of groups of texts with these lengths, in this order.
+
+    >>> found = packing([[2], [1, 3]], [no_dropout] * 2, torch.device("cpu"))
+    >>> found.groups[1].indices.tolist(), found.back.tolist()
+    ([[2, 2, 2], [3, 4, 5]], [0, 1, 2, 5, 6, 7])
+    """
+    groups: list[Group] = []
+    back: list[Tensor] = []
+    begin, row = 0, 0
+    for own, dropout in zip(lengths, dropouts, strict=True):
+        sizes = torch.tensor(own)
+        ends = begin + sizes.cumsum(0)
+        steps = torch.arange(max(own))
+        mask = steps < sizes[:, None]
+        indices = (ends - sizes)[:, None] + steps.minimum(sizes[:, None] - 1)
+        groups.append(Group(indices.to(device), None if mask.all() else mask.to(device), dropout))
+        back.append(row + mask.flatten().nonzero()[:, 0])
+        begin, row = int(ends[-1]), row + mask.numel()
+    return Packing(tuple(groups), torch.cat(back).to(device))
 
 
 def attend_apart(view: Attention, x: Tensor, packing: Packing, dropout: Dropout) -> Tensor:

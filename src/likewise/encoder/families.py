@@ -11,6 +11,7 @@ from torch import nn
 
 from likewise.encoder.config import Config, completed, require_family, rotary, rotary_by_kind
 from likewise.encoder.model_view import (
+    ACTIVATIONS,
     POOLER,
     Affine,
     Attention,
@@ -24,7 +25,6 @@ from likewise.encoder.model_view import (
     Table,
     Transformer,
 )
-from likewise.encoder.primitives import ACTIVATIONS
 from likewise.errors import ModelError
 
 

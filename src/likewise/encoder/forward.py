@@ -1,4 +1,4 @@
-"""The one forward pass of the project: a short transformer over views, in pure functions.
+"""The one forward pass of the project: a short transformer over views, in pure functions; its batches and dropout.
 
 Shapes: B texts, T tokens, D hidden width, H heads, W head width, F feed-forward width. A replay has R rows per text,
 each a part of its input: (B, R, T, D) instead of (B, T, D). The transpose takes K directions per text back to the
@@ -7,27 +7,52 @@ input, (B, K, T, D).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import contextlib
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby, islice
+from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from likewise.encoder.attention import LazyMaps, attend, attend_apart, attend_transposed, traced
-from likewise.encoder.batches import Packing
-from likewise.encoder.dropout import Dropout, no_dropout
-from likewise.encoder.model_view import Block, ModelView
-from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
-from likewise.encoder.primitives import (
+from likewise.encoder.attention import LazyMaps, Packing, attend, attend_apart, attend_transposed, traced
+from likewise.encoder.model_view import (
+    Block,
+    Dropout,
+    ModelView,
     feed_forward,
     feed_forward_transposed,
     linear,
     linear_transposed,
+    no_dropout,
     norm,
     norm_transposed,
     scaled,
 )
+from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
+from likewise.encoder.tokens import TokenizedText
+
+Item = TypeVar("Item")
+
+TOKEN_BUDGET = 4096
+"""Tokens per batch; the best or close to it on one and two threads (bench/encode.py)."""
+
+WINDOW_TEXTS = 4096
+
+WINDOW_CHARACTERS = 16_000_000
+
+IdAndText = tuple[str, str]
+
+STEPS = 2**16
+"""A rate is a multiple of 1 / STEPS."""
+
+DRAWN = 4
+"""Numbers of 16 bits in one draw of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +62,34 @@ class Batch:
     ids: Tensor
     types: Tensor | None = None
     mask: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class TextStates:
+    """One text's tokens, hidden states (L + 1, T, D) and attention maps (L, H, T, T) or None."""
+
+    tokens: TokenizedText
+    hidden: NDArray[np.float32]
+    attention: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class StateBatch:
+    """Texts of equal length: indices in the input, tokens, hidden (L + 1, B, T, D), maps (L, B, H, T, T) or None."""
+
+    indices: Sequence[int]
+    tokens: Sequence[TokenizedText]
+    hidden: Tensor
+    attention: Tensor | None
+
+    def texts(self) -> list[TextStates]:
+        """Split the batch into its texts."""
+        hidden = self.hidden.float().cpu().numpy()
+        attention = None if self.attention is None else self.attention.float().cpu().numpy()
+        return [
+            TextStates(tokens, hidden[:, row], None if attention is None else attention[:, row])
+            for row, tokens in enumerate(self.tokens)
+        ]
 
 
 @dataclass(frozen=True)
@@ -159,3 +212,119 @@ def block_transposed(block: Block, gradient: Tensor, mode: Transposed) -> Tensor
     gradient = gradient + feed_forward_transposed(block.feed_forward, gradient, mode)
     gradient = norm_transposed(block.attention_norm, gradient, mode)
     return gradient + attend_transposed(block.attention, gradient, mode)
+
+
+def exact_length_batches(
+    lengths: Sequence[int], budget: int = TOKEN_BUDGET, size: int | None = None
+) -> Iterator[list[int]]:
+    """Indices of texts of equal length, at most ``budget`` tokens and ``size`` texts a batch, longest first.
+
+    Longest first: a text that is too large for the memory fails at once.
+
+    >>> list(exact_length_batches([3, 5, 3, 3], budget=6))
+    [[1], [0, 2], [3]]
+    """
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    for length, group in groupby(order, key=lambda index: lengths[index]):
+        fitting = max(1, budget // max(1, length))
+        yield from windows(group, fitting if size is None else min(fitting, size))
+
+
+def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Split a stream into lists of ``size``; the last one may be shorter.
+
+    >>> list(windows("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    stream = iter(items)
+    while window := list(islice(stream, size)):
+        yield window
+
+
+def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
+    """Cut by number of texts, or earlier by number of characters, which bounds the memory of huge texts."""
+    window: list[IdAndText] = []
+    characters = 0
+    for item in items:
+        window.append(item)
+        characters += len(item[1])
+        if len(window) == WINDOW_TEXTS or characters >= WINDOW_CHARACTERS:
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
+
+
+class TextDropout:
+    """Dropout for a batch of texts: a key of whole numbers and a length each.
+
+    >>> one = TextDropout([(7, 0)], [3])(torch.ones(1, 3, 4), 0.5)
+    >>> two = TextDropout([(7, 1), (7, 0)], [2, 3])(torch.ones(2, 3, 4), 0.5)
+    >>> torch.equal(one[0], two[1])
+    True
+    """
+
+    def __init__(self, keys: Sequence[Sequence[int]], lengths: Sequence[int]) -> None:
+        self._streams = [np.random.SFC64(list(key)) for key in keys]
+        self._lengths = list(lengths)
+
+    def of(self, texts: slice) -> TextDropout:
+        """The dropout of some of the texts; the streams are shared and continue."""
+        part = TextDropout((), ())
+        part._streams, part._lengths = self._streams[texts], self._lengths[texts]
+        return part
+
+    def __call__(self, x: Tensor, rate: float | None) -> Tensor:
+        """Drop from states (B, T, D), or (N, D) of texts end to end, or from maps (B, H, T, T)."""
+        if not rate:
+            return x
+        stays = np.zeros(x.shape, dtype=np.bool_)
+        rows = np.split(stays, np.cumsum(self._lengths[:-1])) if x.ndim == 2 else stays
+        for row, length, stream in zip(rows, self._lengths, self._streams, strict=True):
+            part = row[:length] if row.ndim == 2 else row[:, :length, :length]
+            part[...] = _drawn(stream, part.shape) >= round(rate * STEPS)
+        return x * torch.from_numpy(stays).to(x.device, x.dtype).mul_(1 / (1 - rate))
+
+
+def _drawn(stream: np.random.SFC64, shape: tuple[int, ...]) -> NDArray[np.uint16]:
+    """Whole numbers from 0 to STEPS - 1."""
+    count = int(np.prod(shape))
+    raw: NDArray[np.uint64] = stream.random_raw(-(-count // DRAWN))
+    return raw.view(np.uint16)[:count].reshape(shape)
+
+
+@contextlib.contextmanager
+def steady_memory() -> Iterator[None]:
+    """Run without oneDNN, which caches a kernel per shape of batch, up to a thousand: memory would grow for hours.
+
+    It costs a few percent of speed, so it is meant for streams of unknown length.
+    """
+    _steady.enter()
+    try:
+        yield
+    finally:
+        _steady.leave()
+
+
+class _Steady:
+    """Keeps oneDNN off while at least one user is inside; the last one to leave restores it."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, True
+
+    def enter(self) -> None:
+        backend = torch.backends.mkldnn
+        with self._lock:
+            if self._inside == 0:
+                self._before = bool(backend.enabled)
+                backend.enabled = False  # type: ignore[assignment]
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                torch.backends.mkldnn.enabled = self._before  # type: ignore[assignment]
+
+
+_steady = _Steady()

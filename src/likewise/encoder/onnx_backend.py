@@ -17,20 +17,17 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from likewise.encoder.encoder import Encoder, similarity, unit
 from likewise.encoder.forward import Batch
-from likewise.encoder.similarity import similarity, unit
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.sample import sample_sentences
 from likewise.storage import FileCache, content_key, sync, user_cache
-
-if TYPE_CHECKING:
-    from likewise.encoder.encoder import Encoder
 
 log = logging.getLogger("likewise")
 

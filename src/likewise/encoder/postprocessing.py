@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from likewise.encoder.modes import Mode, Transposed
 from likewise.errors import DataError, UsageError
 from likewise.storage import atomic_write
 
@@ -43,6 +46,23 @@ class PostProcessing:
                 " fit it again with the same model and settings"
             )
         return ((vectors - self.center) @ self.matrix).astype(np.float32)
+
+    def forward(self, vectors: Tensor, mode: Mode) -> Tensor:
+        """The same on tensors in double precision, with the bias added by the mode: (..., d) -> (..., k)."""
+        matrix, bias = self._affine(vectors.device)
+        return mode.add_bias(vectors.double() @ matrix, bias)
+
+    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """(B, K, k) -> (B, K, d), in double precision."""
+        matrix, bias = self._affine(gradient.device)
+        mode.collect(gradient.double(), bias)
+        return gradient.double() @ matrix.T
+
+    def _affine(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The matrix (d, k) and the bias (k,)."""
+        arrays = self.matrix, self.center
+        matrix, center = (torch.as_tensor(array, dtype=torch.float64, device=device) for array in arrays)
+        return matrix, -center @ matrix
 
     def to_bytes(self) -> bytes:
         """The content of a safetensors file."""

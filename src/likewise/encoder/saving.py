@@ -18,21 +18,21 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from likewise.encoder.config import CONFIG
-from likewise.encoder.encoder import Encoder
-from likewise.encoder.families import saved_config
-from likewise.encoder.model_view import POOLER
-from likewise.encoder.modules_config import (
+from likewise.encoder.config import (
     CLASSIC_POOLING_KEYS,
+    CONFIG,
     OWN_FORMAT,
     OWN_SETTINGS,
     OWN_WEIGHTS,
     POOLING_NAMES,
     POOLING_PREFIX,
-    Dense,
 )
-from likewise.encoder.pooling import LEARNED, learned_settings, pooling_parts
-from likewise.encoder.vocabulary import SPECIAL, VOCABULARIES
+from likewise.encoder.encoder import Encoder
+from likewise.encoder.families import saved_config
+from likewise.encoder.learned_pooling import LEARNED, learned_settings
+from likewise.encoder.model_view import POOLER, Dense
+from likewise.encoder.pooling import pooling_parts
+from likewise.encoder.tokens import SPECIAL, VOCABULARIES
 from likewise.encoder.weights import SHARDS, WEIGHTS
 from likewise.errors import UsageError, first_line
 from likewise.storage import sync

@@ -22,20 +22,18 @@ import torch
 from numpy.typing import NDArray
 
 from likewise.data import Dataset, SkippedRows, read_texts
-from likewise.encoder.batches import TOKEN_BUDGET
-from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import Encoder, identity, report_truncation
+from likewise.encoder import forward
+from likewise.encoder.encoder import Encoder
+from likewise.encoder.forward import TOKEN_BUDGET, IdAndText, steady_memory, text_windows
 from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
+from likewise.encoder.tokens import report_truncation
+from likewise.encoder.weights import identity
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.storage import DRAFT, only_writer, write_text
 
 FORMAT = 1
-WINDOW_TEXTS = 4096
-WINDOW_CHARACTERS = 16_000_000
 VECTORS, IDS, MANIFEST, POSTPROCESSING = "vectors.npy", "ids.jsonl", "manifest.json", "postprocessing.safetensors"
-
-IdAndText = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -130,8 +128,8 @@ def _settings(encoder: Encoder, prompt: str) -> dict[str, Any]:
         "prompt": prompt,
         "threads": torch.get_num_threads(),
         "token_budget": TOKEN_BUDGET,
-        "window_texts": WINDOW_TEXTS,
-        "window_characters": WINDOW_CHARACTERS,
+        "window_texts": forward.WINDOW_TEXTS,
+        "window_characters": forward.WINDOW_CHARACTERS,
     }
 
 
@@ -192,20 +190,6 @@ def _skip(items: Iterator[IdAndText], done: Manifest, digest: hashlib._Hash, tic
 def _add_to(digest: hashlib._Hash, window: list[IdAndText]) -> None:
     for name, text in window:
         digest.update(json.dumps([name, text]).encode())
-
-
-def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
-    """Cut by number of texts, or earlier by number of characters, which bounds the memory of huge texts."""
-    window: list[IdAndText] = []
-    characters = 0
-    for item in items:
-        window.append(item)
-        characters += len(item[1])
-        if len(window) == WINDOW_TEXTS or characters >= WINDOW_CHARACTERS:
-            yield window
-            window, characters = [], 0
-    if window:
-        yield window
 
 
 def _cut_back(stream: BinaryIO, size: int, path: Path) -> None:

@@ -1,20 +1,44 @@
-"""Tokens: text -> ids, with the offsets and the kind of each token."""
+"""Tokens: text -> ids, with the offsets and the kind of each token; a folder's files -> its tokenizer.
+
+Transformers rebuilds some tokenizers from their vocabulary by the settings in ``tokenizer_config.json``, whatever
+``tokenizer.json`` says; so does this module, and tests compare the two.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import threading
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
-from tokenizers import normalizers
 
-from likewise.encoder.vocabulary import Vocabulary
-from likewise.errors import DataError
+from likewise.errors import DataError, MissingExtra, ModelError, first_line
+
+log = logging.getLogger("likewise")
 
 TextOrPair = str | tuple[str, str]
+
+TOKENIZER = "tokenizer.json"
+
+SETTINGS = "tokenizer_config.json"
+
+SPECIAL = "special_tokens_map.json"
+
+VOCABULARIES = (TOKENIZER, "vocab.txt", "vocab.json", "tokenizer.model", "sentencepiece.bpe.model", "spiece.model")
+
+ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+NO_LIMIT = int(1e30)
+
+IMPORTING = threading.Lock()
+"""Importing transformers is not thread-safe."""
 
 
 @dataclass(frozen=True)
@@ -148,3 +172,316 @@ class Tokenizer:
             text, tuple(encoding.ids), tuple(encoding.type_ids), tuple(encoding.tokens), offsets, special,
             in_prompt, tuple(encoding.sequence_ids), bool(encoding.overflowing),
         )  # fmt: skip
+
+
+def report_truncation(count: int, total: int, limit: int) -> None:
+    """Log how many texts were truncated, if any."""
+    if count:
+        log.warning("cut at the model's limit of %d tokens: %d of %d texts", limit, count, total)
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """A model's tokenizer without a limit of ours."""
+
+    backend: Backend
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """the special token of each role, such as "cls" """
+    extra: tuple[str, ...] = ()
+    """special tokens without a role"""
+    max_length: int = NO_LIMIT
+    truncation_side: str = "right"
+    inputs: tuple[str, ...] = ("input_ids", "token_type_ids", "attention_mask")
+    """the inputs of transformers' model"""
+
+    @classmethod
+    def read(cls, folder: Path) -> Vocabulary:
+        """The vocabulary of a folder; transformers is needed only without a ``tokenizer.json``."""
+        # Without a vocabulary transformers creates an empty tokenizer, to which every word is unknown.
+        if not any((folder / name).exists() for name in VOCABULARIES):
+            raise ModelError(f"{folder} has no tokenizer; add its {TOKENIZER}")
+        try:
+            return _read(folder) if (folder / TOKENIZER).exists() else _converted(folder)
+        except MissingExtra:
+            raise
+        except Exception as error:  # tokenizers raises plain Exceptions
+            said = first_line(error)
+            raise ModelError(f"{folder}: no tokenizer can be read ({said}); add its {TOKENIZER}") from error
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> Vocabulary:
+        """A copy of a transformers tokenizer in memory, which does not change."""
+        if not getattr(tokenizer, "is_fast", False):
+            raise ModelError("this model has no fast tokenizer (tokenizer.json); convert it with transformers first")
+        named = {role: getattr(tokenizer, f"{role}_token", None) for role in ROLES}
+        roles = {role: str(token) for role, token in named.items() if token is not None}
+        extra = tuple(str(token) for token in tokenizer.all_special_tokens if str(token) not in roles.values())
+        backend = Backend.from_str(tokenizer.backend_tokenizer.to_str())
+        backend.encode_special_tokens = tokenizer.backend_tokenizer.encode_special_tokens
+        limit = int(tokenizer.model_max_length)
+        return cls(backend, roles, extra, limit, tokenizer.truncation_side, tuple(tokenizer.model_input_names))
+
+    def id_of(self, role: str) -> int | None:
+        """The id of the special token of a role, if there is one."""
+        token = self.roles.get(role)
+        return None if token is None else self.backend.token_to_id(token)
+
+    @property
+    def special_ids(self) -> set[int]:
+        """The ids of all special tokens."""
+        found = (self.backend.token_to_id(token) for token in (*self.roles.values(), *self.extra))
+        return {each for each in found if each is not None}
+
+    def save(self, folder: Path) -> None:
+        """Write files that both transformers and ``read`` open."""
+        self.backend.save(str(folder / TOKENIZER))
+        settings = {
+            # The class that uses tokenizer.json unchanged.
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **{f"{role}_token": token for role, token in self.roles.items()},
+            **({"additional_special_tokens": list(self.extra)} if self.extra else {}),
+            "model_max_length": self.max_length,
+            "truncation_side": self.truncation_side,
+            "model_input_names": list(self.inputs),
+            "split_special_tokens": self.backend.encode_special_tokens,
+            "clean_up_tokenization_spaces": False,
+        }
+        (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _converted(folder: Path) -> Vocabulary:
+    """The vocabulary of older files, by transformers' own conversion."""
+    try:
+        with IMPORTING:
+            from transformers import AutoTokenizer
+    except ImportError as error:
+        raise MissingExtra(f"a tokenizer without {TOKENIZER}", "transformers") from error
+    with IMPORTING:
+        return Vocabulary.of(AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False))
+
+
+def _read(folder: Path) -> Vocabulary:
+    backend = Backend.from_file(str(folder / TOKENIZER))
+    settings = _json(folder / SETTINGS)
+    if "added_tokens_decoder" not in settings:
+        settings |= _json(folder / SPECIAL)
+    kind = KINDS.get(_class_name(settings, _json(folder / "config.json")), Kind())
+    roles = dict(kind.roles)
+    roles |= {role: _content(settings[f"{role}_token"]) for role in ROLES if settings.get(f"{role}_token") is not None}
+    if backend.padding is not None:
+        roles.setdefault("pad", backend.padding["pad_token"])
+    extra = _extra(settings)
+    fits = kind.model is not None and isinstance(backend.model, kind.model)
+    if fits:
+        kind.rebuild(backend, settings)
+    special: dict[str, Mapping[str, bool]] = {token: {} for token in (*roles.values(), *extra)}
+    _add_tokens(backend, settings, special | {roles[role]: kind.flags[role] for role in kind.flags if role in roles})
+    if fits and kind.process is not None:
+        backend.post_processor = kind.process(backend, settings, roles)
+    elif backend.post_processor is None:
+        backend.post_processor = processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
+    backend.encode_special_tokens = bool(settings.get("split_special_tokens", False))
+    limit = settings.get("model_max_length", settings.get("max_len"))
+    side = str(settings.get("truncation_side", (backend.truncation or {}).get("direction", "right")))
+    if side not in ("left", "right"):
+        raise ModelError(f"truncation_side must be left or right, not {side!r}")
+    return Vocabulary(
+        backend, roles, tuple(extra), NO_LIMIT if limit is None else int(limit),
+        side, tuple(settings.get("model_input_names", kind.inputs)),
+    )  # fmt: skip
+
+
+def _json(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if not isinstance(found, dict):
+        raise ModelError(f"{path.name} is not a JSON object")
+    return found
+
+
+def _content(token: Any) -> str:
+    return str(token["content"] if isinstance(token, Mapping) else token)
+
+
+def _extra(settings: Mapping[str, Any]) -> list[str]:
+    """Special tokens beyond the usual roles: listed ones, and those of roles that only this model has."""
+    listed = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []
+    tokens = list(listed.values()) if isinstance(listed, Mapping) else list(listed)
+    usual = {f"{role}_token" for role in ROLES}
+    tokens += [value for name, value in settings.items() if name.endswith("_token") and name not in usual
+               and isinstance(value, str)]  # fmt: skip
+    return list(dict.fromkeys(_content(token) for token in tokens))
+
+
+def _add_tokens(backend: Backend, settings: Mapping[str, Any], special: Mapping[str, Mapping[str, bool]]) -> None:
+    """Add the tokens of the settings to the tokenizer, special ones as special, with the flags of each."""
+    listed = settings.get("added_tokens_decoder") or {}
+    known = {repr(token) for token in backend.get_added_tokens_decoder().values()}
+    added = [AddedToken(**token) for _, token in sorted(listed.items(), key=lambda item: int(item[0]))]
+    added = [token for token in added if repr(token) not in known]
+    present = {token.content for token in (*backend.get_added_tokens_decoder().values(), *added)}
+    given = {_content(token): token for token in settings.values() if isinstance(token, Mapping) and "content" in token}
+    for token, usual in special.items():
+        if token not in present:
+            flags = {name: value for name, value in given.get(token, usual).items() if name in ADDED_FLAGS}
+            added.append(AddedToken(token, special=True, **flags))
+    if added:
+        backend.add_tokens(added)
+
+
+ADDED_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
+
+
+def _class_name(settings: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """The transformers class for the files: the one they name, else that of the family."""
+    family = str(config.get("model_type", ""))
+    named = settings.get("tokenizer_class") or config.get("tokenizer_class") or OWN_CLASS.get(family, "")
+    # For ModernBERT transformers ignores the name.
+    return "" if family == "modernbert" else str(named).removesuffix("Fast")
+
+
+OWN_CLASS = {
+    "albert": "AlbertTokenizer", "bert": "BertTokenizer", "distilbert": "BertTokenizer", "electra": "BertTokenizer",
+    "gpt_neo": "GPT2Tokenizer", "mpnet": "MPNetTokenizer", "qwen3": "Qwen2Tokenizer", "roberta": "RobertaTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+}  # fmt: skip
+
+
+def _as_is(_: Backend, __: Mapping[str, Any]) -> None:
+    """Keep tokenizer.json unchanged."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A tokenizer class of transformers: its special tokens, and what it rebuilds."""
+
+    roles: Mapping[str, str] = field(default_factory=dict)
+    model: Any = None
+    """the algorithm of the vocabulary; files with another one stay unchanged"""
+    rebuild: Callable[[Backend, Mapping[str, Any]], None] = _as_is
+    process: Callable[[Backend, Mapping[str, Any], Mapping[str, str]], Any] | None = None
+    inputs: tuple[str, ...] = ("input_ids", "attention_mask")
+    flags: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
+    """the default flags of special tokens, by role"""
+
+
+def _rebuild_wordpiece(backend: Backend, settings: Mapping[str, Any]) -> None:
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        strip_accents=settings.get("strip_accents"),
+        lowercase=settings.get("do_lower_case", True),
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(prefix="##")
+    backend.model.unk_token = _content(settings.get("unk_token") or "[UNK]")
+    backend.model.max_input_chars_per_word = 100
+
+
+def _rebuild_bytes(backend: Backend, settings: Mapping[str, Any]) -> None:
+    backend.normalizer = None
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(settings.get("add_prefix_space", False)))
+    backend.decoder = decoders.ByteLevel()
+
+
+def _rebuild_qwen(backend: Backend, settings: Mapping[str, Any]) -> None:
+    backend.normalizer = normalizers.NFC()
+    prefix = bool(settings.get("add_prefix_space") or False)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(QWEN_WORDS), behavior="isolated", invert=False),
+        pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=False),
+    ])  # fmt: skip
+    backend.decoder = decoders.ByteLevel()
+
+
+QWEN_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def _rebuild_pieces(backend: Backend, settings: Mapping[str, Any]) -> None:
+    """The part that the SentencePiece classes share: words begin with a bar."""
+    scheme = "always" if settings.get("add_prefix_space", True) else "never"
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=scheme)]
+    )
+    backend.decoder = decoders.Metaspace(replacement="▁", prepend_scheme=scheme)
+
+
+def _rebuild_xlm_roberta(backend: Backend, settings: Mapping[str, Any]) -> None:
+    backend.normalizer = next(iter(_character_map(backend)), None)
+    _rebuild_pieces(backend, settings)
+
+
+def _rebuild_albert(backend: Backend, settings: Mapping[str, Any]) -> None:
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    if not settings.get("keep_accents", False):
+        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+    if settings.get("do_lower_case", True):
+        steps.append(normalizers.Lowercase())
+    backend.normalizer = normalizers.Sequence([*steps, *_character_map(backend)])
+    _rebuild_pieces(backend, settings)
+
+
+def _character_map(backend: Backend) -> list[Any]:
+    """The character replacements of the SentencePiece model, if the file has any."""
+    import base64
+
+    if backend.normalizer is None:
+        return []
+    found = json.loads(backend.normalizer.__getstate__())
+    steps = found["normalizers"] if found["type"] == "Sequence" else [found]
+    maps = [step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"]
+    return [normalizers.Precompiled(base64.b64decode(each)) for each in maps[:1]]
+
+
+def _between(first: str, last: str, between: str = "", second: int = 1) -> Callable[..., Any]:
+    """A post-processor: ``first`` A ``last`` ``between`` B ``last``, by their roles; B is of type ``second``."""
+
+    def process(backend: Backend, _: Mapping[str, Any], roles: Mapping[str, str]) -> Any:
+        opens, closes = roles[first], roles[last]
+        middle = f" {roles[between]}:{second}" if between else ""
+        return processors.TemplateProcessing(
+            single=f"{opens}:0 $A:0 {closes}:0",
+            pair=f"{opens}:0 $A:0 {closes}:0{middle} $B:{second} {closes}:{second}",
+            special_tokens=[(token, backend.token_to_id(token)) for token in dict.fromkeys((opens, closes))],
+        )
+
+    return process
+
+
+def _roberta_process(trims: bool | None) -> Callable[..., Any]:
+    def process(backend: Backend, settings: Mapping[str, Any], roles: Mapping[str, str]) -> Any:
+        closes, opens = ((roles[role], backend.token_to_id(roles[role]) or 0) for role in ("sep", "cls"))
+        trimmed = bool(settings.get("trim_offsets", True)) if trims is None else trims
+        prefix = bool(settings.get("add_prefix_space", False)) if trims is None else False
+        return processors.RobertaProcessing(closes, opens, trimmed, prefix)
+
+    return process
+
+
+_BERT_ROLES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+
+_ROBERTA_ROLES = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>",
+                  "mask": "<mask>"}  # fmt: skip
+
+_MPNET_FLAGS = {role: {"normalized": True, "lstrip": role == "mask"} for role in ROLES}
+
+_END = "<|endoftext|>"
+
+_BERT = Kind(_BERT_ROLES, models.WordPiece, _rebuild_wordpiece, _between("cls", "sep"), Vocabulary.inputs)
+
+KINDS: dict[str, Kind] = {
+    "AlbertTokenizer": Kind(
+        _BERT_ROLES | {"bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"},
+        models.Unigram, _rebuild_albert, _between("cls", "sep"),
+    ),
+    "BertTokenizer": _BERT,
+    "DistilBertTokenizer": Kind(_BERT.roles, _BERT.model, _BERT.rebuild, _BERT.process),
+    "GPT2Tokenizer": Kind({"bos": _END, "eos": _END, "unk": _END}, models.BPE, _rebuild_bytes),
+    "MPNetTokenizer": Kind(_ROBERTA_ROLES | {"unk": "[UNK]"}, models.WordPiece, _rebuild_wordpiece,
+                           _roberta_process(True), flags=_MPNET_FLAGS),
+    "Qwen2Tokenizer": Kind({"eos": _END, "unk": _END, "pad": _END}, models.BPE, _rebuild_qwen),
+    "RobertaTokenizer": Kind(_ROBERTA_ROLES, models.BPE, _rebuild_bytes, _roberta_process(None)),
+    "XLMRobertaTokenizer": Kind(_ROBERTA_ROLES, models.Unigram, _rebuild_xlm_roberta,
+                                _between("bos", "eos", "eos", second=0)),
+}  # fmt: skip

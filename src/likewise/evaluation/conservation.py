@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
 from likewise.encoder.families import model_view
-from likewise.encoder.modules_config import Dense
+from likewise.encoder.model_view import Dense
 from likewise.errors import DataError
 from likewise.explain.settings import PLAIN
 from likewise.explain.texts import Contributions, contributions

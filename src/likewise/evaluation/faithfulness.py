@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
-from likewise.encoder.batches import windows
-from likewise.encoder.encoder import report_truncation
+from likewise.encoder.forward import windows
+from likewise.encoder.tokens import report_truncation
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.conservation import Conservation, conservation
 from likewise.evaluation.perturbation import FRACTIONS, area, pair_curves, token_curves

@@ -19,11 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import report_truncation
-from likewise.encoder.stream import text_windows
-from likewise.encoder.tensors import StateBatch
-from likewise.encoder.tokens import TokenizedText
+from likewise.encoder.forward import StateBatch, steady_memory, text_windows
+from likewise.encoder.tokens import TokenizedText, report_truncation
 from likewise.errors import UsageError
 from likewise.geometry.corpus import GeometrySettings, SamplingPlan, distinct, spans_of_words, word_key
 from likewise.grammar.spans import Span

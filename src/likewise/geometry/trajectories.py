@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import report_truncation
-from likewise.encoder.pooling_head import PoolingArguments
-from likewise.encoder.tokens import TokenizedText
-from likewise.encoder.variants import encode_variants
+from likewise.encoder.encoder import encode_variants
+from likewise.encoder.pooling import PoolingArguments
+from likewise.encoder.tokens import TokenizedText, report_truncation
 from likewise.errors import DataError, UsageError
 from likewise.geometry.anisotropy import unit_rows
 from likewise.geometry.corpus import spans_of_words

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from likewise.encoder import Encoder
-from likewise.encoder.device import choose_device, set_threads
 from likewise.encoder.forward import Batch
-from likewise.encoder.modules_config import Dense
+from likewise.encoder.learned_pooling import new_learned_pooling
+from likewise.encoder.model_view import Dense
 from likewise.encoder.onnx_backend import OnnxBackend
-from likewise.encoder.pooling import new_learned_pooling
+from likewise.encoder.weights import choose_device, set_threads
 from likewise.errors import UsageError
 
 
