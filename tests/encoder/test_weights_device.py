@@ -77,7 +77,7 @@ def test_an_encoder_refuses_an_absent_device(tiny: Encoder, present: dict[str, b
 @pytest.fixture
 def meta(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """Another device that every machine has; its tensors have shapes and no numbers."""
-    monkeypatch.setattr("likewise.encoder.encoder.choose_device", torch.device)
+    monkeypatch.setattr("likewise.encoder.weights.choose_device", torch.device)
     return torch.device("meta")
 
 

@@ -83,9 +83,6 @@ ROTARY_KEYS = ("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_th
 
 DECODERS = ("gpt_neo", "qwen3")
 
-OWN_CODE_KNOWN: tuple[str, ...] = ()
-"""Model types whose own code computes the same as the plain class."""
-
 
 def read_config(folder: Path) -> Config:
     """The ``config.json`` of a transformer folder, unchanged."""
@@ -97,15 +94,10 @@ def read_config(folder: Path) -> Config:
     return dict(config)
 
 
-def require_family(family: str) -> str:
-    """The family, if it is supported; otherwise an error names it.
-
-    >>> require_family("bert")
-    'bert'
-    """
+def require_family(family: str) -> None:
+    """Reject an unsupported family by its name."""
     if family not in DEFAULTS:
         raise ModelError(f"model family {family!r} is not supported; supported are {', '.join(sorted(DEFAULTS))}")
-    return family
 
 
 def completed(config: Mapping[str, Any]) -> Config:
@@ -114,7 +106,8 @@ def completed(config: Mapping[str, Any]) -> Config:
     >>> completed({"model_type": "bert", "hidden_size": 128})["intermediate_size"]
     3072
     """
-    family = require_family(str(config["model_type"]))
+    family = str(config["model_type"])
+    require_family(family)
     _refuse(family, config)
     given = {ALIASES.get(family, {}).get(name, name): value for name, value in config.items()}
     found = {name: given.get(name, default) for name, default in DEFAULTS[family].items()}
@@ -129,18 +122,16 @@ def completed(config: Mapping[str, Any]) -> Config:
 
 
 def _refuse(family: str, config: Mapping[str, Any]) -> None:
-    if config.get("auto_map") and family not in OWN_CODE_KNOWN:
+    if config.get("auto_map"):
         raise ModelError(
             f"this {family} model has its own code (auto_map in {CONFIG}), which may compute something else"
             " and is never run; use a model without it, or delete auto_map if the plain class computes the same"
         )
-    for name in ("quantization_config", "compression_config"):
-        if config.get(name):
-            raise ModelError(f"quantized weights ({name} in {CONFIG}) are not supported; use the plain weights")
+    if name := next((name for name in ("quantization_config", "compression_config") if config.get(name)), None):
+        raise ModelError(f"quantized weights ({name} in {CONFIG}) are not supported; use the plain weights")
     if family not in DECODERS and (config.get("is_decoder") or config.get("add_cross_attention")):
         raise ModelError(f"a {family} model set up as a decoder is not supported; use it as an encoder")
-    kind = config.get("position_embedding_type") or "absolute"
-    if kind != "absolute":
+    if (kind := config.get("position_embedding_type") or "absolute") != "absolute":
         raise ModelError(f"position_embedding_type {kind!r} is not supported; use a model with absolute positions")
     if family in DECODERS and (config.get("is_causal") is False or config.get("use_bidirectional_attention")):
         raise ModelError(f"a {family} model that attends in both directions is not supported; use a causal one")
@@ -160,10 +151,8 @@ def _check_numbers(family: str, config: Config) -> None:
 
 
 Settings = Mapping[str, Any]
-
 Frequencies = tuple[Tensor, float]
 """Angles per position step, and the factor of cosines and sines."""
-
 ROPE_THETA = 10_000.0
 
 
@@ -172,21 +161,17 @@ def rotary(config: Settings, width: int, word: Table) -> Rotary:
     given = config.get("rope_scaling") or config["rope_parameters"] or {}
     # Some configs list them by layer type, although the layers share them.
     nested = [given[kind] for kind in dict.fromkeys(config.get("layer_types") or ()) if given.get(kind)]
-    if nested:
-        if any(other != nested[0] for other in nested):
-            raise ModelError("rotary positions that differ from layer to layer are not supported; use another model")
-        given = nested[0]
-    return Rotary(
-        *_scaled_frequencies({"rope_theta": config.get("rope_theta", ROPE_THETA)} | _plain(given), config, width), word
-    )
+    if any(other != nested[0] for other in nested):
+        raise ModelError("rotary positions that differ from layer to layer are not supported; use another model")
+    given = {"rope_theta": config.get("rope_theta", ROPE_THETA)} | _plain(nested[0] if nested else given)
+    return Rotary(*_scaled_frequencies(given, config, width), word)
 
 
 def rotary_by_kind(config: Settings, kind: str, width: int, word: Table) -> Rotary:
     """ModernBERT's rotary positions of full or sliding attention, for heads of this width."""
     old = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", ROPE_THETA)}
-    theta = config.get(old[kind][0], old[kind][1])
-    given = (config["rope_parameters"] or {}).get(kind) or {}
-    given = _plain(given) | _plain(config.get("rope_scaling") or {})
+    theta = config.get(*old[kind])
+    given = _plain((config["rope_parameters"] or {}).get(kind) or {}) | _plain(config.get("rope_scaling") or {})
     return Rotary(*_scaled_frequencies({"rope_theta": theta} | given, config, width), word)
 
 
@@ -197,30 +182,17 @@ def _plain(given: Settings) -> dict[str, Any]:
 def _scaled_frequencies(given: Settings, config: Settings, width: int) -> Frequencies:
     kind = str(given.get("rope_type", given.get("type", "default")))
     if kind not in ROTARY_KINDS:
-        raise ModelError(
-            f"rotary positions of type {kind!r} are not supported; supported are {', '.join(ROTARY_KINDS)}"
-        )
+        known = ", ".join(ROTARY_KINDS)
+        raise ModelError(f"rotary positions of type {kind!r} are not supported; supported are {known}")
     if float(given.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))) != 1.0:
         raise ModelError("rotary positions in a part of each head are not supported; use another model")
     limit = config["max_position_embeddings"]
     trained = config.get("original_max_position_embeddings", given.get("original_max_position_embeddings", limit))
     try:
-        plain = _frequencies(float(given["rope_theta"]), width)
+        plain = 1.0 / (float(given["rope_theta"]) ** (torch.arange(0, width, 2, dtype=torch.float32) / width))
         return ROTARY_KINDS[kind](plain, dict(given) | {"trained": trained, "limit": limit})
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"rotary positions of type {kind!r} lack a setting ({error}); fix config.json") from error
-
-
-def _frequencies(theta: float, width: int) -> Tensor:
-    return 1.0 / (theta ** (torch.arange(0, width, 2, dtype=torch.float32) / width))
-
-
-def _default(plain: Tensor, _: Settings) -> Frequencies:
-    return plain, 1.0
-
-
-def _linear(plain: Tensor, given: Settings) -> Frequencies:
-    return plain / given["factor"], 1.0
 
 
 def _llama3(plain: Tensor, given: Settings) -> Frequencies:
@@ -264,10 +236,10 @@ def _yarn_scaling(factor: float, given: Settings) -> float:
 
 
 ROTARY_KINDS: dict[str, Callable[[Tensor, Settings], Frequencies]] = {
-    "default": _default,
+    "default": lambda plain, _: (plain, 1.0),
     # It differs from the default only beyond the model's positions, where texts are truncated.
-    "dynamic": _default,
-    "linear": _linear,
+    "dynamic": lambda plain, _: (plain, 1.0),
+    "linear": lambda plain, given: (plain / given["factor"], 1.0),
     "llama3": _llama3,
     "yarn": _yarn,
 }
@@ -279,7 +251,6 @@ POOLING_NAMES = {
     "cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean-sqrt-len", "weightedmean": "weighted",
     "lasttoken": "last",
 }  # fmt: skip
-
 CLASSIC_POOLING_KEYS = {
     "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max", "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens": "weightedmean",
@@ -288,7 +259,6 @@ CLASSIC_POOLING_KEYS = {
 
 OWN_SETTINGS, OWN_WEIGHTS, OWN_FORMAT = "likewise.json", "head.safetensors", 1
 """Files beyond those of sentence-transformers; other packages may add keys and tensors of their own."""
-
 POOLING_PREFIX = "pooling."
 """The prefix of a learned pooling's weights."""
 
@@ -312,7 +282,8 @@ def _listed_modules(folder: Path) -> ModulesConfig:
     paths = {kind: path for kind, path in modules if kind != "Dense"}
     settings: dict[str, Any] = {}
     if "Transformer" in paths:
-        settings |= _transformer_settings(paths["Transformer"])
+        config = _optional_json(paths["Transformer"] / "sentence_bert_config.json")
+        settings = {"max_length": config.get("max_seq_length"), "lower": bool(config.get("do_lower_case", False))}
         settings["transformer"] = next(entry["path"] for entry in entries if entry["type"].endswith("Transformer"))
     if "Pooling" in paths:
         settings |= _pooling_settings(paths["Pooling"] / "config.json")
@@ -335,19 +306,20 @@ def _check_modules(kinds: list[str], where: str) -> None:
 
 def modules_config_of(model: Any) -> ModulesConfig:
     """The modules of a SentenceTransformer in memory."""
-    settings: dict[str, Any] = {"max_length": model.max_seq_length, "truncate_dim": model.truncate_dim}
-    heads = []
-    _check_modules([type(module).__name__ for module in model], "this model")
-    for module in model:
-        kind = type(module).__name__
-        if kind == "Pooling":
-            settings |= _pooling_from(module.get_config_dict())
-        if kind == "Dense":
-            heads.append(_dense_from(module.get_config_dict(), dict(module.state_dict())))
-        settings["normalizes"] = settings.get("normalizes", False) or kind == "Normalize"
-    settings["lower"] = bool(getattr(model[0], "do_lower_case", False))
-    prompts = {name: text for name, text in (model.prompts or {}).items() if text}
-    return ModulesConfig(heads=tuple(heads), prompts=prompts, default_prompt=model.default_prompt_name, **settings)
+    modules = [(type(module).__name__, module) for module in model]
+    _check_modules([kind for kind, _ in modules], "this model")
+    pooling = [_pooling_from(module.get_config_dict()) for kind, module in modules if kind == "Pooling"]
+    dense = [module for kind, module in modules if kind == "Dense"]
+    return ModulesConfig(
+        heads=tuple(_dense_from(module.get_config_dict(), dict(module.state_dict())) for module in dense),
+        normalizes="Normalize" in dict(modules),
+        prompts={name: text for name, text in (model.prompts or {}).items() if text},
+        default_prompt=model.default_prompt_name,
+        max_length=model.max_seq_length,
+        truncate_dim=model.truncate_dim,
+        lower=bool(getattr(model[0], "do_lower_case", False)),
+        **(pooling[-1] if pooling else {}),
+    )
 
 
 def _json(path: Path, kind: type = dict) -> Any:
@@ -360,10 +332,8 @@ def _json(path: Path, kind: type = dict) -> Any:
     return content
 
 
-def _transformer_settings(folder: Path) -> dict[str, Any]:
-    path = folder / "sentence_bert_config.json"
-    config = _json(path) if path.exists() else {}
-    return {"max_length": config.get("max_seq_length"), "lower": bool(config.get("do_lower_case", False))}
+def _optional_json(path: Path) -> dict[str, Any]:
+    return dict(_json(path)) if path.exists() else {}
 
 
 def _pooling_settings(path: Path) -> dict[str, Any]:
@@ -388,11 +358,9 @@ def _learned(folder: Path) -> LearnedPooling | None:
     if not path.exists():
         return None
     settings = _json(path)
-    if settings.get("format") != OWN_FORMAT:
-        found = settings.get("format")
-        raise ModelError(
-            f"{path} has format {found!r}, known is {OWN_FORMAT}; save the model again, or update likewise"
-        )
+    if (found := settings.get("format")) != OWN_FORMAT:
+        cure = "save the model again, or update likewise"
+        raise ModelError(f"{path} has format {found!r}, known is {OWN_FORMAT}; {cure}")
     if "pooling" not in settings:
         return None
     try:
@@ -414,7 +382,7 @@ def _own_weights(path: Path, prefix: str) -> dict[str, torch.Tensor]:
 
 
 def _pipeline_settings(path: Path) -> dict[str, Any]:
-    config = _json(path) if path.exists() else {}
+    config = _optional_json(path)
     # Version 6 writes an empty prompt for every role that a model does not have.
     prompts = config.get("prompts") or {}
     if isinstance(prompts, dict):
@@ -441,8 +409,5 @@ def _dense_from(config: Mapping[str, Any], weights: Mapping[str, Any]) -> Dense:
     reads = config.get("module_input_name", "sentence_embedding")
     if config.get("use_residual") or reads != "sentence_embedding":
         raise ModelError("a Dense head with a residual, or on token vectors, is not supported; use a plain Dense")
-    return Dense(weights["linear.weight"].detach(), _detached(weights.get("linear.bias")), activation)
-
-
-def _detached(tensor: Any) -> Any:
-    return None if tensor is None else tensor.detach()
+    bias = weights.get("linear.bias")
+    return Dense(weights["linear.weight"].detach(), None if bias is None else bias.detach(), activation)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -17,34 +17,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from likewise.encoder import forward
+from likewise.encoder import forward, weights
 from likewise.encoder.config import modules_config_of, read_modules_config
 from likewise.encoder.families import config_of, model_view
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, windows
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.model_view import ModelView
-from likewise.encoder.pooling import (
-    MODEL_POOLER,
-    POOLERS,
-    ModulesConfig,
-    PoolingArguments,
-    PoolingConfig,
-    TensorEncoder,
-    pooling_parts,
-)
+from likewise.encoder.pooling import MODEL_POOLER, POOLERS, ModulesConfig, PoolingConfig, TensorEncoder, pooling_parts
+from likewise.encoder.pooling import PoolingArguments as Arguments
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.tokens import Tokenizer, Vocabulary, report_truncation
-from likewise.encoder.weights import (
-    BUNDLED,
-    choose_device,
-    copied_to,
-    load_transformer,
-    locate,
-    set_threads,
-    tensors_hash,
-    weights_hash,
-    weights_version,
-)
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, progress_bar
 
@@ -97,21 +79,21 @@ class Encoder(TensorEncoder):
     """
 
     name: str
-    model: nn.Module = field(repr=False)
+    model: nn.Module
     """the weights by name: a ``Transformer``, or a Hugging Face model"""
-    model_view: ModelView = field(repr=False)
-    tokenizer: Tokenizer = field(repr=False)
-    modules_config: ModulesConfig = field(repr=False)
+    model_view: ModelView
+    tokenizer: Tokenizer
+    modules_config: ModulesConfig
     pooling_config: PoolingConfig
     folder: Path | None = None
     """where the weights were loaded from"""
-    loaded_version: int = field(default=0, repr=False)
+    loaded_version: int = 0
     """the version of the weights at that time; another version now means that they were trained"""
     postprocessing: PostProcessing | None = None
     backend: OnnxBackend | None = None
     """runs the layers of ``encode`` instead of torch"""
 
-    def __init__(self, name: Source = BUNDLED, model: nn.Module | None = None, **parts: Any) -> None:
+    def __init__(self, name: Source = weights.BUNDLED, model: nn.Module | None = None, **parts: Any) -> None:
         """Load a model or wrap a SentenceTransformer; with ``model``, ``parts`` are the fields of this class."""
         unset = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         given = unset | {"name": name, "model": model, **parts}
@@ -136,13 +118,13 @@ class Encoder(TensorEncoder):
     @classmethod
     def load(
         cls,
-        name: Source = BUNDLED,
+        name: Source = weights.BUNDLED,
         *,
         device: str = "auto",
         threads: int | None = None,
         dtype: str = "float32",
         backend: str = "torch",
-        **pooling_config: Unpack[PoolingArguments],
+        **pooling_config: Unpack[Arguments],
     ) -> Encoder:
         """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id.
 
@@ -152,14 +134,13 @@ class Encoder(TensorEncoder):
             return cls.from_sentence_transformer(name).with_pooling(**pooling_config)
         if dtype not in ("float32", "float64", "float16", "bfloat16"):
             raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
-        set_threads(threads)
-        folder = locate(str(name))
+        weights.set_threads(threads)
+        folder = weights.locate(str(name))
         modules_config = read_modules_config(folder)
-        model, views = load_transformer(folder / modules_config.transformer, dtype)
-        words = Vocabulary.read(folder / modules_config.transformer)
-        tokenizer = Tokenizer.within(words, modules_config.max_length, views.max_positions, modules_config.lower)
-        encoder = cls._assembled(str(name), model, views, tokenizer, modules_config).to(device)
-        encoder = replace(encoder, folder=folder, loaded_version=weights_version(encoder.model))
+        model, views = weights.load_transformer(folder / modules_config.transformer, dtype)
+        vocabulary = Vocabulary.read(folder / modules_config.transformer)
+        encoder = cls._assembled(str(name), model, views, vocabulary, modules_config).to(device)
+        encoder = replace(encoder, folder=folder, loaded_version=weights.weights_version(encoder.model))
         encoder = encoder.with_pooling(**pooling_config)
         if modules_config.note:
             log.warning(modules_config.note)
@@ -173,31 +154,30 @@ class Encoder(TensorEncoder):
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
         transformer = getattr(model[0], "auto_model", None) or model[0].model
-        views, modules_config = model_view(transformer), modules_config_of(model)
-        words = Tokenizer.within(
-            Vocabulary.of(model.tokenizer), modules_config.max_length, views.max_positions, modules_config.lower
-        )
-        return cls._assembled(name, transformer, views, words, modules_config)
+        vocabulary = Vocabulary.of(model.tokenizer)
+        return cls._assembled(name, transformer, model_view(transformer), vocabulary, modules_config_of(model))
 
     @classmethod
     def _assembled(
-        cls, name: str, model: Any, views: ModelView, tokenizer: Tokenizer, modules_config: ModulesConfig
+        cls, name: str, model: Any, views: ModelView, vocabulary: Vocabulary, modules: ModulesConfig
     ) -> Encoder:
-        pooling_config = PoolingConfig(pooling=modules_config.pooling, truncate_dim=modules_config.truncate_dim)
         return cls(
-            name, model, model_view=views, tokenizer=tokenizer, pooling_config=pooling_config,
-            modules_config=modules_config.to(views.device, views.dtype),
+            name, model, model_view=views,
+            tokenizer=Tokenizer.within(vocabulary, modules.max_length, views.max_positions, modules.lower),
+            pooling_config=PoolingConfig(pooling=modules.pooling, truncate_dim=modules.truncate_dim),
+            modules_config=modules.to(views.device, views.dtype),
         )  # fmt: skip
 
-    def with_pooling(self, **pooling_config: Unpack[PoolingArguments]) -> Encoder:
+    def with_pooling(self, **pooling_config: Unpack[Arguments]) -> Encoder:
         """The same weights with another pooling: ``encoder.with_pooling(pooling="cls", layer=3)``."""
         changed = replace(self.pooling_config, **pooling_config)
         changed.layers_of(self.model_view.layers)
+        learned = self.modules_config.learned
         for part in pooling_parts(changed.pooling):
-            if part == MODEL_POOLER and self.model_view.pooler is None:
-                raise ModelError(f"{self.name} has no pooler; choose from {', '.join(POOLERS)}")
-            if part in LEARNED and (self.modules_config.learned is None or self.modules_config.learned.kind != part):
-                raise ModelError(f"{self.name} has no learned {part} pooling; choose from {', '.join(POOLERS)}")
+            lacks_pooler = part == MODEL_POOLER and self.model_view.pooler is None
+            if lacks_pooler or (part in LEARNED and (learned is None or learned.kind != part)):
+                what = "pooler" if lacks_pooler else f"learned {part} pooling"
+                raise ModelError(f"{self.name} has no {what}; choose from {', '.join(POOLERS)}")
         return self._rebuilt(pooling_config=changed)
 
     def with_learned_pooling(self, module: LearnedPooling) -> Encoder:
@@ -234,15 +214,15 @@ class Encoder(TensorEncoder):
 
         Otherwise it is a copy. This encoder, and every model that shares its weights, stays on its own device.
         """
-        target = choose_device(device)
+        target = weights.choose_device(device)
         if torch.empty(0, device=target).device == self.device:
             return self
         if self.backend is not None:
             raise UsageError(f"backend {self.backend.kind} runs on the cpu; load the model without it")
         parts = self.model, self.model_view, self.modules_config
         tensors = [*self.model.parameters(), *self.model.buffers(), *self.modules_config.tensors().values()]
-        model, views, modules_config = copied_to(target, parts, tensors)
-        version = weights_version(model) if self._is_as_loaded() else CHANGED
+        model, views, modules_config = weights.copied_to(target, parts, tensors)
+        version = weights.weights_version(model) if self._is_as_loaded() else CHANGED
         return replace(self, model=model, model_view=views, modules_config=modules_config, loaded_version=version)
 
     # What it is
@@ -260,11 +240,11 @@ class Encoder(TensorEncoder):
     def hash(self) -> str:
         """The sha256 of the present weights, which identifies the model in manifests."""
         if self.folder is not None and self._is_as_loaded():
-            return weights_hash(self.folder / self.modules_config.transformer)
-        return tensors_hash(self.model.state_dict())
+            return weights.weights_hash(self.folder / self.modules_config.transformer)
+        return weights.tensors_hash(self.model.state_dict())
 
     def _is_as_loaded(self) -> bool:
-        return weights_version(self.model) == self.loaded_version
+        return weights.weights_version(self.model) == self.loaded_version
 
     @property
     def config_hash(self) -> str:
@@ -274,27 +254,19 @@ class Encoder(TensorEncoder):
     @property
     def heads_hash(self) -> str:
         """The sha256 of the dense heads and of a learned pooling."""
-        return tensors_hash(self.modules_config.tensors())
+        return weights.tensors_hash(self.modules_config.tensors())
 
     # Texts -> vectors
 
     @overload
     def encode(
-        self, texts: str | Sequence[str], *, prompt: str | None = ..., batch_size: int | None = ...,
-        show_progress_bar: bool = ..., convert_to_tensor: Literal[False] = ..., progress: Progress | None = ...,
-        **pooling_config: Unpack[PoolingArguments],
-    ) -> Vectors:  # fmt: skip
-        """As an array."""
+        self, texts: str | Sequence[str], *, convert_to_tensor: Literal[False] = ..., **options: Any
+    ) -> Vectors: ...
 
     @overload
-    def encode(
-        self, texts: str | Sequence[str], *, prompt: str | None = ..., batch_size: int | None = ...,
-        show_progress_bar: bool = ..., convert_to_tensor: Literal[True], progress: Progress | None = ...,
-        **pooling_config: Unpack[PoolingArguments],
-    ) -> Tensor:  # fmt: skip
-        """As a tensor."""
+    def encode(self, texts: str | Sequence[str], *, convert_to_tensor: Literal[True], **options: Any) -> Tensor: ...
 
-    def encode(
+    def encode(  # type: ignore[misc]
         self,
         texts: str | Sequence[str],
         *,
@@ -303,7 +275,7 @@ class Encoder(TensorEncoder):
         show_progress_bar: bool = False,
         convert_to_tensor: bool = False,
         progress: Progress | None = None,
-        **pooling_config: Unpack[PoolingArguments],
+        **pooling_config: Unpack[Arguments],
     ) -> Vectors | Tensor:
         """Vectors (n, d) of n texts, or (d,) of one string: a float32 array, or a tensor on the model's device.
 
@@ -342,13 +314,13 @@ class Encoder(TensorEncoder):
         progress: Progress | None = None,
         budget: int = TOKEN_BUDGET,
         batch_size: int | None = None,
-        **pooling_config: Unpack[PoolingArguments],
+        **pooling_config: Unpack[Arguments],
     ) -> Encoded:
         """``encode`` with the number of truncated texts; ``budget`` is the largest number of tokens in a batch."""
         if batch_size is not None and batch_size < 1:
             raise UsageError(f"batch_size must be at least 1, got {batch_size}")
         encoder = self.with_pooling(**pooling_config) if pooling_config else self
-        return _encoded(encoder, [encoder], texts, prompt, progress, (budget, batch_size))[0]
+        return _encoded([encoder], texts, prompt, progress, (budget, batch_size))[0]
 
     def read(self, states: Tensor, pooling_mask: Tensor) -> Vectors:
         """States (B, T, D) and a pooling mask (B, T) -> the vectors (B, d) of ``encode``."""
@@ -383,7 +355,7 @@ def as_encoder(source: Encoder | Source) -> Encoder:
 def encode_variants(
     encoder: Encoder,
     texts: Sequence[str],
-    variants: Sequence[PoolingConfig | PoolingArguments],
+    variants: Sequence[PoolingConfig | Arguments],
     *,
     prompt: str | None = None,
     progress: Progress | None = None,
@@ -399,8 +371,8 @@ def encode_variants(
     """
     options = [vars(each) if isinstance(each, PoolingConfig) else each for each in variants]
     encoders = [encoder.with_pooling(**each) for each in options]
-    if encoder.backend is None:
-        return _encoded(encoder, encoders, texts, prompt, progress)
+    if encoder.backend is None and encoders:
+        return _encoded(encoders, texts, prompt, progress)
     ticker = Ticker(progress, len(texts) * len(encoders), "texts")
     found = [one.encode_with_stats(texts, prompt=prompt, progress=ticker.part()) for one in encoders]
     ticker.close()
@@ -408,19 +380,19 @@ def encode_variants(
 
 
 def _encoded(
-    encoder: Encoder, variants: Sequence[Encoder], texts: Sequence[str], prompt: str | None, progress: Progress | None,
+    variants: Sequence[Encoder], texts: Sequence[str], prompt: str | None, progress: Progress | None,
     size: tuple[int, int | None] = (TOKEN_BUDGET, None),
 ) -> list[Encoded]:  # fmt: skip
     """Encode texts with variants of an encoder; ``size`` is the largest number of tokens and of texts in a batch."""
-    prompt = encoder.modules_config.prompt_for(None) if prompt is None else prompt
-    ticker, truncated = Ticker(progress, len(texts), "texts"), 0
+    first, truncated, ticker = variants[0], 0, Ticker(progress, len(texts), "texts")
+    prompt = first.modules_config.prompt_for(None) if prompt is None else prompt
     # Texts without any token stay zero; they occur if a tokenizer adds no special tokens.
     vectors = [np.zeros((len(texts), one.dimension), np.float32) for one in variants]
     for start, window in enumerate(windows(texts, SORTED_TEXTS)):
-        ids, cut = encoder.tokenizer.ids([encoder.tokenizer.text_inputs(text, prompt) for text in window])
+        ids, cut = first.tokenizer.ids(window, prompt)
         truncated += cut
         batches = (indices for indices in exact_length_batches([len(row) for row in ids], *size) if ids[indices[0]])
-        for indices, found in _vector_batches(encoder, variants, ids, batches, prompt):
+        for indices, found in _vector_batches(variants, ids, batches, prompt):
             for which, rows in found:
                 vectors[which][np.array(indices) + start * SORTED_TEXTS] = rows
             ticker.add(len(indices))
@@ -429,29 +401,29 @@ def _encoded(
 
 
 def _vector_batches(
-    encoder: Encoder, variants: Sequence[Encoder], ids: list[list[int]], batches: Iterable[list[int]], prompt: str
+    variants: Sequence[Encoder], ids: list[list[int]], batches: Iterable[list[int]], prompt: str
 ) -> Iterator[tuple[list[int], Iterable[tuple[int, Vectors]]]]:
     """The indices of the texts of each batch, and the index and vectors (B, d) of each variant."""
+    first = variants[0]
 
     def rows(indices: Sequence[int]) -> Tensor:
-        return torch.tensor([ids[index] for index in indices], dtype=torch.long, device=encoder.device)
+        return torch.tensor([ids[index] for index in indices], dtype=torch.long, device=first.device)
 
-    if encoder.backend is None:
-        yield from ((indices, _read(encoder, variants, rows(indices), prompt)) for indices in batches)
-        return
-    for indices, states in encoder.backend.states(encoder, ids, batches):
-        yield indices, [(0, encoder.read(states, encoder.pooling_mask_of(rows(indices), prompt)))]
+    if first.backend is None:
+        yield from ((indices, _read(variants, rows(indices), prompt)) for indices in batches)
+    else:
+        for indices, states in first.backend.states(first, ids, batches):
+            yield indices, [(0, first.read(states, first.pooling_mask_of(rows(indices), prompt)))]
 
 
 @torch.inference_mode()
-def _read(encoder: Encoder, variants: Sequence[Encoder], ids: Tensor, prompt: str) -> Iterator[tuple[int, Vectors]]:
+def _read(variants: Sequence[Encoder], ids: Tensor, prompt: str) -> Iterator[tuple[int, Vectors]]:
     """One batch of ids (B, T): each variant's index and its vectors (B, d), as soon as its layers are computed."""
+    views, totals = variants[0].model_view, dict[frozenset[int], Tensor]()
     waiting: dict[frozenset[int], list[int]] = {}
     for which, one in enumerate(variants):
-        waiting.setdefault(frozenset(one.pooling_config.layers_of(encoder.model_view.layers)), []).append(which)
-    totals: dict[frozenset[int], Tensor] = {}
-    x = forward.embed(encoder.model_view, Batch(ids))
-    for layer, step in enumerate(forward.layers(encoder.model_view, x)):
+        waiting.setdefault(frozenset(one.pooling_config.layers_of(views.layers)), []).append(which)
+    for layer, step in enumerate(forward.layers(views, forward.embed(views, Batch(ids)))):
         for layers in [each for each in waiting if layer in each]:
             totals[layers] = totals[layers] + step.states if layers in totals else step.states
             if layer == max(layers):
@@ -480,12 +452,9 @@ def similarity_blocks(
     left: ArrayLike, right: ArrayLike, measure: str = "cosine", block_bytes: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, Vectors]]:
     """The same in pieces: the first left row of a block, and the block (rows, m) of at most ``block_bytes``."""
-    if measure not in MEASURES:
-        raise UsageError(f"unknown similarity {measure!r}; choose from {', '.join(MEASURES)}")
-    a, b = _rows(left), _rows(right)
+    prepare, a, b = _scaling(measure), _rows(left), _rows(right)
     if a.shape[1] != b.shape[1]:
         raise DataError(f"vectors of {a.shape[1]} and of {b.shape[1]} dimensions; were they made by the same model?")
-    prepare = unit if measure == "cosine" else np.asarray
     rows = max(1, block_bytes // (4 * max(1, len(b))))
     width = max(1, block_bytes // (4 * max(1, b.shape[1])))
     for start in range(0, len(a), rows):
@@ -506,12 +475,15 @@ def paired_similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine"
     a, b = _rows(left), _rows(right)
     if a.shape != b.shape:
         raise DataError(f"{len(a)} left and {len(b)} right vectors of widths {a.shape[1]} and {b.shape[1]}")
+    scale = _scaling(measure)
+    scores: Vectors = np.einsum("nd,nd->n", scale(a), scale(b))
+    return scores
+
+
+def _scaling(measure: str) -> Callable[[Vectors], Vectors]:
     if measure not in MEASURES:
         raise UsageError(f"unknown similarity {measure!r}; choose from {', '.join(MEASURES)}")
-    if measure == "cosine":
-        a, b = unit(a), unit(b)
-    scores: Vectors = np.einsum("nd,nd->n", a, b)
-    return scores
+    return unit if measure == "cosine" else np.asarray
 
 
 def unit(vectors: Vectors) -> Vectors:

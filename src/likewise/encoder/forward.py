@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -43,14 +43,12 @@ TOKEN_BUDGET = 4096
 """Tokens per batch; the best or close to it on one and two threads (bench/encode.py)."""
 
 WINDOW_TEXTS = 4096
-
 WINDOW_CHARACTERS = 16_000_000
 
 IdAndText = tuple[str, str]
 
 STEPS = 2**16
 """A rate is a multiple of 1 / STEPS."""
-
 DRAWN = 4
 """Numbers of 16 bits in one draw of 64 bits."""
 
@@ -107,10 +105,7 @@ def embed(model_view: ModelView, batch: Batch, dropout: Dropout = no_dropout, wo
     """
     view = model_view.embeddings
     first, *others = _embedding_terms(model_view, batch, words).values()
-    x = sum(others, first)
-    if view.norm is not None:
-        x = norm(view.norm, x)
-    return dropout(x, view.dropout)
+    return dropout(norm(view.norm, sum(others, first)), view.dropout)
 
 
 def _embedding_terms(model_view: ModelView, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
@@ -160,7 +155,7 @@ def layers(
     for index, block in enumerate(model_view.blocks[start:], start=start + 1):
         run = partial(run_block, block, h, mask, maps, dropout)
         h, attention_maps = mode.run_layer(run)
-        if index == model_view.layers and model_view.final_norm is not None:
+        if index == model_view.layers:
             h = norm(model_view.final_norm, h, mode)
         h = mode.settle(h)
         yield Step(h, attention_maps)
@@ -193,7 +188,7 @@ def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collectio
         if layer in wanted:
             back = gradient if back is None else back + gradient
         assert back is not None
-        if layer == model_view.layers and model_view.final_norm is not None:
+        if layer == model_view.layers:
             back = norm_transposed(model_view.final_norm, back, mode)
         if layer > 0:
             back = block_transposed(model_view.blocks[layer - 1], back, mode)
@@ -293,38 +288,33 @@ def _drawn(stream: np.random.SFC64, shape: tuple[int, ...]) -> NDArray[np.uint16
     return raw.view(np.uint16)[:count].reshape(shape)
 
 
+@dataclass
+class _Steady:
+    """How many users keep oneDNN off, and whether it was on before the first of them."""
+
+    lock = threading.Lock()
+    users: int = 0
+    before: bool = True
+
+
+_steady = _Steady()
+
+
 @contextlib.contextmanager
 def steady_memory() -> Iterator[None]:
     """Run without oneDNN, which caches a kernel per shape of batch, up to a thousand: memory would grow for hours.
 
-    It costs a few percent of speed, so it is meant for streams of unknown length.
+    It costs a few percent of speed, so it is meant for streams of unknown length. The last user to leave restores it.
     """
-    _steady.enter()
+    backend: Any = torch.backends.mkldnn
+    with _steady.lock:
+        if _steady.users == 0:
+            _steady.before, backend.enabled = backend.enabled, False
+        _steady.users += 1
     try:
         yield
     finally:
-        _steady.leave()
-
-
-class _Steady:
-    """Keeps oneDNN off while at least one user is inside; the last one to leave restores it."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._before = threading.Lock(), 0, True
-
-    def enter(self) -> None:
-        backend = torch.backends.mkldnn
-        with self._lock:
-            if self._inside == 0:
-                self._before = bool(backend.enabled)
-                backend.enabled = False  # type: ignore[assignment]
-            self._inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                torch.backends.mkldnn.enabled = self._before  # type: ignore[assignment]
-
-
-_steady = _Steady()
+        with _steady.lock:
+            _steady.users -= 1
+            if _steady.users == 0:
+                backend.enabled = _steady.before

@@ -41,9 +41,7 @@ class QkvPooling(nn.Module):
         """States (B, T, D), or rows (B, R, T, D) of a replay, and a mask (B, T) -> (B, D) or (B, R, D)."""
         values = mode.add_bias(F.linear(states, self.value.weight), self.value.bias)
         # The rule is attention's, not pooling's: methods with live attention need the true derivative here too.
-        weights = mode.linearize(
-            "attention", lambda _: self.weights(states, pooling_mask)
-        )  # (B, T), replayed (B, 1, T)
+        weights = mode.linearize("attention", lambda _: self.weights(states, pooling_mask))  # replayed (B, 1, T)
         return (weights.unsqueeze(-2) @ values).squeeze(-2)
 
     def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
@@ -164,13 +162,11 @@ def _checked(settings: Mapping[str, Any]) -> tuple[str, int, int | None]:
     """Kind, width and hidden size, of the right types."""
     if not isinstance(settings, Mapping):
         raise ModelError("the pooling's settings are not a JSON object; save the model again")
-    kind, width, hidden = (settings.get(name) for name in ("kind", "width", "hidden"))
+    kind = settings.get("kind")
     if not isinstance(kind, str) or kind not in LEARNED:
         raise ModelError(f"unknown learned pooling {kind!r}; known are {', '.join(LEARNED)}")
-    return kind, _size("width", width), _size("hidden", hidden) if kind == "bilstm" else None
-
-
-def _size(name: str, size: object) -> int:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ModelError(f"the pooling's {name} must be a whole number from 1, not {size!r}; save the model again")
-    return size
+    for name in ("width", "hidden") if kind == "bilstm" else ("width",):
+        size = settings.get(name)
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ModelError(f"the pooling's {name} must be a whole number from 1, not {size!r}; save the model again")
+    return kind, settings["width"], settings["hidden"] if kind == "bilstm" else None

@@ -284,18 +284,12 @@ def _tanh_factor(z: Tensor) -> Tensor:
 
 
 GELU = Activation(F.gelu, lambda h: 0.5 * (1 + torch.erf(h / math.sqrt(2))))
-
 TANH_GELU = Activation(lambda h: F.gelu(h, approximate="tanh"), _tanh_gelu_factor)
-
 RELU = Activation(F.relu, lambda h: (h > 0).to(h.dtype))
-
 SILU = Activation(F.silu, torch.sigmoid)
-
 TANH = Activation(torch.tanh, _tanh_factor)
-
 # sigmoid(z) = 1/2 + tanh(z/2) / 2, and the second term has a factor.
 SIGMOID = Activation(torch.sigmoid, lambda z: _tanh_factor(z / 2) / 4, offset=0.5)
-
 IDENTITY = Activation(lambda h: h, torch.ones_like)
 
 ACTIVATIONS: dict[str, Activation] = {
@@ -381,6 +375,17 @@ def feed_forward_transposed(view: FeedForward, gradient: Tensor, mode: Transpose
     """(B, K, T, D) -> (B, K, T, D)."""
     inner = linear_transposed(view.down, gradient, mode).mul_(mode.recorded("activation"))
     return linear_transposed(view.up if view.gate is None else view.gate, inner, mode)
+
+
+def model_pooler(view: Affine, states: Tensor, mode: Mode = LIVE) -> Tensor:
+    """A model's own pooler, a linear map and tanh of the first token: (..., T, D) -> (..., D)."""
+    return activate(TANH, linear(view, states[..., 0, :], mode), mode)
+
+
+def model_pooler_transposed(view: Affine, gradient: Tensor, length: int, mode: Transposed) -> Tensor:
+    """(B, K, D) -> (B, K, T, D), zero except for the first token."""
+    first = linear_transposed(view, activate_transposed(TANH, gradient, mode), mode)
+    return F.pad(first[..., None, :], (0, 0, 0, length - 1))
 
 
 @dataclass(frozen=True, eq=False)

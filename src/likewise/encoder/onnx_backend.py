@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class OnnxBackend:
         self, encoder: Encoder, ids: list[list[int]], batches: Iterable[list[int]]
     ) -> Iterator[tuple[list[int], Tensor]]:
         """Batches of indices -> indices and states (B, T, D), in order, computed a few batches ahead."""
-        session = self._session(encoder)
+        session = _open_session(exported(encoder, self.kind))
         workers = torch.get_num_threads()
 
         def run(indices: list[int]) -> Tensor:
@@ -88,15 +89,6 @@ class OnnxBackend:
             for done, future in waiting:
                 yield done, future.result()
 
-    def _session(self, encoder: Encoder) -> Any:
-        path = exported(encoder, self.kind)
-        if path not in _SESSIONS:
-            _SESSIONS[path] = _open_session(path)
-        return _SESSIONS[path]
-
-
-_SESSIONS: dict[Path, Any] = {}
-
 
 def attach_backend(encoder: Encoder, kind: str) -> Encoder:
     """The encoder with its layers run by ``kind``, one of ``BACKENDS``."""
@@ -114,15 +106,15 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
 
 def int8_check(encoder: Encoder) -> Int8Check:
     """Compare an 8-bit encoder with float32 on the sample corpus; the result is cached next to the export."""
-    cache = FileCache(exported(encoder, "onnx-int8").parent, ".json")
+    checks = FileCache(exported(encoder, "onnx-int8").parent, ".json")
     key = f"check-{_pooling_key(encoder)}"
-    check = cache.read(key, lambda path: Int8Check(**json.loads(path.read_text(encoding="utf-8"))))
+    check = checks.read(key, lambda path: Int8Check(**json.loads(path.read_text(encoding="utf-8"))))
     if check is None:
         texts = sample_sentences()
         ours, theirs = unit(replace(encoder, backend=None).encode(texts)), unit(encoder.encode(texts))
         check = Int8Check(float((ours * theirs).sum(1).mean()), top_overlap(ours, theirs))
         document = json.dumps(vars(check))
-        cache.write(key, lambda draft: draft.write_text(document, encoding="utf-8"))
+        checks.write(key, lambda draft: draft.write_text(document, encoding="utf-8"))
     return check
 
 
@@ -145,7 +137,9 @@ def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: in
 def exported(encoder: Encoder, kind: str) -> Path:
     """The exported file for an encoder's weights and layers; written on first use, whole or not at all."""
     layers = "-".join(map(str, encoder.pooling_config.layers_of(encoder.model_view.layers)))
-    folder = user_cache() / "onnx" / f"{_fingerprint(encoder)}-{layers}-v{EXPORT_VERSION}"
+    # The same weights with another activation are another model.
+    weights = content_key(encoder.hash, encoder.config_hash)[:24]
+    folder = user_cache() / "onnx" / f"{weights}-{layers}-v{EXPORT_VERSION}"
     path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
     if path.exists():
         return path
@@ -169,11 +163,6 @@ def exported(encoder: Encoder, kind: str) -> Path:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return path
-
-
-def _fingerprint(encoder: Encoder) -> str:
-    """The weights and the config: the same weights with another activation are another model."""
-    return content_key(encoder.hash, encoder.config_hash)[:24]
 
 
 class _Layers(nn.Module):
@@ -206,6 +195,7 @@ def _quantise(source: Path, path: Path) -> None:
     quantize_dynamic(str(source), str(path), weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
+@cache
 def _open_session(path: Path) -> Any:
     import onnxruntime
 

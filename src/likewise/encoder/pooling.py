@@ -18,17 +18,7 @@ from torch import Tensor
 from likewise.encoder import forward
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, StateBatch, Step, TextStates, exact_length_batches
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, QkvPooling
-from likewise.encoder.model_view import (
-    TANH,
-    Dense,
-    Dropout,
-    ModelView,
-    activate,
-    activate_transposed,
-    linear,
-    linear_transposed,
-    no_dropout,
-)
+from likewise.encoder.model_view import Dense, Dropout, ModelView, model_pooler, model_pooler_transposed, no_dropout
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer, report_truncation
@@ -38,42 +28,15 @@ from likewise.progress import Progress, Ticker
 Pooler = Callable[[Tensor, Tensor], Tensor]
 
 
-def cls_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The first pooled token."""
-    return _at(states, mask, mask.argmax(1))
+def _max_pool(states: Tensor, mask: Tensor) -> Tensor:
+    largest = states.masked_fill(mask[..., None] == 0, -torch.inf).amax(1)
+    return torch.where(mask.any(1)[:, None], largest, torch.zeros_like(largest))
 
 
-def last_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The last pooled token."""
-    return _at(states, mask, mask.shape[1] - 1 - mask.flip(1).argmax(1))
-
-
-def max_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The largest value of each dimension."""
-    lowest = states.masked_fill(mask[..., None] == 0, -torch.inf).amax(1)
-    return torch.where(mask.any(1)[:, None], lowest, torch.zeros_like(lowest))
-
-
-def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The average of the pooled tokens."""
-    return _weighted_sum(states, mask) / mask.sum(1)[:, None].clip(1)
-
-
-def mean_sqrt_len_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The sum of the pooled tokens over the square root of their number."""
-    return _weighted_sum(states, mask) / mask.sum(1)[:, None].clip(1).to(states.dtype).sqrt()
-
-
-def weighted_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The average weighted by position, 1, 2, 3, ... (as in SGPT: later tokens have seen more)."""
-    return mean_pool_by(states, _by_position(mask))
-
-
-def mean_pool_by(states: Tensor, weights: Tensor) -> Tensor:
-    """The average of states (B, T, D) by weights (B, T)."""
+def _mean_pool_by(states: Tensor, weights: Tensor) -> Tensor:
     # Shares first: a sum of 500 tokens overflows half precision.
     wide = weights.to(torch.promote_types(states.dtype, torch.float32))
-    return _weighted_sum(states, wide / wide.sum(1)[:, None].clip(1))
+    return _weighted_sum(states, wide / _counts(wide))
 
 
 def _weighted_sum(states: Tensor, weights: Tensor) -> Tensor:
@@ -85,19 +48,12 @@ def _at(states: Tensor, mask: Tensor, indices: Tensor) -> Tensor:
     return chosen * mask.any(1)[:, None].to(states.dtype)
 
 
-POOLERS: dict[str, Pooler] = {
-    "cls": cls_pool, "last": last_pool, "max": max_pool, "mean": mean_pool, "mean-sqrt-len": mean_sqrt_len_pool,
-    "weighted": weighted_pool,
-}  # fmt: skip
+def _last(mask: Tensor) -> Tensor:
+    return mask.shape[1] - 1 - mask.flip(1).argmax(1)
 
-POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "cls": lambda mask: _one_hot(mask, mask.argmax(1)),
-    "last": lambda mask: _one_hot(mask, mask.shape[1] - 1 - mask.flip(1).argmax(1)),
-    "mean": lambda mask: mask / mask.sum(1)[:, None].clip(1),
-    "mean-sqrt-len": lambda mask: mask / mask.sum(1)[:, None].clip(1).sqrt(),
-    "weighted": lambda mask: _by_position(mask) / _by_position(mask).sum(1)[:, None].clip(1),
-}
-"""The weight of each token (B, T) in poolings that are a weighted sum of tokens."""
+
+def _counts(mask: Tensor) -> Tensor:
+    return mask.sum(1)[:, None].clip(1)
 
 
 def _one_hot(mask: Tensor, positions: Tensor) -> Tensor:
@@ -107,6 +63,25 @@ def _one_hot(mask: Tensor, positions: Tensor) -> Tensor:
 def _by_position(mask: Tensor) -> Tensor:
     return mask * torch.arange(1, mask.shape[1] + 1, device=mask.device)
 
+
+POOLERS: dict[str, Pooler] = {
+    "cls": lambda states, mask: _at(states, mask, mask.argmax(1)),
+    "last": lambda states, mask: _at(states, mask, _last(mask)),
+    "max": _max_pool,
+    "mean": lambda states, mask: _weighted_sum(states, mask) / _counts(mask),
+    "mean-sqrt-len": lambda states, mask: _weighted_sum(states, mask) / _counts(mask).to(states.dtype).sqrt(),
+    # By position, 1, 2, 3, ..., as in SGPT: later tokens have seen more.
+    "weighted": lambda states, mask: _mean_pool_by(states, _by_position(mask)),
+}
+
+POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "cls": lambda mask: _one_hot(mask, mask.argmax(1)),
+    "last": lambda mask: _one_hot(mask, _last(mask)),
+    "mean": lambda mask: mask / _counts(mask),
+    "mean-sqrt-len": lambda mask: mask / _counts(mask).sqrt(),
+    "weighted": lambda mask: _by_position(mask) / _counts(_by_position(mask)),
+}
+"""The weight of each token (B, T) in poolings that are a weighted sum of tokens."""
 
 MODEL_POOLER = "pooler"
 """The model's own pooler (a dense layer and tanh over the first token)."""
@@ -158,12 +133,12 @@ class PoolingConfig:
         >>> PoolingConfig(layer=[0, -1]).layers_of(6)
         (0, 6)
         """
-        layers = self._layers_of(depth)
+        layers = self._wanted_layers(depth)
         if MODEL_POOLER in pooling_parts(self.pooling) and set(layers) != {depth}:
             raise UsageError("the model's own pooler takes the last layer only; drop the layer or the pooling")
         return layers
 
-    def _layers_of(self, depth: int) -> tuple[int, ...]:
+    def _wanted_layers(self, depth: int) -> tuple[int, ...]:
         if self.layer == "first-last":
             # As in SimCSE: the first block's output, not the embeddings.
             return (1, depth) if depth > 1 else (depth,)
@@ -319,12 +294,9 @@ class TensorEncoder:
             report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
         for indices in islice(exact_length_batches([len(text) for text in tokens], budget), skip, None):
             chosen = [tokens[index] for index in indices]
-            batch = Batch(
-                torch.tensor([text.ids for text in chosen], dtype=torch.long, device=self.device),
-                torch.tensor([text.types for text in chosen], dtype=torch.long, device=self.device),
-            )
+            rows = torch.tensor([(text.ids, text.types) for text in chosen], dtype=torch.long, device=self.device)
             with torch.inference_mode():
-                x = forward.embed(self.model_view, batch)
+                x = forward.embed(self.model_view, Batch(rows[:, 0], rows[:, 1]))
                 steps = list(forward.layers(self.model_view, x, maps=attention))
                 hidden = torch.stack([step.states for step in steps])
                 maps = torch.stack([step.maps for step in steps[1:]]) if attention else None  # type: ignore[misc]
@@ -379,12 +351,11 @@ class TensorEncoder:
     def _pooled(self, part: str, states: Tensor, mask: Tensor, mode: Mode) -> Tensor:
         if part == MODEL_POOLER:
             assert self.model_view.pooler is not None
-            return activate(TANH, linear(self.model_view.pooler, states[..., 0, :], mode), mode)
+            return model_pooler(self.model_view.pooler, states, mode)
         if part in LEARNED:
             learned = self.modules_config.learned
             assert learned is not None and learned.kind == part
-            pooled: Tensor = learned(states, mask, mode)
-            return pooled
+            return learned(states, mask, mode)  # type: ignore[no-any-return]
         if part == "max" and not mode.fused:
             return _winners(states, mask, mode)
         if states.ndim == 3:
@@ -403,9 +374,7 @@ class TensorEncoder:
     def _pooled_transposed(self, part: str, gradient: Tensor, mask: Tensor, mode: Transposed) -> Tensor:
         if part == MODEL_POOLER:
             assert self.model_view.pooler is not None
-            first = linear_transposed(self.model_view.pooler, activate_transposed(TANH, gradient, mode), mode)
-            # Zero except for the first token.
-            return torch.nn.functional.pad(first[..., None, :], (0, 0, 0, mask.shape[1] - 1))
+            return model_pooler_transposed(self.model_view.pooler, gradient, mask.shape[1], mode)
         if part in LEARNED:
             assert isinstance(self.modules_config.learned, QkvPooling)
             return self.modules_config.learned.transposed(gradient, mode)

