@@ -36,7 +36,7 @@ TIERS = (
 )
 TIER = {room: place for place, rooms in enumerate(TIERS) for room in rooms}
 
-MAX_FILE_LINES, MAX_BODY_LINES = 450, 45
+MAX_FILE_LINES, MAX_BODY_LINES = 500, 45
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc"}
 MODELS = {"torch", "transformers", "tokenizers", "safetensors", "onnx", "onnxruntime", "sentence_transformers"}
 

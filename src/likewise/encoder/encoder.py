@@ -49,6 +49,8 @@ CHANGED = -1
 
 Vectors = NDArray[np.float32]
 
+Size = tuple[int, int | None]
+
 Source = Any
 """A model's folder or name, or a SentenceTransformer."""
 
@@ -99,19 +101,14 @@ class Encoder(TensorEncoder):
         given = unset | {"name": name, "model": model, **parts}
         for key, value in (vars(self.load(name, **parts)) if model is None else given).items():
             object.__setattr__(self, key, value)
-        self._check_learned_pooling()
+        learned, width = self.modules_config.learned, self.model_view.hidden_size
+        if learned is not None and learned.width != width:
+            takes = f"the {learned.kind} pooling takes {learned.width} dimensions"
+            raise ModelError(f"{takes}, but {self.name} has {width}; create one of that width")
 
     def __repr__(self) -> str:
         layers, pooling = self.model_view.layers, self.pooling_config.pooling
         return f"<{type(self).__name__} {self.name}: {layers} layers, {self.dimension} dimensions, {pooling} pooling>"
-
-    def _check_learned_pooling(self) -> None:
-        learned, width = self.modules_config.learned, self.model_view.hidden_size
-        if learned is not None and learned.width != width:
-            raise ModelError(
-                f"the {learned.kind} pooling takes {learned.width} dimensions, but {self.name} has {width};"
-                " create one of that width"
-            )
 
     # Creating
 
@@ -154,8 +151,8 @@ class Encoder(TensorEncoder):
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
         transformer = getattr(model[0], "auto_model", None) or model[0].model
-        vocabulary = Vocabulary.of(model.tokenizer)
-        return cls._assembled(name, transformer, model_view(transformer), vocabulary, modules_config_of(model))
+        parts = model_view(transformer), Vocabulary.of(model.tokenizer), modules_config_of(model)
+        return cls._assembled(name, transformer, *parts)
 
     @classmethod
     def _assembled(
@@ -189,9 +186,8 @@ class Encoder(TensorEncoder):
         'qkv'
         """
         modules_config = replace(self.modules_config, learned=module.to(self.device, self.model_view.dtype))
-        return self._rebuilt(
-            modules_config=modules_config, pooling_config=replace(self.pooling_config, pooling=module.kind)
-        )
+        pooling_config = replace(self.pooling_config, pooling=module.kind)
+        return self._rebuilt(modules_config=modules_config, pooling_config=pooling_config)
 
     def without_layer(self, layer: int) -> Encoder:
         """The same encoder without one layer, counted from 1; the weights are shared."""
@@ -259,12 +255,12 @@ class Encoder(TensorEncoder):
     # Texts -> vectors
 
     @overload
-    def encode(
-        self, texts: str | Sequence[str], *, convert_to_tensor: Literal[False] = ..., **options: Any
-    ) -> Vectors: ...
+    def encode(self, texts: str | Sequence[str], *, convert_to_tensor: Literal[False] = ..., **options: Any) -> Vectors:
+        """As an array."""
 
     @overload
-    def encode(self, texts: str | Sequence[str], *, convert_to_tensor: Literal[True], **options: Any) -> Tensor: ...
+    def encode(self, texts: str | Sequence[str], *, convert_to_tensor: Literal[True], **options: Any) -> Tensor:
+        """As a tensor."""
 
     def encode(  # type: ignore[misc]
         self,
@@ -372,7 +368,7 @@ def encode_variants(
     options = [vars(each) if isinstance(each, PoolingConfig) else each for each in variants]
     encoders = [encoder.with_pooling(**each) for each in options]
     if encoder.backend is None and encoders:
-        return _encoded(encoders, texts, prompt, progress)
+        return _encoded(encoders, texts, prompt, progress, (TOKEN_BUDGET, None))
     ticker = Ticker(progress, len(texts) * len(encoders), "texts")
     found = [one.encode_with_stats(texts, prompt=prompt, progress=ticker.part()) for one in encoders]
     ticker.close()
@@ -380,9 +376,8 @@ def encode_variants(
 
 
 def _encoded(
-    variants: Sequence[Encoder], texts: Sequence[str], prompt: str | None, progress: Progress | None,
-    size: tuple[int, int | None] = (TOKEN_BUDGET, None),
-) -> list[Encoded]:  # fmt: skip
+    variants: Sequence[Encoder], texts: Sequence[str], prompt: str | None, progress: Progress | None, size: Size
+) -> list[Encoded]:
     """Encode texts with variants of an encoder; ``size`` is the largest number of tokens and of texts in a batch."""
     first, truncated, ticker = variants[0], 0, Ticker(progress, len(texts), "texts")
     prompt = first.modules_config.prompt_for(None) if prompt is None else prompt

@@ -20,20 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from likewise.encoder import model_view as views
 from likewise.encoder.attention import LazyMaps, Packing, attend, attend_apart, attend_transposed, traced
-from likewise.encoder.model_view import (
-    Block,
-    Dropout,
-    ModelView,
-    feed_forward,
-    feed_forward_transposed,
-    linear,
-    linear_transposed,
-    no_dropout,
-    norm,
-    norm_transposed,
-    scaled,
-)
+from likewise.encoder.model_view import Block, Dropout, ModelView, linear, no_dropout, norm, scaled
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
 from likewise.encoder.tokens import TokenizedText
 
@@ -175,7 +164,7 @@ def run_block(
     if not block.pre_norm:
         h = norm(block.attention_norm, h, mode)
     inner = norm(block.feed_forward_norm, h, mode) if block.pre_norm else h
-    h = h + feed_forward(block.feed_forward, inner, dropout, mode)
+    h = h + views.feed_forward(block.feed_forward, inner, dropout, mode)
     if not block.pre_norm:
         h = norm(block.feed_forward_norm, h, mode)
     return h, attention_maps
@@ -189,23 +178,23 @@ def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collectio
             back = gradient if back is None else back + gradient
         assert back is not None
         if layer == model_view.layers:
-            back = norm_transposed(model_view.final_norm, back, mode)
+            back = views.norm_transposed(model_view.final_norm, back, mode)
         if layer > 0:
             back = block_transposed(model_view.blocks[layer - 1], back, mode)
     assert back is not None
-    return back if model_view.projection is None else linear_transposed(model_view.projection, back, mode)
+    return back if model_view.projection is None else views.linear_transposed(model_view.projection, back, mode)
 
 
 def block_transposed(block: Block, gradient: Tensor, mode: Transposed) -> Tensor:
     """One layer backwards: (B, K, T, D) -> (B, K, T, D)."""
     if block.pre_norm:
-        inner = feed_forward_transposed(block.feed_forward, gradient, mode)
-        gradient = gradient + norm_transposed(block.feed_forward_norm, inner, mode)
+        inner = views.feed_forward_transposed(block.feed_forward, gradient, mode)
+        gradient = gradient + views.norm_transposed(block.feed_forward_norm, inner, mode)
         inner = attend_transposed(block.attention, gradient, mode)
-        return gradient + norm_transposed(block.attention_norm, inner, mode)
-    gradient = norm_transposed(block.feed_forward_norm, gradient, mode)
-    gradient = gradient + feed_forward_transposed(block.feed_forward, gradient, mode)
-    gradient = norm_transposed(block.attention_norm, gradient, mode)
+        return gradient + views.norm_transposed(block.attention_norm, inner, mode)
+    gradient = views.norm_transposed(block.feed_forward_norm, gradient, mode)
+    gradient = gradient + views.feed_forward_transposed(block.feed_forward, gradient, mode)
+    gradient = views.norm_transposed(block.attention_norm, gradient, mode)
     return gradient + attend_transposed(block.attention, gradient, mode)
 
 

@@ -240,12 +240,12 @@ def _outputs(encoder: Encoder, texts: tuple[InspectedText, ...]) -> dict[str, st
         x = forward.embed(encoder.model_view, batch)
         steps = list(forward.layers(encoder.model_view, x, batch.mask, maps=True))
         assert steps[1].maps is not None
-    shapes = {
-        "embeddings": str(tuple(x.shape)),
-        "hidden_states": f"{len(steps)} x {tuple(steps[0].states.shape)}",
-        "attentions": f"{len(steps) - 1} x {tuple(steps[1].maps.shape)}",
-        "last_hidden_state": str(tuple(steps[-1].states.shape)),
-    }
+        shapes = {
+            "embeddings": str(tuple(x.shape)),
+            "hidden_states": f"{len(steps)} x {tuple(steps[0].states.shape)}",
+            "attentions": f"{len(steps) - 1} x {tuple(steps[1].maps.shape)}",
+            "last_hidden_state": str(tuple(steps[-1].states.shape)),
+        }
     if encoder.model_view.pooler is not None:
         shapes["pooler_output"] = str((len(texts), encoder.model_view.hidden_size))
     return shapes | {"sentence_vectors": str((len(texts), encoder.dimension))}

@@ -128,11 +128,7 @@ def _built(kind: str, width: int, hidden: int | None) -> LearnedPooling:
 
 
 def learned_settings(module: LearnedPooling) -> dict[str, Any]:
-    """The settings of a pooling, from which and its weights it can be rebuilt.
-
-    >>> learned_settings(BiLstmPooling(4, hidden=3))
-    {'kind': 'bilstm', 'width': 4, 'hidden': 3}
-    """
+    """The settings from which, with its weights, a pooling can be rebuilt."""
     return {"kind": module.kind, "width": module.width, "hidden": module.hidden}
 
 

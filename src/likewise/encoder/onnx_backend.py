@@ -96,7 +96,12 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
         raise UsageError(f"unknown backend {kind!r}; choose from {', '.join(BACKENDS)}")
     if kind == "torch":
         return replace(encoder, backend=None)
-    _require_packages()
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra(str(error.name), "onnx") from error
     if encoder.device.type != "cpu":
         raise UsageError(f"backend {kind} runs on the cpu; add --device cpu")
     if encoder.model_view.dtype != torch.float32:
@@ -205,15 +210,6 @@ def _open_session(path: Path) -> Any:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime's errors have no common base class
         raise ModelError(f"{path} is damaged ({first_line(error)}); remove it to export again") from error
-
-
-def _require_packages() -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(str(error.name), "onnx") from error
 
 
 @contextlib.contextmanager

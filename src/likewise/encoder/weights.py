@@ -336,13 +336,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def copied_to(device: torch.device, parts: Parts, tensors: Iterable[torch.Tensor]) -> Parts:
-    """Deep copies of objects, with their ``tensors`` on a device; shared tensors stay shared.
-
-    >>> tensor = torch.ones(2)
-    >>> [copied] = copied_to(torch.device("meta"), [tensor], [tensor])
-    >>> copied.device, tensor.device
-    (device(type='meta'), device(type='cpu'))
-    """
+    """Deep copies of objects, with their ``tensors`` on a device; shared tensors stay shared."""
     memo: dict[int, torch.Tensor] = {}
     for tensor in tensors:
         there = tensor.detach().to(device)
@@ -352,14 +346,10 @@ def copied_to(device: torch.device, parts: Parts, tensors: Iterable[torch.Tensor
 
 
 def set_threads(count: int | None) -> int:
-    """Set the number of torch's threads if a count is given; return the present number.
-
-    >>> set_threads(None) >= 1
-    True
-    """
+    """Set the number of torch's threads if a count is given; return the present number."""
+    if count is not None and count < 1:
+        raise UsageError(f"threads must be at least 1, got {count}")
     if count is not None:
-        if count < 1:
-            raise UsageError(f"threads must be at least 1, got {count}")
         torch.set_num_threads(count)
     return torch.get_num_threads()
 
@@ -389,11 +379,6 @@ def identity(encoder: Encoder) -> dict[str, Any]:
 
 
 def model_key(encoder: Encoder) -> str:
-    """The sha256 of all that vectors depend on, except the model's name.
-
-    >>> from likewise.encoder import Encoder
-    >>> len(model_key(Encoder.load("minilm", device="cpu")))
-    64
-    """
+    """The sha256 of all that vectors depend on, except the model's name."""
     metadata = {name: value for name, value in identity(encoder).items() if name != "model"}
     return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
