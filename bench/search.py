@@ -29,7 +29,7 @@ import torch
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
-from likewise.encoder.variants import encode_variants
+from likewise.encoder.encoder import encode_variants
 from likewise.errors import DataError
 from likewise.explain import explain_many
 from likewise.sample import sample_sentences

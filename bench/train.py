@@ -21,7 +21,7 @@ import torch
 
 from likewise.data import read_scored_pairs
 from likewise.encoder import Encoder
-from likewise.encoder.catalogue import locate
+from likewise.encoder.weights import locate
 from likewise.errors import DataError
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig
 from likewise.train.loop import Run

@@ -15,10 +15,8 @@ from transformers import PreTrainedTokenizerFast
 from conftest import randomise, tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.families import model_view
-from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.pooling_head import PoolingConfig
-from likewise.encoder.tokens import Tokenizer
-from likewise.encoder.vocabulary import Vocabulary
+from likewise.encoder.pooling import ModulesConfig, PoolingConfig
+from likewise.encoder.tokens import Tokenizer, Vocabulary
 
 SIZES: dict[str, Any] = {
     "vocab_size": 60,

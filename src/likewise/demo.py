@@ -60,21 +60,16 @@ class Demo(Result):
 
     def tables(self) -> dict[str, Table]:
         """How similar the texts are, why the first two are, and the cosines of each kind of pair."""
-        rows = zip(self.texts, self.similarity.tolist(), strict=True)
         numbers = [str(number) for number in range(1, len(self.texts) + 1)]
-        similarity = [(f"{number} {text}", *row) for number, (text, row) in zip(numbers, rows, strict=True)]
+        rows = zip(numbers, self.texts, self.similarity.tolist(), strict=True)
+        similarity = [(f"{number} {text}", *row) for number, text, row in rows]
         strongest = [(left.text, right.text, value) for left, right, value in self.explanation.strongest(STRONGEST)]
         why = "why it finds the first two similar"
-        kinds: list[str | Column] = [
-            Column("kind", "kind of pair"),
-            "pairs",
-            Column("score", "mean score 0-5", ".3f"),
-            Column("cosine", "mean cosine", ".3f"),
-        ]
+        means = Column("score", "mean score 0-5", ".3f"), Column("cosine", "mean cosine", ".3f")
         return {
             "similarity": Table.of([Column("text", "how similar the model finds these"), *numbers], similarity),
             "strongest": Table.of(["1", "2", Column("share", "adds to the cosine")], strongest, why),
-            "kinds": Table.of(kinds, self.kinds),
+            "kinds": Table.of((Column("kind", "kind of pair"), "pairs", *means), self.kinds),
         }
 
     def fragments(self) -> list[str]:

@@ -10,7 +10,6 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,8 +46,8 @@ def user_cache() -> Path:
 def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False) -> None:
     """Write a file whole or not at all: ``write`` fills a draft, which is synced to disk and then renamed.
 
-    Without ``unique`` only one writer at a time may write files of this stem: they share a draft. With ``unique`` each
-    call has a draft of its own, and of several writers the last one wins.
+    Without ``unique`` files of this stem share a draft, so they need a single writer. With ``unique`` each call has its
+    own draft, and of several writers the last one wins.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt"
@@ -84,7 +83,7 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-@contextmanager
+@contextlib.contextmanager
 def only_writer(lock: Path, what: Path, cure: str = "wait for it to end") -> Iterator[None]:
     """Hold a lock file, or raise if another process is writing to ``what``. A lock ends with its process.
 
@@ -94,15 +93,12 @@ def only_writer(lock: Path, what: Path, cure: str = "wait for it to end") -> Ite
     ...     (folder / ".lock").exists()
     True
     """
-    held = FileLock(lock)
     try:
-        held.acquire(timeout=0)
+        held = FileLock(lock).acquire(timeout=0)
     except Timeout as error:
         raise UsageError(f"another process is writing to {what}; {cure}") from error
-    try:
+    with held:
         yield
-    finally:
-        held.release()
 
 
 def file_hash(path: Path) -> str:
@@ -161,18 +157,16 @@ class FileCache:
 
     def prune(self) -> None:
         """Delete the files that were used longest ago beyond the size limit, and drafts that killed processes left."""
-        files = sorted((state.st_mtime, state.st_size, path) for path, state in self._files())
+        files = []
+        for path in [*self.folder.glob(f"*{self.suffix}"), *self.folder.glob(f"*{DRAFT}")]:
+            with contextlib.suppress(FileNotFoundError):  # another process may prune too
+                state = path.stat()
+                files.append((state.st_mtime, state.st_size, path))
         excess = sum(size for _, size, _ in files) - (float("inf") if self.max_bytes is None else self.max_bytes)
-        for used, size, path in files:
+        for used, size, path in sorted(files):
             is_draft = path.suffix == DRAFT
-            if is_draft and time.time() - used < OLD_DRAFT_SECONDS:
-                continue
-            if excess > 0 or is_draft:
+            is_new_draft = is_draft and time.time() - used < OLD_DRAFT_SECONDS
+            if (excess > 0 or is_draft) and not is_new_draft:
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
                 excess -= size
-
-    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        for path in [*self.folder.glob(f"*{self.suffix}"), *self.folder.glob(f"*{DRAFT}")]:
-            with contextlib.suppress(FileNotFoundError):  # another process may prune too
-                yield path, path.stat()

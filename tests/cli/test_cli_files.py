@@ -53,7 +53,7 @@ def test_encode_goes_on_where_it_was_interrupted(
     run_tiny: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows of two texts; the run dies in the second, and the same command ends with an unbroken run's bytes."""
-    monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 2)
+    monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 2)
     run_tiny("encode", corpus, "--out", tmp_path / "whole")
     encode, windows = Encoder.encode_with_stats, []
 

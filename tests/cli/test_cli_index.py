@@ -156,7 +156,7 @@ class TestAgain:
     def test_a_cancelled_build_goes_on(
         self, run_tiny: Any, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, tiny: Encoder
     ) -> None:
-        monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 10)
+        monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 10)
         file = written(tmp_path / "many.csv", [f"it is {n}" for n in range(40)])
         encoded: list[str] = []
         original = Encoder.encode_with_stats

@@ -16,10 +16,8 @@ from transformers import GPTNeoConfig, GPTNeoModel
 
 from conftest import randomise, tiny_tokenizer
 from likewise.encoder import Encoder
-from likewise.encoder.dropout import TextDropout
-from likewise.encoder.forward import Batch
-from likewise.encoder.pooling import POOLERS
-from likewise.encoder.pooling_head import Layer
+from likewise.encoder.forward import Batch, TextDropout
+from likewise.encoder.pooling import POOLERS, Layer
 from likewise.errors import Cancelled, ModelError, UsageError
 from likewise.sample import sample_sentences
 from twins import twin_model, twin_tokenizer

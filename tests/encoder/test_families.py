@@ -11,7 +11,7 @@ import transformers
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.families import FAMILIES, model_view
-from likewise.encoder.primitives import ACTIVATIONS
+from likewise.encoder.model_view import ACTIVATIONS
 from likewise.errors import ModelError
 
 BERT: dict[str, Any] = {

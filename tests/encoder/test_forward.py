@@ -10,9 +10,9 @@ import torch
 import transformers
 
 from likewise.encoder import Encoder
-from likewise.encoder.dropout import Dropout, no_dropout
 from likewise.encoder.families import FAMILIES, model_view
 from likewise.encoder.forward import Batch, Step, embed, layers
+from likewise.encoder.model_view import Dropout, no_dropout
 from tiny_models import CONFIGS, SIZES, NoDowncast, make_model
 from twins import twin_model
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.forward import Batch, embed, embedding_parts, scaled
+from likewise.encoder.forward import Batch, embed, embedding_parts
+from likewise.encoder.model_view import scaled
 from likewise.encoder.modes import (
     ALWAYS_FROZEN,
     LIVE,

@@ -18,11 +18,9 @@ from tokenizers import models, pre_tokenizers
 from conftest import randomise
 from likewise.encoder import Encoder, onnx_backend
 from likewise.encoder.families import model_view
-from likewise.encoder.modules_config import ModulesConfig
 from likewise.encoder.onnx_backend import Int8Check, attach_backend, exported, int8_check, top_overlap
-from likewise.encoder.pooling_head import PoolingConfig
-from likewise.encoder.tokens import Tokenizer
-from likewise.encoder.vocabulary import Vocabulary
+from likewise.encoder.pooling import ModulesConfig, PoolingConfig
+from likewise.encoder.tokens import Tokenizer, Vocabulary
 from likewise.errors import ModelError, UsageError
 from likewise.sample import sample_sentences
 from tiny_models import CONFIGS

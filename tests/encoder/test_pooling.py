@@ -8,7 +8,7 @@ from sentence_transformers.sentence_transformer.modules.pooling import Pooling
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.modules_config import POOLING_NAMES
+from likewise.encoder.config import POOLING_NAMES
 from likewise.encoder.pooling import POOLERS, pooling_parts
 from likewise.errors import UsageError
 

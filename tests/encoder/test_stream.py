@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from likewise.encoder import Encoder, stream
-from likewise.encoder.modules_config import Dense
+from likewise.encoder import Encoder, forward
+from likewise.encoder.model_view import Dense
 from likewise.encoder.postprocessing import PostProcessing, fit_postprocessing
 from likewise.encoder.stream import Manifest, encode_stream, open_vectors
 from likewise.encoder.tokens import Tokenizer
@@ -28,7 +28,7 @@ ITEMS = [(f"row-{place}", text) for place, text in enumerate(sample_sentences()[
 
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "WINDOW_TEXTS", 8)
+    monkeypatch.setattr(forward, "WINDOW_TEXTS", 8)
     monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0)
 
 
@@ -114,7 +114,7 @@ def test_a_lone_surrogate_in_an_id_is_no_error(tiny: Encoder, tmp_path: Path) ->
 
 
 def test_huge_texts_make_small_windows(tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "WINDOW_CHARACTERS", 100)
+    monkeypatch.setattr(forward, "WINDOW_CHARACTERS", 100)
     sizes = []
     whole = Encoder.encode_with_stats
 
@@ -136,7 +136,7 @@ def test_huge_texts_make_small_windows(tiny: Encoder, tmp_path: Path, monkeypatc
 def uninterrupted(tiny: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[bytes, bytes]]:
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "WINDOW_TEXTS", 8)
+        patch.setattr(forward, "WINDOW_TEXTS", 8)
         encode_stream(tiny, ITEMS, folder)
     yield stored(folder)
 
@@ -219,11 +219,11 @@ KILLED_AGAIN_AND_AGAIN = """
 import os, random, signal, sys, time
 from pathlib import Path
 import torch
-from likewise.encoder import Encoder, stream
+from likewise.encoder import Encoder, forward, stream
 from likewise.sample import sample_sentences
 
 torch.set_num_threads(1)
-stream.WINDOW_TEXTS = 32
+forward.WINDOW_TEXTS = 32
 model, folder = sys.argv[1], Path(sys.argv[2])
 encoder = Encoder.load(model, device="cpu")
 encoder.hash
@@ -258,7 +258,7 @@ def test_killed_again_and_again_gives_the_same_bytes(
     rows = [int(number) for number in run.stdout.split()]
     midway = {number for number in rows if 0 < number < 1600}
     assert rows[-1] == 1600 and len(midway) >= 2, f"killed at {rows}: not often enough in the middle"
-    monkeypatch.setattr(stream, "WINDOW_TEXTS", 32)
+    monkeypatch.setattr(forward, "WINDOW_TEXTS", 32)
     texts = sample_sentences()
     items = [(f"row-{place}", f"{texts[place % 300]} {place}") for place in range(1600)]
     encode_stream(tiny, items, tmp_path / "whole")
@@ -316,7 +316,7 @@ def test_another_prompt_model_window_or_postprocessing_is_refused(
     fitted = fit_postprocessing("whitening", tiny.encode([text for _, text in ITEMS]))
     with pytest.raises(UsageError, match="was begun with postprocessing None, not 'whitening-"):
         encode_stream(tiny.with_postprocessing(fitted), ITEMS, begun)
-    monkeypatch.setattr(stream, "WINDOW_TEXTS", 9)
+    monkeypatch.setattr(forward, "WINDOW_TEXTS", 9)
     with pytest.raises(UsageError, match="was begun with window_texts 8, not 9"):
         encode_stream(tiny, ITEMS, begun)
 

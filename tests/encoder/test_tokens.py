@@ -11,8 +11,7 @@ from sentence_transformers.base.modules import Transformer
 
 from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder
-from likewise.encoder.tokens import TokenizedText, Tokenizer
-from likewise.encoder.vocabulary import Vocabulary
+from likewise.encoder.tokens import TokenizedText, Tokenizer, Vocabulary
 from likewise.errors import DataError, ModelError
 
 TEXTS = [

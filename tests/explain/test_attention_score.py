@@ -14,8 +14,8 @@ import torch
 from likewise.encoder import Encoder
 from likewise.encoder.attention import queries_and_keys
 from likewise.encoder.forward import Batch, embed, layers
+from likewise.encoder.model_view import norm
 from likewise.encoder.modes import Detached
-from likewise.encoder.primitives import norm
 from likewise.errors import UsageError
 from likewise.explain import explain_attention
 from likewise.explain.attention_score import token_index

@@ -294,7 +294,7 @@ class TestStream:
     def test_what_is_kept_and_what_is_encoded_again_give_the_same(
         self, encoder: Encoder, found: Geometry, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 3)
+        monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 3)
         whole = geometry_of(encoder, TEXTS, SETTINGS).to_dict()
         for disk in (0.0, FIRST_WINDOW):
             assert geometry_of(encoder, TEXTS, replace(SETTINGS, disk=disk)).to_dict() == whole
@@ -303,7 +303,7 @@ class TestStream:
     def test_only_what_is_not_kept_is_encoded_again(
         self, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, disk: float, kept: int, again: int
     ) -> None:
-        monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 3)
+        monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 3)
         calls: list[int] = []
         encode = OccurrenceStream._encoded_window
 

@@ -18,8 +18,8 @@ from tokenizers import processors
 
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
-from likewise.encoder.device import steady_memory
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.forward import steady_memory
+from likewise.encoder.pooling import ModulesConfig
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.geometry import Geometry, GeometrySettings, geometry_of
 from likewise.geometry.geometry import ConfidenceBand

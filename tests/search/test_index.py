@@ -320,7 +320,7 @@ def test_ids_and_texts_are_strings(tiny: Encoder, tmp_path: Path) -> None:
 def test_a_cancelled_build_goes_on_where_it_stopped(
     tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 10)
+    monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 10)
     monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0.0)
 
     def stop(done: int, total: int | None, note: str) -> None:
@@ -345,7 +345,7 @@ def test_a_cancelled_build_goes_on_where_it_stopped(
 
 
 def test_another_source_begins_anew(tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 10)
+    monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 10)
 
     def broken():  # type: ignore[no-untyped-def]
         yield from TEXTS[:30]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from likewise.encoder import Encoder, stream
+from likewise.encoder import Encoder, forward
 from likewise.errors import DataError
 from likewise.search import Index, IndexSettings
 from likewise.search.folder import FolderStore
@@ -47,7 +47,7 @@ def add_for_ever(report: Connection, model: Path, folder: Path, first: int, batc
 
 def build_numbers(report: Connection, model: Path, folder: Path, count: int, replace: bool) -> None:
     """In a process of its own: build an index of ``count`` texts, in small windows."""
-    stream.WINDOW_TEXTS = 16
+    forward.WINDOW_TEXTS = 16
     Index.build(ready(report, model), numbers(count), folder, source="numbers", replace=replace)
 
 
@@ -111,7 +111,7 @@ def test_many_kills_while_adding_lose_nothing(
 def test_a_killed_build_goes_on_and_ends_the_same(
     tiny: Encoder, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "WINDOW_TEXTS", 16)
+    monkeypatch.setattr(forward, "WINDOW_TEXTS", 16)
     whole = Index.build(tiny, numbers(3_000), tmp_path / "whole", source="numbers")
     folder, rng = tmp_path / "killed", random.Random(0)
     unfinished = 0

@@ -155,7 +155,7 @@ class TestLikeTheFolders:
             index_file(tiny, source, address, IndexSettings())
 
     def test_all_of_an_addition_or_none(self, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 10)
+        monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 10)
         with pytest.raises(DataError, match="already in the index"):
             index.add([*MORE, ("t1", "something else")])
         assert len(index) == 40

@@ -55,7 +55,7 @@ def source(tmp_path: Path) -> Dataset:
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that were encoded since the test began; ten at a time, and every one is heard."""
-    monkeypatch.setattr("likewise.encoder.stream.WINDOW_TEXTS", 10)
+    monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 10)
     monkeypatch.setattr("likewise.progress.SECONDS_BETWEEN_CALLS", 0.0)
     found: list[str] = []
     original = Encoder.encode_with_stats

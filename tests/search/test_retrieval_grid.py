@@ -12,7 +12,7 @@ import pytest
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
-from likewise.encoder.modules_config import ModulesConfig
+from likewise.encoder.pooling import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, UsageError
 from likewise.search import evaluation as retrieving

@@ -164,7 +164,7 @@ def test_a_learned_pooling_is_ours_alone_and_the_card_says_so(trained: Callable[
 
 
 def test_the_learned_pooling_that_is_saved_has_learnt(trained: Callable[[str], Trained]) -> None:
-    from likewise.encoder.pooling import new_learned_pooling
+    from likewise.encoder.learned_pooling import new_learned_pooling
 
     learned = Encoder.load(str(trained("qkv").folder), device="cpu").modules_config.learned
     assert learned is not None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.tensors import StateBatch
+from likewise.encoder.forward import StateBatch
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker

@@ -9,6 +9,6 @@ from likewise.cli.settings import with_settings
 @with_settings
 def models(output: Output) -> None:
     """List the models that load here without a network, and the short names of others."""
-    from likewise.encoder.catalogue import Catalogue
+    from likewise.encoder.weights import Catalogue
 
     output.show(Catalogue())

@@ -13,11 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from likewise.encoder.batches import Group, Packing
-from likewise.encoder.dropout import Dropout, no_dropout
-from likewise.encoder.model_view import Attention, RelativeBias
-from likewise.encoder.modes import LIVE, Mode, Transposed
-from likewise.encoder.primitives import linear, linear_transposed, norm
+from likewise.encoder.model_view import Attention, Dropout, RelativeBias, linear, linear_transposed, no_dropout, norm
+from likewise.encoder.modes import LIVE, Mode, Transposed, normalized
 
 BLOCK_CELLS = 2**23
 """Cells of a map that are computed at a time if maps are not stored: 32 MB in float32."""
@@ -72,9 +69,8 @@ class LazyTrace:
     def _blocks(self) -> Iterator[tuple[slice, slice, Tensor]]:
         for rows, columns, part in self.maps.blocks():
             found = _shares(part, self.query[..., rows, :], self.value[..., columns, :])
-            index = torch.arange(rows.start, rows.stop, device=found.device)
-            found[:, index - rows.start, index - columns.start] += self.own[:, rows]
-            yield rows, columns, _positive(found)
+            found.diagonal(rows.start - columns.start, 1, 2).add_(self.own[:, rows])
+            yield rows, columns, normalized(found.abs())
 
 
 def traced(lazy: LazyMaps, maps: Tensor | None, h: Tensor, mixed: Tensor) -> Tensor | LazyTrace:
@@ -90,19 +86,12 @@ def traced(lazy: LazyMaps, maps: Tensor | None, h: Tensor, mixed: Tensor) -> Ten
     own = (h * whole).sum(-1)
     if maps is None:
         return LazyTrace(lazy, query, value, own)
-    return _positive(_shares(maps, query, value) + torch.diag_embed(own))
+    return normalized((_shares(maps, query, value) + torch.diag_embed(own)).abs())
 
 
 def _shares(maps: Tensor, query: Tensor, value: Tensor) -> Tensor:
     """<v_ti, s_t> for maps (B, H, queries, keys): -> (B, queries, keys)."""
     return (maps * (query @ value.transpose(-1, -2))).sum(1)
-
-
-def _positive(shares: Tensor) -> Tensor:
-    """Absolute values, scaled to sum 1 in each row; a row of zeros gets equal shares."""
-    shares = shares.abs()
-    total = shares.sum(-1, keepdim=True)
-    return torch.where(total > 0, shares / torch.where(total > 0, total, 1), 1 / shares.shape[-1])
 
 
 def query_blocks(view: Attention, length: int, size: int) -> Iterator[tuple[slice, slice]]:
@@ -121,26 +110,66 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Self-attention: x (B, T, D) -> mixed (B, T, D) and maps (B, H, T, T), or None if there are no whole maps."""
     value = heads_of(linear(view.value, x, mode), view.key_heads)
-    attention_maps: Tensor | LazyMaps | None = None
+    whole: Tensor | None = None
     # Fused attention draws its own zeros.
     drops = dropout is not no_dropout and bool(view.map_dropout)
     if maps or drops or not mode.fused:
-        attention_maps = mode.linearize_maps(LazyMaps(view, x, mask))
-        if isinstance(attention_maps, Tensor):
-            attention_maps = dropout(attention_maps, view.map_dropout)
-        mixed = mix(attention_maps, value)
+        found = mode.linearize_maps(LazyMaps(view, x, mask))
+        whole = dropout(found, view.map_dropout) if isinstance(found, Tensor) else None
+        mixed = mix(found if whole is None else whole, value)
     else:
         mixed = mix_fused(view, *queries_and_keys(view, x), value, mask)
-    merged = mixed.transpose(-3, -2).flatten(-2)
-    out = dropout(linear(view.output, merged, mode), view.output_dropout)
-    return out, attention_maps if isinstance(attention_maps, Tensor) else None
+    return dropout(linear(view.output, merged(mixed), mode), view.output_dropout), whole
 
 
 def attend_transposed(view: Attention, gradient: Tensor, mode: Transposed) -> Tensor:
     """(B, K, T, D) -> (B, K, T, D), by the transposed maps."""
-    merged = heads_of(linear_transposed(view.output, gradient, mode), view.heads)
-    value = mix_transposed(mode.recorded_maps(), merged, view.key_heads)
-    return linear_transposed(view.value, value.transpose(-3, -2).flatten(-2), mode)
+    mixed = heads_of(linear_transposed(view.output, gradient, mode), view.heads)
+    value = mix_transposed(mode.recorded_maps(), mixed, view.key_heads)
+    return linear_transposed(view.value, merged(value), mode)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Texts of similar length, for which attention runs at once."""
+
+    indices: Tensor
+    """the indices of their tokens among all tokens, (B, T); beyond a text's end its last token repeats"""
+    mask: Tensor | None
+    """which of them are real tokens, (B, T); None for all"""
+    dropout: Dropout = no_dropout
+    """the dropout of their attention maps"""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """N tokens of several texts, end to end, in groups: only attention works on padding."""
+
+    groups: tuple[Group, ...]
+    back: Tensor
+    """the index of each of the N tokens in the groups' rows, end to end"""
+
+
+def packing(lengths: Sequence[Sequence[int]], dropouts: Sequence[Dropout], device: torch.device) -> Packing:
+    """The packing of groups of texts with these lengths, in this order.
+
+    >>> found = packing([[2], [1, 3]], [no_dropout] * 2, torch.device("cpu"))
+    >>> found.groups[1].indices.tolist(), found.back.tolist()
+    ([[2, 2, 2], [3, 4, 5]], [0, 1, 2, 5, 6, 7])
+    """
+    groups: list[Group] = []
+    back: list[Tensor] = []
+    begin, row = 0, 0
+    for own, dropout in zip(lengths, dropouts, strict=True):
+        sizes = torch.tensor(own)
+        ends = begin + sizes.cumsum(0)
+        steps = torch.arange(max(own))
+        mask = steps < sizes[:, None]
+        indices = (ends - sizes)[:, None] + steps.minimum(sizes[:, None] - 1)
+        groups.append(Group(indices.to(device), None if mask.all() else mask.to(device), dropout))
+        back.append(row + mask.flatten().nonzero()[:, 0])
+        begin, row = int(ends[-1]), row + mask.numel()
+    return Packing(tuple(groups), torch.cat(back).to(device))
 
 
 def attend_apart(view: Attention, x: Tensor, packing: Packing, dropout: Dropout) -> Tensor:
@@ -162,7 +191,7 @@ def _mix_group(view: Attention, projected: Sequence[Tensor], group: Group) -> Te
         mixed = mix(group.dropout(attention_weights(view, query, key, group.mask), view.map_dropout), value)
     else:
         mixed = mix_fused(view, query, key, value, group.mask)
-    return mixed.transpose(-3, -2).flatten(-2).flatten(0, 1)
+    return merged(mixed).flatten(0, 1)
 
 
 def mix_fused(view: Attention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
@@ -184,8 +213,8 @@ def mix_fused(view: Attention, query: Tensor, key: Tensor, value: Tensor, mask: 
 def mix(maps: Tensor | LazyMaps, value: Tensor) -> Tensor:
     """Average values (..., K, T, W) by maps (..., H, T, T): -> (..., H, T, W)."""
     if isinstance(maps, LazyMaps):
-        blocks = ((columns, part) for _, columns, part in maps.blocks())
-        return torch.cat([mix(_for(value, part), value[..., columns, :]) for columns, part in blocks], dim=-2)
+        blocks = ((columns, part.unsqueeze(1) if value.ndim == 5 else part) for _, columns, part in maps.blocks())
+        return torch.cat([mix(part, value[..., columns, :]) for columns, part in blocks], dim=-2)
     heads = maps.shape[-3]
     if maps.ndim < 5:
         return maps @ spread(value, heads)
@@ -207,11 +236,6 @@ def mix_transposed(maps: Tensor | LazyMaps, gradient: Tensor, key_heads: int) ->
     return _apart(back, gradient.shape[1])
 
 
-def _for(value: Tensor, part: Tensor) -> Tensor:
-    """Maps (B, H, T, T), with a dimension for rows if the values have one."""
-    return part.unsqueeze(1) if value.ndim == 5 else part
-
-
 def _side_by_side(rows: Tensor) -> Tensor:
     """(B, R, H, T, W) -> (B, H, T, R * W)."""
     return rows.permute(0, 2, 3, 1, 4).flatten(-2)
@@ -229,11 +253,8 @@ def queries_and_keys(view: Attention, x: Tensor, mode: Mode = LIVE) -> tuple[Ten
 
 def split_and_rotated(view: Attention, query: Tensor, key: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
     """Projected queries and keys (B, T, D) -> heads (B, H, T, W), normed and rotated if the family does so."""
-    query, key = heads_of(query, view.heads), heads_of(key, view.key_heads)
-    if view.query_norm is not None:
-        query = norm(view.query_norm, query, mode)
-    if view.key_norm is not None:
-        key = norm(view.key_norm, key, mode)
+    query = norm(view.query_norm, heads_of(query, view.heads), mode)
+    key = norm(view.key_norm, heads_of(key, view.key_heads), mode)
     if view.rotary is not None:
         cos, sin = rotation(view.rotary.frequencies, query, view.rotary.scaling)
         query, key = rotate(query, cos, sin), rotate(key, cos, sin)
@@ -252,6 +273,11 @@ def attention_weights(
 def heads_of(x: Tensor, heads: int) -> Tensor:
     """Split the width: (B, T, H * W) -> (B, H, T, W)."""
     return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(-3, -2)
+
+
+def merged(x: Tensor) -> Tensor:
+    """The inverse of ``heads_of``."""
+    return x.transpose(-3, -2).flatten(-2)
 
 
 def spread(x: Tensor, heads: int) -> Tensor:
@@ -281,23 +307,20 @@ def attention_bias(
 
     ``h`` (..., T, W) gives the length; a block has its own by ``rows``.
     """
-    bias, visible = None, None
+    visible = None if mask is None else mask.bool()[:, None, None, columns]
+    distances = None
     if view.causal or view.reach is not None or view.relative is not None:
         end = h.shape[-2] if rows.stop is None else max(rows.stop, columns.stop)
         positions = torch.arange(end, device=h.device)
         ahead = positions[columns][None, :] - positions[rows][:, None]
-        visible = visible_pairs(view, ahead)
-    if mask is not None:
-        real = mask.bool()[:, None, None, columns]
-        visible = real if visible is None else visible & real
+        pairs = visible_pairs(view, ahead)
+        visible = visible if pairs is None else pairs if visible is None else pairs & visible
+        distances = None if view.relative is None else relative_bias(view.relative, ahead)
+    if visible is None:
+        return distances
     # The lowest finite number, not -inf: a padding row that sees nothing would become NaN.
-    if visible is not None:
-        bias = torch.zeros(visible.shape, dtype=h.dtype, device=h.device)
-        bias = bias.masked_fill(~visible, torch.finfo(h.dtype).min)
-    if view.relative is not None:
-        distances = relative_bias(view.relative, ahead)
-        bias = distances if bias is None else distances + bias
-    return bias
+    bias = torch.zeros(visible.shape, dtype=h.dtype, device=h.device).masked_fill(~visible, torch.finfo(h.dtype).min)
+    return bias if distances is None else distances + bias
 
 
 def visible_pairs(view: Attention, ahead: Tensor) -> Tensor | None:

@@ -1,6 +1,8 @@
-"""Configs: ``config.json`` with the defaults of its family, and the rotary positions that it sets.
+"""Settings on disk: ``config.json`` with the defaults of its family, and the modules of a sentence-transformers folder.
 
-The keys and defaults are those of Hugging Face's config classes; tests compare them. Unsupported settings are rejected.
+The keys and defaults of ``config.json`` are those of Hugging Face's config classes; tests compare them. Unsupported
+settings are rejected. Two layouts of modules are read: the classic one and that of sentence-transformers 6. A plain
+transformer folder gets mean pooling. A learned pooling, which such a folder cannot express, is in ``likewise.json``.
 """
 
 from __future__ import annotations
@@ -8,14 +10,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from likewise.encoder.model_view import Rotary, Table
-from likewise.errors import ModelError
+from likewise.encoder.learned_pooling import LearnedPooling, learned_from
+from likewise.encoder.model_view import HEAD_ACTIVATIONS, Dense, Rotary, Table
+from likewise.encoder.pooling import ModulesConfig
+from likewise.errors import ModelError, first_line
 
 CONFIG = "config.json"
 
@@ -78,9 +83,6 @@ ROTARY_KEYS = ("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_th
 
 DECODERS = ("gpt_neo", "qwen3")
 
-OWN_CODE_KNOWN: tuple[str, ...] = ()
-"""Model types whose own code computes the same as the plain class."""
-
 
 def read_config(folder: Path) -> Config:
     """The ``config.json`` of a transformer folder, unchanged."""
@@ -92,15 +94,10 @@ def read_config(folder: Path) -> Config:
     return dict(config)
 
 
-def require_family(family: str) -> str:
-    """The family, if it is supported; otherwise an error names it.
-
-    >>> require_family("bert")
-    'bert'
-    """
+def require_family(family: str) -> None:
+    """Reject an unsupported family by its name."""
     if family not in DEFAULTS:
         raise ModelError(f"model family {family!r} is not supported; supported are {', '.join(sorted(DEFAULTS))}")
-    return family
 
 
 def completed(config: Mapping[str, Any]) -> Config:
@@ -109,7 +106,8 @@ def completed(config: Mapping[str, Any]) -> Config:
     >>> completed({"model_type": "bert", "hidden_size": 128})["intermediate_size"]
     3072
     """
-    family = require_family(str(config["model_type"]))
+    family = str(config["model_type"])
+    require_family(family)
     _refuse(family, config)
     given = {ALIASES.get(family, {}).get(name, name): value for name, value in config.items()}
     found = {name: given.get(name, default) for name, default in DEFAULTS[family].items()}
@@ -124,18 +122,16 @@ def completed(config: Mapping[str, Any]) -> Config:
 
 
 def _refuse(family: str, config: Mapping[str, Any]) -> None:
-    if config.get("auto_map") and family not in OWN_CODE_KNOWN:
+    if config.get("auto_map"):
         raise ModelError(
             f"this {family} model has its own code (auto_map in {CONFIG}), which may compute something else"
             " and is never run; use a model without it, or delete auto_map if the plain class computes the same"
         )
-    for name in ("quantization_config", "compression_config"):
-        if config.get(name):
-            raise ModelError(f"quantized weights ({name} in {CONFIG}) are not supported; use the plain weights")
+    if name := next((name for name in ("quantization_config", "compression_config") if config.get(name)), None):
+        raise ModelError(f"quantized weights ({name} in {CONFIG}) are not supported; use the plain weights")
     if family not in DECODERS and (config.get("is_decoder") or config.get("add_cross_attention")):
         raise ModelError(f"a {family} model set up as a decoder is not supported; use it as an encoder")
-    kind = config.get("position_embedding_type") or "absolute"
-    if kind != "absolute":
+    if (kind := config.get("position_embedding_type") or "absolute") != "absolute":
         raise ModelError(f"position_embedding_type {kind!r} is not supported; use a model with absolute positions")
     if family in DECODERS and (config.get("is_causal") is False or config.get("use_bidirectional_attention")):
         raise ModelError(f"a {family} model that attends in both directions is not supported; use a causal one")
@@ -165,21 +161,17 @@ def rotary(config: Settings, width: int, word: Table) -> Rotary:
     given = config.get("rope_scaling") or config["rope_parameters"] or {}
     # Some configs list them by layer type, although the layers share them.
     nested = [given[kind] for kind in dict.fromkeys(config.get("layer_types") or ()) if given.get(kind)]
-    if nested:
-        if any(other != nested[0] for other in nested):
-            raise ModelError("rotary positions that differ from layer to layer are not supported; use another model")
-        given = nested[0]
-    return Rotary(
-        *_scaled_frequencies({"rope_theta": config.get("rope_theta", ROPE_THETA)} | _plain(given), config, width), word
-    )
+    if any(other != nested[0] for other in nested):
+        raise ModelError("rotary positions that differ from layer to layer are not supported; use another model")
+    given = {"rope_theta": config.get("rope_theta", ROPE_THETA)} | _plain(nested[0] if nested else given)
+    return Rotary(*_scaled_frequencies(given, config, width), word)
 
 
 def rotary_by_kind(config: Settings, kind: str, width: int, word: Table) -> Rotary:
     """ModernBERT's rotary positions of full or sliding attention, for heads of this width."""
     old = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", ROPE_THETA)}
-    theta = config.get(old[kind][0], old[kind][1])
-    given = (config["rope_parameters"] or {}).get(kind) or {}
-    given = _plain(given) | _plain(config.get("rope_scaling") or {})
+    theta = config.get(*old[kind])
+    given = _plain((config["rope_parameters"] or {}).get(kind) or {}) | _plain(config.get("rope_scaling") or {})
     return Rotary(*_scaled_frequencies({"rope_theta": theta} | given, config, width), word)
 
 
@@ -190,30 +182,17 @@ def _plain(given: Settings) -> dict[str, Any]:
 def _scaled_frequencies(given: Settings, config: Settings, width: int) -> Frequencies:
     kind = str(given.get("rope_type", given.get("type", "default")))
     if kind not in ROTARY_KINDS:
-        raise ModelError(
-            f"rotary positions of type {kind!r} are not supported; supported are {', '.join(ROTARY_KINDS)}"
-        )
+        known = ", ".join(ROTARY_KINDS)
+        raise ModelError(f"rotary positions of type {kind!r} are not supported; supported are {known}")
     if float(given.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))) != 1.0:
         raise ModelError("rotary positions in a part of each head are not supported; use another model")
     limit = config["max_position_embeddings"]
     trained = config.get("original_max_position_embeddings", given.get("original_max_position_embeddings", limit))
     try:
-        plain = _frequencies(float(given["rope_theta"]), width)
+        plain = 1.0 / (float(given["rope_theta"]) ** (torch.arange(0, width, 2, dtype=torch.float32) / width))
         return ROTARY_KINDS[kind](plain, dict(given) | {"trained": trained, "limit": limit})
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"rotary positions of type {kind!r} lack a setting ({error}); fix config.json") from error
-
-
-def _frequencies(theta: float, width: int) -> Tensor:
-    return 1.0 / (theta ** (torch.arange(0, width, 2, dtype=torch.float32) / width))
-
-
-def _default(plain: Tensor, _: Settings) -> Frequencies:
-    return plain, 1.0
-
-
-def _linear(plain: Tensor, given: Settings) -> Frequencies:
-    return plain / given["factor"], 1.0
 
 
 def _llama3(plain: Tensor, given: Settings) -> Frequencies:
@@ -257,10 +236,178 @@ def _yarn_scaling(factor: float, given: Settings) -> float:
 
 
 ROTARY_KINDS: dict[str, Callable[[Tensor, Settings], Frequencies]] = {
-    "default": _default,
+    "default": lambda plain, _: (plain, 1.0),
     # It differs from the default only beyond the model's positions, where texts are truncated.
-    "dynamic": _default,
-    "linear": _linear,
+    "dynamic": lambda plain, _: (plain, 1.0),
+    "linear": lambda plain, given: (plain / given["factor"], 1.0),
     "llama3": _llama3,
     "yarn": _yarn,
 }
+
+MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
+
+# In the order in which sentence-transformers concatenates them.
+POOLING_NAMES = {
+    "cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean-sqrt-len", "weightedmean": "weighted",
+    "lasttoken": "last",
+}  # fmt: skip
+CLASSIC_POOLING_KEYS = {
+    "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max", "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}  # fmt: skip
+
+OWN_SETTINGS, OWN_WEIGHTS, OWN_FORMAT = "likewise.json", "head.safetensors", 1
+"""Files beyond those of sentence-transformers; other packages may add keys and tensors of their own."""
+POOLING_PREFIX = "pooling."
+"""The prefix of a learned pooling's weights."""
+
+
+def read_modules_config(folder: Path) -> ModulesConfig:
+    """Read a folder's pooling, heads, prompts and limits."""
+    listed, learned = _listed_modules(folder), _learned(folder)
+    return listed if learned is None else replace(listed, pooling=learned.kind, learned=learned, note="")
+
+
+def _listed_modules(folder: Path) -> ModulesConfig:
+    listing = folder / "modules.json"
+    if not listing.exists():
+        return ModulesConfig(note=f"{folder.resolve().name} names no pooling; mean pooling is used")
+    entries = _json(listing, list)
+    try:
+        modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
+    except (TypeError, KeyError) as error:
+        raise ModelError(f"{listing} is not a list of modules; save the model again") from error
+    _check_modules([kind for kind, _ in modules], str(listing))
+    paths = {kind: path for kind, path in modules if kind != "Dense"}
+    settings: dict[str, Any] = {}
+    if "Transformer" in paths:
+        config = _optional_json(paths["Transformer"] / "sentence_bert_config.json")
+        settings = {"max_length": config.get("max_seq_length"), "lower": bool(config.get("do_lower_case", False))}
+        settings["transformer"] = next(entry["path"] for entry in entries if entry["type"].endswith("Transformer"))
+    if "Pooling" in paths:
+        settings |= _pooling_settings(paths["Pooling"] / "config.json")
+    return ModulesConfig(
+        heads=tuple(_dense(path) for kind, path in modules if kind == "Dense"),
+        normalizes="Normalize" in paths,
+        **settings,
+        **_pipeline_settings(folder / "config_sentence_transformers.json"),
+    )
+
+
+def _check_modules(kinds: list[str], where: str) -> None:
+    """Reject unknown modules, and an order other than that of ``Encoder.finish``."""
+    for kind in kinds:
+        if kind not in MODULES:
+            raise ModelError(f"{where}: module {kind} is not supported; supported are {', '.join(MODULES)}")
+    if kinds != sorted(kinds, key=MODULES.index):
+        raise ModelError(f"{where}: modules must be in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
+
+
+def modules_config_of(model: Any) -> ModulesConfig:
+    """The modules of a SentenceTransformer in memory."""
+    modules = [(type(module).__name__, module) for module in model]
+    _check_modules([kind for kind, _ in modules], "this model")
+    pooling = [_pooling_from(module.get_config_dict()) for kind, module in modules if kind == "Pooling"]
+    dense = [module for kind, module in modules if kind == "Dense"]
+    return ModulesConfig(
+        heads=tuple(_dense_from(module.get_config_dict(), dict(module.state_dict())) for module in dense),
+        normalizes="Normalize" in dict(modules),
+        prompts={name: text for name, text in (model.prompts or {}).items() if text},
+        default_prompt=model.default_prompt_name,
+        max_length=model.max_seq_length,
+        truncate_dim=model.truncate_dim,
+        lower=bool(getattr(model[0], "do_lower_case", False)),
+        **(pooling[-1] if pooling else {}),
+    )
+
+
+def _json(path: Path, kind: type = dict) -> Any:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read ({error}); save the model again") from error
+    if not isinstance(content, kind):
+        raise ModelError(f"{path} holds no JSON {'list' if kind is list else 'object'}; save the model again")
+    return content
+
+
+def _optional_json(path: Path) -> dict[str, Any]:
+    return dict(_json(path)) if path.exists() else {}
+
+
+def _pooling_settings(path: Path) -> dict[str, Any]:
+    try:
+        return _pooling_from(_json(path))
+    except KeyError as error:
+        raise ModelError(f"{path}: unknown pooling {error}; known are {', '.join(POOLING_NAMES)}") from error
+
+
+def _pooling_from(config: Mapping[str, Any]) -> dict[str, Any]:
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [mode for key, mode in CLASSIC_POOLING_KEYS.items() if config.get(key)] or ["mean"]
+    modes = [modes] if isinstance(modes, str) else modes
+    names = "+".join(POOLING_NAMES[mode] for mode in modes)
+    return {"pooling": names, "include_prompt": config.get("include_prompt", True)}
+
+
+def _learned(folder: Path) -> LearnedPooling | None:
+    """The learned pooling of ``likewise.json``, if it has one."""
+    path = folder / OWN_SETTINGS
+    if not path.exists():
+        return None
+    settings = _json(path)
+    if (found := settings.get("format")) != OWN_FORMAT:
+        cure = "save the model again, or update likewise"
+        raise ModelError(f"{path} has format {found!r}, known is {OWN_FORMAT}; {cure}")
+    if "pooling" not in settings:
+        return None
+    try:
+        return learned_from(settings["pooling"], _own_weights(folder / OWN_WEIGHTS, POOLING_PREFIX))
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _own_weights(path: Path, prefix: str) -> dict[str, torch.Tensor]:
+    """The tensors of a file under a prefix, by their names without it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+            return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path.name} cannot be read ({first_line(error)}); save the model again") from error
+
+
+def _pipeline_settings(path: Path) -> dict[str, Any]:
+    config = _optional_json(path)
+    # Version 6 writes an empty prompt for every role that a model does not have.
+    prompts = config.get("prompts") or {}
+    if isinstance(prompts, dict):
+        prompts = {name: text for name, text in prompts.items() if text}
+    name = config.get("default_prompt_name")
+    return {"prompts": prompts, "default_prompt": name, "truncate_dim": config.get("truncate_dim")}
+
+
+def _dense(folder: Path) -> Dense:
+    from safetensors.torch import load_file
+
+    weights = folder / "model.safetensors"
+    if not weights.exists():
+        raise ModelError(f"{folder} has no model.safetensors; run: likewise convert {folder}")
+    # Copies: tensors of a file may be unaligned, and products of unaligned rows round differently.
+    found = {name: tensor.clone() for name, tensor in load_file(str(weights)).items()}
+    return _dense_from(_json(folder / "config.json"), found)
+
+
+def _dense_from(config: Mapping[str, Any], weights: Mapping[str, Any]) -> Dense:
+    activation = str(config.get("activation_function", "torch.nn.Tanh")).rsplit(".", 1)[-1]
+    if activation not in HEAD_ACTIVATIONS:
+        raise ModelError(f"Dense activation {activation} is not supported; known are {', '.join(HEAD_ACTIVATIONS)}")
+    reads = config.get("module_input_name", "sentence_embedding")
+    if config.get("use_residual") or reads != "sentence_embedding":
+        raise ModelError("a Dense head with a residual, or on token vectors, is not supported; use a plain Dense")
+    bias = weights.get("linear.bias")
+    return Dense(weights["linear.weight"].detach(), None if bias is None else bias.detach(), activation)

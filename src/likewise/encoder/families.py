@@ -9,22 +9,9 @@ from typing import Any
 
 from torch import nn
 
+from likewise.encoder import model_view as views
 from likewise.encoder.config import Config, completed, require_family, rotary, rotary_by_kind
-from likewise.encoder.model_view import (
-    POOLER,
-    Affine,
-    Attention,
-    Block,
-    Embeddings,
-    FeedForward,
-    ModelView,
-    Norm,
-    RelativeBias,
-    Rotary,
-    Table,
-    Transformer,
-)
-from likewise.encoder.primitives import ACTIVATIONS
+from likewise.encoder.model_view import Affine, Attention, Block, Embeddings, FeedForward, ModelView, Norm, Table
 from likewise.errors import ModelError
 
 
@@ -33,16 +20,17 @@ def model_view(model: nn.Module) -> ModelView:
 
     An unsupported family or config is rejected.
 
-    >>> model = Transformer({"model_type": "bert", "num_hidden_layers": 2})
+    >>> model = views.Transformer({"model_type": "bert", "num_hidden_layers": 2})
     >>> model_view(model).layers
     2
     """
     config = config_of(model)
-    views = FAMILIES[config["model_type"]](_Parts(model, config))
-    activation = views.blocks[0].feed_forward.activation
-    if activation not in ACTIVATIONS:
-        raise ModelError(f"activation {activation!r} is not supported; supported are {', '.join(sorted(ACTIVATIONS))}")
-    return views
+    found = FAMILIES[config["model_type"]](_Parts(model, config))
+    activation = found.blocks[0].feed_forward.activation
+    if activation not in views.ACTIVATIONS:
+        known = ", ".join(sorted(views.ACTIVATIONS))
+        raise ModelError(f"activation {activation!r} is not supported; supported are {known}")
+    return found
 
 
 def config_of(model: nn.Module) -> Config:
@@ -85,9 +73,9 @@ class _Parts:
         return self.config[key]
 
     @property
-    def empty(self) -> Transformer | None:
+    def empty(self) -> views.Transformer | None:
         """The model, if its weights are not declared yet."""
-        return self.model if isinstance(self.model, Transformer) and not self.model.loaded else None
+        return self.model if isinstance(self.model, views.Transformer) and not self.model.loaded else None
 
     def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
         return self.model.get_submodule(name) if self.empty is None else self.empty.part(name, **shapes)
@@ -106,7 +94,7 @@ class _Parts:
 
     def pooler(self, name: str, width: int) -> Affine | None:
         """The model's pooler, if it has one."""
-        lacks = self.empty is None and getattr(self.model, POOLER, None) is None
+        lacks = self.empty is None and getattr(self.model, views.POOLER, None) is None
         return None if lacks else self.linear(name, width, width)
 
     def head_width(self, width: int, heads: int) -> int:
@@ -127,7 +115,8 @@ def _embeddings(parts: _Parts, width: int, dropout: float, eps: float, first: in
     )  # fmt: skip
 
 
-_BERT_BLOCK = {
+_BERT_BLOCK: dict[str, Any] = {
+    "prefix": "encoder.layer", "layers": "num_hidden_layers", "dropout": "hidden_dropout_prob",
     "width": "hidden_size", "inner": "intermediate_size", "heads": "num_attention_heads", "activation": "hidden_act",
     "map_dropout": "attention_probs_dropout_prob", "attention_dropout": "hidden_dropout_prob",
     "feed_forward_dropout": "hidden_dropout_prob",
@@ -135,7 +124,7 @@ _BERT_BLOCK = {
     "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
     "up": "intermediate.dense", "down": "output.dense", "feed_forward_norm": "output.LayerNorm",
 }  # fmt: skip
-"""The names of the parts of a block and of its settings; None for a setting that does not exist."""
+"""The names of a block, of its parts and of its settings; None for a setting that does not exist."""
 _MPNET_BLOCK = _BERT_BLOCK | {
     "query": "attention.attn.q", "key": "attention.attn.k", "value": "attention.attn.v", "output": "attention.attn.o",
     "attention_norm": "attention.LayerNorm",
@@ -145,7 +134,8 @@ _ALBERT_BLOCK = _BERT_BLOCK | {
     "attention_norm": "attention.LayerNorm", "up": "ffn", "down": "ffn_output",
     "feed_forward_norm": "full_layer_layer_norm", "feed_forward_dropout": None,
 }  # fmt: skip
-_DISTILBERT_BLOCK = {
+_DISTILBERT_BLOCK: dict[str, Any] = {
+    "prefix": "transformer.layer", "layers": "n_layers", "dropout": "dropout",
     "width": "dim", "inner": "hidden_dim", "heads": "n_heads", "activation": "activation",
     "map_dropout": "attention_dropout", "attention_dropout": None, "feed_forward_dropout": "dropout",
     "query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "output": "attention.out_lin",
@@ -155,7 +145,7 @@ FIXED_EPS = 1e-12
 """The epsilon of DistilBERT's norms, whatever its config says."""
 
 
-def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative: RelativeBias | None = None) -> Block:
+def _block(parts: _Parts, name: str, called: Mapping[str, Any], relative: views.RelativeBias | None = None) -> Block:
     """A block of BERT or of its descendants, with norms after each sum."""
 
     def setting(role: str) -> Any:
@@ -183,40 +173,25 @@ def _block(parts: _Parts, name: str, called: Mapping[str, str | None], relative:
 
 
 def _bert(parts: _Parts) -> ModelView:
-    family, width = parts["model_type"], parts["hidden_size"]
-    # RoBERTa counts positions from the padding id on.
-    first = parts["pad_token_id"] + 1 if family in ("roberta", "xlm-roberta") else 0
-    inner = parts.config.get("embedding_size", width)
-    layers = range(parts["num_hidden_layers"])
+    """BERT, and the families with other names or other positions."""
+    family = parts["model_type"]
+    called = {"distilbert": _DISTILBERT_BLOCK, "mpnet": _MPNET_BLOCK}.get(family, _BERT_BLOCK)
+    width, layers = parts[called["width"]], range(parts[called["layers"]])
+    inner, eps = parts.config.get("embedding_size", width), parts.config.get("layer_norm_eps", FIXED_EPS)
+    first, relative = 0, None
+    if family in ("roberta", "xlm-roberta"):
+        first = parts["pad_token_id"] + 1  # where positions start
+    if family == "mpnet":
+        # Whatever its config says, MPNet computes 32 buckets and its padding id is 1.
+        stored, heads = parts["relative_attention_num_buckets"], parts["num_attention_heads"]
+        relative = views.RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
+        first = 2
     return ModelView(
-        family, _embeddings(parts, inner, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
-        blocks=tuple(_block(parts, f"encoder.layer.{layer}", _BERT_BLOCK) for layer in layers),
+        family, _embeddings(parts, inner, parts[called["dropout"]], eps, first),
+        blocks=tuple(_block(parts, f"{called['prefix']}.{layer}", called, relative) for layer in layers),
         hidden_size=width, max_positions=parts["max_position_embeddings"] - first,
         projection=None if inner == width else parts.linear("embeddings_project", inner, width),
-        pooler=None if family == "electra" else parts.pooler("pooler.dense", width),
-    )  # fmt: skip
-
-
-def _distilbert(parts: _Parts) -> ModelView:
-    layers = range(parts["n_layers"])
-    return ModelView(
-        parts["model_type"], _embeddings(parts, parts["dim"], parts["dropout"], FIXED_EPS),
-        blocks=tuple(_block(parts, f"transformer.layer.{layer}", _DISTILBERT_BLOCK) for layer in layers),
-        hidden_size=parts["dim"], max_positions=parts["max_position_embeddings"],
-    )  # fmt: skip
-
-
-def _mpnet(parts: _Parts) -> ModelView:
-    width, heads = parts["hidden_size"], parts["num_attention_heads"]
-    stored = parts["relative_attention_num_buckets"]
-    # MPNet ignores that number when it computes buckets: always 32. It ignores pad_token_id too: always 1.
-    relative = RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
-    first, layers = 2, range(parts["num_hidden_layers"])
-    return ModelView(
-        parts["model_type"], _embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"], first),
-        blocks=tuple(_block(parts, f"encoder.layer.{layer}", _MPNET_BLOCK, relative) for layer in layers),
-        hidden_size=width, max_positions=parts["max_position_embeddings"] - first,
-        pooler=parts.pooler("pooler.dense", width),
+        pooler=None if family in ("distilbert", "electra") else parts.pooler("pooler.dense", width),
     )  # fmt: skip
 
 
@@ -235,7 +210,7 @@ def _albert(parts: _Parts) -> ModelView:
         blocks=tuple(made[name] for name in names),
         hidden_size=width, max_positions=parts["max_position_embeddings"],
         projection=parts.linear("encoder.embedding_hidden_mapping_in", inner, width),
-        pooler=parts.pooler(POOLER, width),
+        pooler=parts.pooler(views.POOLER, width),
     )  # fmt: skip
 
 
@@ -284,7 +259,7 @@ def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:
         raise ModelError(f"the config has types for {len(kinds)} layers, but {layers} layers; fix config.json")
 
 
-def _modernbert_block(parts: _Parts, layer: int, kind: str, positions: Rotary) -> Block:
+def _modernbert_block(parts: _Parts, layer: int, kind: str, positions: views.Rotary) -> Block:
     width, inner, heads = parts["hidden_size"], parts["intermediate_size"], parts["num_attention_heads"]
     name, norm = f"layers.{layer}", (width, parts["norm_eps"], parts["norm_bias"])
     whole = parts.linear(f"{name}.attn.Wqkv", width, 3 * width, parts["attention_bias"]).module
@@ -315,23 +290,19 @@ def _modernbert(parts: _Parts) -> ModelView:
     head = parts.head_width(width, parts["num_attention_heads"])
     word = parts.table("embeddings.tok_embeddings", parts["vocab_size"], width, parts["pad_token_id"])
     rotaries = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
+    first = parts.layer_norm("embeddings.norm", *norm)
     return ModelView(
-        family=parts["model_type"],
-        embeddings=Embeddings(
-            word=word, norm=parts.layer_norm("embeddings.norm", *norm), dropout=parts["embedding_dropout"]
-        ),
+        parts["model_type"], Embeddings(word, norm=first, dropout=parts["embedding_dropout"]),
         blocks=tuple(_modernbert_block(parts, layer, kind, rotaries[kind]) for layer, kind in enumerate(kinds)),
-        hidden_size=width,
-        max_positions=parts["max_position_embeddings"],
+        hidden_size=width, max_positions=parts["max_position_embeddings"],
         final_norm=parts.layer_norm("final_norm", *norm),
-    )
+    )  # fmt: skip
 
 
-def _qwen3_block(parts: _Parts, name: str, kind: str, positions: Rotary) -> Block:
+def _qwen3_block(parts: _Parts, name: str, kind: str, positions: views.Rotary) -> Block:
     width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["rms_norm_eps"]
+    head, heads, key_heads = parts["head_dim"], parts["num_attention_heads"], parts["num_key_value_heads"]
     bias = parts["attention_bias"]
-    head, heads = parts["head_dim"], parts["num_attention_heads"]
-    key_heads = parts["num_key_value_heads"]
     attention = Attention(
         query=parts.linear(f"{name}.self_attn.q_proj", width, heads * head, bias),
         key=parts.linear(f"{name}.self_attn.k_proj", width, key_heads * head, bias),
@@ -369,6 +340,6 @@ def _qwen3(parts: _Parts) -> ModelView:
 
 
 FAMILIES: dict[str, Callable[[_Parts], ModelView]] = {
-    "albert": _albert, "bert": _bert, "distilbert": _distilbert, "electra": _bert, "gpt_neo": _gpt_neo,
-    "modernbert": _modernbert, "mpnet": _mpnet, "qwen3": _qwen3, "roberta": _bert, "xlm-roberta": _bert,
+    "albert": _albert, "bert": _bert, "distilbert": _bert, "electra": _bert, "gpt_neo": _gpt_neo,
+    "modernbert": _modernbert, "mpnet": _bert, "qwen3": _qwen3, "roberta": _bert, "xlm-roberta": _bert,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The one forward pass of the project: a short transformer over views, in pure functions.
+"""The one forward pass of the project: a short transformer over views, in pure functions; its batches and dropout.
 
 Shapes: B texts, T tokens, D hidden width, H heads, W head width, F feed-forward width. A replay has R rows per text,
 each a part of its input: (B, R, T, D) instead of (B, T, D). The transpose takes K directions per text back to the
@@ -7,27 +7,39 @@ input, (B, K, T, D).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import contextlib
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby, islice
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from likewise.encoder.attention import LazyMaps, attend, attend_apart, attend_transposed, traced
-from likewise.encoder.batches import Packing
-from likewise.encoder.dropout import Dropout, no_dropout
-from likewise.encoder.model_view import Block, ModelView
+from likewise.encoder import model_view as views
+from likewise.encoder.attention import LazyMaps, Packing, attend, attend_apart, attend_transposed, traced
+from likewise.encoder.model_view import Block, Dropout, ModelView, linear, no_dropout, norm, scaled
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
-from likewise.encoder.primitives import (
-    feed_forward,
-    feed_forward_transposed,
-    linear,
-    linear_transposed,
-    norm,
-    norm_transposed,
-    scaled,
-)
+from likewise.encoder.tokens import TokenizedText
+
+Item = TypeVar("Item")
+
+TOKEN_BUDGET = 4096
+"""Tokens per batch; the best or close to it on one and two threads (bench/encode.py)."""
+
+WINDOW_TEXTS = 4096
+WINDOW_CHARACTERS = 16_000_000
+
+IdAndText = tuple[str, str]
+
+STEPS = 2**16
+"""A rate is a multiple of 1 / STEPS."""
+DRAWN = 4
+"""Numbers of 16 bits in one draw of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,34 @@ class Batch:
     ids: Tensor
     types: Tensor | None = None
     mask: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class TextStates:
+    """One text's tokens, hidden states (L + 1, T, D) and attention maps (L, H, T, T) or None."""
+
+    tokens: TokenizedText
+    hidden: NDArray[np.float32]
+    attention: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class StateBatch:
+    """Texts of equal length: indices in the input, tokens, hidden (L + 1, B, T, D), maps (L, B, H, T, T) or None."""
+
+    indices: Sequence[int]
+    tokens: Sequence[TokenizedText]
+    hidden: Tensor
+    attention: Tensor | None
+
+    def texts(self) -> list[TextStates]:
+        """Split the batch into its texts."""
+        hidden = self.hidden.float().cpu().numpy()
+        attention = None if self.attention is None else self.attention.float().cpu().numpy()
+        return [
+            TextStates(tokens, hidden[:, row], None if attention is None else attention[:, row])
+            for row, tokens in enumerate(self.tokens)
+        ]
 
 
 @dataclass(frozen=True)
@@ -54,10 +94,7 @@ def embed(model_view: ModelView, batch: Batch, dropout: Dropout = no_dropout, wo
     """
     view = model_view.embeddings
     first, *others = _embedding_terms(model_view, batch, words).values()
-    x = sum(others, first)
-    if view.norm is not None:
-        x = norm(view.norm, x)
-    return dropout(x, view.dropout)
+    return dropout(norm(view.norm, sum(others, first)), view.dropout)
 
 
 def _embedding_terms(model_view: ModelView, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
@@ -107,7 +144,7 @@ def layers(
     for index, block in enumerate(model_view.blocks[start:], start=start + 1):
         run = partial(run_block, block, h, mask, maps, dropout)
         h, attention_maps = mode.run_layer(run)
-        if index == model_view.layers and model_view.final_norm is not None:
+        if index == model_view.layers:
             h = norm(model_view.final_norm, h, mode)
         h = mode.settle(h)
         yield Step(h, attention_maps)
@@ -127,7 +164,7 @@ def run_block(
     if not block.pre_norm:
         h = norm(block.attention_norm, h, mode)
     inner = norm(block.feed_forward_norm, h, mode) if block.pre_norm else h
-    h = h + feed_forward(block.feed_forward, inner, dropout, mode)
+    h = h + views.feed_forward(block.feed_forward, inner, dropout, mode)
     if not block.pre_norm:
         h = norm(block.feed_forward_norm, h, mode)
     return h, attention_maps
@@ -140,22 +177,133 @@ def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collectio
         if layer in wanted:
             back = gradient if back is None else back + gradient
         assert back is not None
-        if layer == model_view.layers and model_view.final_norm is not None:
-            back = norm_transposed(model_view.final_norm, back, mode)
+        if layer == model_view.layers:
+            back = views.norm_transposed(model_view.final_norm, back, mode)
         if layer > 0:
             back = block_transposed(model_view.blocks[layer - 1], back, mode)
     assert back is not None
-    return back if model_view.projection is None else linear_transposed(model_view.projection, back, mode)
+    return back if model_view.projection is None else views.linear_transposed(model_view.projection, back, mode)
 
 
 def block_transposed(block: Block, gradient: Tensor, mode: Transposed) -> Tensor:
     """One layer backwards: (B, K, T, D) -> (B, K, T, D)."""
     if block.pre_norm:
-        inner = feed_forward_transposed(block.feed_forward, gradient, mode)
-        gradient = gradient + norm_transposed(block.feed_forward_norm, inner, mode)
+        inner = views.feed_forward_transposed(block.feed_forward, gradient, mode)
+        gradient = gradient + views.norm_transposed(block.feed_forward_norm, inner, mode)
         inner = attend_transposed(block.attention, gradient, mode)
-        return gradient + norm_transposed(block.attention_norm, inner, mode)
-    gradient = norm_transposed(block.feed_forward_norm, gradient, mode)
-    gradient = gradient + feed_forward_transposed(block.feed_forward, gradient, mode)
-    gradient = norm_transposed(block.attention_norm, gradient, mode)
+        return gradient + views.norm_transposed(block.attention_norm, inner, mode)
+    gradient = views.norm_transposed(block.feed_forward_norm, gradient, mode)
+    gradient = gradient + views.feed_forward_transposed(block.feed_forward, gradient, mode)
+    gradient = views.norm_transposed(block.attention_norm, gradient, mode)
     return gradient + attend_transposed(block.attention, gradient, mode)
+
+
+def exact_length_batches(
+    lengths: Sequence[int], budget: int = TOKEN_BUDGET, size: int | None = None
+) -> Iterator[list[int]]:
+    """Indices of texts of equal length, at most ``budget`` tokens and ``size`` texts a batch, longest first.
+
+    Longest first: a text that is too large for the memory fails at once.
+
+    >>> list(exact_length_batches([3, 5, 3, 3], budget=6))
+    [[1], [0, 2], [3]]
+    """
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    for length, group in groupby(order, key=lambda index: lengths[index]):
+        fitting = max(1, budget // max(1, length))
+        yield from windows(group, fitting if size is None else min(fitting, size))
+
+
+def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Split a stream into lists of ``size``; the last one may be shorter.
+
+    >>> list(windows("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    stream = iter(items)
+    while window := list(islice(stream, size)):
+        yield window
+
+
+def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
+    """Cut by number of texts, or earlier by number of characters, which bounds the memory of huge texts."""
+    window: list[IdAndText] = []
+    characters = 0
+    for item in items:
+        window.append(item)
+        characters += len(item[1])
+        if len(window) == WINDOW_TEXTS or characters >= WINDOW_CHARACTERS:
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
+
+
+class TextDropout:
+    """Dropout for a batch of texts: a key of whole numbers and a length each.
+
+    >>> one = TextDropout([(7, 0)], [3])(torch.ones(1, 3, 4), 0.5)
+    >>> two = TextDropout([(7, 1), (7, 0)], [2, 3])(torch.ones(2, 3, 4), 0.5)
+    >>> torch.equal(one[0], two[1])
+    True
+    """
+
+    def __init__(self, keys: Sequence[Sequence[int]], lengths: Sequence[int]) -> None:
+        self._streams = [np.random.SFC64(list(key)) for key in keys]
+        self._lengths = list(lengths)
+
+    def of(self, texts: slice) -> TextDropout:
+        """The dropout of some of the texts; the streams are shared and continue."""
+        part = TextDropout((), ())
+        part._streams, part._lengths = self._streams[texts], self._lengths[texts]
+        return part
+
+    def __call__(self, x: Tensor, rate: float | None) -> Tensor:
+        """Drop from states (B, T, D), or (N, D) of texts end to end, or from maps (B, H, T, T)."""
+        if not rate:
+            return x
+        stays = np.zeros(x.shape, dtype=np.bool_)
+        rows = np.split(stays, np.cumsum(self._lengths[:-1])) if x.ndim == 2 else stays
+        for row, length, stream in zip(rows, self._lengths, self._streams, strict=True):
+            part = row[:length] if row.ndim == 2 else row[:, :length, :length]
+            part[...] = _drawn(stream, part.shape) >= round(rate * STEPS)
+        return x * torch.from_numpy(stays).to(x.device, x.dtype).mul_(1 / (1 - rate))
+
+
+def _drawn(stream: np.random.SFC64, shape: tuple[int, ...]) -> NDArray[np.uint16]:
+    """Whole numbers from 0 to STEPS - 1."""
+    count = int(np.prod(shape))
+    raw: NDArray[np.uint64] = stream.random_raw(-(-count // DRAWN))
+    return raw.view(np.uint16)[:count].reshape(shape)
+
+
+@dataclass
+class _Steady:
+    """How many users keep oneDNN off, and whether it was on before the first of them."""
+
+    lock = threading.Lock()
+    users: int = 0
+    before: bool = True
+
+
+_steady = _Steady()
+
+
+@contextlib.contextmanager
+def steady_memory() -> Iterator[None]:
+    """Run without oneDNN, which caches a kernel per shape of batch, up to a thousand: memory would grow for hours.
+
+    It costs a few percent of speed, so it is meant for streams of unknown length. The last user to leave restores it.
+    """
+    backend: Any = torch.backends.mkldnn
+    with _steady.lock:
+        if _steady.users == 0:
+            _steady.before, backend.enabled = backend.enabled, False
+        _steady.users += 1
+    try:
+        yield
+    finally:
+        with _steady.lock:
+            _steady.users -= 1
+            if _steady.users == 0:
+                backend.enabled = _steady.before

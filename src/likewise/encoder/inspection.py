@@ -171,9 +171,7 @@ def text_similarities(encoder: Encoder, texts: Sequence[str], matrix: bool = Fal
     if len(texts) < 2:
         raise UsageError("give at least two texts to compare")
     left, right = (texts, texts) if matrix else (texts[:1], texts[1:])
-    return Similarities(
-        encoder.name, encoder.pooling_config.pooling, left, right, encoder.similarity(left, right)
-    )  # fmt: skip
+    return Similarities(encoder.name, encoder.pooling_config.pooling, left, right, encoder.similarity(left, right))
 
 
 def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -> Inspection:
@@ -187,8 +185,8 @@ def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -
         raise DataError("no text to inspect; give at least one")
     tokens = encoder.tokenize(texts, prompt)
     width = max(1, *(len(text) for text in tokens))
-    metadata = tuple(_inspected_text(encoder, text, width) for text in tokens)
-    return Inspection(_model_summary(encoder), special_tokens(encoder), metadata, _outputs(encoder, metadata))
+    inspected = tuple(_inspected_text(encoder, text, width) for text in tokens)
+    return Inspection(_model_summary(encoder), special_tokens(encoder), inspected, _outputs(encoder, inspected))
 
 
 def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
@@ -222,12 +220,8 @@ def _model_summary(encoder: Encoder) -> ModelSummary:
 
 def _inspected_text(encoder: Encoder, text: TokenizedText, width: int) -> InspectedText:
     vocabulary = encoder.tokenizer.vocabulary
-    rows = [
-        InspectedToken(token, number, kind, 1, special, span)
-        for token, number, kind, special, span in zip(
-            text.tokens, text.ids, text.types, text.special, text.offsets, strict=True
-        )
-    ]
+    columns = zip(text.tokens, text.ids, text.types, [1] * len(text), text.special, text.offsets, strict=True)
+    rows = [InspectedToken(*row) for row in columns]
     pad, name = vocabulary.id_of("pad") or 0, vocabulary.roles.get("pad", "(padding)")
     rows += [InspectedToken(name, pad, 0, 0, True, (0, 0))] * (width - len(rows))
     decoded = vocabulary.backend.decode(list(text.ids), skip_special_tokens=False)
@@ -246,12 +240,12 @@ def _outputs(encoder: Encoder, texts: tuple[InspectedText, ...]) -> dict[str, st
         x = forward.embed(encoder.model_view, batch)
         steps = list(forward.layers(encoder.model_view, x, batch.mask, maps=True))
         assert steps[1].maps is not None
-    shapes = {
-        "embeddings": str(tuple(x.shape)),
-        "hidden_states": f"{len(steps)} x {tuple(steps[0].states.shape)}",
-        "attentions": f"{len(steps) - 1} x {tuple(steps[1].maps.shape)}",
-        "last_hidden_state": str(tuple(steps[-1].states.shape)),
-    }
+        shapes = {
+            "embeddings": str(tuple(x.shape)),
+            "hidden_states": f"{len(steps)} x {tuple(steps[0].states.shape)}",
+            "attentions": f"{len(steps) - 1} x {tuple(steps[1].maps.shape)}",
+            "last_hidden_state": str(tuple(steps[-1].states.shape)),
+        }
     if encoder.model_view.pooler is not None:
         shapes["pooler_output"] = str((len(texts), encoder.model_view.hidden_size))
     return shapes | {"sentence_vectors": str((len(texts), encoder.dimension))}

@@ -9,7 +9,6 @@ The transpose takes them in the reverse order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -26,33 +25,34 @@ RULES = ("attention", "norm", "activation")
 ALWAYS_FROZEN = ("pooling", "unit")
 """Max pooling's winners and the length that a vector is divided by: every method freezes them."""
 
+EVERY_RULE = frozenset((*RULES, *ALWAYS_FROZEN))
+
 
 class Mode:
     """The model itself: every factor is computed, every bias added, and kernels may be fused."""
 
     fused = True
+    rules: frozenset[str] = frozenset()
+    """the factors that are frozen"""
 
-    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
-        """A factor of the forward pass; ``compute(mode)`` computes it from the present states."""
-        del rule
+    def linearize(self, _: str, compute: Callable[[Mode], Tensor], /) -> Tensor:
+        """A factor of the forward pass by its rule; ``compute(mode)`` computes it from the present states."""
         return compute(self)
 
     def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
         """The attention maps, whole or block by block."""
-        return maps.whole(self)
+        return self.linearize("attention", maps.whole)
 
     def linearizes(self, rule: str) -> bool:
         """Whether a factor is frozen."""
-        del rule
-        return False
+        return rule in self.rules
 
     def run_layer(self, run: Callable[[Mode], Result]) -> Result:
         """Run a layer in this mode."""
         return run(self)
 
-    def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
+    def trace(self, _: Callable[[], Tensor | LazyTrace]) -> None:
         """Record from which positions attention takes its output; see ``attention.traced``."""
-        del compute
 
     def settle(self, h: Tensor) -> Tensor:
         """The states of a layer, after its biases went to their rows."""
@@ -63,8 +63,11 @@ class Mode:
         return y * factor
 
     def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
-        """Add a bias to y (..., D)."""
-        return y if bias is None else y + bias
+        """Add a bias to y (..., D); y may be overwritten."""
+        return y if bias is None else self._added(y, bias)
+
+    def _added(self, y: Tensor, bias: Tensor) -> Tensor:
+        return y + bias
 
 
 LIVE = Mode()
@@ -76,22 +79,15 @@ class Detached(Mode):
     fused = False
 
     def __init__(self, rules: Iterable[str] = RULES) -> None:
-        self.rules = frozenset(rules) | set(ALWAYS_FROZEN)
+        self.rules = frozenset((*rules, *ALWAYS_FROZEN))
 
-    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+    def linearize(self, rule: str, compute: Callable[[Mode], Tensor], /) -> Tensor:
         """The present factor, detached if its rule is frozen."""
         return compute(LIVE).detach() if rule in self.rules else compute(self)
 
-    def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
-        """The present maps, detached if attention is frozen."""
-        return maps.whole().detach() if "attention" in self.rules else maps.whole(self)
 
-    def linearizes(self, rule: str) -> bool:
-        """Whether a factor is frozen."""
-        return rule in self.rules
-
-
-Constant = tuple[str, "Tensor | LazyMaps | LazyTrace"]
+Constant = tuple[str, Any]
+"""A rule and its factor: a tensor, or maps or a trace that are computed block by block."""
 
 
 class Recorder(Mode):
@@ -103,6 +99,7 @@ class Recorder(Mode):
     """
 
     fused = False
+    rules = EVERY_RULE
 
     def __init__(self, keep: bool = True, lazy_maps: bool = False, traced: bool = False) -> None:
         self.keep, self.lazy_maps, self.traced = keep, lazy_maps, traced
@@ -112,19 +109,15 @@ class Recorder(Mode):
         """Run a layer, and store its factors or how to record them again."""
         if self.keep:
             return run(self)
-        found = run(self._for_one_layer())
-        self.constants.append(partial(self._recorded, run))
-        return found
 
-    def _recorded(self, run: Callable[[Mode], object]) -> list[Constant]:
-        one = self._for_one_layer()
-        run(one)
-        return [constant for constant in one.constants if isinstance(constant, tuple)]
+        def recorded() -> tuple[Result, list[Any]]:
+            one = Recorder(lazy_maps=self.lazy_maps, traced=self.traced)
+            return run(one), one.constants
 
-    def _for_one_layer(self) -> Recorder:
-        return Recorder(lazy_maps=self.lazy_maps, traced=self.traced)
+        self.constants.append(lambda: recorded()[1])
+        return recorded()[0]
 
-    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+    def linearize(self, rule: str, compute: Callable[[Mode], Tensor], /) -> Tensor:
         """Compute a factor and store it."""
         value = compute(LIVE)
         self.constants.append((rule, value))
@@ -132,19 +125,15 @@ class Recorder(Mode):
 
     def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
         """Store the maps, or how to compute them."""
-        stored = maps if self.lazy_maps else maps.whole()
-        self.constants.append(("attention", stored))
-        return stored
+        if not self.lazy_maps:
+            return super().linearize_maps(maps)
+        self.constants.append(("attention", maps))
+        return maps
 
     def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
         """Store from which positions attention takes its output, if biases are traced."""
         if self.traced:
             self.constants.append(("trace", compute()))
-
-    def linearizes(self, rule: str) -> bool:
-        """Every factor is recorded."""
-        del rule
-        return True
 
     def forwards(self) -> Iterator[Constant]:
         """The constants in the order of the forward pass."""
@@ -164,13 +153,9 @@ class DetachedAt(Detached):
         super().__init__(())
         self._lengths = iter([constant for rule, constant in end.forwards() if rule == "unit"])
 
-    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
+    def linearize(self, rule: str, compute: Callable[[Mode], Tensor], /) -> Tensor:
         """A length as at the end of the path, any other factor live."""
-        if rule != "unit":
-            return super().linearize(rule, compute)
-        length = next(self._lengths)
-        assert isinstance(length, Tensor)
-        return length
+        return next(self._lengths) if rule == "unit" else super().linearize(rule, compute)
 
 
 def _next(constants: Iterator[Constant], rule: str) -> Any:
@@ -179,48 +164,38 @@ def _next(constants: Iterator[Constant], rule: str) -> Any:
     return constant
 
 
+def _next_for_rows(constants: Iterator[Constant], rule: str) -> Any:
+    """The next factor, with a dimension for rows or directions: (B, ...) -> (B, 1, ...); lazy maps as they are."""
+    constant = _next(constants, rule)
+    return constant.unsqueeze(1) if isinstance(constant, Tensor) else constant
+
+
 class Replay(Mode):
     """Recorded constants of B texts, for rows (B, R, T, D) of parts of their inputs; subclasses add biases."""
 
     fused = False
+    rules = EVERY_RULE
 
     def __init__(self, recorder: Recorder) -> None:
         self._constants = recorder.forwards()
 
-    def linearize(self, rule: str, compute: Callable[[Mode], Tensor]) -> Tensor:
-        """The next recorded factor, with a dimension for the rows: (B, ...) -> (B, 1, ...)."""
-        del compute
-        constant: Tensor = _next(self._constants, rule)
-        return constant.unsqueeze(1)
-
-    def linearize_maps(self, maps: LazyMaps) -> Tensor | LazyMaps:
-        """The next recorded maps, whole ones with a dimension for the rows."""
-        del maps
-        recorded: Tensor | LazyMaps = _next(self._constants, "attention")
-        return recorded.unsqueeze(1) if isinstance(recorded, Tensor) else recorded
-
-    def linearizes(self, rule: str) -> bool:
-        """Every factor is replayed."""
-        del rule
-        return True
+    def linearize(self, rule: str, _: Callable[[Mode], Tensor], /) -> Tensor:
+        """The next recorded factor or maps, with a dimension for the rows."""
+        return _next_for_rows(self._constants, rule)  # type: ignore[no-any-return]
 
     def scale(self, y: Tensor, factor: Tensor) -> Tensor:
         """In place: there are many rows, and the factor does not depend on them."""
         return y.mul_(factor)
 
-    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
-        """No row gets a bias."""
-        del bias
+    def _added(self, y: Tensor, _: Tensor) -> Tensor:
         return y
 
 
 class ReplayWithBiasRow(Replay):
     """The last row gets all biases."""
 
-    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
-        """Add a bias to the last row of y (B, R, ..., D), in place."""
-        if bias is not None:
-            y[:, -1] += bias
+    def _added(self, y: Tensor, bias: Tensor) -> Tensor:
+        y[:, -1] += bias
         return y
 
 
@@ -236,10 +211,8 @@ class ReplayWithLocalBias(Replay):
         self._held = masks.nonzero(as_tuple=True)
         self._pooled = torch.einsum("brt,bt->br", masks, weights.to(masks.dtype))[..., None]
 
-    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
-        """Add a bias to y (B, R, T, D), or to pooled y (B, R, D)."""
-        if bias is None:
-            return y
+    def _added(self, y: Tensor, bias: Tensor) -> Tensor:
+        """To y (B, R, T, D), or to pooled y (B, R, D)."""
         if y.ndim == 3:
             return y + self._pooled.to(y.dtype) * bias
         y[self._held] += bias
@@ -264,10 +237,10 @@ class ReplayWithTracedBias(Replay):
         self._mixed = True
         return super().linearize_maps(maps)
 
-    def trace(self, compute: Callable[[], Tensor | LazyTrace]) -> None:
+    def trace(self, _: Callable[[], Tensor | LazyTrace]) -> None:
         """Follow the positions through this layer's attention."""
-        del compute
-        self._owners = mixed_owners(_next(self._constants, "trace"), self._owners)
+        trace, owners = _next(self._constants, "trace"), self._owners
+        self._owners = owners @ trace.transpose(1, 2) if isinstance(trace, Tensor) else trace.mixed(owners)
 
     def settle(self, h: Tensor) -> Tensor:
         """Distribute the collected biases: h (B, R + 1, T, D)."""
@@ -276,10 +249,8 @@ class ReplayWithTracedBias(Replay):
         h[:, -1] = 0
         return h
 
-    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
-        """Add a bias to y (B, R + 1, T, D), or to pooled y (B, R + 1, D)."""
-        if bias is None:
-            return y
+    def _added(self, y: Tensor, bias: Tensor) -> Tensor:
+        """To y (B, R + 1, T, D), or to pooled y (B, R + 1, D)."""
         if y.ndim == 3:
             share = torch.einsum("brt,bt->br", self._owners, self._weights)[..., None]
             return torch.cat([y[:, :-1] + share.to(y.dtype) * bias, y[:, -1:]], dim=1)
@@ -290,22 +261,19 @@ class ReplayWithTracedBias(Replay):
         return y
 
 
-def mixed_owners(trace: Tensor | LazyTrace, owners: Tensor) -> Tensor:
-    """The owners (B, R, T) of positions after attention, from those before."""
-    return owners @ trace.transpose(1, 2) if isinstance(trace, Tensor) else trace.mixed(owners)
-
-
 class ReplayWithSharedBias(Replay):
     """Each bias is distributed to the rows by their shares in the sum that it is added to (as in DecompX)."""
 
-    def add_bias(self, y: Tensor, bias: Tensor | None) -> Tensor:
+    def _added(self, y: Tensor, bias: Tensor) -> Tensor:
         """At each position row i gets the share |<v_i, v>| / sum_j |<v_j, v>| of a bias; v_i in y (B, R, ..., D)."""
-        if bias is None:
-            return y
         weights = torch.einsum("br...d,b...d->br...", y, y.sum(1)).abs()[..., None]
-        total = weights.sum(1, keepdim=True)
-        shares = torch.where(total > 0, weights / torch.where(total > 0, total, 1), 1 / y.shape[1])
-        return torch.addcmul(y, shares, bias)
+        return torch.addcmul(y, normalized(weights, 1), bias)
+
+
+def normalized(weights: Tensor, dim: int = -1) -> Tensor:
+    """Weights scaled to sum 1 along a dimension; zeros get equal shares."""
+    total = weights.sum(dim, keepdim=True)
+    return torch.where(total > 0, weights / torch.where(total > 0, total, 1), 1 / weights.shape[dim])
 
 
 class Transposed:
@@ -322,9 +290,8 @@ class Transposed:
         self.biases: Tensor | float = 0.0
 
     def recorded(self, rule: str) -> Tensor:
-        """The next factor, last first, with a dimension for the directions: (B, ...) -> (B, 1, ...)."""
-        constant: Tensor = _next(self._constants, rule)
-        return constant.unsqueeze(1)
+        """The next factor, last first, with a dimension for the directions."""
+        return _next_for_rows(self._constants, rule)  # type: ignore[no-any-return]
 
     def recorded_maps(self) -> Tensor | LazyMaps:
         """The same for attention maps; collected biases go back to the positions that they came from."""
@@ -332,8 +299,7 @@ class Transposed:
             trace: Tensor | LazyTrace = _next(self._constants, "trace")
             if isinstance(self.biases, Tensor):
                 self.biases = self.biases @ trace if isinstance(trace, Tensor) else trace.taken(self.biases)
-        maps: Tensor | LazyMaps = _next(self._constants, "attention")
-        return maps.unsqueeze(1) if isinstance(maps, Tensor) else maps
+        return self.recorded("attention")
 
     def collect(self, gradient: Tensor, bias: Tensor | None) -> None:
         """Sum <gradient, bias> of a bias that is added at each position, or by weight to a pooled vector."""

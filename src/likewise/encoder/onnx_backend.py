@@ -16,21 +16,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from likewise.encoder.encoder import Encoder, similarity, unit
 from likewise.encoder.forward import Batch
-from likewise.encoder.similarity import similarity, unit
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.sample import sample_sentences
 from likewise.storage import FileCache, content_key, sync, user_cache
-
-if TYPE_CHECKING:
-    from likewise.encoder.encoder import Encoder
 
 log = logging.getLogger("likewise")
 
@@ -72,7 +70,7 @@ class OnnxBackend:
         self, encoder: Encoder, ids: list[list[int]], batches: Iterable[list[int]]
     ) -> Iterator[tuple[list[int], Tensor]]:
         """Batches of indices -> indices and states (B, T, D), in order, computed a few batches ahead."""
-        session = self._session(encoder)
+        session = _open_session(exported(encoder, self.kind))
         workers = torch.get_num_threads()
 
         def run(indices: list[int]) -> Tensor:
@@ -91,15 +89,6 @@ class OnnxBackend:
             for done, future in waiting:
                 yield done, future.result()
 
-    def _session(self, encoder: Encoder) -> Any:
-        path = exported(encoder, self.kind)
-        if path not in _SESSIONS:
-            _SESSIONS[path] = _open_session(path)
-        return _SESSIONS[path]
-
-
-_SESSIONS: dict[Path, Any] = {}
-
 
 def attach_backend(encoder: Encoder, kind: str) -> Encoder:
     """The encoder with its layers run by ``kind``, one of ``BACKENDS``."""
@@ -107,7 +96,12 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
         raise UsageError(f"unknown backend {kind!r}; choose from {', '.join(BACKENDS)}")
     if kind == "torch":
         return replace(encoder, backend=None)
-    _require_packages()
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra(str(error.name), "onnx") from error
     if encoder.device.type != "cpu":
         raise UsageError(f"backend {kind} runs on the cpu; add --device cpu")
     if encoder.model_view.dtype != torch.float32:
@@ -117,15 +111,15 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
 
 def int8_check(encoder: Encoder) -> Int8Check:
     """Compare an 8-bit encoder with float32 on the sample corpus; the result is cached next to the export."""
-    cache = FileCache(exported(encoder, "onnx-int8").parent, ".json")
+    checks = FileCache(exported(encoder, "onnx-int8").parent, ".json")
     key = f"check-{_pooling_key(encoder)}"
-    check = cache.read(key, lambda path: Int8Check(**json.loads(path.read_text(encoding="utf-8"))))
+    check = checks.read(key, lambda path: Int8Check(**json.loads(path.read_text(encoding="utf-8"))))
     if check is None:
         texts = sample_sentences()
         ours, theirs = unit(replace(encoder, backend=None).encode(texts)), unit(encoder.encode(texts))
         check = Int8Check(float((ours * theirs).sum(1).mean()), top_overlap(ours, theirs))
         document = json.dumps(vars(check))
-        cache.write(key, lambda draft: draft.write_text(document, encoding="utf-8"))
+        checks.write(key, lambda draft: draft.write_text(document, encoding="utf-8"))
     return check
 
 
@@ -148,7 +142,9 @@ def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: in
 def exported(encoder: Encoder, kind: str) -> Path:
     """The exported file for an encoder's weights and layers; written on first use, whole or not at all."""
     layers = "-".join(map(str, encoder.pooling_config.layers_of(encoder.model_view.layers)))
-    folder = user_cache() / "onnx" / f"{_fingerprint(encoder)}-{layers}-v{EXPORT_VERSION}"
+    # The same weights with another activation are another model.
+    weights = content_key(encoder.hash, encoder.config_hash)[:24]
+    folder = user_cache() / "onnx" / f"{weights}-{layers}-v{EXPORT_VERSION}"
     path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
     if path.exists():
         return path
@@ -172,11 +168,6 @@ def exported(encoder: Encoder, kind: str) -> Path:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return path
-
-
-def _fingerprint(encoder: Encoder) -> str:
-    """The weights and the config: the same weights with another activation are another model."""
-    return content_key(encoder.hash, encoder.config_hash)[:24]
 
 
 class _Layers(nn.Module):
@@ -209,6 +200,7 @@ def _quantise(source: Path, path: Path) -> None:
     quantize_dynamic(str(source), str(path), weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
+@cache
 def _open_session(path: Path) -> Any:
     import onnxruntime
 
@@ -218,15 +210,6 @@ def _open_session(path: Path) -> Any:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime's errors have no common base class
         raise ModelError(f"{path} is damaged ({first_line(error)}); remove it to export again") from error
-
-
-def _require_packages() -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(str(error.name), "onnx") from error
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Pooling: the states of a text's tokens -> one vector; plain poolers, and learned ones with their own weights.
+"""Pooling: the states of a text's tokens -> one vector, in any mode of the forward pass; and its settings.
 
 Every pooler takes states (B, T, D) and a mask (B, T), 1 for the tokens that are pooled, and gives (B, P). A text
 without any pooled token gets the zero vector.
@@ -6,57 +6,37 @@ without any pooled token gets the zero vector.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import TypedDict
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+from torch import Tensor
 
+from likewise.encoder import forward
+from likewise.encoder.forward import TOKEN_BUDGET, Batch, StateBatch, Step, TextStates, exact_length_batches
+from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, QkvPooling
+from likewise.encoder.model_view import Dense, Dropout, ModelView, model_pooler, model_pooler_transposed, no_dropout
 from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.encoder.postprocessing import PostProcessing
+from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer, report_truncation
 from likewise.errors import ModelError, UsageError
+from likewise.progress import Progress, Ticker
 
 Pooler = Callable[[Tensor, Tensor], Tensor]
 
 
-def cls_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The first pooled token."""
-    return _at(states, mask, mask.argmax(1))
+def _max_pool(states: Tensor, mask: Tensor) -> Tensor:
+    largest = states.masked_fill(mask[..., None] == 0, -torch.inf).amax(1)
+    return torch.where(mask.any(1)[:, None], largest, torch.zeros_like(largest))
 
 
-def last_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The last pooled token."""
-    return _at(states, mask, mask.shape[1] - 1 - mask.flip(1).argmax(1))
-
-
-def max_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The largest value of each dimension."""
-    lowest = states.masked_fill(mask[..., None] == 0, -torch.inf).amax(1)
-    return torch.where(mask.any(1)[:, None], lowest, torch.zeros_like(lowest))
-
-
-def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The average of the pooled tokens."""
-    return _weighted_sum(states, mask) / mask.sum(1)[:, None].clip(1)
-
-
-def mean_sqrt_len_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The sum of the pooled tokens over the square root of their number."""
-    return _weighted_sum(states, mask) / mask.sum(1)[:, None].clip(1).to(states.dtype).sqrt()
-
-
-def weighted_pool(states: Tensor, mask: Tensor) -> Tensor:
-    """The average weighted by position, 1, 2, 3, ... (as in SGPT: later tokens have seen more)."""
-    return mean_pool_by(states, _by_position(mask))
-
-
-def mean_pool_by(states: Tensor, weights: Tensor) -> Tensor:
-    """The average of states (B, T, D) by weights (B, T)."""
+def _mean_pool_by(states: Tensor, weights: Tensor) -> Tensor:
     # Shares first: a sum of 500 tokens overflows half precision.
     wide = weights.to(torch.promote_types(states.dtype, torch.float32))
-    return _weighted_sum(states, wide / wide.sum(1)[:, None].clip(1))
+    return _weighted_sum(states, wide / _counts(wide))
 
 
 def _weighted_sum(states: Tensor, weights: Tensor) -> Tensor:
@@ -68,19 +48,12 @@ def _at(states: Tensor, mask: Tensor, indices: Tensor) -> Tensor:
     return chosen * mask.any(1)[:, None].to(states.dtype)
 
 
-POOLERS: dict[str, Pooler] = {
-    "cls": cls_pool, "last": last_pool, "max": max_pool, "mean": mean_pool, "mean-sqrt-len": mean_sqrt_len_pool,
-    "weighted": weighted_pool,
-}  # fmt: skip
+def _last(mask: Tensor) -> Tensor:
+    return mask.shape[1] - 1 - mask.flip(1).argmax(1)
 
-POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "cls": lambda mask: _one_hot(mask, mask.argmax(1)),
-    "last": lambda mask: _one_hot(mask, mask.shape[1] - 1 - mask.flip(1).argmax(1)),
-    "mean": lambda mask: mask / mask.sum(1)[:, None].clip(1),
-    "mean-sqrt-len": lambda mask: mask / mask.sum(1)[:, None].clip(1).sqrt(),
-    "weighted": lambda mask: _by_position(mask) / _by_position(mask).sum(1)[:, None].clip(1),
-}
-"""The weight of each token (B, T) in poolings that are a weighted sum of tokens."""
+
+def _counts(mask: Tensor) -> Tensor:
+    return mask.sum(1)[:, None].clip(1)
 
 
 def _one_hot(mask: Tensor, positions: Tensor) -> Tensor:
@@ -90,6 +63,25 @@ def _one_hot(mask: Tensor, positions: Tensor) -> Tensor:
 def _by_position(mask: Tensor) -> Tensor:
     return mask * torch.arange(1, mask.shape[1] + 1, device=mask.device)
 
+
+POOLERS: dict[str, Pooler] = {
+    "cls": lambda states, mask: _at(states, mask, mask.argmax(1)),
+    "last": lambda states, mask: _at(states, mask, _last(mask)),
+    "max": _max_pool,
+    "mean": lambda states, mask: _weighted_sum(states, mask) / _counts(mask),
+    "mean-sqrt-len": lambda states, mask: _weighted_sum(states, mask) / _counts(mask).to(states.dtype).sqrt(),
+    # By position, 1, 2, 3, ..., as in SGPT: later tokens have seen more.
+    "weighted": lambda states, mask: _mean_pool_by(states, _by_position(mask)),
+}
+
+POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "cls": lambda mask: _one_hot(mask, mask.argmax(1)),
+    "last": lambda mask: _one_hot(mask, _last(mask)),
+    "mean": lambda mask: mask / _counts(mask),
+    "mean-sqrt-len": lambda mask: mask / _counts(mask).sqrt(),
+    "weighted": lambda mask: _by_position(mask) / _counts(_by_position(mask)),
+}
+"""The weight of each token (B, T) in poolings that are a weighted sum of tokens."""
 
 MODEL_POOLER = "pooler"
 """The model's own pooler (a dense layer and tanh over the first token)."""
@@ -109,162 +101,354 @@ def pooling_parts(pooling: str) -> tuple[str, ...]:
     return parts
 
 
-class QkvPooling(nn.Module):
-    """Attention with a learned query: the average of the tokens' values by softmax(<query, key> / sqrt(D)).
+Layer = int | str | Sequence[int]
 
-    >>> QkvPooling(4)(torch.ones(2, 3, 4), torch.ones(2, 3)).shape
-    torch.Size([2, 4])
-    """
 
-    kind = "qkv"
-    hidden = None
+@dataclass(frozen=True)
+class PoolingConfig:
+    """The settings of ``encode`` that shape a vector."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-        self.query = nn.Parameter(torch.empty(width))
-        self.key, self.value = nn.Linear(width, width), nn.Linear(width, width)
-        nn.init.normal_(self.query, std=width**-0.5)
+    pooling: str = "mean"
+    """cls, last, max, mean, mean-sqrt-len, weighted, pooler, or what the model learned (qkv, bilstm); several joined by
+    + are concatenated"""
+    layer: Layer = -1
+    """a layer (0 is the embedding output, -1 the last), several to average, or first-last"""
+    normalize: bool | None = None
+    """unit vectors as the last step; None leaves it to the model"""
+    special_tokens: bool = True
+    """whether special tokens such as [CLS] and [SEP] are pooled"""
+    truncate_dim: int | None = None
+    """keep only the first dimensions"""
+    heads: bool = True
+    """apply the model's own dense heads after pooling"""
+
+    def __post_init__(self) -> None:
+        pooling_parts(self.pooling)
+        if self.truncate_dim is not None and self.truncate_dim < 1:
+            raise UsageError(f"truncate_dim must be at least 1, got {self.truncate_dim}")
+
+    def layers_of(self, depth: int) -> tuple[int, ...]:
+        """The layers to average, each in 0..depth, for a model of ``depth`` blocks.
+
+        >>> PoolingConfig(layer=[0, -1]).layers_of(6)
+        (0, 6)
+        """
+        layers = self._wanted_layers(depth)
+        if MODEL_POOLER in pooling_parts(self.pooling) and set(layers) != {depth}:
+            raise UsageError("the model's own pooler takes the last layer only; drop the layer or the pooling")
+        return layers
+
+    def _wanted_layers(self, depth: int) -> tuple[int, ...]:
+        if self.layer == "first-last":
+            # As in SimCSE: the first block's output, not the embeddings.
+            return (1, depth) if depth > 1 else (depth,)
+        if isinstance(self.layer, str):
+            raise UsageError(f"unknown layer {self.layer!r}; give a number, several, or first-last")
+        wanted = (self.layer,) if isinstance(self.layer, int) else tuple(self.layer)
+        if not wanted:
+            raise UsageError("no layer given; give a number, several, or first-last")
+        for layer in wanted:
+            if not -depth - 1 <= layer <= depth:
+                raise UsageError(f"no layer {layer}; this model has layers 0 to {depth} (or -1 for the last)")
+        return tuple(layer % (depth + 1) for layer in wanted)
+
+
+class PoolingArguments(TypedDict, total=False):
+    """The fields of :class:`PoolingConfig` as keyword arguments."""
+
+    pooling: str
+    layer: Layer
+    normalize: bool | None
+    special_tokens: bool
+    truncate_dim: int | None
+    heads: bool
+
+
+@dataclass(frozen=True)
+class ModulesConfig:
+    """What happens before and after the transformer."""
+
+    pooling: str = "mean"
+    include_prompt: bool = True
+    """whether the prompt's tokens are pooled"""
+    heads: tuple[Dense, ...] = ()
+    normalizes: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    """the name of the prompt that ``encode`` uses"""
+    max_length: int | None = None
+    lower: bool = False
+    truncate_dim: int | None = None
+    transformer: str = ""
+    """the subfolder of the transformer"""
+    note: str = ""
+    """a message for the user about the folder"""
+    learned: LearnedPooling | None = None
+    """a pooling with its own weights"""
+
+    def __post_init__(self) -> None:
+        for name, number in (("max_seq_length", self.max_length), ("truncate_dim", self.truncate_dim)):
+            if number is not None and (not isinstance(number, int) or number < 1):
+                raise ModelError(f"{name} must be a whole number from 1, not {number!r}; fix the model's settings")
+        texts = self.prompts.items() if isinstance(self.prompts, Mapping) else [(None, None)]
+        if not all(isinstance(part, str) for item in texts for part in item):
+            raise ModelError("prompts must map names to texts; fix config_sentence_transformers.json")
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The weights of the dense heads and of a learned pooling, by name."""
+        heads = {f"{index}.{head.activation}": head for index, head in enumerate(self.heads)}
+        found = {f"{name}.weight": head.weight for name, head in heads.items()}
+        found |= {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
+        if self.learned is not None:
+            # Not state_dict, which detaches: these are the weights themselves.
+            weights = self.learned.named_parameters()
+            found |= {f"pooling.{self.learned.kind}.{name}": weight for name, weight in weights}
+        return found
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> ModulesConfig:
+        """With the heads on a device, in a dtype; a learned pooling is moved in place."""
+        heads = tuple(head.to(device, dtype) for head in self.heads)
+        return replace(self, heads=heads, learned=None if self.learned is None else self.learned.to(device, dtype))
+
+    def prompt_for(self, role: str | None) -> str:
+        """The prompt text for ``query``, ``document`` or None, the default.
+
+        >>> ModulesConfig(prompts={"query": "query: "}).prompt_for("query")
+        'query: '
+        """
+        names = {None: (self.default_prompt or "",), "query": ("query",)}.get(role, ("document", "passage", "corpus"))
+        # The first that is not empty: version 6 writes an empty "document" next to a "passage".
+        return next((self.prompts[name] for name in names if self.prompts.get(name)), "")
+
+
+SMALLEST_LENGTH = 1e-12
+"""The smallest length that a vector is divided by, as in torch."""
+
+
+class TensorEncoder:
+    """Texts -> states -> vectors, in any mode, and the transpose. A subclass holds the weights and the settings."""
+
+    model_view: ModelView
+    tokenizer: Tokenizer
+    modules_config: ModulesConfig
+    pooling_config: PoolingConfig
+    postprocessing: PostProcessing | None
 
     @property
-    def dimension(self) -> int:
-        """The width of the pooled vector."""
-        return self.width
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.model_view.device
 
-    def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
-        """States (B, T, D), or rows (B, R, T, D) of a replay, and a mask (B, T) -> (B, D) or (B, R, D)."""
-        values = mode.add_bias(F.linear(states, self.value.weight), self.value.bias)
-        # The rule is attention's, not pooling's: methods with live attention need the true derivative here too.
-        weights = mode.linearize(
-            "attention", lambda _: self.weights(states, pooling_mask)
-        )  # (B, T), replayed (B, 1, T)
-        return (weights.unsqueeze(-2) @ values).squeeze(-2)
+    @cached_property
+    def _special_ids(self) -> Tensor:
+        return torch.tensor(self.tokenizer.special_ids(), device=self.device)
 
-    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
-        """Directions (B, K, D) of the pooled vector -> (B, K, T, D) of the states."""
-        weights = mode.recorded("attention")  # (B, 1, T)
-        values = weights[..., None] * gradient[..., None, :]
-        mode.collect(values, self.value.bias)
-        return values @ self.value.weight
+    def pooling_mask_of(self, ids: Tensor, prompt: str = "") -> Tensor:
+        """Which tokens of ids (B, T) are pooled: (B, T), 1 or 0."""
+        pooling_mask = torch.ones_like(ids)
+        if not self.pooling_config.special_tokens:
+            pooling_mask = pooling_mask * ~torch.isin(ids, self._special_ids)
+        if not self.modules_config.include_prompt:
+            pooling_mask[:, : self.tokenizer.prompt_length(prompt)] = 0
+        return pooling_mask
 
-    def weights(self, states: Tensor, pooling_mask: Tensor) -> Tensor:
-        """The weight of each token: states (B, T, D) and a mask (B, T) -> (B, T), with sum 1."""
-        scores = self.key(states) @ self.query / math.sqrt(self.width)
-        # Not minus infinity: a text without any pooled token would get nan.
-        lowest = scores.masked_fill(pooling_mask == 0, torch.finfo(scores.dtype).min)
-        return torch.softmax(lowest, dim=-1) * (pooling_mask != 0)
+    def tokenize(self, texts: Sequence[TextOrPair], prompt: str | None = None) -> list[TokenizedText]:
+        """Tokens of texts, or of pairs as one sequence each."""
+        return self.tokenizer.tokenize(texts, self.modules_config.prompt_for(None) if prompt is None else prompt)
+
+    def states(
+        self,
+        texts: Sequence[TextOrPair],
+        *,
+        prompt: str | None = None,
+        attention: bool = True,
+        progress: Progress | None = None,
+    ) -> list[TextStates]:
+        """Hidden states (L + 1, T, D), and attention maps (L, H, T, T), of each text, in order."""
+        texts = [texts] if isinstance(texts, str) else texts
+        found: dict[int, TextStates] = {}
+        ticker = Ticker(progress, len(texts), "texts")
+        for batch in self.state_batches(texts, prompt=prompt, attention=attention):
+            found.update(zip(batch.indices, batch.texts(), strict=True))
+            ticker.add(len(batch.indices))
+        ticker.close()
+        return [found[index] for index in range(len(texts))]
+
+    def state_batches(
+        self,
+        texts: Sequence[TextOrPair],
+        *,
+        prompt: str | None = None,
+        attention: bool = False,
+        budget: int = TOKEN_BUDGET,
+        report: bool = True,
+        skip: int = 0,
+    ) -> Iterator[StateBatch]:
+        """Hidden states (L + 1, B, T, D) and maps (L, B, H, T, T), in batches of texts of equal length.
+
+        The batches come longest texts first, always in the same order. Without ``report`` the caller reports truncated
+        texts; ``skip`` is the number of first batches to leave out.
+        """
+        tokens = self.tokenize(texts, prompt)
+        if report:
+            report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
+        for indices in islice(exact_length_batches([len(text) for text in tokens], budget), skip, None):
+            chosen = [tokens[index] for index in indices]
+            rows = torch.tensor([(text.ids, text.types) for text in chosen], dtype=torch.long, device=self.device)
+            with torch.inference_mode():
+                x = forward.embed(self.model_view, Batch(rows[:, 0], rows[:, 1]))
+                steps = list(forward.layers(self.model_view, x, maps=attention))
+                hidden = torch.stack([step.states for step in steps])
+                maps = torch.stack([step.maps for step in steps[1:]]) if attention else None  # type: ignore[misc]
+            yield StateBatch(indices, chosen, hidden, maps)
+
+    def layer_states(self, batch: Batch, dropout: Dropout = no_dropout) -> Tensor:
+        """The states (B, T, D) that are pooled: of one layer, or the average of several."""
+        x = forward.embed(self.model_view, batch, dropout)
+        return self.averaged(forward.layers(self.model_view, x, batch.mask, dropout=dropout))
+
+    def averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
+        """Average the states (B, T, D) that are pooled; the first step is that of layer ``start``."""
+        wanted = self.pooling_config.layers_of(self.model_view.layers)
+        total: Tensor | None = None
+        for layer, step in enumerate(steps, start=start):
+            if layer in wanted:
+                total = step.states if total is None else total + step.states
+            if layer == max(wanted):
+                break
+        assert total is not None
+        return total / len(set(wanted)) if len(set(wanted)) > 1 else total
+
+    def vectors_from(self, x: Tensor, pooling_mask: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
+        """From embeddings (B, T, E) to vectors (B, d), in any mode; rows (B, R, T, E) -> (B, R, d).
+
+        ``pooling_mask`` (B, T) marks the tokens that are pooled. With ``start`` x holds the states of that layer.
+        """
+        states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start)
+        vectors = self.finish(self.pool(states, pooling_mask, mode), mode)
+        if self.postprocessing is not None:
+            vectors = self.postprocessing.forward(vectors, mode)
+        return unit(vectors, mode) if self.pooling_config.normalize else vectors
+
+    def directions_from(self, directions: Tensor, pooling_mask: Tensor, mode: Transposed) -> Tensor:
+        """The transpose: directions (B, K, d) -> (B, K, T, E), so that <J x, u> = <x, J^T u>."""
+        gradient = directions
+        if self.pooling_config.normalize:
+            gradient = gradient * mode.recorded("unit")
+        if self.postprocessing is not None:
+            gradient = self.postprocessing.transposed(gradient, mode)
+        gradient = gradient.to(self.model_view.dtype)
+        gradient = self.finish_transposed(gradient, mode)
+        gradient = self.pool_transposed(gradient, pooling_mask, mode)
+        wanted = set(self.pooling_config.layers_of(self.model_view.layers))
+        return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
+
+    def pool(self, states: Tensor, mask: Tensor, mode: Mode = LIVE) -> Tensor:
+        """States (B, T, D), or rows (B, R, T, D), and a mask (B, T) -> (B, P) or (B, R, P)."""
+        parts = [self._pooled(part, states, mask, mode) for part in pooling_parts(self.pooling_config.pooling)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def _pooled(self, part: str, states: Tensor, mask: Tensor, mode: Mode) -> Tensor:
+        if part == MODEL_POOLER:
+            assert self.model_view.pooler is not None
+            return model_pooler(self.model_view.pooler, states, mode)
+        if part in LEARNED:
+            learned = self.modules_config.learned
+            assert learned is not None and learned.kind == part
+            return learned(states, mask, mode)  # type: ignore[no-any-return]
+        if part == "max" and not mode.fused:
+            return _winners(states, mask, mode)
+        if states.ndim == 3:
+            return POOLERS[part](states, mask)
+        rows = mask[:, None].expand(states.shape[:-1])
+        return POOLERS[part](states.flatten(0, 1), rows.flatten(0, 1)).reshape(*states.shape[:2], -1)
+
+    def pool_transposed(self, gradient: Tensor, mask: Tensor, mode: Transposed) -> Tensor:
+        """Directions (B, K, P) of the pooled vector -> (B, K, T, D) of the states."""
+        parts = pooling_parts(self.pooling_config.pooling)
+        # From the last part to the first: the order of the constants.
+        pieces = zip(reversed(parts), reversed(gradient.chunk(len(parts), dim=-1)), strict=True)
+        found = [self._pooled_transposed(part, piece, mask, mode) for part, piece in pieces]
+        return sum(found[1:], found[0])
+
+    def _pooled_transposed(self, part: str, gradient: Tensor, mask: Tensor, mode: Transposed) -> Tensor:
+        if part == MODEL_POOLER:
+            assert self.model_view.pooler is not None
+            return model_pooler_transposed(self.model_view.pooler, gradient, mask.shape[1], mode)
+        if part in LEARNED:
+            assert isinstance(self.modules_config.learned, QkvPooling)
+            return self.modules_config.learned.transposed(gradient, mode)
+        if part == "max":
+            winning = mode.recorded("pooling").expand(*gradient.shape[:2], 1, -1)
+            any_pooled = mask.any(1).to(gradient.dtype)[:, None, None]
+            empty = gradient.new_zeros(*gradient.shape[:2], mask.shape[1], gradient.shape[-1])
+            return empty.scatter_(-2, winning, (gradient * any_pooled)[..., None, :])
+        weights = _weights(part, mask).to(gradient)
+        return weights[:, None, :, None] * gradient[..., None, :]
+
+    def finish(self, pooled: Tensor, mode: Mode = LIVE) -> Tensor:
+        """Dense heads, the model's own Normalize and the dimension cut: (..., P) -> (..., d)."""
+        for head in self._dense():
+            if pooled.shape[-1] != head.weight.shape[1]:
+                raise UsageError(
+                    f"the model's dense head takes {head.weight.shape[1]} dimensions, pooling"
+                    f" {self.pooling_config.pooling!r} gives {pooled.shape[-1]}; use heads=False (--no-heads)"
+                )
+            pooled = head(pooled, mode)
+        if self._normalizes():
+            pooled = unit(pooled, mode)
+        cut = self.pooling_config.truncate_dim
+        if cut is not None and cut > pooled.shape[-1]:
+            raise UsageError(f"cannot cut vectors of {pooled.shape[-1]} dimensions to {cut}; lower truncate_dim")
+        return pooled[..., :cut]
+
+    def finish_transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """(B, K, d) -> (B, K, P)."""
+        heads, parts = self._dense(), pooling_parts(self.pooling_config.pooling)
+        width = heads[-1].weight.shape[0] if heads else self.model_view.hidden_size * len(parts)
+        gradient = torch.nn.functional.pad(gradient, (0, width - gradient.shape[-1]))
+        if self._normalizes():
+            gradient = gradient * mode.recorded("unit")
+        for head in reversed(heads):
+            gradient = head.transposed(gradient, mode)
+        return gradient
+
+    def _dense(self) -> tuple[Dense, ...]:
+        return self.modules_config.heads if self.pooling_config.heads else ()
+
+    def _normalizes(self) -> bool:
+        return self.modules_config.normalizes and self.pooling_config.normalize is not False
 
 
-class BiLstmPooling(nn.Module):
-    """The final states of an LSTM over the pooled tokens, in both directions.
+def _winners(states: Tensor, mask: Tensor, mode: Mode) -> Tensor:
+    """Max pooling by the recorded winning position of each dimension."""
 
-    >>> BiLstmPooling(4, hidden=3)(torch.ones(2, 5, 4), torch.ones(2, 5)).shape
-    torch.Size([2, 6])
-    """
+    def indices(_: Mode) -> Tensor:
+        return states.masked_fill(mask[..., None] == 0, -torch.inf).argmax(-2, keepdim=True)
 
-    kind = "bilstm"
-
-    def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.width, self.hidden = width, hidden
-        self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
-
-    @property
-    def dimension(self) -> int:
-        """The width of the pooled vector."""
-        return 2 * self.hidden
-
-    def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
-        """States (B, T, D) and a mask (B, T) -> (B, 2 * hidden), forward half first; no mode linearizes an LSTM."""
-        del mode
-        counts = pooling_mask != 0
-        # Pooled tokens first, in their order: packing cuts off all others.
-        order = counts.int().argsort(dim=1, descending=True, stable=True)
-        fronted = states.gather(1, order[..., None].expand_as(states))
-        lengths = counts.sum(1)
-        packed = pack_padded_sequence(fronted, lengths.clip(1).cpu(), batch_first=True, enforce_sorted=False)
-        final = self._final(packed)  # (2, B, hidden)
-        return torch.cat([final[0], final[1]], dim=-1).masked_fill(lengths[:, None] == 0, 0)
-
-    def _final(self, packed: PackedSequence) -> Tensor:
-        if packed.data.dtype != torch.bfloat16:
-            final: Tensor = self.lstm(packed)[1][0]
-            return final
-        # In float32: torch's LSTM in bfloat16 is an illegal instruction on processors without that type.
-        wide = {name: weight.float() for name, weight in self.lstm.named_parameters()}
-        final = torch.func.functional_call(self.lstm, wide, (packed.float(),))[1][0]
-        return final.bfloat16()
+    winning = mode.linearize("pooling", indices)  # (B, 1, D), replayed (B, 1, 1, D)
+    winners = states.gather(-2, winning.expand(*states.shape[:-2], 1, states.shape[-1])).squeeze(-2)
+    any_pooled = mask.any(1).to(states.dtype)
+    return winners * any_pooled.reshape(-1, *(1,) * (winners.ndim - 1))
 
 
-LearnedPooling = QkvPooling | BiLstmPooling
-
-LEARNED: dict[str, type[QkvPooling] | type[BiLstmPooling]] = {"qkv": QkvPooling, "bilstm": BiLstmPooling}
-
-
-def new_learned_pooling(kind: str, width: int, hidden: int | None = None, seed: int = 0) -> LearnedPooling:
-    """A pooling with new weights for states of ``width``; the default ``hidden`` of an LSTM is half of it.
-
-    >>> new_learned_pooling("bilstm", 16).dimension
-    16
-    """
-    if kind not in LEARNED:
-        raise UsageError(f"unknown learned pooling {kind!r}; choose from {', '.join(LEARNED)}")
-    if kind == "qkv" and hidden is not None:
-        raise UsageError("qkv pooling has no hidden size; leave it out, or choose bilstm")
-    if width < 1 or (hidden is not None and hidden < 1):
-        raise UsageError(f"a pooling's sizes start at 1, got width {width} and hidden {hidden}; raise them")
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        # Not torch.manual_seed, which seeds the generators of all devices.
-        torch.default_generator.manual_seed(seed)
-        return _built(kind, width, hidden)
+def bias_weights(pooling: str, mask: Tensor) -> Tensor:
+    """The shares (B, T) of tokens in a bias of the pooled vector, by their pooling weights: sum 1, on the CPU."""
+    kinds = [part if part in POOLING_WEIGHTS else "cls" if part == MODEL_POOLER else "mean"
+             for part in pooling_parts(pooling)]  # fmt: skip
+    weights = torch.stack([_weights(kind, mask) for kind in kinds]).mean(0)
+    # Without any pooled token, all tokens get equal shares.
+    weights = torch.where(mask.cpu().any(1)[:, None], weights, torch.ones_like(weights))
+    return weights / weights.sum(1, keepdim=True)
 
 
-def _built(kind: str, width: int, hidden: int | None) -> LearnedPooling:
-    return QkvPooling(width) if kind == "qkv" else BiLstmPooling(width, hidden or max(1, width // 2))
+def _weights(part: str, mask: Tensor) -> Tensor:
+    """The weight of each token (B, T), on the CPU, since not every device has double precision."""
+    return POOLING_WEIGHTS[part](mask.cpu().double())
 
 
-def learned_settings(module: LearnedPooling) -> dict[str, Any]:
-    """The settings of a pooling, from which and its weights it can be rebuilt.
-
-    >>> learned_settings(BiLstmPooling(4, hidden=3))
-    {'kind': 'bilstm', 'width': 4, 'hidden': 3}
-    """
-    return {"kind": module.kind, "width": module.width, "hidden": module.hidden}
-
-
-def learned_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LearnedPooling:
-    """The pooling that ``learned_settings`` and ``state_dict`` describe.
-
-    >>> module = new_learned_pooling("qkv", 4)
-    >>> learned_from(learned_settings(module), module.state_dict()).kind
-    'qkv'
-    """
-    kind, width, hidden = _checked(settings)
-    try:
-        # On meta nothing is allocated: wrong sizes cost no memory.
-        with torch.device("meta"):
-            module = _built(kind, width, hidden)
-        if not all(tensor.is_floating_point() for tensor in tensors.values()):
-            raise TypeError("weights must be floating-point numbers")
-        # Copies: tensors of a file may be unaligned, and products of unaligned rows round differently.
-        module.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, assign=True)
-    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-        sizes = f"width {width}" if hidden is None else f"width {width} and hidden {hidden}"
-        raise ModelError(f"these are not the weights of a {kind} pooling of {sizes}; save the model again") from error
-    return module.requires_grad_()
-
-
-def _checked(settings: Mapping[str, Any]) -> tuple[str, int, int | None]:
-    """Kind, width and hidden size, of the right types."""
-    if not isinstance(settings, Mapping):
-        raise ModelError("the pooling's settings are not a JSON object; save the model again")
-    kind, width, hidden = (settings.get(name) for name in ("kind", "width", "hidden"))
-    if not isinstance(kind, str) or kind not in LEARNED:
-        raise ModelError(f"unknown learned pooling {kind!r}; known are {', '.join(LEARNED)}")
-    return kind, _size("width", width), _size("hidden", hidden) if kind == "bilstm" else None
-
-
-def _size(name: str, size: object) -> int:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ModelError(f"the pooling's {name} must be a whole number from 1, not {size!r}; save the model again")
-    return size
+def unit(vectors: Tensor, mode: Mode = LIVE) -> Tensor:
+    """Divide vectors (..., d) by their length, which explanations freeze."""
+    if mode.fused:
+        return torch.nn.functional.normalize(vectors, dim=-1)
+    return vectors * mode.linearize("unit", lambda _: 1 / vectors.norm(dim=-1, keepdim=True).clip(SMALLEST_LENGTH))

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from likewise.encoder.modes import Mode, Transposed
 from likewise.errors import DataError, UsageError
 from likewise.storage import atomic_write
 
@@ -44,6 +47,23 @@ class PostProcessing:
             )
         return ((vectors - self.center) @ self.matrix).astype(np.float32)
 
+    def forward(self, vectors: Tensor, mode: Mode) -> Tensor:
+        """The same on tensors in double precision, with the bias added by the mode: (..., d) -> (..., k)."""
+        matrix, bias = self._affine(vectors.device)
+        return mode.add_bias(vectors.double() @ matrix, bias)
+
+    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """(B, K, k) -> (B, K, d), in double precision."""
+        matrix, bias = self._affine(gradient.device)
+        mode.collect(gradient.double(), bias)
+        return gradient.double() @ matrix.T
+
+    def _affine(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The matrix (d, k) and the bias (k,)."""
+        arrays = self.matrix, self.center
+        matrix, center = (torch.as_tensor(array, dtype=torch.float64, device=device) for array in arrays)
+        return matrix, -center @ matrix
+
     def to_bytes(self) -> bytes:
         """The content of a safetensors file."""
         from safetensors.numpy import save
@@ -67,20 +87,19 @@ class PostProcessing:
             header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
             return cls(header["__metadata__"]["kind"], tensors["shift"], tensors["matrix"])
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{name} is not a post-processing file ({error}); make one with: likewise fit-postprocessing"
-            ) from error
+            raise _not_a_file(name, error) from error
 
     @classmethod
     def load(cls, path: Path) -> PostProcessing:
         """Read what ``save`` wrote."""
         try:
-            data = path.read_bytes()
+            return cls.from_bytes(path.read_bytes(), str(path))
         except OSError as error:
-            raise DataError(
-                f"{path} is not a post-processing file ({error}); make one with: likewise fit-postprocessing"
-            ) from error
-        return cls.from_bytes(data, str(path))
+            raise _not_a_file(str(path), error) from error
+
+
+def _not_a_file(name: str, error: Exception) -> DataError:
+    return DataError(f"{name} is not a post-processing file ({error}); make one with: likewise fit-postprocessing")
 
 
 def all_but_the_top(mean: Array, covariance: Array, dim: int | None = None) -> PostProcessing:

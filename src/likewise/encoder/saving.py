@@ -18,37 +18,27 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from likewise.encoder.config import CONFIG
+from likewise.encoder import config
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.families import saved_config
-from likewise.encoder.model_view import POOLER
-from likewise.encoder.modules_config import (
-    CLASSIC_POOLING_KEYS,
-    OWN_FORMAT,
-    OWN_SETTINGS,
-    OWN_WEIGHTS,
-    POOLING_NAMES,
-    POOLING_PREFIX,
-    Dense,
-)
-from likewise.encoder.pooling import LEARNED, learned_settings, pooling_parts
-from likewise.encoder.vocabulary import SPECIAL, VOCABULARIES
+from likewise.encoder.learned_pooling import LEARNED, learned_settings
+from likewise.encoder.model_view import POOLER, Dense
+from likewise.encoder.pooling import pooling_parts
+from likewise.encoder.tokens import SPECIAL, VOCABULARIES
 from likewise.encoder.weights import SHARDS, WEIGHTS
 from likewise.errors import UsageError, first_line
 from likewise.storage import sync
 
-FORMER_FILES = (OWN_SETTINGS, OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors", *VOCABULARIES, "merges.txt",
-          "added_tokens.json", SPECIAL)  # fmt: skip
+FORMER_FILES = (
+    *(config.OWN_SETTINGS, config.OWN_WEIGHTS, WEIGHTS, SHARDS, "model-*-of-*.safetensors"),
+    *(*VOCABULARIES, "merges.txt", "added_tokens.json", SPECIAL),
+)
 """Files of a former model in the folder that a new model without such files would wrongly use."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExtraFiles:
-    """Additional keys of ``likewise.json`` and tensors of ``head.safetensors``.
-
-    >>> ExtraFiles({"train": {"seed": 1}}).settings["train"]
-    {'seed': 1}
-    """
+    """Additional keys of ``likewise.json`` and tensors of ``head.safetensors``."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
@@ -91,102 +81,70 @@ def save_encoder(
 
 def require_savable(encoder: Encoder) -> None:
     """Reject an encoder that a sentence-transformers folder cannot express."""
-    pooling_config, modules_config = encoder.pooling_config, encoder.modules_config
-    if set(pooling_config.layers_of(encoder.model_view.layers)) != {encoder.model_view.layers}:
-        raise UsageError(f"a saved model pools its last layer, not {pooling_config.layer!r}; save it with layer=-1")
-    if not pooling_config.special_tokens:
+    chosen, heads, depth = encoder.pooling_config, encoder.modules_config.heads, encoder.model_view.layers
+    if set(chosen.layers_of(depth)) != {depth}:
+        raise UsageError(f"a saved model pools its last layer, not {chosen.layer!r}; save it with layer=-1")
+    if not chosen.special_tokens:
         raise UsageError("a saved model pools special tokens; save it with special_tokens=True")
-    if modules_config.heads and not pooling_config.heads:
+    if heads and not chosen.heads:
         raise UsageError("a saved model uses its dense heads; save it with heads=True")
     if encoder.postprocessing is not None:
-        raise UsageError(
-            "post-processing is not part of a saved model; save it to its own file, and the encoder without it"
-        )
-    if pooling_config.normalize and pooling_config.truncate_dim is not None:
+        own = "save it to its own file, and the encoder without it"
+        raise UsageError(f"post-processing is not part of a saved model; {own}")
+    if chosen.normalize and chosen.truncate_dim is not None:
         raise UsageError("a saved model does not normalize truncated vectors; leave out truncate_dim or normalize")
-    _require_known_pooling(encoder)
-
-
-def _require_known_pooling(encoder: Encoder) -> None:
-    parts = pooling_parts(encoder.pooling_config.pooling)
-    if len(parts) == 1 and parts[0] in LEARNED:
-        width, heads = encoder.model_view.hidden_size, encoder.modules_config.heads
-        if heads and (takes := heads[0].weight.shape[1]) != width:
-            raise UsageError(
-                f"sentence-transformers gives {width} dimensions to the dense head, which takes {takes};"
-                f" use a {parts[0]} pooling of {width}, or drop the head"
-            )
-        return
-    for part in parts:
-        if part not in POOLING_NAMES.values():
-            known = ", ".join(POOLING_NAMES.values())
-            alone = f", or {part} alone" if part in LEARNED else ""
-            raise UsageError(
-                f"sentence-transformers has no pooling {encoder.pooling_config.pooling!r};"
-                f" save it with one of {known}{alone}"
-            )
+    parts, width, known = pooling_parts(chosen.pooling), encoder.model_view.hidden_size, config.POOLING_NAMES.values()
+    is_learned = len(parts) == 1 and parts[0] in LEARNED
+    if is_learned and heads and (takes := heads[0].weight.shape[1]) != width:
+        raise UsageError(
+            f"sentence-transformers gives {width} dimensions to the dense head, which takes {takes};"
+            f" use a {parts[0]} pooling of {width}, or drop the head"
+        )
+    if not is_learned and (unknown := [part for part in parts if part not in known]):
+        choices = ", ".join(known) + (f", or {unknown[0]} alone" if unknown[0] in LEARNED else "")
+        raise UsageError(f"sentence-transformers has no pooling {chosen.pooling!r}; save it with one of {choices}")
 
 
 def _write(encoder: Encoder, folder: Path) -> None:
-    _write_transformer(encoder, folder)
+    pooling, modules = encoder.pooling_config, encoder.modules_config
+    # A pooler that the loaded files lacked is random and must not look like the model's own.
+    unused = () if encoder.model_view.pooler is not None else POOLER
+    state = {name: weight for name, weight in encoder.model.state_dict().items() if not name.startswith(unused)}
+    _save(state, folder / WEIGHTS, metadata={"format": "pt"})
+    _write_json(folder / config.CONFIG, saved_config(encoder.model))
+    encoder.tokenizer.vocabulary.save(folder)
     kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
     _write_pooling(encoder, folder / "1_Pooling")
-    for head in encoder.modules_config.heads:
+    for head in modules.heads:
         kinds.append((f"{len(kinds)}_Dense", "Dense"))
         _write_dense(head, folder / kinds[-1][0])
-    if _normalizes(encoder):
+    if modules.normalizes if pooling.normalize is None else pooling.normalize:
         kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
-    modules = [
+    listed = [
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for index, (path, kind) in enumerate(kinds)
     ]
-    _write_json(folder / "modules.json", modules)
-    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": encoder.modules_config.lower}
+    _write_json(folder / "modules.json", listed)
+    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": modules.lower}
     _write_json(folder / "sentence_bert_config.json", limits)
-    _write_json(folder / "config_sentence_transformers.json", _pipeline(encoder))
-
-
-def _write_transformer(encoder: Encoder, folder: Path) -> None:
-    state = {name: _plain(weight) for name, weight in encoder.model.state_dict().items()}
-    if encoder.model_view.pooler is None:
-        # A pooler that the loaded files lacked is random and must not look like the model's own.
-        state = {name: weight for name, weight in state.items() if not name.startswith(POOLER)}
-    save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
-    _write_json(folder / CONFIG, saved_config(encoder.model))
-    encoder.tokenizer.vocabulary.save(folder)
-
-
-def _normalizes(encoder: Encoder) -> bool:
-    wanted = encoder.pooling_config.normalize
-    return encoder.modules_config.normalizes if wanted is None else wanted
-
-
-def _pipeline(encoder: Encoder) -> dict[str, Any]:
-    prompts, default = dict(encoder.modules_config.prompts), encoder.modules_config.default_prompt
-    cut = encoder.pooling_config.truncate_dim
-    return {
-        "prompts": prompts,
-        # sentence-transformers rejects a name without a text.
-        "default_prompt_name": default if default in prompts else None,
-        "similarity_fn_name": "cosine",
-        **({} if cut is None else {"truncate_dim": cut}),
-    }
+    # sentence-transformers rejects the name of a prompt without a text.
+    default = modules.default_prompt if modules.default_prompt in modules.prompts else None
+    pipeline = {"prompts": dict(modules.prompts), "default_prompt_name": default, "similarity_fn_name": "cosine"}
+    cut = {} if pooling.truncate_dim is None else {"truncate_dim": pooling.truncate_dim}
+    _write_json(folder / "config_sentence_transformers.json", pipeline | cut)
 
 
 def _write_pooling(encoder: Encoder, folder: Path) -> None:
     parts = pooling_parts(encoder.pooling_config.pooling)
     known = ("mean",) if parts[0] in LEARNED else parts
-    modes = [mode for part in known for mode, name in POOLING_NAMES.items() if name == part]
-    chosen: dict[str, Any] = {key: mode in modes for key, mode in CLASSIC_POOLING_KEYS.items()}
-    if modes != [mode for mode in CLASSIC_POOLING_KEYS.values() if mode in modes]:
+    modes = [mode for part in known for mode, name in config.POOLING_NAMES.items() if name == part]
+    chosen: dict[str, Any] = {key: mode in modes for key, mode in config.CLASSIC_POOLING_KEYS.items()}
+    if modes != [mode for mode in config.CLASSIC_POOLING_KEYS.values() if mode in modes]:
         # The classic keys have a fixed order; only version 6 reads another one.
         chosen = {"pooling_mode": modes}
     folder.mkdir()
-    sizes = {
-        "word_embedding_dimension": encoder.model_view.hidden_size,
-        "include_prompt": encoder.modules_config.include_prompt,
-    }
-    _write_json(folder / "config.json", sizes | chosen)
+    width, prompt = encoder.model_view.hidden_size, encoder.modules_config.include_prompt
+    _write_json(folder / "config.json", {"word_embedding_dimension": width, "include_prompt": prompt} | chosen)
 
 
 def _write_own(encoder: Encoder, folder: Path, extra: ExtraFiles) -> None:
@@ -194,11 +152,11 @@ def _write_own(encoder: Encoder, folder: Path, extra: ExtraFiles) -> None:
     settings, weights, learned = dict(extra.settings), dict(extra.weights), encoder.modules_config.learned
     if learned is not None and encoder.pooling_config.pooling == learned.kind:
         settings["pooling"] = learned_settings(learned)
-        weights |= {f"{POOLING_PREFIX}{name}": weight for name, weight in learned.state_dict().items()}
+        weights |= {f"{config.POOLING_PREFIX}{name}": weight for name, weight in learned.state_dict().items()}
     if settings:
-        _write_json(folder / OWN_SETTINGS, {"format": OWN_FORMAT, **settings})
+        _write_json(folder / config.OWN_SETTINGS, {"format": config.OWN_FORMAT, **settings})
     if weights:
-        save_file({name: _plain(weight) for name, weight in weights.items()}, folder / OWN_WEIGHTS)
+        _save(weights, folder / config.OWN_WEIGHTS)
 
 
 def _write_dense(head: Dense, folder: Path) -> None:
@@ -211,13 +169,13 @@ def _write_dense(head: Dense, folder: Path) -> None:
         "activation_function": f"{activation.__module__}.{activation.__qualname__}",
     }
     _write_json(folder / "config.json", settings)
-    weights = {"linear.weight": head.weight} | ({} if head.bias is None else {"linear.bias": head.bias})
-    save_file({name: _plain(weight) for name, weight in weights.items()}, folder / WEIGHTS)
+    _save({"linear.weight": head.weight} | ({} if head.bias is None else {"linear.bias": head.bias}), folder / WEIGHTS)
 
 
-def _plain(weight: torch.Tensor) -> torch.Tensor:
+def _save(weights: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     # Copies: safetensors rejects weights that share memory.
-    return weight.detach().cpu().clone().contiguous()
+    copies = {name: weight.detach().cpu().clone().contiguous() for name, weight in weights.items()}
+    save_file(copies, path, metadata=metadata)
 
 
 def _write_json(path: Path, content: Any) -> None:
@@ -233,11 +191,12 @@ def _move(draft: Path, target: Path) -> None:
         sync(target.parent)
         return
     # The config is removed first and written last: a folder without one is not a model.
-    (target / CONFIG).unlink(missing_ok=True)
+    (target / config.CONFIG).unlink(missing_ok=True)
     for former in [path for pattern in FORMER_FILES for path in target.glob(pattern)]:
         former.unlink()
-    made = sorted((path for path in draft.rglob("*") if path != draft / CONFIG), key=lambda path: len(path.parts))
-    for path in [*made, draft / CONFIG]:
+    last = draft / config.CONFIG
+    made = sorted((path for path in draft.rglob("*") if path != last), key=lambda path: len(path.parts))
+    for path in [*made, last]:
         moved = target / path.relative_to(draft)
         if path.is_dir():
             moved.mkdir(exist_ok=True)

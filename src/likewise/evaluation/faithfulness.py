@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from likewise.encoder import Encoder
-from likewise.encoder.batches import windows
-from likewise.encoder.encoder import report_truncation
 from likewise.encoder.families import model_view
-from likewise.encoder.modules_config import Dense
+from likewise.encoder.forward import windows
+from likewise.encoder.model_view import Dense
+from likewise.encoder.tokens import report_truncation
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.perturbation import FRACTIONS, area, distance_curves
 from likewise.explain.explanation import Explanation

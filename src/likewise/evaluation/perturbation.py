@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
-from likewise.encoder.batches import TOKEN_BUDGET, exact_length_batches
-from likewise.encoder.forward import Batch
+from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches
 from likewise.explain.explanation import ExplainedText, Explanation
 from likewise.metrics import Array
 from likewise.progress import Ticker

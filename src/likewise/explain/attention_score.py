@@ -13,9 +13,8 @@ from torch import Tensor
 from likewise.encoder import Encoder
 from likewise.encoder.attention import attention_bias, queries_and_keys
 from likewise.encoder.forward import Batch, embed, embedding_parts, layers
-from likewise.encoder.model_view import Block
+from likewise.encoder.model_view import Block, norm
 from likewise.encoder.modes import Mode, Replay, ReplayWithBiasRow
-from likewise.encoder.primitives import norm
 from likewise.errors import UsageError
 from likewise.explain.explanation import (
     STRONGEST_PAIRS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import report_truncation
+from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
 from likewise.explain.directions import Direction, as_directions
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Metadata, require_complete

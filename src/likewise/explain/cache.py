@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import identity
+from likewise.encoder.weights import identity
 from likewise.errors import UsageError
 from likewise.explain.settings import Settings
 from likewise.explain.texts import Contributions, TextInput, contribution_stream

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
-from likewise.encoder.similarity import unit
+from likewise.encoder.encoder import unit
 from likewise.errors import DataError, UsageError, first_line
 
 Array = NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import Any
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
-from likewise.encoder.batches import windows
-from likewise.encoder.encoder import report_truncation
+from likewise.encoder.forward import windows
+from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
 from likewise.explain.attribution import attribute_stream
 from likewise.explain.directions import as_directions

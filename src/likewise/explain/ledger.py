@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.similarity import MEASURES
+from likewise.encoder.encoder import MEASURES
 from likewise.errors import UsageError
 from likewise.explain.explanation import (
     TOLERANCE,

@@ -22,7 +22,7 @@ from likewise.encoder.modes import (
     ReplayWithTracedBias,
     Transposed,
 )
-from likewise.encoder.pooling_head import bias_weights
+from likewise.encoder.pooling import bias_weights
 from likewise.errors import UsageError
 from likewise.explain.settings import FILLER, GIGABYTE, Settings
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol, overload
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import report_truncation
+from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
 from likewise.explain.explanation import Explanation, Metadata, PairShares
 from likewise.explain.ledger import (

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.batches import windows
-from likewise.encoder.encoder import report_truncation
-from likewise.encoder.forward import Batch, embed, embedding_parts
+from likewise.encoder.forward import Batch, embed, embedding_parts, windows
 from likewise.encoder.pooling import pooling_parts
-from likewise.encoder.tokens import TokenizedText
+from likewise.encoder.tokens import TokenizedText, report_truncation
 from likewise.errors import DataError, UsageError
 from likewise.explain.linear_map import ROW_TOKENS, Inputs, LinearMap, Replayed, reference_parts
 from likewise.explain.methods import is_complete, method_named, start_layer

@@ -14,9 +14,8 @@ import numpy as np
 
 from likewise.data import Dataset, ScoredPair, SkippedRows
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import Vectors
+from likewise.encoder.encoder import Vectors, paired_similarity, unit
 from likewise.encoder.postprocessing import fit_from_moments, fit_postprocessing
-from likewise.encoder.similarity import paired_similarity, unit
 from likewise.errors import DataError
 from likewise.geometry.measures import expected_cosine, isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman

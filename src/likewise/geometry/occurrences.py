@@ -24,11 +24,8 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from likewise.encoder import Encoder
-from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import report_truncation
-from likewise.encoder.stream import text_windows
-from likewise.encoder.tensors import StateBatch
-from likewise.encoder.tokens import TokenizedText
+from likewise.encoder.forward import StateBatch, steady_memory, text_windows
+from likewise.encoder.tokens import TokenizedText, report_truncation
 from likewise.errors import DataError, UsageError
 from likewise.grammar.spans import Span, word_spans
 from likewise.progress import Progress, Ticker, tracked

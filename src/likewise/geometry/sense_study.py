@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from likewise.data import Dataset, SenseExample, read_senses
 from likewise.encoder import Encoder
-from likewise.encoder.batches import windows
-from likewise.encoder.device import steady_memory
+from likewise.encoder.forward import steady_memory, windows
 from likewise.errors import DataError, UsageError
 from likewise.geometry.occurrences import averaged_tokens, require_layers, tokens_of_spans
 from likewise.geometry.senses import SenseGeometry, SenseVectors, check_nearest, sense_geometry

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import report_truncation
-from likewise.encoder.pooling_head import PoolingArguments
-from likewise.encoder.tokens import TokenizedText
-from likewise.encoder.variants import encode_variants
+from likewise.encoder.encoder import encode_variants
+from likewise.encoder.pooling import PoolingArguments
+from likewise.encoder.tokens import TokenizedText, report_truncation
 from likewise.errors import DataError, UsageError
 from likewise.geometry.measures import unit_rows
 from likewise.geometry.occurrences import (

@@ -34,10 +34,8 @@ from likewise.data import (
 from likewise.data.bad_rows import shown
 from likewise.data.dataset import OnBad
 from likewise.encoder import Encoder, as_encoder
-from likewise.encoder.encoder import Source
-from likewise.encoder.pooling_head import PoolingConfig
-from likewise.encoder.similarity import unit
-from likewise.encoder.variants import encode_variants
+from likewise.encoder.encoder import Source, encode_variants, unit
+from likewise.encoder.pooling import PoolingConfig
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress
 from likewise.search.ranker import Blocks, Corpus, Ranker, block_rows

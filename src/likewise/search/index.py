@@ -13,12 +13,12 @@ import numpy as np
 
 from likewise.data import Text
 from likewise.encoder import Encoder, as_encoder
-from likewise.encoder.device import steady_memory
-from likewise.encoder.encoder import Source, identity, report_truncation
-from likewise.encoder.pooling_head import PoolingConfig
+from likewise.encoder.encoder import MEASURES, Source, similarity_blocks, unit
+from likewise.encoder.forward import steady_memory, text_windows
+from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
-from likewise.encoder.stream import text_windows
+from likewise.encoder.tokens import report_truncation
+from likewise.encoder.weights import identity
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table

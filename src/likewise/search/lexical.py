@@ -14,9 +14,9 @@ import numpy as np
 
 from likewise.data.word_vectors import read_word_vectors
 from likewise.encoder import Encoder, as_encoder
-from likewise.encoder.batches import windows
-from likewise.encoder.encoder import Source, report_truncation
-from likewise.encoder.similarity import Vectors, similarity, unit
+from likewise.encoder.encoder import Source, Vectors, similarity, unit
+from likewise.encoder.forward import windows
+from likewise.encoder.tokens import report_truncation
 from likewise.errors import MissingExtra, UsageError
 from likewise.progress import Progress
 from likewise.search.ranker import Blocks, Scores, block_rows

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import identity
-from likewise.encoder.pooling import pooling_parts
-from likewise.encoder.pooling_head import Layer, PoolingConfig
+from likewise.encoder.pooling import Layer, PoolingConfig, pooling_parts
+from likewise.encoder.weights import identity
 from likewise.errors import UsageError
 from likewise.metrics import Interval
 from likewise.progress import Progress, Ticker

@@ -18,7 +18,7 @@ import numpy as np
 
 from likewise.data import Dataset, ScoredPair, locate, read_scored_pairs
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import model_key
+from likewise.encoder.weights import model_key
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
 from likewise.explain.pairs import explain_many

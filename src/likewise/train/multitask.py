@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from likewise.encoder import Encoder
-from likewise.encoder.pooling import LEARNED, LearnedPooling, new_learned_pooling
+from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, new_learned_pooling
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker

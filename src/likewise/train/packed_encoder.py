@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import Encoder, forward
-from likewise.encoder.batches import Packing, exact_length_batches, packing
-from likewise.encoder.dropout import Dropout, TextDropout, no_dropout
-from likewise.encoder.forward import Batch
+from likewise.encoder.attention import Packing, packing
+from likewise.encoder.forward import Batch, TextDropout, exact_length_batches
+from likewise.encoder.model_view import Dropout, no_dropout
 from likewise.encoder.tokens import TextOrPair
 from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker

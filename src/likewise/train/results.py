@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.encoder import Encoder
+from likewise.encoder.encoder import paired_similarity
 from likewise.encoder.pooling import pooling_parts
-from likewise.encoder.similarity import paired_similarity
 from likewise.explain import Comparison, compare
 from likewise.metrics import accuracy, confusion, mean_squared_error, pearson, scaled_mse, share_within, spearman
 from likewise.plotting.text import printable

@@ -17,8 +17,8 @@ import torch
 
 from likewise.data import ScoredPair, locate
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import model_key
 from likewise.encoder.saving import require_savable
+from likewise.encoder.weights import model_key
 from likewise.errors import DataError, UsageError
 from likewise.grammar.pipelines import chosen
 from likewise.progress import Progress, named

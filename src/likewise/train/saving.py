@@ -14,8 +14,8 @@ from torch import Tensor
 
 from likewise.data import Dataset, SkippedRows, read_pairs, read_texts
 from likewise.encoder import Encoder
-from likewise.encoder.modules_config import OWN_SETTINGS, OWN_WEIGHTS
-from likewise.encoder.pooling import LEARNED, learned_from, learned_settings
+from likewise.encoder.config import OWN_SETTINGS, OWN_WEIGHTS
+from likewise.encoder.learned_pooling import LEARNED, learned_from, learned_settings
 from likewise.encoder.saving import ExtraFiles, save_encoder
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress

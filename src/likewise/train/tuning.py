@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from likewise.encoder import Encoder
-from likewise.encoder.pooling import LEARNED
+from likewise.encoder.learned_pooling import LEARNED
 from likewise.errors import DataError, MissingExtra, TrainingError, UsageError
 from likewise.progress import Progress, named
 from likewise.storage import only_writer

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from likewise.encoder import Encoder, forward
-from likewise.encoder.batches import Packing, exact_length_batches, packing, windows
-from likewise.encoder.dropout import Dropout, TextDropout, no_dropout
-from likewise.encoder.forward import Batch
+from likewise.encoder.attention import Packing, packing
+from likewise.encoder.forward import Batch, TextDropout, exact_length_batches, windows
+from likewise.encoder.model_view import Dropout, no_dropout
 from tiny_models import CONFIGS, tiny_encoder
 
 lengths = st.lists(st.integers(0, 40), max_size=60)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from likewise.encoder import Encoder, forward, variants
-from likewise.encoder.modules_config import Dense, ModulesConfig
-from likewise.encoder.pooling import POOLERS
-from likewise.encoder.pooling_head import PoolingConfig
+from likewise.encoder import Encoder, forward
+from likewise.encoder import encoder as encoder_module
+from likewise.encoder.encoder import encode_variants
+from likewise.encoder.model_view import Dense
+from likewise.encoder.pooling import POOLERS, ModulesConfig, PoolingConfig
 from likewise.encoder.postprocessing import fit_postprocessing
-from likewise.encoder.variants import encode_variants
 from likewise.errors import Cancelled, UsageError
 from likewise.sample import sample_sentences
 from tiny_models import tiny_encoder
@@ -74,7 +74,7 @@ def test_postprocessing(tiny: Encoder) -> None:
 
 
 def test_several_windows(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "SORTED_TEXTS", 5)
+    monkeypatch.setattr(encoder_module, "SORTED_TEXTS", 5)
     check(tiny, [{}, {"pooling": "max", "layer": 1}])
 
 
@@ -97,7 +97,7 @@ def test_one_pass_that_ends_at_the_deepest_layer(monkeypatch: pytest.MonkeyPatch
 
 def test_texts_without_tokens(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = tiny.tokenizer.ids
-    monkeypatch.setattr(type(tiny.tokenizer), "ids", lambda self, texts: ([[] for _ in texts], ids(texts)[1]))
+    monkeypatch.setattr(type(tiny.tokenizer), "ids", lambda self, texts, *_: ([[] for _ in texts], ids(texts)[1]))
     assert not encode_variants(tiny, ["", "a"], [{}, {"pooling": "max"}])[1].vectors.any()
 
 

@@ -18,7 +18,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from conftest import save_classic, save_tiny
 from likewise.encoder import Encoder
-from likewise.encoder.modules_config import CLASSIC_POOLING_KEYS, ModulesConfig, read_modules_config
+from likewise.encoder.config import CLASSIC_POOLING_KEYS, read_modules_config
+from likewise.encoder.pooling import ModulesConfig
 from likewise.errors import ModelError, UsageError
 
 TEXTS = [

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from likewise.encoder import Encoder
-from likewise.encoder.device import choose_device, set_threads
 from likewise.encoder.forward import Batch
-from likewise.encoder.modules_config import Dense
+from likewise.encoder.learned_pooling import new_learned_pooling
+from likewise.encoder.model_view import Dense
 from likewise.encoder.onnx_backend import OnnxBackend
-from likewise.encoder.pooling import new_learned_pooling
+from likewise.encoder.weights import choose_device, set_threads
 from likewise.errors import UsageError
 
 
@@ -77,7 +77,7 @@ def test_an_encoder_refuses_an_absent_device(tiny: Encoder, present: dict[str, b
 @pytest.fixture
 def meta(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """Another device that every machine has; its tensors have shapes and no numbers."""
-    monkeypatch.setattr("likewise.encoder.encoder.choose_device", torch.device)
+    monkeypatch.setattr("likewise.encoder.weights.choose_device", torch.device)
     return torch.device("meta")
 
 

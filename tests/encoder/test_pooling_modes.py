@@ -10,12 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from likewise.encoder import Encoder, pooling_head
+from likewise.encoder import Encoder, pooling
 from likewise.encoder.forward import Batch, embed
+from likewise.encoder.model_view import Dense
 from likewise.encoder.modes import LIVE, Detached, Recorder, Replay, ReplayWithBiasRow
-from likewise.encoder.modules_config import Dense, ModulesConfig
-from likewise.encoder.pooling import POOLERS
-from likewise.encoder.pooling_head import Layer, PoolingConfig
+from likewise.encoder.pooling import POOLERS, Layer, ModulesConfig, PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.errors import UsageError
 from tiny_models import tiny_encoder
@@ -61,12 +60,12 @@ def test_rows_are_pooled_as_texts_are(pooling: str) -> None:
     states, pooling_mask = states_and_counts()
     recorder = Recorder()
     with torch.no_grad():
-        plain = encoder.pooling_head.pool(states, pooling_mask)
-        recorded = encoder.pooling_head.pool(states, pooling_mask, recorder)
+        plain = encoder.pool(states, pooling_mask)
+        recorded = encoder.pool(states, pooling_mask, recorder)
         assert torch.allclose(plain, recorded, atol=1e-12)
         rows = torch.stack([states * 0.25, states * 0.75, torch.zeros_like(states)], 1)
         replayed = ReplayWithBiasRow(recorder)
-        found = encoder.pooling_head.pool(rows, pooling_mask, replayed)
+        found = encoder.pool(rows, pooling_mask, replayed)
     assert found.shape == (3, 3, plain.shape[-1])
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     assert torch.allclose(found[:, 1], 3 * found[:, 0], atol=1e-12)
@@ -76,10 +75,10 @@ def test_max_pooling_replays_its_winners() -> None:
     encoder = tiny_encoder("bert", pooling="max")
     states, pooling_mask = states_and_counts()
     recorder = Recorder()
-    encoder.pooling_head.pool(states, pooling_mask, recorder)
+    encoder.pool(states, pooling_mask, recorder)
     torch.manual_seed(5)
     other = torch.randn(3, 1, 5, 32, dtype=torch.float64)
-    found = encoder.pooling_head.pool(other, pooling_mask, Replay(recorder))
+    found = encoder.pool(other, pooling_mask, Replay(recorder))
     for text in range(2):
         real = pooling_mask[text].nonzero()[:, 0]
         winners = real[states[text, real].argmax(0)]
@@ -90,11 +89,11 @@ def test_max_pooling_replays_its_winners() -> None:
 def test_unit_vectors() -> None:
     vectors = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
     for mode in (LIVE, Detached()):
-        assert torch.allclose(pooling_head.unit(vectors, mode), torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
+        assert torch.allclose(pooling.unit(vectors, mode), torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
     recorder = Recorder()
-    pooling_head.unit(vectors, recorder)
+    pooling.unit(vectors, recorder)
     rows = torch.tensor([[[3.0, 0.0], [0.0, 4.0]], [[1.0, 0.0], [0.0, 0.0]]])
-    assert torch.allclose(pooling_head.unit(rows, Replay(recorder))[0], torch.tensor([[0.6, 0.0], [0.0, 0.8]]))
+    assert torch.allclose(pooling.unit(rows, Replay(recorder))[0], torch.tensor([[0.6, 0.0], [0.0, 0.8]]))
 
 
 @pytest.mark.parametrize("activation", ["Tanh", "Sigmoid", "ReLU", "Identity"])
@@ -103,12 +102,12 @@ def test_heads_in_every_mode(activation: str) -> None:
     encoder = replace(tiny_encoder("bert"), modules_config=modules_config)
     pooled = states_and_counts()[0][:, 0]
     recorder = Recorder()
-    plain = encoder.pooling_head.finish(pooled)
+    plain = encoder.finish(pooled)
     assert torch.allclose(plain.norm(dim=-1), torch.ones(3).double())
-    assert torch.allclose(encoder.pooling_head.finish(pooled, Detached()), plain, atol=1e-12)
-    assert torch.allclose(encoder.pooling_head.finish(pooled, recorder), plain, atol=1e-12)
+    assert torch.allclose(encoder.finish(pooled, Detached()), plain, atol=1e-12)
+    assert torch.allclose(encoder.finish(pooled, recorder), plain, atol=1e-12)
     rows = torch.stack([pooled, torch.zeros_like(pooled)], 1)
-    found = encoder.pooling_head.finish(rows, ReplayWithBiasRow(recorder))
+    found = encoder.finish(rows, ReplayWithBiasRow(recorder))
     assert torch.allclose(found.sum(1), plain, atol=1e-12)
     by_hand = getattr(torch.nn, activation)()(pooled @ modules_config.heads[0].weight.T + modules_config.heads[0].bias)
     assert torch.allclose(modules_config.heads[0](pooled), by_hand, atol=1e-12)
@@ -129,11 +128,11 @@ def test_postprocessing_tells_its_shift() -> None:
     processing = PostProcessing("whitening", np.arange(4.0), torch.randn(4, 2).double().numpy())
     vectors = torch.randn(3, 4)
     by_hand = processing(vectors.numpy())
-    found = pooling_head.post_processed(processing, vectors, LIVE)
+    found = processing.forward(vectors, LIVE)
     assert found.dtype == torch.float64
     assert np.allclose(found.numpy(), by_hand, atol=1e-5)
     rows = torch.stack([vectors, torch.zeros_like(vectors)], 1)
-    replayed = pooling_head.post_processed(processing, rows, ReplayWithBiasRow(Recorder()))
+    replayed = processing.forward(rows, ReplayWithBiasRow(Recorder()))
     assert torch.allclose(replayed.sum(1), found)
     assert np.allclose(replayed[0, 1].numpy(), -processing.center @ processing.matrix)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise.encoder import Encoder, catalogue
-from likewise.encoder.catalogue import SHORT_NAMES, available, cached_models, hub_cache, locate
+from likewise.encoder import Encoder, weights
+from likewise.encoder.weights import SHORT_NAMES, available, cached_models, hub_cache, locate
 from likewise.errors import ModelError
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -98,14 +98,14 @@ def test_names_that_the_file_system_refuses(name: str, hub: Path) -> None:
 
 
 def test_the_bundled_model(minilm: Encoder, hub: Path, tiny_folder: Path) -> None:
-    assert minilm.hash == catalogue.BUNDLED_SHA256
+    assert minilm.hash == weights.BUNDLED_SHA256
     put(hub, "someone/tiny-model", tiny_folder)
     assert available() == ["minilm", "someone/tiny-model"]
     assert Encoder.load(device="cpu").name == "minilm"
 
 
 def test_changed_bundled_weights_are_refused(minilm: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "BUNDLED_SHA256", "0" * 64)
+    monkeypatch.setattr(weights, "BUNDLED_SHA256", "0" * 64)
     with pytest.raises(ModelError) as raised:
         Encoder.load("minilm")
     message = str(raised.value)
@@ -155,4 +155,4 @@ def test_short_names() -> None:
 def test_a_folder_of_that_name_does_not_hide_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "minilm").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert catalogue.locate("minilm") == catalogue.bundled_folder()
+    assert weights.locate("minilm") == weights.bundled_folder()

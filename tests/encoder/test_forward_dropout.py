@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from likewise.encoder import Encoder
-from likewise.encoder.dropout import TextDropout, no_dropout
-from likewise.encoder.forward import Batch
+from likewise.encoder.forward import Batch, TextDropout
+from likewise.encoder.model_view import no_dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])

@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import identity
-from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
-from likewise.encoder.modules_config import ModulesConfig
-from likewise.encoder.pooling import (
+from likewise.encoder.encoder import encode_variants
+from likewise.encoder.learned_pooling import (
     LEARNED,
     BiLstmPooling,
     LearnedPooling,
@@ -24,7 +22,9 @@ from likewise.encoder.pooling import (
     learned_settings,
     new_learned_pooling,
 )
-from likewise.encoder.variants import encode_variants
+from likewise.encoder.modes import Detached, Recorder, Replay, ReplayWithBiasRow, ReplayWithSharedBias
+from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.weights import identity
 from likewise.errors import ModelError, UsageError
 from tiny_models import tiny_encoder
 
@@ -369,8 +369,8 @@ def test_the_pooling_head_pools_rows_with_it() -> None:
     states, pooling_mask = torch.randn(2, 5, 32, dtype=torch.float64), torch.ones(2, 5)
     recorder = Recorder()
     with torch.no_grad():
-        whole = encoder.pooling_head.pool(states, pooling_mask, recorder)
+        whole = encoder.pool(states, pooling_mask, recorder)
         rows = torch.stack([states, torch.zeros_like(states)], 1)
         mode = ReplayWithBiasRow(recorder)
-        found = encoder.pooling_head.pool(rows, pooling_mask, mode)
+        found = encoder.pool(rows, pooling_mask, mode)
     assert torch.allclose(found.sum(1), whole, atol=1e-12)

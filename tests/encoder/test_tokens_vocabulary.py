@@ -16,8 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
-from likewise.encoder.tokens import Tokenizer
-from likewise.encoder.vocabulary import KINDS, ROLES, Vocabulary
+from likewise.encoder.tokens import KINDS, ROLES, Tokenizer, Vocabulary
 from likewise.errors import ModelError
 from likewise.sample import sample_sentences
 from tiny_models import spelling_tokenizer
