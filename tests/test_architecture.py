@@ -116,7 +116,7 @@ def test_imports_point_down() -> None:
         ("from .. import metrics", "sample"),
         ("from likewise.storage import user_cache", "sample"),
         ("from likewise.plotting.html import page", "metrics"),
-        ("def f():\n    from likewise.cli.screen import notice", "results"),
+        ("def f():\n    from likewise.cli.output import notice", "results"),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from likewise.explain import x", "encoder"),
     ],
 )

@@ -42,7 +42,7 @@ from likewise.cli import (
     train,
     tune,
 )
-from likewise.cli.screen import notice
+from likewise.cli.output import notice
 from likewise.errors import Cancelled, LikewiseError
 
 app = typer.Typer(

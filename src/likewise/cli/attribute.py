@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar
+from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
@@ -45,7 +44,7 @@ def attribute(
     --out FILE.jsonl writes one text a line; an interrupted run goes on where it stopped.
     """
     from likewise.explain.attribution import attribute as attribute_texts
-    from likewise.explain.directions import parse_direction
+    from likewise.explain.attribution import parse_direction
     from likewise.explain.files import attribute_file, is_lines
 
     if output.plot is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.screen import notice, progress_bar, show_json
+from likewise.cli.output import notice, progress_bar, show_json
 from likewise.cli.settings import EncoderSettings, FileSettings, Json, PoolingOptions, RunSettings, with_settings
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likewise.cli.output import Output
-from likewise.cli.screen import progress_bar
+from likewise.cli.output import Output, progress_bar
 from likewise.cli.settings import (
     MODEL_HELP,
     POOLING_HELP,

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.output import Output
-from likewise.cli.screen import progress_bar
+from likewise.cli.output import Output, progress_bar
 from likewise.cli.settings import EncoderSettings, FileSettings, PoolingOptions, RunSettings, with_settings
 
 

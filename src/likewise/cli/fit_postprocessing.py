@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.screen import notice, progress_bar
+from likewise.cli.output import notice, progress_bar
 from likewise.cli.settings import EncoderSettings, FileSettings, PoolingOptions, RunSettings, with_settings
 
 

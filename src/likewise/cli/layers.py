@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likewise.cli.output import Output
-from likewise.cli.screen import progress_bar
+from likewise.cli.output import Output, progress_bar
 from likewise.cli.settings import MODEL_HELP, POOLING_HELP, EncoderSettings, RunSettings, refuse_given, with_settings
 from likewise.errors import UsageError
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar
+from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
     GRAMMAR_HELP,
     EncoderSettings,

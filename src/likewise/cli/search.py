@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar
+from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
@@ -65,7 +64,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
-    from likewise.explain.units import check_granularity
+    from likewise.explain.texts import check_granularity
     from likewise.search.hits import SearchResult, check_search
     from likewise.search.milvus_address import address_of
 

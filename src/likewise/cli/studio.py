@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.screen import notice
+from likewise.cli.output import notice
 from likewise.cli.settings import GRAMMAR_HELP
 from likewise.errors import MissingExtra
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from likewise.cli.output import Output
-from likewise.cli.screen import progress_bar
+from likewise.cli.output import Output, progress_bar
 from likewise.cli.settings import GRAMMAR_HELP, RunSettings, with_settings
 
 

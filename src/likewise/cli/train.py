@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar
+from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import RunSettings, with_settings
 from likewise.errors import UsageError
 

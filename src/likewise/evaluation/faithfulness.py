@@ -18,7 +18,7 @@ from likewise.errors import DataError, UsageError
 from likewise.evaluation.conservation import Conservation, conservation
 from likewise.evaluation.perturbation import FRACTIONS, area, pair_curves, token_curves
 from likewise.explain.explanation import Explanation
-from likewise.explain.methods import METHODS
+from likewise.explain.linear_map import METHODS
 from likewise.explain.pairs import TextPair, explain_many
 from likewise.explain.settings import PLAIN
 from likewise.plotting.curves import curves

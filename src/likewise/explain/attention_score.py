@@ -27,8 +27,7 @@ from likewise.explain.explanation import (
 )
 from likewise.explain.linear_map import Inputs, new_recorder, rows_at_once
 from likewise.explain.settings import Settings
-from likewise.explain.texts import TextInput, check, token_groups, unit_masks
-from likewise.explain.units import Unit
+from likewise.explain.texts import TextInput, Unit, check, token_groups, unit_masks
 from likewise.grammar.spans import word_spans
 from likewise.plotting.heatmap import heatmap
 from likewise.results import Figure, Result, Table

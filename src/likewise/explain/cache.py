@@ -23,8 +23,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.encoder import identity
 from likewise.errors import UsageError
 from likewise.explain.settings import Settings
-from likewise.explain.texts import Contributions, TextInput, contribution_stream
-from likewise.explain.units import Unit
+from likewise.explain.texts import Contributions, TextInput, Unit, contribution_stream
 from likewise.progress import Progress, Ticker
 
 log = logging.getLogger("likewise")

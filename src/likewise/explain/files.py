@@ -13,8 +13,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.batches import windows
 from likewise.encoder.encoder import report_truncation
 from likewise.errors import UsageError
-from likewise.explain.attribution import attribute_stream
-from likewise.explain.directions import as_directions
+from likewise.explain.attribution import as_directions, attribute_stream
 from likewise.explain.pairs import explain_many
 from likewise.progress import Progress, Ticker
 

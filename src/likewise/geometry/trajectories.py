@@ -23,8 +23,7 @@ from likewise.geometry.anisotropy import unit_rows
 from likewise.geometry.corpus import spans_of_words
 from likewise.geometry.occurrences import TokenIndices, averaged_tokens, require_layers, tokens_of_spans
 from likewise.plotting.curves import Panel, curve_panels, curves
-from likewise.plotting.terminal import BARS, sparkline
-from likewise.plotting.text import shortened
+from likewise.plotting.terminal import BARS, shortened, sparkline
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Comparable, Figure, Result, ResultSet, Table
 

@@ -14,8 +14,9 @@ from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import Array, ExplainedText, Explanation
 from likewise.grammar.spans import word_spans
 from likewise.lint.parsed_pairs import NO_WORD, PROMPT
+from likewise.plotting.axes import drawable, literal
 from likewise.plotting.heatmap import split_heatmap
-from likewise.plotting.style import drawable, literal, strongest
+from likewise.plotting.terminal import strongest
 from likewise.results import Figure, Result, Table
 
 PARTS_OF_SPEECH = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from likewise.errors import MissingExtra, UsageError
+from likewise.plotting.terminal import BLUE, RED, WHITE, one_line, shortened
 
 FORMATS = (".png", ".svg", ".pdf")
 SIZE = (4.2, 4.0)
@@ -64,3 +66,66 @@ def settled(ax: Any) -> Any:
         figure.draw_without_rendering()
         figure.set_layout_engine(None)
     return figure
+
+
+PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")  # Paul Tol's bright scheme
+
+
+def diverging_map() -> Any:
+    """The same colours as a matplotlib colour map: blue, white, red; grey for nan."""
+    return _map((BLUE, WHITE, RED))
+
+
+def rising_map() -> Any:
+    """A colour map for shares, from white to blue; grey for nan."""
+    return _map((WHITE, BLUE))
+
+
+def _map(ends: Sequence[tuple[int, int, int]]) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    parts = [tuple(part / 255 for part in end) for end in ends]
+    return LinearSegmentedColormap.from_list("likewise", parts, N=511).with_extremes(bad="#cccccc")
+
+
+# Tried in this order after matplotlib's own font, where the system has them; colour fonts cannot be drawn.
+FALLBACKS = (
+    "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Source Han Sans", "WenQuanYi Zen Hei",
+    "Hiragino Sans", "PingFang SC", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic", "Noto Sans Hebrew",
+    "Noto Sans Arabic", "Noto Sans Devanagari", "Arial Unicode MS", "Noto Emoji", "Symbola",
+)  # fmt: skip
+JOINERS = {0x200B, 0x200C, 0x200D, 0xFE0E, 0xFE0F}
+MISSING = "\N{WHITE SQUARE}"
+
+
+@functools.cache
+def families() -> tuple[str, ...]:
+    """The font families of labels: matplotlib's own, then system fonts that cover more scripts."""
+    from matplotlib import font_manager
+
+    known = {font.name for font in font_manager.fontManager.ttflist}
+    return ("DejaVu Sans", *(name for name in FALLBACKS if name in known))
+
+
+@functools.cache
+def _characters() -> frozenset[int]:
+    from matplotlib import font_manager, ft2font
+
+    fonts = (ft2font.FT2Font(font_manager.findfont(name)) for name in families())
+    return frozenset(code for font in fonts for code in font.get_charmap())
+
+
+def drawable(text: str, characters: int = 28) -> str:
+    """A label on one line, cut to ``characters``; a box replaces characters that no font has.
+
+    >>> drawable("a\\U000f0000b")
+    'a□b'
+    """
+    line = shortened(one_line(text), characters) if text else ""
+    kept = (character for character in line if ord(character) not in JOINERS or ord(character) in _characters())
+    return "".join(character if ord(character) in _characters() else MISSING for character in kept)
+
+
+def literal() -> dict[str, Any]:
+    """The keywords of a matplotlib text that keep ``$`` and ``_`` literal."""
+    return {"parse_math": False, "usetex": False, "fontfamily": list(families())}

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likewise.plotting.axes import axes_or_new, grid_of_axes
-from likewise.plotting.style import PALETTE, drawable, literal
+from likewise.plotting.axes import PALETTE, axes_or_new, drawable, grid_of_axes, literal
 
 Series = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
 Panel = tuple[ArrayLike, Mapping[str, Series]]

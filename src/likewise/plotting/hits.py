@@ -9,9 +9,15 @@ from html import escape
 from rich.style import Style
 from rich.text import Text
 
-from likewise.plotting.style import WHITE_INK_FROM, strength, strongest
-from likewise.plotting.terminal import coloured_text
-from likewise.plotting.text import marked_words, one_line, printable
+from likewise.plotting.terminal import (
+    WHITE_INK_FROM,
+    coloured_text,
+    marked_words,
+    one_line,
+    printable,
+    strength,
+    strongest,
+)
 
 STYLE = """
 .likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }

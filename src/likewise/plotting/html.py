@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likewise.plotting.axes import settled
-from likewise.plotting.style import WHITE_INK_FROM, mixed, strength, strongest
-from likewise.plotting.text import printable, shortened
+from likewise.plotting.terminal import WHITE_INK_FROM, mixed, printable, shortened, strength, strongest
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --line: #d0d7de; --soft: #57606a; }

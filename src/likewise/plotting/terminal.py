@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +15,125 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from likewise.plotting.style import WHITE_INK_FROM, mixed, strength, strongest
-from likewise.plotting.text import brief, marked_words, one_line, printable
+CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
+
+BREAKS = dict.fromkeys((10, 0x2028, 0x2029), "\N{RETURN SYMBOL}") | {9: "\N{RIGHTWARDS ARROW TO BAR}"}
+# Direction controls would reverse the text around a label; lone surrogates cannot be written to a file.
+UNFIT = dict.fromkeys(
+    (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)), "\N{REPLACEMENT CHARACTER}"
+)
+
+
+def printable(text: str) -> str:
+    """A text without control characters, which could control a terminal and which XML forbids.
+
+    >>> printable("\\x1b[31mred")
+    '\\ufffd[31mred'
+    """
+    return text.translate(CONTROLS | UNFIT)
+
+
+def one_line(text: str) -> str:
+    """A label on one line: control characters replaced, line breaks and blanks made visible.
+
+    >>> one_line("a\\nb"), one_line(" ")
+    ('a⏎b', '␣')
+    """
+    line = printable(text).translate(BREAKS)
+    return line if line.strip() else "\N{OPEN BOX}" * max(1, len(line))
+
+
+def shortened(text: str, characters: int) -> str:
+    """At most ``characters`` characters of a text; an ellipsis marks a cut.
+
+    >>> shortened("hospital", 5)
+    'hosp…'
+    """
+    return text if len(text) <= characters else text[: max(0, characters - 1)] + "…"
+
+
+def marked_words(text: str, words: Sequence[tuple[int, int, float]]) -> Iterator[tuple[str, float | None]]:
+    """A text in pieces: words (start, end, share) with their share, the pieces between them with None.
+
+    >>> list(marked_words("a cat", [(2, 5, 0.4)]))
+    [('a ', None), ('cat', 0.4), ('', None)]
+    """
+    done = 0
+    for start, end, share in sorted(words):
+        if done <= start < end:  # of several tokens of one character, the first has the colour
+            yield text[done:start], None
+            yield text[start:end], share
+            done = end
+    yield text[done:], None
+
+
+def brief(value: float, scale: float, sign: str = "-") -> str:
+    """A number with as few decimals as ``scale``, the largest magnitude, needs; ``sign`` "+" shows plus signs.
+
+    >>> brief(0.123, 0.5), brief(0.00123, 0.005), brief(-1e-9, 1.0)
+    ('0.12', '0.0012', '0.00')
+    """
+    decimals = 2 if scale >= 0.1 else 3 if scale >= 0.01 else 4
+    return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}"
+
+
+def unique_labels(paths: Sequence[str]) -> list[str]:
+    """Short names of models: as many last path parts as make them unique; equal ones are numbered.
+
+    >>> unique_labels(["models/e5", "minilm"]), unique_labels(["/runs/a/e5", "/runs/b/e5"]), unique_labels(["e5", "e5"])
+    (['e5', 'minilm'], ['a/e5', 'b/e5'], ['e5', 'e5 (2)'])
+    """
+    deepest = max((len(PurePath(path).parts) for path in paths), default=1)
+    short = ([_ending(path, depth) for path in paths] for depth in range(1, deepest))
+    names = next((found for found in short if len(set(found)) == len(set(paths))), list(paths))
+    seen: Counter[str] = Counter()
+    for index, name in enumerate(names):
+        seen[name] += 1
+        names[index] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+    return names
+
+
+def _ending(path: str, depth: int) -> str:
+    """The last parts of a path."""
+    return "/".join(PurePath(path).parts[-depth:]) or path
+
+
+BLUE, RED = (33, 102, 172), (178, 24, 43)  # below and above zero, as in ColorBrewer's RdBu
+WHITE = (255, 255, 255)
+WHITE_INK_FROM = 0.8
+"""From this strength on, white text has more contrast than black text, on both colours."""
+
+
+def strongest(*values: ArrayLike) -> float:
+    """The largest finite magnitude in the arrays, or 1.0: the end of a colour scale.
+
+    >>> strongest([[0.5, -2.0]], [float("nan")])
+    2.0
+    """
+    sizes = [np.abs(np.asarray(each, dtype=float)).ravel() for each in values]
+    finite = [float(size[np.isfinite(size)].max(initial=0.0)) for size in sizes]
+    return max(finite, default=0.0) or 1.0
+
+
+def strength(value: float, scale: float) -> float:
+    """The colour strength of a value, 0 to 1; 0 for nan.
+
+    >>> strength(-0.2, 0.4)
+    0.5
+    """
+    return 0.0 if math.isnan(value) else min(1.0, abs(value) / scale)
+
+
+def mixed(value: float, scale: float) -> tuple[int, int, int]:
+    """The colour of a value on white, red above zero and blue below: (red, green, blue) of 255.
+
+    >>> mixed(1.0, 1.0) == RED, mixed(0.0, 1.0)
+    (True, (255, 255, 255))
+    """
+    share = strength(value, scale)
+    red, green, blue = (round(255 + (end - 255) * share) for end in (RED if value > 0 else BLUE))
+    return red, green, blue
+
 
 MOST_ROWS = 40
 NARROW, USUAL, WIDEST_CELL, WIDEST_NAME = 4, 7, 12, 24
