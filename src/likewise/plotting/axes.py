@@ -1,4 +1,4 @@
-"""Axes: creating figures and saving them."""
+"""Axes: creating figures, framing and saving them; colours and labels that matplotlib draws literally."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.errors import MissingExtra, UsageError
-from likewise.plotting.terminal import BLUE, RED, WHITE, one_line, shortened
+from likewise.plotting.terminal import one_line, shortened
 
 FORMATS = (".png", ".svg", ".pdf")
 SIZE = (4.2, 4.0)
@@ -39,8 +39,28 @@ def grid_of_axes(count: int, size: tuple[float, float] = SIZE, columns: int | No
     return [figure.add_subplot(rows, columns, index + 1) for index in range(count)]
 
 
+def frame(ax: Any, labels: tuple[str, str] | None, title: str, grid: str | None = None) -> None:
+    """A title, axis labels, no line above and on the right, and grid lines of an axis (x, y or both)."""
+    if labels is not None:
+        ax.set_xlabel(drawable(labels[0], 60), **literal())
+        ax.set_ylabel(drawable(labels[1], 60), **literal())
+    ax.set_title(drawable(title, 90), fontsize=10, **literal())
+    ax.spines[["top", "right"]].set_visible(False)
+    if grid is not None:
+        ax.grid(axis=grid, color="#e5e5e5", linewidth=0.6)
+        ax.set_axisbelow(True)
+
+
+def legend(ax: Any, drawn: Sequence[Any], names: Sequence[str], **look: Any) -> None:
+    """A legend with literal names."""
+    # Empty labels first: matplotlib would parse real ones as mathematics before they become literal.
+    shown = ax.legend(drawn, [""] * len(drawn), frameon=False, **look)
+    for text, name in zip(shown.get_texts(), names, strict=True):
+        text.set(text=name, **literal())
+
+
 def check_format(path: Path) -> None:
-    """Rejects an unknown file ending, or a missing matplotlib, before long work."""
+    """Reject an unknown file ending, or a missing matplotlib, before long work."""
     grid_of_axes(1)
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"cannot draw to {path.name!r}; end it with {', '.join(FORMATS)}")
@@ -71,17 +91,17 @@ def settled(ax: Any) -> Any:
 PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")  # Paul Tol's bright scheme
 
 
-def diverging_map() -> Any:
-    """The same colours as a matplotlib colour map: blue, white, red; grey for nan."""
-    return _map((BLUE, WHITE, RED))
+def group_colour(label: int) -> str:
+    """The colour of a group; colours repeat from the eighth on, markers then differ.
+
+    >>> group_colour(0) == group_colour(7), group_colour(0) == group_colour(1)
+    (True, False)
+    """
+    return PALETTE[label % len(PALETTE)]
 
 
-def rising_map() -> Any:
-    """A colour map for shares, from white to blue; grey for nan."""
-    return _map((WHITE, BLUE))
-
-
-def _map(ends: Sequence[tuple[int, int, int]]) -> Any:
+def colour_map(*ends: tuple[int, int, int]) -> Any:
+    """A matplotlib colour map from one colour to the next; grey for nan."""
     from matplotlib.colors import LinearSegmentedColormap
 
     parts = [tuple(part / 255 for part in end) for end in ends]

@@ -1,4 +1,4 @@
-"""Heat maps of matrices: signed, from zero, confusion matrices, two triangles in one."""
+"""Matrices: heat maps (signed, from zero, confusion matrices, two triangles in one), and lines between units."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likewise.plotting.axes import axes_or_new, diverging_map, drawable, literal, rising_map
-from likewise.plotting.terminal import BLUE, RED, WHITE_INK_FROM, brief, strength, strongest
+from likewise.plotting.axes import axes_or_new, colour_map, drawable, literal
+from likewise.plotting.terminal import BLUE, RED, WHITE, WHITE_INK_FROM, brief, strength, strongest
 
 MOST_LABELS, MOST_NUMBERS, SHORT = 60, 12, 2
 CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6
 """The side of a cell and the bounds of the matrix, in inches."""
-WHITE_COUNT_FROM = 0.8
-"""From this share on, white text is more readable than black on the map from white to blue."""
+CELLS = {"interpolation": "nearest", "aspect": "equal"}
 COUNT_CELL, CHARACTER = 0.72, 0.1
 """The side of a cell with a count and a share, and the width of a character, in inches."""
 
@@ -30,9 +29,8 @@ def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], titl
     ['$left$']
     """
     cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
-    ax = axes_or_new(ax, _size(rows, columns))
-    scale = strongest(cells)
-    image = ax.imshow(cells, cmap=diverging_map(), vmin=-scale, vmax=scale, interpolation="nearest", aspect="equal")
+    ax, scale = axes_or_new(ax, _size(rows, columns)), strongest(cells)
+    image = ax.imshow(cells, cmap=colour_map(BLUE, WHITE, RED), vmin=-scale, vmax=scale, **CELLS)
     _frame(ax, rows, columns, title)
     _bar(ax, image)
     if max(cells.shape) <= MOST_NUMBERS:
@@ -54,7 +52,7 @@ def intensity_map(
     cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
     ax = axes_or_new(ax, _size(rows, columns))
     bright = colormaps["cividis"].with_extremes(bad="#cccccc")
-    image = ax.imshow(cells, cmap=bright, vmin=0.0, vmax=strongest(cells), interpolation="nearest", aspect="equal")
+    image = ax.imshow(cells, cmap=bright, vmin=0.0, vmax=strongest(cells), **CELLS)
     _frame(ax, rows, columns, title)
     if max(map(len, columns)) <= SHORT:
         _upright(ax)
@@ -74,14 +72,14 @@ def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "",
     shares = np.divide(cells, of, out=np.full_like(cells, np.nan), where=of > 0)
     longest = max(len(drawable(name)) for name in classes)
     ax = axes_or_new(ax, _size(classes, classes, cell=max(COUNT_CELL, CHARACTER * longest)))
-    ax.imshow(shares, cmap=rising_map(), vmin=0.0, vmax=1.0, interpolation="nearest", aspect="equal")
+    ax.imshow(shares, cmap=colour_map(WHITE, BLUE), vmin=0.0, vmax=1.0, **CELLS)
     _frame(ax, classes, classes, title)
     _upright(ax)
     # A frame, because most cells are nearly white.
     ax.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.8)
     for (row, column), share in np.ndenumerate(shares):
         count = f"{int(cells[row, column])}"
-        ink = "white" if share > WHITE_COUNT_FROM else "#222222"
+        ink = "white" if share > WHITE_INK_FROM else "#222222"
         shown = count if np.isnan(share) else f"{count}\n{share:.0%}"
         ax.text(column, row, shown, ha="center", va="center", color=ink, fontsize=9)
     ax.set_ylabel("true")
@@ -99,6 +97,8 @@ def split_heatmap(
     >>> len(axes.collections[0].get_paths())
     6
     """
+    from matplotlib.collections import PolyCollection
+
     above, below = (np.asarray(each, dtype=float) for each in (upper, lower))
     ax = axes_or_new(ax, _size(labels, labels, cell=1.25 * CELL))
     count, scale = len(labels), strongest(above, below)
@@ -107,10 +107,16 @@ def split_heatmap(
     found = [(above if row < column else below)[row, column] for row, column in cells]
     middles: list[tuple[float, float]] = [(column, row) for row, column in cells]
     for index in range(count):
-        outlines += _triangles(index)
+        start, right, end, left = _square(index, index)
+        outlines += [[start, right, end], [start, end, left]]
         found += [above[index, index], below[index, index]]
         middles += [(index + 0.2, index - 0.22), (index - 0.2, index + 0.24)]
-    _bar(ax, _polygons(ax, outlines, np.array(found), scale))
+    polygons = PolyCollection(
+        outlines, array=np.array(found), cmap=colour_map(BLUE, WHITE, RED), edgecolors="white", linewidths=0.8
+    )
+    polygons.set_clim(-scale, scale)
+    ax.set_aspect("equal")
+    _bar(ax, ax.add_collection(polygons))
     _frame(ax, labels, labels, "")
     _sides(ax, titles)
     if count <= MOST_NUMBERS:
@@ -148,7 +154,7 @@ def _frame(ax: Any, rows: Sequence[str], columns: Sequence[str], title: str) -> 
 
 
 def _upright(ax: Any) -> None:
-    """Sets column labels upright."""
+    """Set column labels upright."""
     ax.tick_params("x", labelrotation=0)
     for label in ax.get_xticklabels():
         label.set(ha="center", va="bottom")
@@ -167,20 +173,6 @@ def _number(ax: Any, index: tuple[float, float], value: float, scale: float, siz
 
 def _square(row: int, column: int) -> list[tuple[float, float]]:
     return [(column + across, row + down) for across, down in ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))]
-
-
-def _triangles(index: int) -> list[list[tuple[float, float]]]:
-    start, right, end, left = _square(index, index)
-    return [[start, right, end], [start, end, left]]
-
-
-def _polygons(ax: Any, outlines: Sequence[Any], values: NDArray[np.float64], scale: float) -> Any:
-    from matplotlib.collections import PolyCollection
-
-    polygons = PolyCollection(outlines, array=values, cmap=diverging_map(), edgecolors="white", linewidths=0.8)
-    polygons.set_clim(-scale, scale)
-    ax.set_aspect("equal")
-    return ax.add_collection(polygons)
 
 
 def _sides(ax: Any, titles: tuple[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Scatter plots: against a line, by group, or with highlighted points."""
+"""Plots of points: scatter plots, box plots of groups, and dot plots of named rows with intervals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from likewise.plotting.axes import PALETTE, axes_or_new, drawable, literal
+from likewise.plotting.axes import PALETTE, axes_or_new, drawable, frame, group_colour, legend, literal
 from likewise.plotting.curves import MARKERS
 
 DENSITY = 8.0
@@ -26,10 +26,7 @@ def scatter_with_line(x: ArrayLike, y: ArrayLike, labels: tuple[str, str], title
         slope, shift = np.polyfit(across, up, 1)
         ends = np.array([across.min(), across.max()])
         ax.plot(ends, slope * ends + shift, color=LINE, linewidth=1.5)
-    ax.set_xlabel(labels[0])
-    ax.set_ylabel(labels[1])
-    ax.set_title(title, fontsize=10, **literal())
-    ax.spines[["top", "right"]].set_visible(False)
+    frame(ax, labels, title)
     return ax
 
 
@@ -55,10 +52,7 @@ def identity_scatter(
     ax.set_ylim(limits)
     ax.set_aspect("equal")
     ax.text(0.04, 0.96, drawable(note, 60), transform=ax.transAxes, va="top", fontsize=9, **literal())
-    ax.set_xlabel(drawable(labels[0], 60), **literal())
-    ax.set_ylabel(drawable(labels[1], 60), **literal())
-    ax.set_title(drawable(title, 90), fontsize=10, **literal())
-    ax.spines[["top", "right"]].set_visible(False)
+    frame(ax, labels, title)
     return ax
 
 
@@ -110,15 +104,6 @@ SIZES = {"o": 9, "s": 8, "^": 11}
 """Marker sizes that look equal."""
 
 
-def group_colour(label: int) -> str:
-    """The colour of a group; colours repeat from the eighth on, markers then differ.
-
-    >>> group_colour(0) == group_colour(7), group_colour(0) == group_colour(1)
-    (True, False)
-    """
-    return PALETTE[label % len(PALETTE)]
-
-
 def grouped_scatter(
     points: ArrayLike, labels: ArrayLike, names: Mapping[int, str] | None = None, title: str = "", ax: Any = None
 ) -> Any:
@@ -137,9 +122,7 @@ def grouped_scatter(
         own = indices[marks == label]
         name = "noise" if label == NOISE else (names or {}).get(label, str(label))
         shown.append((f"{drawable(name, 20)}: {len(own)}", _group(ax, own, label)))
-    _frame(ax, title)
-    if len(shown) <= MOST_NAMED:
-        _legend(ax, shown, {"loc": "upper left", "bbox_to_anchor": (1.0, 1.03)})
+    _finish(ax, title, shown if len(shown) <= MOST_NAMED else [], loc="upper left", bbox_to_anchor=(1.0, 1.03))
     return ax
 
 
@@ -161,8 +144,7 @@ def highlighted_scatter(
     for index, (name, mark) in enumerate(zip(names, marks, strict=True)):
         own = indices[np.asarray(mark, dtype=bool)]
         shown.append((f"{drawable(name, 30)}, n = {len(own)}", _group(ax, own, index)))
-    _frame(ax, title)
-    _legend(ax, shown, {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1)})
+    _finish(ax, title, shown, loc="upper center", bbox_to_anchor=(0.5, -0.1))
     return ax
 
 
@@ -175,24 +157,15 @@ def _group(ax: Any, indices: Any, label: int) -> Any:
     return ax.scatter(*indices.T, s=SIZES[marker], alpha=0.7, rasterized=True, **look)
 
 
-def _frame(ax: Any, title: str) -> None:
-    ax.set_title(drawable(title, 90), fontsize=10, **literal())
+def _finish(ax: Any, title: str, shown: Sequence[tuple[str, Any]], **where: Any) -> None:
+    """The frame of points in the plane, and the legend of those that are named."""
+    frame(ax, None, title)
     ax.tick_params(labelsize=7)
     ax.locator_params(nbins=5)
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def _legend(ax: Any, shown: Sequence[tuple[str, Any]], where: Mapping[str, Any]) -> None:
-    """A legend with literal names."""
-    if not shown:
-        return
-    # Empty labels first: matplotlib would parse real ones as mathematics before they become literal.
-    legend = ax.legend(
-        [drawn for _, drawn in shown], [""] * len(shown), fontsize=7, frameon=False, handletextpad=0.1,
-        labelspacing=0.25, borderpad=0.2, markerscale=1.7, **where,
-    )  # fmt: skip
-    for text, (name, _) in zip(legend.get_texts(), shown, strict=True):
-        text.set(text=name, **literal())
+    if shown:
+        names, drawn = zip(*shown, strict=True)
+        small = {"fontsize": 7, "handletextpad": 0.1, "labelspacing": 0.25, "borderpad": 0.2, "markerscale": 1.7}
+        legend(ax, drawn, names, **small, **where)
 
 
 GROUP_INCHES, AXIS_INCHES, HEIGHT = 0.4, 1.4, 3.2
@@ -230,14 +203,9 @@ def box_plots(
         _boxes(ax, [each[np.isfinite(each)] for each in values], colours)
     _group_names(ax, names)
     ax.set_xlim(-0.6, len(values) - 0.4)
-    ax.set_xlabel(drawable(labels[0], 60), **literal())
-    ax.set_ylabel(drawable(labels[1], 60), **literal())
-    ax.set_title(drawable(title, 90), fontsize=10, **literal())
+    frame(ax, labels, title, "y")
     ax.tick_params("y", labelsize=NAME_SIZE)
     ax.tick_params("x", bottom=False)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#e5e5e5", linewidth=0.6)
-    ax.set_axisbelow(True)
     return ax
 
 
@@ -301,7 +269,6 @@ def _dots(ax: Any, rows: int, drawn: Mapping[str, Dots]) -> None:
         ax.plot(np.asarray(values, dtype=float), at, "o", color=colour, markersize=5)
         if low is not None and high is not None:
             ax.hlines(at, np.asarray(low, dtype=float), np.asarray(high, dtype=float), color=colour, linewidth=1.4)
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.grid(axis="both", color="#e5e5e5", linewidth=0.6)
-    ax.set_axisbelow(True)
+    frame(ax, None, "", "both")
+    ax.spines["left"].set_visible(False)
     ax.margins(x=0.12)
