@@ -77,12 +77,10 @@ def isotropy(
     run: RunSettings,
     how: FileSettings,
     fit: Annotated[
-        str | None,
-        Option(help="Fit the corrections on this file of pairs or texts. Default: on FILE's own texts."),
+        str | None, Option(help="Fit the corrections on this file of pairs or texts. Default: on FILE's own texts.")
     ] = None,
     dim: Annotated[
-        str | None,
-        Option(help="Dimensions that whitening cuts to. Default: 64,128,256, as far as there are more."),
+        str | None, Option(help="Dimensions that whitening cuts to. Default: 64,128,256, as far as there are more.")
     ] = None,
     remove: Annotated[
         int | None, Option(help="Directions that all-but-the-top removes. Default: a hundredth.", min=0)

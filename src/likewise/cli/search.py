@@ -44,8 +44,7 @@ def search(
         str, Argument(help="An index folder, a Milvus address, or a file of texts, whose index is cached.")
     ],
     queries: Annotated[
-        list[str],
-        Argument(metavar="QUERY...", help="What to look for; put -- before one that begins with a dash."),
+        list[str], Argument(metavar="QUERY...", help="What to look for; put -- before one that begins with a dash.")
     ],
     model: ModelSettings,
     files: FileSettings,

@@ -22,11 +22,7 @@ WINDOW = 256
 
 
 def explain_file(
-    encoder: Encoder,
-    source: str | Dataset,
-    out: Path,
-    options: Mapping[str, Any],
-    progress: Progress | None = None,
+    encoder: Encoder, source: str | Dataset, out: Path, options: Mapping[str, Any], progress: Progress | None = None
 ) -> int:
     """Write an explanation of each pair to ``out`` as JSON lines; returns their number."""
     _check_ending(out)
