@@ -24,6 +24,7 @@ from likewise.explain.explanation import (
     ExplainedText,
     require_complete,
     strongest_pairs,
+    with_biases,
 )
 from likewise.explain.linear_map import Inputs, new_recorder, rows_at_once
 from likewise.explain.settings import Settings
@@ -115,10 +116,8 @@ class AttentionScore(Result):
     @property
     def matrix(self) -> tuple[Array, list[str], list[str]]:
         """The unit pairs with a row and a column for the biases, and their names."""
-        both = np.full((1, 1), self.bias_both)
-        cells = np.block([[self.relevance, self.bias_query[:, None]], [self.bias_key[None], both]])
         names = [*self.text.labels, "(bias)"]
-        return cells, names, names
+        return with_biases(self.relevance, self.bias_query, self.bias_key, self.bias_both), names, names
 
     def tables(self) -> dict[str, Table]:
         """The strongest pairs, the parts of the input embedding, and the ledger."""

@@ -49,7 +49,10 @@ def as_directions(encoder: Encoder, given: Any) -> list[Direction]:
     elif hasattr(given, "coef_"):
         found = model_directions(given)
     elif (rows := _numbers(given)) is not None:
-        found = _rows(rows)
+        if rows.ndim not in (1, 2):
+            raise DataError(f"directions must be (d,) or (K, d), got {rows.ndim} dimensions")
+        rows = np.atleast_2d(rows)
+        found = [Direction(f"direction {k}" if len(rows) > 1 else "direction", row) for k, row in enumerate(rows, 1)]
     elif isinstance(given, (list, tuple)):
         found = [each for one in given for each in as_directions(encoder, one)]
     else:
@@ -57,8 +60,12 @@ def as_directions(encoder: Encoder, given: Any) -> list[Direction]:
             f"{type(given).__name__} is no direction; give a text, a vector, a fitted linear model (with coef_), a"
             " Direction, or a list of such"
         )
+    width = encoder.dimension
     for one in found:
-        _check(one, encoder.dimension)
+        if one.vector.shape != (width,):
+            raise DataError(f"{one.name!r} has shape {one.vector.shape}, the model's vectors ({width},); use that many")
+        if not np.isfinite(one.vector).all():
+            raise DataError(f"{one.name!r} holds numbers that are not finite; give finite ones")
     if not found:
         raise UsageError("no direction given; give a text, a vector, or a Direction")
     return found
@@ -154,20 +161,6 @@ def _numbers(given: Any) -> Array | None:
         return None
 
 
-def _rows(rows: Array) -> list[Direction]:
-    if rows.ndim not in (1, 2):
-        raise DataError(f"directions must be (d,) or (K, d), got {rows.ndim} dimensions")
-    rows = np.atleast_2d(rows)
-    return [Direction("direction" if len(rows) == 1 else f"direction {k}", row) for k, row in enumerate(rows, start=1)]
-
-
-def _check(one: Direction, width: int) -> None:
-    if one.vector.shape != (width,):
-        raise DataError(f"{one.name!r} has shape {one.vector.shape}, the model's vectors ({width},); give that many")
-    if not np.isfinite(one.vector).all():
-        raise DataError(f"{one.name!r} holds numbers that are not finite; give finite ones")
-
-
 @dataclass(frozen=True, eq=False)
 class AttributedText:
     """One text: its units' shares (K, n) in its scores (K,) by K directions, and the biases' (K,)."""
@@ -235,10 +228,7 @@ class Attribution(Result):
         parts = [("words", float(one.shares[direction].sum())), (self.metadata.rest, float(one.bias[direction]))]
         return parts if one.bias[direction] else []
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "What moves these texts along a direction"
+    title = "What moves these texts along a direction"
 
     def tables(self) -> dict[str, Table]:
         """The score of each text by each direction, and the share of each unit."""
@@ -310,13 +300,9 @@ def attribute(
         ticker.add()
     ticker.close()
     report_truncation(sum(one.text.truncated for one in done.values()), len(rows), encoder.tokenizer.limit)
-    metadata = attribution_metadata(encoder, granularity, similarity, Settings(**settings))
+    unit_kind = granularity if isinstance(granularity, str) else "span"
+    metadata = metadata_of(encoder, "bilrp", unit_kind, similarity, Settings(**settings))
     return Attribution(tuple(done[index] for index in range(len(rows))), tuple(one.name for one in found), metadata)
-
-
-def attribution_metadata(encoder: Encoder, granularity: Granularity, similarity: str, settings: Settings) -> Metadata:
-    """How an attribution is made."""
-    return metadata_of(encoder, "bilrp", granularity if isinstance(granularity, str) else "span", similarity, settings)
 
 
 def attribute_stream(

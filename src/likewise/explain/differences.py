@@ -100,10 +100,7 @@ class Comparison(Result):
         title = f"{self.second.metadata.model} minus {self.first.metadata.model}: {self.change:+.3f}"
         return heatmap(self.difference, *self.labels, title, ax)
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "What another model makes of the same two texts"
+    title = "What another model makes of the same two texts"
 
     @property
     def notes(self) -> list[str]:

@@ -99,6 +99,11 @@ def require_complete(score: float, gap: float, tolerance: float) -> None:
         )
 
 
+def with_biases(relevance: Array, left: Array, right: Array, both: float) -> Array:
+    """The relevance (n, m) with a column and a row of biases: (n + 1, m + 1)."""
+    return np.block([[relevance, left[:, None]], [right[None], np.full((1, 1), both)]])
+
+
 def strongest_pairs(
     relevance: Array, left: Sequence[Unit], right: Sequence[Unit], count: int
 ) -> list[tuple[Unit, Unit, float]]:
@@ -149,10 +154,7 @@ class PairShares(Result):
         numbers = {"shares": shares, "bias": bias, "similarity": self.similarity, "gap": self.gap}
         return sides | numbers | self.metadata.to_dict()
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "What each unit adds to the similarity"
+    title = "What each unit adds to the similarity"
 
     def tables(self) -> dict[str, Table]:
         """Every unit's share, and the strongest of each side with the sums."""
@@ -256,12 +258,9 @@ class Explanation(Result):
     @property
     def matrix(self) -> tuple[Array, list[str], list[str]]:
         """What a drawing of the ledger shows: the relevance with, where they are apart, a bias row and column."""
-        biases = self.bias_left, self.bias_right, np.array([self.bias_both])
-        if not any(part.any() for part in biases):
+        if not (self.bias_left.any() or self.bias_right.any() or self.bias_both):
             return self.relevance, self.left.labels, self.right.labels
-        cells = np.block(
-            [[self.relevance, self.bias_left[:, None]], [self.bias_right[None], np.full((1, 1), self.bias_both)]]
-        )
+        cells = with_biases(self.relevance, self.bias_left, self.bias_right, self.bias_both)
         rest = f"({self.metadata.rest})"
         return cells, [*self.left.labels, rest], [*self.right.labels, rest]
 
@@ -288,10 +287,7 @@ class Explanation(Result):
             self.metadata.rest,
         )  # fmt: skip
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "Why these two texts are similar"
+    title = "Why these two texts are similar"
 
     def tables(self) -> dict[str, Table]:
         """Every unit pair; the strongest pairs, the ledger and, where shares are split, their parts."""
@@ -415,10 +411,7 @@ class Contrast(Result):
         metadata = {"difference": self.difference, "query": query, "query_bias": self.query_bias, "gap": self.gap}
         return metadata | {"better": self.better.to_dict(), "worse": self.worse.to_dict()}
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "Why one text is more similar than another"
+    title = "Why one text is more similar than another"
 
     @property
     def notes(self) -> list[str]:

@@ -193,8 +193,7 @@ class LinearMap:
     def _rows_together(self) -> tuple[Tensor, Tensor]:
         """All token rows side by side, since each bias is dealt out among them: (B, R, d) and (B, d)."""
         inputs, length = self.inputs, self.inputs.pooling_mask.shape[1]
-        if cannot := why_not_shared(self.encoder, length, self.settings):
-            raise UsageError(f"biases cannot be shared: {cannot}")
+        _check_shared(self.encoder, length, self.settings)
         every = torch.eye(length, dtype=inputs.x.dtype, device=inputs.x.device)[None, :, :, None]
         rows = every * inputs.sources[0][:, None]
         if inputs.reference is not None:
@@ -204,18 +203,20 @@ class LinearMap:
         return tokens, values[:, length] if inputs.reference is not None else torch.zeros_like(self.vectors)
 
 
-def why_not_shared(encoder: Encoder, length: int, settings: Settings) -> str:
-    """What stands in the way of sharing biases in a text of so many tokens, with the cure; "" where nothing does."""
+def _check_shared(encoder: Encoder, length: int, settings: Settings) -> None:
+    """Refuse to share biases in a text that is too long for that."""
     if length > MOST_SHARED:
-        return f"{length} tokens would run side by side, at most {MOST_SHARED} can; choose --bias local"
+        raise UsageError(
+            f"biases cannot be shared: {length} tokens would run side by side, at most {MOST_SHARED} can;"
+            " choose --bias local"
+        )
     inner = encoder.model_view.blocks[0].feed_forward.up.weight.shape[0]
     needed = 3 * length**2 * inner * torch.finfo(encoder.model_view.dtype).bits // 8
     if needed > settings.memory_bytes:
-        return (
-            f"{length} tokens side by side take about {needed / GIGABYTE:.1f} GB; choose --bias local,"
-            " or allow a larger --memory"
+        raise UsageError(
+            f"biases cannot be shared: {length} tokens side by side take about {needed / GIGABYTE:.1f} GB;"
+            " choose --bias local, or allow a larger --memory"
         )
-    return ""
 
 
 def rows_at_once(pooling_mask: Tensor) -> int:

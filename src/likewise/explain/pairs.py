@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, Protocol, overload
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -59,22 +60,6 @@ Spans = tuple[Sequence[Span], Sequence[Span]]
 """Character spans of the left and of the right text."""
 
 
-@overload
-def explain(
-    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | Spans = ..., similarity: str = ...,
-    *, shares_only: Literal[False] = ..., **settings: Any,
-) -> Explanation:  # fmt: skip
-    """With the matrix of unit pairs."""
-
-
-@overload
-def explain(
-    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | Spans = ..., similarity: str = ...,
-    *, shares_only: Literal[True], **settings: Any,
-) -> PairShares:  # fmt: skip
-    """Without it."""
-
-
 def explain(
     encoder: Encoder,
     left: str,
@@ -88,12 +73,13 @@ def explain(
     top: int | None = None,
     shares_only: bool = False,
     **settings: Any,
-) -> Explanation | PairShares:
+) -> Any:
     """Why the encoder finds two texts as similar as it does.
 
     ``granularity`` is token, word, sentence, or the character spans of both texts; a prompt of None is the model's own.
     ``top`` keeps the strongest units of each side and makes one unit, "(rest)", of all others. ``shares_only`` gives
-    what each unit makes of the score without the matrix of unit pairs, at the cost of one transposed pass a text.
+    what each unit makes of the score without the matrix of unit pairs, as :class:`PairShares`, at the cost of one
+    transposed pass a text; without it the result is an :class:`Explanation`.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = explain(encoder, "Fire in hospital kills 38", "38 feared dead in hospital fire")
@@ -149,9 +135,8 @@ def explain_many(
     check_top(top, method, chosen)
     metadata = metadata_of(encoder, method, granularity, similarity, chosen)
     sides = [_sides(pair, left_prompt, right_prompt, granularity) for pair in pairs]
-    if top is not None:
-        return _top_explanations(encoder, sides, metadata, chosen, top, progress)
-    return _explanations(encoder, sides, metadata, chosen, progress)
+    job = _Job(encoder, sides, metadata, chosen, progress)
+    return job.explanations() if top is None else job.top_explanations(top)
 
 
 def _groups(granularity: str | Spans) -> tuple[Granularity, Granularity]:
@@ -163,103 +148,82 @@ def _groups(granularity: str | Spans) -> tuple[Granularity, Granularity]:
     return granularity[0], granularity[1]
 
 
-def _explanations(
-    encoder: Encoder,
-    sides: Sequence[tuple[TextInput, TextInput]],
-    metadata: Metadata,
-    chosen: Settings,
-    progress: Progress | None,
-) -> Iterator[Explanation]:
-    """Window by window; contributions are kept until the last pair that needs them."""
-    last_use = {text: index for index, pair in enumerate(sides) for text in pair}
-    uses = Counter(text for pair in sides for text in set(pair))
-    columns = has_columns(metadata.method, chosen)
-    ticker = Ticker(progress, len(sides), "pairs")
-    known: dict[TextInput, Contributions] = {}
-    cut: set[TextInput] = set()
-    for window in _windows(sides):
-        groups = {text: token_groups(encoder, text, chosen) for index in window for text in sides[index]}
-        cut |= {text for text, group in groups.items() if group.tokens.truncated}
-        pulled = {index for index in window if columns and _pulled(sides[index], groups, uses)}
-        needed = (text for index in window for text in _row_sides(sides[index], groups, index in pulled))
-        new = list(dict.fromkeys(text for text in needed if text not in known))
-        for index, found in _ticked(contribution_stream(encoder, new, metadata.method, chosen), ticker):
-            known[new[index]] = found
-        for index in window:
-            pair = sides[index]
-            if index in pulled:
-                yield _pulled_back(encoder, pair, groups, known, metadata, chosen)
-            else:
-                yield explanation(known[pair[0]], known[pair[1]], metadata, chosen.seed)
+TextInputs = tuple[TextInput, TextInput]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Pairs of texts that are explained in one way."""
+
+    encoder: Encoder
+    sides: Sequence[TextInputs]
+    metadata: Metadata
+    settings: Settings
+    progress: Progress | None
+
+    def explanations(self) -> Iterator[Explanation]:
+        """Window by window; contributions are kept until the last pair that needs them."""
+        last_use = {text: index for index, pair in enumerate(self.sides) for text in pair}
+        uses = Counter(text for pair in self.sides for text in set(pair))
+        ticker = Ticker(self.progress, len(self.sides), "pairs")
+        known: dict[TextInput, Contributions] = {}
+        cut: set[TextInput] = set()
+        for window in _windows(self.sides):
+            groups = {text: self._grouped(text) for index in window for text in self.sides[index]}
+            cut |= {text for text, group in groups.items() if group.tokens.truncated}
+            ordered = {index: sorted(self.sides[index], key=lambda text: len(groups[text].units)) for index in window}
+            pulled = {index for index, pair in ordered.items() if self._goes_by_columns(pair, groups, uses)}
+            needed = (text for index, pair in ordered.items() for text in (pair[:1] if index in pulled else pair))
+            new = list(dict.fromkeys(text for text in needed if text not in known))
+            for index, found in contribution_stream(self.encoder, new, self.metadata.method, self.settings):
+                ticker.add(0)  # progress may cancel while a window's texts are computed
+                known[new[index]] = found
+            for index in window:
+                left, right = self.sides[index]
+                if index in pulled:
+                    rows, other = ordered[index]
+                    recorded = TextMap.of(self.encoder, groups[other], self.settings)
+                    yield pulled_back(known[rows], recorded, self.metadata, rows == left)
+                else:
+                    yield explanation(known[left], known[right], self.metadata, self.settings.seed)
+                ticker.add()
+                for text in {left, right}:
+                    if last_use[text] == index:
+                        known.pop(text, None)
+        ticker.close()
+        report_truncation(len(cut), len(last_use), self.encoder.tokenizer.limit)
+
+    def top_explanations(self, top: int) -> Iterator[Explanation]:
+        """The strongest units of each pair, pair by pair."""
+        ticker, cut = Ticker(self.progress, len(self.sides), "pairs"), 0
+        for pair in self.sides:
+            groups = [self._grouped(text) for text in pair]
+            cut += sum(group.tokens.truncated for group in groups)
+            left, right = (TextMap.of(self.encoder, group, self.settings) for group in groups)
+            yield explained_top(left, right, self.metadata, top)
             ticker.add()
-            for text in set(pair):
-                if last_use[text] == index:
-                    known.pop(text, None)
-    ticker.close()
-    report_truncation(len(cut), len(last_use), encoder.tokenizer.limit)
+        ticker.close()
+        report_truncation(cut, 2 * len(self.sides), self.encoder.tokenizer.limit)
 
+    def _grouped(self, text: TextInput) -> TokenGroups:
+        return token_groups(self.encoder, text, self.settings)
 
-def _top_explanations(
-    encoder: Encoder,
-    sides: Sequence[tuple[TextInput, TextInput]],
-    metadata: Metadata,
-    chosen: Settings,
-    top: int,
-    progress: Progress | None,
-) -> Iterator[Explanation]:
-    """The strongest units of each pair, pair by pair."""
-    ticker, cut = Ticker(progress, len(sides), "pairs"), 0
-    for pair in sides:
-        groups = [token_groups(encoder, text, chosen) for text in pair]
-        cut += sum(group.tokens.truncated for group in groups)
-        left, right = (TextMap.of(encoder, group, chosen) for group in groups)
-        yield explained_top(left, right, metadata, top)
-        ticker.add()
-    ticker.close()
-    report_truncation(cut, 2 * len(sides), encoder.tokenizer.limit)
-
-
-def _pulled(pair: tuple[TextInput, TextInput], groups: dict[TextInput, TokenGroups], uses: Counter[TextInput]) -> bool:
-    """Whether a pair goes by columns of its text with more units."""
-    fewer, more = sorted(pair, key=lambda text: len(groups[text].units))
-    return columns_pay(len(groups[fewer].units), len(groups[more].units), uses[more])
-
-
-def _row_sides(
-    pair: tuple[TextInput, TextInput], groups: dict[TextInput, TokenGroups], pulled: bool
-) -> tuple[TextInput, ...]:
-    """The texts of a pair whose rows are needed."""
-    return (min(pair, key=lambda text: len(groups[text].units)),) if pulled else pair
-
-
-def _pulled_back(
-    encoder: Encoder,
-    pair: tuple[TextInput, TextInput],
-    groups: dict[TextInput, TokenGroups],
-    known: dict[TextInput, Contributions],
-    metadata: Metadata,
-    chosen: Settings,
-) -> Explanation:
-    left_has_rows = len(groups[pair[0]].units) <= len(groups[pair[1]].units)
-    rows, other = pair if left_has_rows else pair[::-1]
-    return pulled_back(known[rows], TextMap.of(encoder, groups[other], chosen), metadata, left_has_rows)
-
-
-def _ticked(stream: Iterator[tuple[int, Contributions]], ticker: Ticker) -> Iterator[tuple[int, Contributions]]:
-    """Call ``progress``, which may cancel, while a window's texts are computed."""
-    for item in stream:
-        ticker.add(0)
-        yield item
+    def _goes_by_columns(
+        self, pair: Sequence[TextInput], groups: dict[TextInput, TokenGroups], uses: Counter[TextInput]
+    ) -> bool:
+        """Whether a pair, fewer units first, goes by columns of its second text."""
+        fewer, more = (len(groups[text].units) for text in pair)
+        return has_columns(self.metadata.method, self.settings) and columns_pay(fewer, more, uses[pair[1]])
 
 
 def _sides(
     pair: tuple[str, str] | TextPair, left_prompt: str | None, right_prompt: str | None, granularity: str
-) -> tuple[TextInput, TextInput]:
+) -> TextInputs:
     left, right = pair if isinstance(pair, (tuple, list)) else (pair.left, pair.right)
     return TextInput(left, left_prompt, granularity), TextInput(right, right_prompt, granularity)
 
 
-def _windows(sides: Sequence[tuple[TextInput, TextInput]]) -> Iterator[list[int]]:
+def _windows(sides: Sequence[TextInputs]) -> Iterator[list[int]]:
     """Indices of consecutive pairs, cut where their texts fill a window."""
     window: list[int] = []
     characters = 0
@@ -380,7 +344,7 @@ def pulled_back(rows: Contributions, other: TextMap, metadata: Metadata, rows_ar
     scale = _scale(rows, columns, metadata)
     values, bias = columns.values * scale, columns.bias * scale
     score, tolerance = _score(rows, columns, metadata), _tolerance(rows, columns, metadata)
-    require_complete(score, rows.missing * _length(columns) * scale, tolerance)
+    require_complete(score, rows.missing * columns.length * scale, tolerance)
     _check_columns(values, bias, directions.astype(np.float64) @ columns.vector * scale, tolerance)
     across, both = np.zeros(values.shape[1]), 0.0
     if has_bias:
@@ -431,26 +395,22 @@ def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
     return one.regrouped((*(units[index] for index in chosen), rest))
 
 
-def _score(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
+def _score(left: Shares, right: Shares, metadata: Metadata) -> float:
     """The shown similarity, by the model's own vectors."""
     score = float(left.vector.astype(np.float64) @ right.vector.astype(np.float64))
-    return score if metadata.similarity == "dot" else score / (_length(left) * _length(right) or 1.0)
+    return score if metadata.similarity == "dot" else score / (left.length * right.length or 1.0)
 
 
-def _scale(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
+def _scale(left: Shares, right: Shares, metadata: Metadata) -> float:
     """What products of contributions are multiplied by."""
     return 1.0 if metadata.similarity == "dot" else 1 / (left.divisor * right.divisor)
 
 
-def _tolerance(left: Contributions | Shares, right: Contributions | Shares, metadata: Metadata) -> float:
-    return TOLERANCE if metadata.similarity == "cosine" else TOLERANCE * max(1.0, _length(left) * _length(right))
+def _tolerance(left: Shares, right: Shares, metadata: Metadata) -> float:
+    return TOLERANCE if metadata.similarity == "cosine" else TOLERANCE * max(1.0, left.length * right.length)
 
 
-def _length(one: Contributions | Shares) -> float:
-    return float(np.linalg.norm(one.vector.astype(np.float64)))
-
-
-def _side(own: Contributions, other: Contributions | Shares, scale: float) -> ExplainedText:
+def _side(own: Contributions, other: Shares, scale: float) -> ExplainedText:
     parts = {name: values.astype(np.float64) @ other.vector * scale for name, values in own.parts.items()}
     return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)
 

@@ -111,7 +111,7 @@ def _spans(text: str, granularity: Granularity) -> list[Span]:
 SPANS: dict[str, Callable[[str], list[Span]]] = {"word": word_spans, "sentence": sentence_spans}
 
 
-Array = NDArray[np.float64]
+Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,34 @@ class TokenGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class Contributions:
+class Shares:
+    """One text's units, their shares (K, n) in <vector, direction> for K directions, and the bias's (K,)."""
+
+    text: str
+    units: tuple[Unit, ...]
+    values: Floats
+    bias: Floats
+    vector: Floats
+    """the model's own, (d,)"""
+    truncated: bool = False
+    parts: dict[str, Floats] = field(default_factory=dict)
+    """the values split by what the input embedding is made of"""
+    ids: tuple[int, ...] = ()
+    """the ids of all tokens"""
+
+    @property
+    def length(self) -> float:
+        """The length of the model's vector."""
+        return float(np.linalg.norm(self.vector.astype(np.float64)))
+
+    @property
+    def divisor(self) -> float:
+        """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
+        return self.length or 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions(Shares):
     """One text's units, their contributions (n, d), the bias's (d,), and the model's own vector (d,).
 
     phi(x) = c_1 + ... + c_n + c_bias. With a reference, its part is in the bias's.
@@ -143,23 +170,13 @@ class Contributions:
     0.0
     """
 
-    text: str
-    units: tuple[Unit, ...]
-    values: NDArray[np.floating]
-    bias: NDArray[np.floating]
-    vector: NDArray[np.floating]
-    truncated: bool = False
-    parts: dict[str, NDArray[np.floating]] = field(default_factory=dict)
-    """the same contributions split by what the input embedding is made of, (n, d) each"""
-    ids: tuple[int, ...] = ()
-    """the ids of all tokens"""
-    length: float | None = None
+    own_length: float | None = None
     """what the cosine divides by where that is not the vector's own length (the embedding baseline)"""
 
     @property
     def missing(self) -> float:
         """The length of what the contributions leave of the vector; nan for a baseline, which sums to no vector."""
-        if self.length is not None:
+        if self.own_length is not None:
             return float("nan")
         total = self.values.sum(0, dtype=np.float64) + self.bias
         return float(np.linalg.norm(self.vector - total))
@@ -167,28 +184,7 @@ class Contributions:
     @property
     def divisor(self) -> float:
         """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
-        length = float(np.linalg.norm(self.vector.astype(np.float64))) if self.length is None else self.length
-        return length or 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """One text's units, their shares (K, n) in <vector, direction> for K directions, and the bias's (K,)."""
-
-    text: str
-    units: tuple[Unit, ...]
-    values: Array
-    bias: Array
-    vector: NDArray[np.floating]
-    truncated: bool = False
-    parts: dict[str, Array] = field(default_factory=dict)
-    """the same shares split by what the input embedding is made of, (K, n) each"""
-    ids: tuple[int, ...] = ()
-
-    @property
-    def divisor(self) -> float:
-        """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
-        return float(np.linalg.norm(self.vector.astype(np.float64))) or 1.0
+        return (self.length if self.own_length is None else self.own_length) or 1.0
 
 
 def contributions(
@@ -209,12 +205,10 @@ def contributions(
     """
     texts = [texts] if isinstance(texts, str) else texts
     unique = list(dict.fromkeys(texts))
-    chosen = Settings(**settings)
     ticker = Ticker(progress, len(unique), "texts")
     found: dict[str, Contributions] = {}
-    for index, one in contribution_stream(
-        encoder, [TextInput(text, prompt, granularity) for text in unique], method, chosen
-    ):
+    inputs = [TextInput(text, prompt, granularity) for text in unique]
+    for index, one in contribution_stream(encoder, inputs, method, Settings(**settings)):
         found[unique[index]] = one
         ticker.add()
     ticker.close()
@@ -289,7 +283,7 @@ class TextMap:
             return cls(text, LinearMap.of(encoder, _inputs(encoder, [text], settings), settings))
 
     @property
-    def vector(self) -> NDArray[np.floating]:
+    def vector(self) -> Floats:
         """The model's own vector, (d,)."""
         return _array(self.linear.vectors[0])
 
@@ -305,13 +299,13 @@ class TextMap:
         with torch.no_grad():
             return _one(self.token_groups, self.linear.rows(), 0, False, names)
 
-    def shares(self, directions: NDArray[np.floating]) -> Shares:
+    def shares(self, directions: Floats) -> Shares:
         """What each unit adds to the products of the vector with directions (K, d), by columns."""
         return next(_shares([self.token_groups], self.linear, directions))
 
 
 def share_stream(
-    encoder: Encoder, texts: Sequence[TextInput], directions: NDArray[np.floating], settings: Settings
+    encoder: Encoder, texts: Sequence[TextInput], directions: Floats, settings: Settings
 ) -> Iterator[tuple[int, Shares]]:
     """The shares of each text's units in directions (K, d), longest texts first, each with its index."""
     groups = [token_groups(encoder, text, settings) for text in texts]
@@ -322,7 +316,7 @@ def share_stream(
         yield from zip(indices, _shares(batch, linear, directions), strict=True)
 
 
-def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: NDArray[np.floating]) -> Iterator[Shares]:
+def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: Floats) -> Iterator[Shares]:
     """The shares of a batch of texts in the same directions (K, d)."""
     like = linear.vectors
     given = torch.as_tensor(directions, dtype=like.dtype, device=like.device).expand(len(texts), -1, -1)
@@ -355,9 +349,8 @@ def _batches(texts: Sequence[TokenGroups], settings: Settings, passes: int | Non
 
 def _inputs(encoder: Encoder, texts: Sequence[TokenGroups], settings: Settings) -> Inputs:
     """Texts of one length and number of units as one batch."""
-    batch = Batch(
-        _tensor(encoder, [text.tokens.ids for text in texts]), _tensor(encoder, [text.tokens.types for text in texts])
-    )
+    columns = ([text.tokens.ids for text in texts], [text.tokens.types for text in texts])
+    batch = Batch(*(torch.tensor(rows, dtype=torch.long, device=encoder.device) for rows in columns))
     x = embed(encoder.model_view, batch)
     sources, reference = _sources(encoder, batch, settings), None
     if settings.reference != NO_REFERENCE:
@@ -393,23 +386,18 @@ def _part_names(encoder: Encoder, settings: Settings) -> list[str]:
 
 def _one(text: TokenGroups, replayed: Replayed, row: int, own_length: bool, parts: list[str]) -> Contributions:
     values = _array(replayed.values[row])
-    split: dict[str, NDArray[np.floating]] = {}
+    split: dict[str, Floats] = {}
     if parts:
         by_part = values.reshape(len(text.units), len(parts), -1)
         split = {name: by_part[:, index] for index, name in enumerate(parts)}
         values = by_part.sum(1)
     length = float(np.linalg.norm(values.sum(0, dtype=np.float64))) if own_length else None
-    vector, bias = _array(replayed.vectors[row]), _array(replayed.bias[row])
-    written = str(text.tokens.text)
+    tokens, vector, bias = text.tokens, _array(replayed.vectors[row]), _array(replayed.bias[row])
     return Contributions(
-        written, text.units, values, bias, vector, text.tokens.truncated, split, text.tokens.ids, length
+        str(tokens.text), text.units, values, bias, vector, tokens.truncated, split, tokens.ids, length
     )
 
 
-def _tensor(encoder: Encoder, rows: list[tuple[int, ...]]) -> Tensor:
-    return torch.tensor(rows, dtype=torch.long, device=encoder.device)
-
-
-def _array(tensor: Tensor) -> NDArray[np.floating]:
+def _array(tensor: Tensor) -> Floats:
     wide = tensor if tensor.dtype == torch.float64 else tensor.float()
     return wide.cpu().numpy()

@@ -239,18 +239,11 @@ def _name(ax: Any, name: str, point: tuple[float, float], height: float, how: tu
     side = -1 if at_start else 1
     transform = blended_transform_factory(ax.transData, ax.transAxes)
     leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3}
+    arrow = leader | {"relpos": (1 if at_start else 0, 0.5)} if aside else None
+    coordinates = offset_copy(transform, ax.figure, x=side * (22 if aside else 8), y=0, units="points")
+    look = {"ha": "right" if at_start else "left", "va": "center", "fontsize": 9, "color": colour, **literal()}
     ax.annotate(
-        name,
-        point,
-        (point[0], height),
-        textcoords=offset_copy(transform, ax.figure, x=side * (22 if aside else 8), y=0, units="points"),
-        ha="right" if at_start else "left",
-        va="center",
-        fontsize=9,
-        color=colour,
-        annotation_clip=False,
-        arrowprops=leader | {"relpos": (1 if at_start else 0, 0.5)} if aside else None,
-        **literal(),
+        name, point, (point[0], height), textcoords=coordinates, annotation_clip=False, arrowprops=arrow, **look
     )
 
 
