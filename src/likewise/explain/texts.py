@@ -111,7 +111,8 @@ def _spans(text: str, granularity: Granularity) -> list[Span]:
 SPANS: dict[str, Callable[[str], list[Span]]] = {"word": word_spans, "sentence": sentence_spans}
 
 
-Floats = NDArray[np.floating]
+Floats = NDArray[Any]
+"""float32 or float64"""
 
 
 @dataclass(frozen=True)

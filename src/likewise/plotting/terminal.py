@@ -186,7 +186,7 @@ def matrix_lines(values: ArrayLike, rows: Sequence[str], columns: Sequence[str],
     return lines
 
 
-def unit_line(labels: Sequence[str], shares: ArrayLike, numbers: bool = True) -> Text:
+def unit_line(labels: Sequence[str], shares: ArrayLike) -> Text:
     """A text of n units, each coloured by its share (n,) of a score and followed by that number.
 
     >>> unit_line(["Fire", "in"], [0.5, -0.02]).plain
@@ -196,10 +196,9 @@ def unit_line(labels: Sequence[str], shares: ArrayLike, numbers: bool = True) ->
     scale = strongest(amounts)
     line = Text()
     for index, (label, share) in enumerate(zip(labels, amounts, strict=True)):
-        line.append("  " if index and numbers else " " if index else "")
+        line.append("  " if index else "")
         line.append(_isolated(one_line(label)), _style(share, scale))
-        if numbers:
-            line.append(f" {brief(share, scale, '+')}", Style(dim=True))
+        line.append(f" {brief(share, scale, '+')}", Style(dim=True))
     return line
 
 
@@ -262,7 +261,7 @@ def _style(value: float, scale: float) -> Style:
 
 
 def _isolated(text: str) -> str:
-    """Isolates right-to-left text, because a terminal would reverse the numbers next to it."""
+    """Isolate right-to-left text, because a terminal would reverse the numbers next to it."""
     turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
     return f"{MARK}\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}{MARK}" if turned else text
 
