@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from rich.text import Text
 from torch import Tensor
 
 from likewise.encoder import Encoder
@@ -31,10 +32,8 @@ from likewise.explain.settings import Settings
 from likewise.explain.texts import TextInput, Unit, check, token_groups, unit_masks
 from likewise.grammar.spans import word_spans
 from likewise.plotting.heatmap import heatmap
+from likewise.plotting.terminal import matrix_lines
 from likewise.results import Figure, Result, Table
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,10 +135,6 @@ class AttentionScore(Result):
 
     def lines(self, width: int) -> list[Text]:
         """The score, and the ledger as a matrix."""
-        from rich.text import Text
-
-        from likewise.plotting.terminal import matrix_lines
-
         headline = f"{self.title}, attention {self.weight:.4f}  ({self.model})"
         return [Text(headline), *matrix_lines(*self.matrix, width)]
 

@@ -6,9 +6,10 @@ import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from rich.text import Text
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
@@ -20,12 +21,9 @@ from likewise.explain.linear_map import has_columns
 from likewise.explain.pairs import check_similarity, metadata_of
 from likewise.explain.settings import Settings
 from likewise.explain.texts import Granularity, Shares, TextInput, Unit, check, check_granularity, share_stream
-from likewise.plotting.hits import DrawnHit, hits_fragment
+from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
 from likewise.progress import Progress, Ticker
 from likewise.results import Result, Table
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +244,6 @@ class Attribution(Result):
 
     def lines(self, width: int) -> list[Text]:  # noqa: ARG002
         """The texts by direction, highest score first, their words coloured by the shares."""
-        from likewise.plotting.hits import hits_lines
-
         return [line for index, name in enumerate(self.directions)
                 for line in hits_lines(name, self._caption, self.drawn(index))]  # fmt: skip
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from rich.text import Text
 
 from likewise.encoder import Encoder
 from likewise.explain.explanation import STRONGEST_PAIRS, Array, Contrast, Explanation
@@ -15,10 +16,8 @@ from likewise.explain.texts import Unit
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.heatmap import heatmap
 from likewise.plotting.html import section
+from likewise.plotting.terminal import matrix_lines
 from likewise.results import Figure, Result, Table
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
 """Inches: a cell's side, the space for labels, the bounds of a panel, and the space for its title."""
@@ -126,8 +125,6 @@ class Comparison(Result):
 
     def lines(self, width: int) -> list[Text]:
         """The difference as a matrix."""
-        from likewise.plotting.terminal import matrix_lines
-
         return matrix_lines(self.difference, *self.labels, width)
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.text import Text
 
 from likewise.errors import ModelError
 from likewise.explain.texts import Unit
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.explained import ExplainedPair, explained_fragment
 from likewise.plotting.heatmap import bipartite, heatmap
+from likewise.plotting.terminal import matrix_lines, unit_line
 from likewise.results import Figure, Result, Table
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 Array = NDArray[np.float64]
 
@@ -314,8 +313,6 @@ class Explanation(Result):
 
     def lines(self, width: int) -> list[Text]:
         """The score, both texts coloured by the shares, and the matrix."""
-        from likewise.plotting.terminal import matrix_lines
-
         return [*text_lines(self), *matrix_lines(*self.matrix, width)]
 
     def fragments(self) -> list[str]:
@@ -358,10 +355,6 @@ class Explanation(Result):
 
 def text_lines(found: Explanation | PairShares) -> list[Text]:
     """The score, and both texts coloured by their units' shares."""
-    from rich.text import Text
-
-    from likewise.plotting.terminal import unit_line
-
     sides = ((found.left, found.left_shares), (found.right, found.right_shares))
     headline = Text(found.metadata.headline(found.similarity))
     return [headline, *(unit_line(side.labels, shares) for side, shares in sides)]

@@ -88,14 +88,6 @@ class Replayed:
     bias: Tensor
 
 
-@dataclass(frozen=True)
-class Pulled:
-    """What each row (B, K, R), and what is left (B, K), adds to the product of a vector with K directions."""
-
-    shares: Tensor
-    bias: Tensor
-
-
 @dataclass(frozen=True, eq=False)
 class LinearMap:
     """The linearized encoder of a batch of texts of one length: a record of one forward pass, and vectors (B, d)."""
@@ -119,18 +111,17 @@ class LinearMap:
         # Whichever are fewer: a pass for each row, or for each dimension.
         if self.inputs.rows > self.vectors.shape[-1]:
             every = torch.eye(self.vectors.shape[-1], dtype=self.vectors.dtype, device=self.vectors.device)
-            pulled = self.columns(every.expand(len(self.vectors), -1, -1))
-            return Replayed(self.vectors, pulled.shares.transpose(1, 2), pulled.bias)
+            shares, bias = self.columns(every.expand(len(self.vectors), -1, -1))
+            return Replayed(self.vectors, shares.transpose(1, 2), bias)
         return Replayed(self.vectors, *self._rows_in_chunks())
 
-    def columns(self, directions: Tensor) -> Pulled:
-        """What each row adds to the products of the vectors with directions (B, K, d)."""
+    def columns(self, directions: Tensor) -> tuple[Tensor, Tensor]:
+        """What each row (B, K, R), and what is left (B, K), adds to the products with directions (B, K, d)."""
         if self.settings.bias == "shared":
             raise UsageError("shared biases take rows; choose bias='local' or 'separate'")
         size = rows_at_once(self.inputs.pooling_mask)
-        found = [self._pull_back(some) for some in torch.split(directions, size, dim=1)]
-        shares, bias = zip(*found, strict=True)
-        return Pulled(torch.cat(shares, dim=1), torch.cat(bias, dim=1))
+        shares, bias = zip(*(self._pull_back(some) for some in torch.split(directions, size, dim=1)), strict=True)
+        return torch.cat(shares, dim=1), torch.cat(bias, dim=1)
 
     def _pull_back(self, directions: Tensor) -> tuple[Tensor, Tensor]:
         mode, inputs = Transposed(self.record, self._bias_weights), self.inputs
@@ -224,27 +215,17 @@ def rows_at_once(pooling_mask: Tensor) -> int:
     return max(1, ROW_TOKENS // pooling_mask.numel())
 
 
-def map_bytes(encoder: Encoder, batch: int, length: int) -> int:
-    """What the attention maps of one layer take."""
-    return batch * encoder.model_view.heads * length**2 * encoder.model_view.dtype.itemsize
-
-
 def new_recorder(encoder: Encoder, x: Tensor, settings: Settings) -> Recorder:
     """A recorder for embeddings x (B, T, E) that stays within the memory budget."""
-    batch, length = x.shape[:2]
-    most = settings.memory_bytes
+    (batch, length), view, most = x.shape[:2], encoder.model_view, settings.memory_bytes
+    # The bytes of one layer's attention maps and gates.
+    maps = batch * view.heads * length**2 * view.dtype.itemsize
+    gates = batch * length * view.blocks[0].feed_forward.down.weight.shape[1] * view.dtype.itemsize
     return Recorder(
-        keep=record_bytes(encoder, batch, length) <= most,
-        lazy_maps=map_bytes(encoder, batch, length) > min(most, MOST_MAP_BYTES),
+        keep=view.layers * (maps + gates) <= most,
+        lazy_maps=maps > min(most, MOST_MAP_BYTES),
         traced=settings.bias == "traced",
     )
-
-
-def record_bytes(encoder: Encoder, batch: int, length: int) -> int:
-    """What a record takes: maps and gates of all layers."""
-    inner = encoder.model_view.blocks[0].feed_forward.down.weight.shape[1]
-    gates = batch * length * inner * encoder.model_view.dtype.itemsize
-    return encoder.model_view.layers * (map_bytes(encoder, batch, length) + gates)
 
 
 def reference_parts(encoder: Encoder, batch: Batch, reference: str = FILLER) -> tuple[Batch, Tensor | None]:
@@ -402,7 +383,7 @@ def jacobian_products(vector_of: Callable[[Inputs], Function], inputs: Inputs, p
     if inputs.rows <= width:
         return forward_products(vector_of(inputs), inputs, points)
     texts = [(inputs.text(index), points[index : index + 1]) for index in range(len(points))]
-    return torch.cat([_live_backwards(vector_of(one), one, point) for one, point in texts])
+    return torch.cat([backward_products(vector_of(one), one, point) for one, point in texts])
 
 
 def forward_products(vector: Function, inputs: Inputs, points: Tensor) -> Tensor:
@@ -413,21 +394,16 @@ def forward_products(vector: Function, inputs: Inputs, points: Tensor) -> Tensor
     return torch.cat([along(inputs.part(first, min(first + size, inputs.rows))) for first in starts], dim=1)
 
 
-def _live_backwards(vector: Function, inputs: Inputs, point: Tensor) -> Tensor:
-    """One text by backward passes through one graph of the live model: (1, R, d)."""
+def backward_products(vector: Function, inputs: Inputs, point: Tensor) -> Tensor:
+    """One text by backward passes through one graph of the live model, several dimensions at once: (1, R, d)."""
     value, pull_back = torch.func.vjp(vector, point)[:2]
     # Copies of the point instead of vmap would be a tenth faster, and keep the graph once for each.
     together = torch.func.vmap(lambda one: pull_back(one[None])[0][0])
-    return backward_products(together, inputs, value, min(value.shape[-1], rows_at_once(inputs.pooling_mask)))
-
-
-def backward_products(pull_back: Function, inputs: Inputs, value: Tensor, size: int) -> Tensor:
-    """One text's products from the gradients (k, T, E) of ``size`` dimensions (k, d) of its value each: (1, R, d)."""
     width = value.shape[-1]
-    # As the value: a pooling head may end in double precision. Zeros fill the last chunk, as a graph of rows needs.
-    every = torch.eye(-(-width // size) * size, width, dtype=value.dtype, device=value.device)
+    # As the value: a pooling head may end in double precision.
+    every = torch.eye(width, dtype=value.dtype, device=value.device)
     found = []
-    for some in torch.split(every, size):
-        per_token = torch.einsum("kte,pte->ptk", pull_back(some), inputs.sources[:, 0])
+    for some in torch.split(every, min(width, rows_at_once(inputs.pooling_mask))):
+        per_token = torch.einsum("kte,pte->ptk", together(some), inputs.sources[:, 0])
         found.append((inputs.masks[0] @ per_token).transpose(0, 1).flatten(0, 1))
-    return torch.cat(found, dim=1)[None, :, :width]
+    return torch.cat(found, dim=1)[None]

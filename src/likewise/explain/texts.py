@@ -322,12 +322,12 @@ def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: Floats)
     like = linear.vectors
     given = torch.as_tensor(directions, dtype=like.dtype, device=like.device).expand(len(texts), -1, -1)
     with torch.no_grad():
-        pulled = linear.columns(given)
+        shares, biases = linear.columns(given)
     names = _part_names(linear.encoder, linear.settings)
     for row, text in enumerate(texts):
-        values = _array(pulled.shares[row]).astype(np.float64).reshape(len(directions), len(text.units), -1)
+        values = _array(shares[row]).astype(np.float64).reshape(len(directions), len(text.units), -1)
         parts = {name: values[..., index] for index, name in enumerate(names)}
-        bias = _array(pulled.bias[row]).astype(np.float64)
+        bias = _array(biases[row]).astype(np.float64)
         yield Shares(
             str(text.tokens.text), text.units, values.sum(-1), bias, _array(like[row]), text.tokens.truncated, parts,
             text.tokens.ids,
