@@ -1,4 +1,4 @@
-"""Terminal drawings: coloured matrices and texts that are readable without colour too, and sparklines."""
+"""Texts, numbers and colours for pages, figures and terminals; terminal drawings that are readable without colour."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
-
 BREAKS = dict.fromkeys((10, 0x2028, 0x2029), "\N{RETURN SYMBOL}") | {9: "\N{RIGHTWARDS ARROW TO BAR}"}
+CONTROLS = (*range(9), *range(11, 32), *range(127, 160))
 # Direction controls would reverse the text around a label; lone surrogates cannot be written to a file.
-UNFIT = dict.fromkeys(
-    (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)), "\N{REPLACEMENT CHARACTER}"
-)
+DIRECTIONS, SURROGATES = (*range(0x202A, 0x202F), *range(0x2066, 0x206A)), range(0xD800, 0xE000)
+UNPRINTABLE = dict.fromkeys((*CONTROLS, *DIRECTIONS, *SURROGATES), "\N{REPLACEMENT CHARACTER}")
 
 
 def printable(text: str) -> str:
@@ -30,7 +28,7 @@ def printable(text: str) -> str:
     >>> printable("\\x1b[31mred")
     '\\ufffd[31mred'
     """
-    return text.translate(CONTROLS | UNFIT)
+    return text.translate(UNPRINTABLE)
 
 
 def one_line(text: str) -> str:
@@ -84,18 +82,13 @@ def unique_labels(paths: Sequence[str]) -> list[str]:
     (['e5', 'minilm'], ['a/e5', 'b/e5'], ['e5', 'e5 (2)'])
     """
     deepest = max((len(PurePath(path).parts) for path in paths), default=1)
-    short = ([_ending(path, depth) for path in paths] for depth in range(1, deepest))
+    short = (["/".join(PurePath(path).parts[-depth:]) or path for path in paths] for depth in range(1, deepest))
     names = next((found for found in short if len(set(found)) == len(set(paths))), list(paths))
     seen: Counter[str] = Counter()
     for index, name in enumerate(names):
         seen[name] += 1
         names[index] = name if seen[name] == 1 else f"{name} ({seen[name]})"
     return names
-
-
-def _ending(path: str, depth: int) -> str:
-    """The last parts of a path."""
-    return "/".join(PurePath(path).parts[-depth:]) or path
 
 
 BLUE, RED = (33, 102, 172), (178, 24, 43)  # below and above zero, as in ColorBrewer's RdBu
