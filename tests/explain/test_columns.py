@@ -218,9 +218,9 @@ def test_a_single_wrong_column_is_refused(texts: tuple[str, str], monkeypatch: p
     plain = LinearMap.columns
 
     def wrong(self: LinearMap, directions: Any) -> Any:
-        found = plain(self, directions)
-        found.shares[:, 0, 0] += 1e-2
-        return found
+        shares, bias = plain(self, directions)
+        shares[:, 0, 0] += 1e-2
+        return shares, bias
 
     monkeypatch.setattr(LinearMap, "columns", wrong)
     with pytest.raises(ModelError, match="the ledger misses"):
