@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 import likewise.explain
 from likewise.explain.explanation import ExplainedText, Explanation, Metadata
-from likewise.explain.units import Unit
+from likewise.explain.texts import Unit
 from likewise.grammar import ParsedText, Word
 
 APART: dict[str, Any] = {"bias": "separate", "reference": "none"}

@@ -82,7 +82,7 @@ def document(study: AttentionStudy) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are made and not saved, which takes most of the time."""
-    monkeypatch.setattr("likewise.results.folder.save_figure", lambda figure, path: path.touch())
+    monkeypatch.setattr("likewise.results.result.save_figure", lambda figure, path: path.touch())
     monkeypatch.setattr("likewise.results.result.inline_figure", lambda figure, title: "<svg></svg>")
 
 

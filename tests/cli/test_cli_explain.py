@@ -16,7 +16,7 @@ from conftest import save_classic, save_tiny, tiny_config, tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled
 from likewise.explain import compare, contrast, explain
-from likewise.explain.methods import METHODS
+from likewise.explain.linear_map import METHODS
 
 pytest_plugins = ("command_line",)
 
@@ -350,7 +350,7 @@ class TestPairs:
         self, run_tiny: Any, pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("likewise.explain.pairs.WINDOW_CHARACTERS", 1)
-        monkeypatch.setattr("likewise.explain.ledger.COLUMN_COST", 1e9)
+        monkeypatch.setattr("likewise.explain.pairs.COLUMN_COST", 1e9)
         command = ("explain", "--pairs", pairs_file, "--out")
         assert run_tiny(*command, tmp_path / "whole.jsonl").code == 0
         from likewise.explain import pairs

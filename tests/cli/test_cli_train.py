@@ -259,7 +259,7 @@ def test_a_run_whose_report_failed_goes_on_to_it(
 
     out = interrupted.parent / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("likewise.results.result.write_folder", full)
+        patch.setattr("likewise.results.result.write_document", full)
         assert "No space left on device; " in refusal(run("train", interrupted, "--resume", "--threads", 1))
     assert run("train", interrupted, "--resume", "--threads", 1).code == 0
     assert taken_up == [5, 10] and (out / "index.html").exists() and not (out / "checkpoint.safetensors").exists()

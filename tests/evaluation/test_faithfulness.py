@@ -30,7 +30,7 @@ from likewise.evaluation.faithfulness import (
 )
 from likewise.evaluation.perturbation import area, pair_steps
 from likewise.explain import Explanation
-from likewise.explain.methods import METHODS
+from likewise.explain.linear_map import METHODS
 from tiny_models import NoDowncast, spelling_tokenizer, tiny_encoder
 
 PAIRS = [

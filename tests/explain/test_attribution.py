@@ -16,8 +16,8 @@ from ledgers import contributions
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, ModelError, UsageError
 from likewise.explain import Direction, attribute
-from likewise.explain.attribution import AttributedText
-from likewise.explain.directions import (
+from likewise.explain.attribution import (
+    AttributedText,
     as_directions,
     axis_direction,
     centroid_direction,

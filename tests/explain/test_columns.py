@@ -12,7 +12,7 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.encoder.modes import Recorder
 from likewise.errors import ModelError, UsageError
-from likewise.explain import Explanation, PairShares, explain, explain_many, ledger, pairs
+from likewise.explain import Explanation, PairShares, explain, explain_many, pairs
 from likewise.explain.linear_map import LinearMap, Replayed
 from tiny_models import CONFIGS, tiny_encoder
 
@@ -36,7 +36,7 @@ def encoder_of(name: str = "bert") -> Encoder:
 def by_rows(monkeypatch: pytest.MonkeyPatch, *given: Any, **options: Any) -> Explanation:
     """Rows of both texts, be they more than the vector has dimensions."""
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "COLUMN_COST", 1e9)
+        patch.setattr(pairs, "COLUMN_COST", 1e9)
         patch.setattr(LinearMap, "rows", lambda self: Replayed(self.vectors, *self._rows_in_chunks()))
         return explain(*given, **options)
 
@@ -218,9 +218,9 @@ def test_a_single_wrong_column_is_refused(texts: tuple[str, str], monkeypatch: p
     plain = LinearMap.columns
 
     def wrong(self: LinearMap, directions: Any) -> Any:
-        found = plain(self, directions)
-        found.shares[:, 0, 0] += 1e-2
-        return found
+        shares, bias = plain(self, directions)
+        shares[:, 0, 0] += 1e-2
+        return shares, bias
 
     monkeypatch.setattr(LinearMap, "columns", wrong)
     with pytest.raises(ModelError, match="the ledger misses"):

@@ -13,7 +13,7 @@ from likewise.data import Columns, Dataset
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DataError, UsageError
-from likewise.explain import explain, ledger, pairs, texts
+from likewise.explain import explain, pairs, texts
 from likewise.explain.files import explain_file
 
 ROWS = [
@@ -51,7 +51,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         yield from texts.contribution_stream(encoder, given, method, settings)
 
     monkeypatch.setattr(pairs, "contribution_stream", counting)
-    monkeypatch.setattr(ledger, "COLUMN_COST", 1e9)
+    monkeypatch.setattr(pairs, "COLUMN_COST", 1e9)
     return seen
 
 

@@ -14,9 +14,9 @@ from likewise.encoder import modes
 from likewise.encoder.encoder import MEASURES
 from likewise.errors import UsageError
 from likewise.explain import compare, contrast, explain, explain_many
-from likewise.explain.methods import METHODS
+from likewise.explain.linear_map import METHODS
 from likewise.explain.settings import RULES, ExplainOptions, Option, Settings
-from likewise.explain.units import SPANS
+from likewise.explain.texts import SPANS
 
 HINTS = get_type_hints(ExplainOptions, include_extras=True)
 OPTIONS: dict[str, Option] = {field.name: get_args(HINTS[field.name])[1] for field in fields(ExplainOptions)}

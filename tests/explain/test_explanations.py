@@ -16,10 +16,10 @@ import pytest
 
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, ModelError, UsageError
-from likewise.explain import Contributions, Explanation, contributions, explain, explain_many, ledger, pairs
+from likewise.explain import Contributions, Explanation, contributions, explain, explain_many, pairs
 from likewise.explain.differences import side_by_side
 from likewise.explain.explanation import TOLERANCE, ExplainedText, Metadata
-from likewise.explain.units import Unit
+from likewise.explain.texts import Unit
 from tiny_models import tiny_encoder
 
 LEFT, RIGHT = "The man is out.", "A dog, the man's"
@@ -251,7 +251,7 @@ class TestMany:
 
         monkeypatch.setattr(pairs, "contribution_stream", watched)
         monkeypatch.setattr(pairs, "WINDOW_CHARACTERS", characters)
-        monkeypatch.setattr(ledger, "COLUMN_COST", 1e9)
+        monkeypatch.setattr(pairs, "COLUMN_COST", 1e9)
         list(explain_many(bert(), PAIRS))
         assert sorted(computed) == sorted({text for pair in PAIRS for text in pair})
         computed.clear()

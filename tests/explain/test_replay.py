@@ -20,7 +20,7 @@ from likewise.encoder.modes import RULES, Detached
 from likewise.encoder.pooling import POOLERS, ModulesConfig
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_postprocessing
 from likewise.errors import UsageError
-from likewise.explain import linear_map, methods
+from likewise.explain import linear_map
 from likewise.explain.texts import Contributions
 from plain_models import PLAIN, embeddings_of, hugging_face, products_by_backward_passes
 from tiny_models import BIASES, CONFIGS, tiny_encoder
@@ -294,7 +294,7 @@ class TestGroups:
     @pytest.mark.parametrize("method", ["bilrp", "hxp"])
     def test_backward_route_equals_forward_rows(self, name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         encoder, calls = encoder_of(name), []
-        where, which = (linear_map.LinearMap, "columns") if method == "bilrp" else (methods, "backward_products")
+        where, which = (linear_map.LinearMap, "columns") if method == "bilrp" else (linear_map, "backward_products")
         plain = getattr(where, which)
         monkeypatch.setattr(where, which, lambda *given: calls.append(1) or plain(*given))
         forward = one(encoder, method=method)

@@ -8,7 +8,7 @@ import pytest
 from ledgers import ledger, parsed, side, words_only
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import ExplainedText, Explanation
-from likewise.explain.units import Unit
+from likewise.explain.texts import Unit
 from likewise.lint.parsed_pairs import unit_classes
 from likewise.lint.pos_relevance import (
     KINDS,

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.text import Text
 
 from likewise.plotting.axes import grid_of_axes, save_figure
-from likewise.plotting.curves import _within, curves, share_curves
+from likewise.plotting.curves import _spread, curves, share_curves
 
 KS = [1, 5, 10, 50]
 
@@ -79,7 +79,7 @@ def test_a_name_stands_at_the_end_of_its_line() -> None:
 def test_names_stay_within_the_axis(heights: list[float]) -> None:
     order = sorted(heights)
     spread = [order.index(height) * 0.1 + height for height in heights]
-    placed = _within(spread, 0.1)
+    placed = _spread(spread, 0.1, 0.0, 1.0)
     assert all(-1e-9 <= height <= 1 + 1e-9 for height in placed)
     assert np.argsort(placed).tolist() == np.argsort(heights).tolist()
     assert all(later - sooner > 0.1 - 1e-9 for sooner, later in pairwise(sorted(placed)))

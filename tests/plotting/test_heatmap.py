@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise.plotting.axes import grid_of_axes, save_figure
+from likewise.plotting.axes import drawable, grid_of_axes, save_figure
 from likewise.plotting.heatmap import heatmap, split_heatmap
-from likewise.plotting.style import drawable
 
 
 def texts(labels: list) -> list[str]:

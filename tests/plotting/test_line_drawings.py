@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from likewise.plotting.axes import grid_of_axes, save_figure
-from likewise.plotting.bipartite import bipartite
 from likewise.plotting.curves import _spread, curves
+from likewise.plotting.heatmap import bipartite
 from likewise.plotting.scatter import identity_scatter
 
 

@@ -16,12 +16,11 @@ from likewise.attention.groups import LayerGroups, StudyData
 from likewise.attention.maps import MEASURE_NOTES
 from likewise.attention.reduction import TrainingCurve
 from likewise.attention.settings import VARIABLES, Highlight
-from likewise.plotting.axes import grid_of_axes
-from likewise.plotting.boxes import box_plots
+from likewise.plotting.axes import grid_of_axes, group_colour
 from likewise.plotting.curves import Series, curves
 from likewise.plotting.heatmap import intensity_map
-from likewise.plotting.scatter import group_colour, grouped_scatter, highlighted_scatter
-from likewise.plotting.style import strongest
+from likewise.plotting.scatter import box_plots, grouped_scatter, highlighted_scatter
+from likewise.plotting.terminal import strongest
 from likewise.results import Figure
 
 SCORES = ("silhouette", "Davies-Bouldin", "Calinski-Harabasz")

@@ -18,7 +18,7 @@ from likewise.attention.figures import NAMES, SCORES, p_text, study_figures
 from likewise.attention.groups import LayerControls, StudyData
 from likewise.attention.survival import survival, verdicts
 from likewise.plotting.html import paragraph, section
-from likewise.plotting.text import printable, shortened
+from likewise.plotting.terminal import printable, shortened
 from likewise.progress import Progress, tracked
 from likewise.results import Column, Figure, Result, Table
 from likewise.results.folder import write_document

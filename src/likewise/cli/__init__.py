@@ -1,1 +1,1 @@
-"""The command line: arguments -> one library call -> print; a file per command."""
+"""The command line: arguments -> one library call -> print; a file for each package of the library."""

@@ -1,4 +1,4 @@
-"""The ``likewise`` command: every subcommand in one place. Nothing heavy is imported until a command runs."""
+"""The ``likewise`` command with every subcommand. Nothing heavy is imported until a command runs."""
 
 from __future__ import annotations
 
@@ -7,81 +7,31 @@ import gc
 import io
 import logging
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from likewise import __version__
-from likewise.cli import (
+
+# Each module adds its commands to the app.
+from likewise.cli import (  # noqa: F401
     attention,
-    attribute,
     benchmark,
-    convert,
-    demo,
     encode,
     evaluate,
     explain,
-    explain_attention,
-    faithfulness,
-    fit_postprocessing,
     geometry,
-    index,
-    inspect,
-    isotropy,
-    layers,
     lint,
     models,
-    pos_relevance,
-    predict,
     search,
-    senses,
-    similarity,
     studio,
-    synthetic,
     train,
-    tune,
 )
-from likewise.cli.screen import notice
+from likewise.cli.output import notice
+from likewise.cli.settings import app
 from likewise.errors import Cancelled, LikewiseError
 
-app = typer.Typer(
-    help="A microscope for text similarity: embed, search, explain and improve BERT-like encoders.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-COMMANDS: dict[str, Callable[..., None]] = {
-    "attention": attention.attention,
-    "attribute": attribute.attribute,
-    "benchmark": benchmark.benchmark,
-    "convert": convert.convert,
-    "demo": demo.demo,
-    "encode": encode.encode,
-    "explain": explain.explain,
-    "explain-attention": explain_attention.explain_attention,
-    "faithfulness": faithfulness.faithfulness,
-    "fit-postprocessing": fit_postprocessing.fit_postprocessing,
-    "geometry": geometry.geometry,
-    "index": index.index,
-    "inspect": inspect.inspect,
-    "isotropy": isotropy.isotropy,
-    "layers": layers.layers,
-    "lint": lint.lint,
-    "models": models.models,
-    "pos-relevance": pos_relevance.pos_relevance,
-    "predict": predict.predict,
-    "search": search.search,
-    "senses": senses.senses,
-    "similarity": similarity.similarity,
-    "studio": studio.studio,
-    "synthetic": synthetic.synthetic,
-    "train": train.train,
-    "tune": tune.tune,
-}
-for name, command in COMMANDS.items():
-    app.command(name)(command)
-app.add_typer(evaluate.app, name="evaluate")
+app.registered_commands.sort(key=lambda command: getattr(command.callback, "__name__", ""))
 
 
 def _show_version(wanted: bool) -> None:

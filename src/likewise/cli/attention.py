@@ -7,38 +7,35 @@ import re
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from likewise.attention.settings import AttentionSettings, Highlight
-from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar
-from likewise.cli.settings import GRAMMAR_HELP, MODEL_HELP, FileSettings, RunSettings, with_settings
+from likewise.cli.output import Output, notice, progress_bar
+from likewise.cli.settings import PAIRS_HELP, FileSettings, FirstPairs, GrammarName, Model, RunSettings, command
 from likewise.errors import MissingExtra, ModelError, UsageError
 
 if TYPE_CHECKING:
     from likewise.grammar import Grammar
 
 
-@with_settings
+@command
 def attention(
-    file: Annotated[str, typer.Argument(help="A file of scored pairs, or a name such as stsb/test.")],
+    file: Annotated[str, Argument(help=PAIRS_HELP)],
     output: Output,
     run: RunSettings,
     how: FileSettings,
     settings: AttentionSettings,
-    model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm",
-    grammar: Annotated[str | None, typer.Option(help=GRAMMAR_HELP)] = None,
+    model: Model = "minilm",
+    grammar: GrammarName = None,
     structure: Annotated[
-        bool | None, typer.Option(help="Grammatical structure as a variable. Default: if there is a pipeline.")
+        bool | None, Option(help="Grammatical structure as a variable. Default: if there is a pipeline.")
     ] = None,
-    clusters: Annotated[str, typer.Option(help="Numbers of clusters to try, as 2-15.")] = "2-15",
+    clusters: Annotated[str, Option(help="Numbers of clusters to try, as 2-15.")] = "2-15",
     highlight: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Highlight ranges, as length:9-15,20-22 or structure:0.95-; repeat. Default: published ones."
-        ),
+        Option(help="Highlight ranges, as length:9-15,20-22 or structure:0.95-; repeat. Default: published ones."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)] = None,
+    limit: FirstPairs = None,
 ) -> None:
     """Attention maps of pairs as points in the plane, clustered layer by layer, and tested against three variables.
 

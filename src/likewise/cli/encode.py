@@ -1,37 +1,58 @@
-"""``likewise encode``: a file of texts -> vectors on disk."""
+"""``likewise encode`` and ``fit-postprocessing``: a file of texts -> vectors, or a correction of vectors."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, echo
 
-from likewise.cli.screen import notice, progress_bar, show_json
-from likewise.cli.settings import EncoderSettings, FileSettings, Json, PoolingOptions, RunSettings, with_settings
+from likewise.cli.output import notice, progress_bar, show_json
+from likewise.cli.settings import TEXTS_HELP, FileSettings, Json, ModelSettings, Prompt, command
 
 
-@with_settings
+@command
 def encode(
-    file: Annotated[
-        str, typer.Argument(help="A csv, tsv, jsonl or txt file (.gz too), or a name such as sample/sentences.")
-    ],
-    out: Annotated[Path, typer.Option(help="The folder for vectors.npy, ids.jsonl and manifest.json.")],
-    encoder: EncoderSettings,
-    pooling_config: PoolingOptions,
-    run: RunSettings,
+    file: Annotated[str, Argument(help=TEXTS_HELP)],
+    out: Annotated[Path, Option(help="The folder for vectors.npy, ids.jsonl and manifest.json.")],
+    model: ModelSettings,
     files: FileSettings,
-    prompt: Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")] = None,
+    prompt: Prompt = None,
     as_json: Json = False,
 ) -> None:
     """Encode a file of any size; the same command again goes on where it stopped."""
     from likewise.encoder.stream import encode_file
 
-    model = encoder.load(run, pooling_config)
+    encoder = model.load()
     with progress_bar() as progress:
-        done = encode_file(model, files.dataset(file), out, prompt=prompt, progress=progress)
+        done = encode_file(encoder, files.dataset(file), out, prompt=prompt, progress=progress)
     if done.skipped.count:
         notice(str(done.skipped))
     if as_json:
         return show_json(done.to_dict())
-    typer.echo(f"{done.manifest.rows} vectors of {done.manifest.dimension} dimensions in {out}")
+    echo(f"{done.manifest.rows} vectors of {done.manifest.dimension} dimensions in {out}")
+
+
+@command
+def fit_postprocessing(
+    file: Annotated[str, Argument(help="The texts to fit on: a file or a name.")],
+    out: Annotated[Path, Option(help="The file to write, such as whitening.safetensors.")],
+    model: ModelSettings,
+    files: FileSettings,
+    kind: Annotated[str, Option(help="whitening, all-but-the-top, standardisation or mean-removal.")] = "whitening",
+    dim: Annotated[
+        int | None, Option(help="Whitening: dimensions to keep; all-but-the-top: directions to remove.")
+    ] = None,
+) -> None:
+    """Fit a post-processing of vectors on a corpus, to be used with --post."""
+    from likewise.data import SkippedRows
+    from likewise.encoder.stream import fit_on_file
+
+    encoder, skipped = model.load(), SkippedRows()
+    with progress_bar() as progress:
+        fitted = fit_on_file(encoder, files.dataset(file), kind, dim, progress, skipped)
+    if skipped.count:
+        notice(str(skipped))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    fitted.save(out)
+    echo(f"{fitted.kind}, {fitted.matrix.shape[0]} -> {fitted.matrix.shape[1]} dimensions, in {out}")

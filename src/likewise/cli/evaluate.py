@@ -1,59 +1,173 @@
-"""``likewise evaluate``: how well a model does."""
+"""``likewise evaluate`` and ``faithfulness``: how well a model does, and whether explanations are faithful to it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
-from likewise.cli.evaluate_retrieval import retrieval
-from likewise.cli.output import Output
-from likewise.cli.screen import progress_bar
+from likewise.cli.output import Output, progress_bar
 from likewise.cli.settings import (
-    MODEL_HELP,
-    POOLING_HELP,
-    EncoderSettings,
+    LAYER_HELP,
+    MINILM,
     FileSettings,
+    FirstPairs,
+    Heads,
+    Models,
+    ModelSettings,
     PoolingOptions,
+    Poolings,
+    Post,
     RunSettings,
+    SpecialTokens,
+    TruncateDim,
+    app,
+    command,
+    parse_layer,
+    parse_numbers,
     with_settings,
 )
 
-if TYPE_CHECKING:
-    from likewise.encoder import Encoder
+LAST = ["-1"]
 
-app = typer.Typer(help="Measure how well a model does.", no_args_is_help=True, rich_markup_mode=None)
+group = Typer(help="Measure how well a model does.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(group, name="evaluate")
 
 
-@app.callback()
+@group.callback()
 def root() -> None:
     """Measure how well a model does."""
 
 
-@app.command()
+@group.command()
 @with_settings
 def sts(
-    files: Annotated[list[str], typer.Argument(help="Files of scored pairs, or names such as stsb/test.")],
+    files: Annotated[list[str], Argument(help="Files of scored pairs, or names such as stsb/test.")],
     output: Output,
     pooling_config: PoolingOptions,
     run: RunSettings,
     how: FileSettings,
-    model: Annotated[list[str], typer.Option("--model", "-m", help=f"{MODEL_HELP} Repeat to compare.")] = ["minilm"],  # noqa: B006
-    pooling: Annotated[list[str] | None, typer.Option(help=f"{POOLING_HELP} Repeat to compare.")] = None,
+    model: Models = MINILM,
+    pooling: Poolings = None,
     mix: Annotated[
-        str | None, typer.Option(help="Take the second texts from the same rows of this file (mixed languages).")
+        str | None, Option(help="Take the second texts from the same rows of this file (mixed languages).")
     ] = None,
 ) -> None:
     """Compare cosines with human similarity scores: Spearman, Pearson, squared error, with 95 % intervals."""
     from likewise.evaluation.sts import compare_sts
 
-    def load(name: str) -> Encoder:
-        return EncoderSettings(name).load(run, pooling_config)
-
     datasets = [how.dataset(file) for file in files]
     with progress_bar() as progress:
-        found = compare_sts(datasets, model, pooling or [None], mix, load, progress)
+        found = compare_sts(datasets, model, pooling or [None], mix, run.loader(pooling_config), progress)
     output.show(found, reading=vars(pooling_config), run=vars(run))
 
 
-app.command()(retrieval)
+@group.command()
+@with_settings
+def retrieval(
+    file: Annotated[
+        str, Argument(help="Pairs (each right text is a query for its left one), a corpus, or a BEIR folder.")
+    ],
+    output: Output,
+    run: RunSettings,
+    files: FileSettings,
+    queries: Annotated[str | None, Option(help="FILE is a corpus: a file of queries to it.")] = None,
+    qrels: Annotated[
+        str | None,
+        Option(help="Which texts answer them, in BEIR's or TREC's format; default: the queries' column relevant."),
+    ] = None,
+    k: Annotated[str, Option(help="Where recall is taken: among the first k texts.")] = "1,5,10,20,50",
+    model: Models = MINILM,
+    pooling: Poolings = None,
+    layer: Annotated[
+        list[str], Option(help=f"{LAYER_HELP}, first-last, or all: each of them. Repeat to compare.")
+    ] = LAST,
+    ranker: Annotated[
+        list[str] | None,
+        Option(
+            help="dense (the model), bow, tfidf, bm25, static, input-embeddings, random, or hybrid: BM25 fused with"
+            " the model's first --pooling and last --layer. Repeat to compare. Default: dense."
+        ),
+    ] = None,
+    vectors: Annotated[Path | None, Option(help="Word vectors of the static ranker.")] = None,
+    compare: Annotated[
+        bool, Option("--compare", help="Poolings mean, cls and max, and all rankers, unless some are given.")
+    ] = False,
+    where: Annotated[
+        str | None, Option(help="COLUMN=VALUE: only these pairs are queries, among the texts of all pairs.")
+    ] = None,
+    min_score: Annotated[
+        float | None, Option(help="Only pairs with at least this score are queries, among the texts of all pairs.")
+    ] = None,
+    limit: Annotated[int | None, Option(help="Only the first rows, of texts and of queries.", min=1)] = None,
+    special_tokens: SpecialTokens = True,
+    heads: Heads = True,
+    truncate_dim: TruncateDim = None,
+    post: Post = None,
+    seed: Annotated[int, Option(help="Of the random ranker.", min=0)] = 0,
+    fresh: Annotated[bool, Option("--fresh", help="Compute anew what earlier runs have cached.")] = False,
+) -> None:
+    """Recall@k, MRR@10 and nDCG@10 with 95 % intervals, of a model or of a grid of models and baselines.
+
+    A text's rank is the number of texts that score more than 1e-6 above it: ties are in the query's favour. Results
+    are cached: the same command again continues where it stopped. A column title is put before a corpus's texts, as
+    BEIR does, unless --text-column names one.
+    """
+    from likewise.search.evaluation import RetrievalSource
+    from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
+
+    pooling_config = PoolingOptions("-1", special_tokens, heads, truncate_dim, post)
+    layers = tuple(each if each == "all" else _layer(each) for each in layer)
+    rankers, ks = tuple(ranker or ["dense"]), parse_numbers("--k", k)
+    grid = RetrievalGrid(tuple(model), tuple(pooling or [None]), layers, rankers, ks, vectors, seed, fresh)
+    if compare:
+        grid = replace(grid.compared, rankers=grid.rankers) if ranker else grid.compared
+    task = RetrievalSource(files.dataset(file, limit), queries, qrels, where, min_score).read()
+    with progress_bar() as progress:
+        table = compare_retrieval(task, grid, run.loader(pooling_config), progress)
+    output.show(table, grid=vars(grid), reading=vars(pooling_config), run=vars(run))
+
+
+def _layer(text: str) -> Any:
+    layer = parse_layer(text)
+    return tuple(layer) if isinstance(layer, list) else layer
+
+
+@command
+def faithfulness(
+    file: Annotated[str, Argument(help="A file of pairs, or a name such as stsb/test.")],
+    output: Output,
+    model: ModelSettings,
+    how: FileSettings,
+    method: Annotated[
+        list[str] | None,
+        Option(
+            help="bilrp, as published; bilrp-filler, the default of explain; bilrp-local, -traced, -shared, each also"
+            " with -filler; bilrp-attention-norm, hxp, integrated-jacobian, embedding, embedding-squared or random;"
+            " repeat."
+        ),
+    ] = None,
+    rank_special: Annotated[bool, Option("--rank-special", help="Mask and rank special tokens like the rest.")] = False,
+    filler: Annotated[str, Option(help="The token that masks others: mask or pad.")] = "mask",
+    second_order: Annotated[bool, Option("--second-order", help="Also insert and delete pairs of tokens.")] = False,
+    steps: Annotated[int, Option(help="Points on the path of integrated-jacobian.", min=1)] = 10,
+    jacobian_pairs: Annotated[int, Option(help="Pairs for integrated-jacobian, which is slow.", min=1)] = 300,
+    sentences: Annotated[int, Option(help="Sentences of the conservation test; 0 leaves it out.", min=0)] = 300,
+    limit: FirstPairs = None,
+    seed: Annotated[int, Option(help="Seed of the random method.", min=0)] = 0,
+) -> None:
+    """Test every method: tokens enter a masked text by relevance; how soon is its vector near the full text's?"""
+    from likewise.evaluation.faithfulness import DEFAULT_VARIANTS, PerturbationSettings, study_faithfulness
+
+    settings = PerturbationSettings(tuple(method or DEFAULT_VARIANTS), rank_special, filler, second_order, steps, seed)
+    pairs = how.dataset(file, limit).pairs()
+    encoder = model.load()
+    with progress_bar() as progress:
+        found = study_faithfulness(encoder, pairs, settings, jacobian_pairs, sentences, progress)
+    output.show(
+        found, data=file, pairs=len(pairs), model=encoder.name, model_hash=encoder.hash,
+        reading=vars(encoder.pooling_config), settings=vars(settings), jacobian_pairs=jacobian_pairs,
+        sentences=sentences, run=vars(model.run),
+    )  # fmt: skip

@@ -1,99 +1,30 @@
-"""``likewise explain``: why two texts are similar."""
+"""``likewise explain``, ``explain-attention`` and ``attribute``: why a model gives a score."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar
+from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
-    PoolingOptions,
+    Model,
+    ModelSettings,
+    Prompt,
     RunSettings,
-    with_settings,
+    command,
+    help_of,
 )
-from likewise.errors import UsageError
-from likewise.explain.settings import ExplainOptions
+from likewise.errors import DataError, UsageError
+from likewise.explain.settings import BIAS, REFERENCE, ExplainOptions
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from likewise.data import Dataset
-    from likewise.encoder import Encoder
     from likewise.results import Result
 
 OTHER = "--other-model or --other-pooling"
 SPANS = "--left-span or --right-span"
-
-
-@with_settings
-def explain(
-    encoder: EncoderSettings,
-    pooling_config: PoolingOptions,
-    options: ExplainOptions,
-    run: RunSettings,
-    files: FileSettings,
-    output: Output,
-    left: Annotated[str | None, typer.Argument(help="A text.")] = None,
-    right: Annotated[str | None, typer.Argument(help="The text that it is similar to.")] = None,
-    pairs: Annotated[
-        str | None,
-        typer.Option(help="Explain every pair of this file, or of a name such as stsb/test; needs --out FILE.jsonl."),
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option(help="A third text: which words put the right text above (or below) it?")
-    ] = None,
-    other_model: Annotated[str | None, typer.Option(help="Explain by this model too, and show the difference.")] = None,
-    other_pooling: Annotated[str | None, typer.Option(help="The same with another pooling.")] = None,
-    left_span: Annotated[list[str] | None, typer.Option(help="A group of characters as 0:12; repeat.")] = None,
-    right_span: Annotated[list[str] | None, typer.Option(help="The same in the right text.")] = None,
-    top: Annotated[
-        int | None,
-        typer.Option(help="Show the strongest units of each text, all others as (rest): for long texts.", min=1),
-    ] = None,
-    shares_only: Annotated[
-        bool, typer.Option("--shares-only", help="What each unit makes of the score, without pairs: for long texts.")
-    ] = False,
-) -> None:
-    """Explain why the model finds two texts similar: which words with which, and what the biases add."""
-    spans = _spans(left_span, right_span)
-    other = other_model or other_pooling
-    given = {"--pairs": pairs, "--against": against, OTHER: other, "--shares-only": shares_only, "--top": top,
-             SPANS: spans, "--html": output.html, "--plot": output.plot, "--json": output.as_json,
-             "a text": left}  # fmt: skip
-    _refuse(given)
-    if pairs is not None:
-        if output.out is None:
-            raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
-        model = encoder.load(run, pooling_config)
-        return _explain_file(model, files.dataset(pairs), output.out, options.keywords() | {"top": top})
-    if left is None or right is None:
-        raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
-    model = encoder.load(run, pooling_config)
-    prompts: dict[str, Any] = {"left_prompt": options.left_prompt, "right_prompt": options.right_prompt}
-    found: Result
-    if against is not None:
-        from likewise.explain.differences import contrast
-
-        prompts = {"query_prompt": options.left_prompt, "document_prompt": options.right_prompt}
-        found = contrast(model, left, right, against, **prompts, **options.difference_keywords())
-    elif other is not None:
-        from likewise.explain.differences import compare
-
-        second = EncoderSettings(other_model or encoder.model, other_pooling or encoder.pooling)
-        second_model = second.load(run, pooling_config)
-        found = compare(model, second_model, left, right, **prompts, **options.difference_keywords())
-    else:
-        from likewise.explain.pairs import explain as explain_pair
-
-        how: dict[str, Any] = options.keywords() | spans | {"top": top, "shares_only": shares_only}
-        found = explain_pair(model, left, right, **how)
-    output.show(found, options=vars(options), reading=vars(pooling_config), run=vars(run))
-
-
 EXCLUDES = {
     "--pairs": ("--against", OTHER, "--shares-only", SPANS, "--html", "--plot", "--json", "a text"),
     "--against": (OTHER, "--shares-only", "--top", SPANS, "--plot"),
@@ -103,20 +34,78 @@ EXCLUDES = {
 """Options, and those that have no effect with them."""
 
 
+@command
+def explain(
+    model: ModelSettings,
+    options: ExplainOptions,
+    files: FileSettings,
+    output: Output,
+    left: Annotated[str | None, Argument(help="A text.")] = None,
+    right: Annotated[str | None, Argument(help="The text that it is similar to.")] = None,
+    pairs: Annotated[
+        str | None,
+        Option(help="Explain every pair of this file, or of a name such as stsb/test; needs --out FILE.jsonl."),
+    ] = None,
+    against: Annotated[
+        str | None, Option(help="A third text: which words put the right text above (or below) it?")
+    ] = None,
+    other_model: Annotated[str | None, Option(help="Explain by this model too, and show the difference.")] = None,
+    other_pooling: Annotated[str | None, Option(help="The same with another pooling.")] = None,
+    left_span: Annotated[list[str] | None, Option(help="A group of characters as 0:12; repeat.")] = None,
+    right_span: Annotated[list[str] | None, Option(help="The same in the right text.")] = None,
+    top: Annotated[
+        int | None, Option(help="Show the strongest units of each text, all others as (rest): for long texts.", min=1)
+    ] = None,
+    shares_only: Annotated[
+        bool, Option("--shares-only", help="What each unit makes of the score, without pairs: for long texts.")
+    ] = False,
+) -> None:
+    """Explain why the model finds two texts similar: which words with which, and what the biases add."""
+    spans = _spans(left_span, right_span)
+    other = other_model or other_pooling
+    _refuse({"--pairs": pairs, "--against": against, OTHER: other, "--shares-only": shares_only, "--top": top,
+             SPANS: spans, "--html": output.html, "--plot": output.plot, "--json": output.as_json,
+             "a text": left})  # fmt: skip
+    if pairs is not None:
+        if output.out is None:
+            raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
+        from likewise.explain.files import explain_file
+
+        encoder = model.load()
+        with progress_bar() as progress:
+            how = options.keywords() | {"top": top}
+            written = explain_file(encoder, files.dataset(pairs), output.out, how, progress)
+        return notice(f"{written} explanations in {output.out}")
+    if left is None or right is None:
+        raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
+    found: Result
+    encoder, left_prompt, right_prompt = model.load(), options.left_prompt, options.right_prompt
+    if against is not None:
+        from likewise.explain.differences import contrast
+
+        prompts: dict[str, Any] = {"query_prompt": left_prompt, "document_prompt": right_prompt}
+        found = contrast(encoder, left, right, against, **prompts, **options.difference_keywords())
+    elif other is not None:
+        from likewise.explain.differences import compare
+
+        second = EncoderSettings(other_model or model.encoder.model, other_pooling or model.encoder.pooling)
+        prompts = {"left_prompt": left_prompt, "right_prompt": right_prompt}
+        other_encoder = second.load(model.run, model.pooling_config)
+        found = compare(encoder, other_encoder, left, right, **prompts, **options.difference_keywords())
+    else:
+        from likewise.explain.pairs import explain as explain_pair
+
+        how = options.keywords() | spans | {"top": top, "shares_only": shares_only}
+        found = explain_pair(encoder, left, right, **how)
+    output.show(found, options=vars(options), **model.documented())
+
+
 def _refuse(given: dict[str, Any]) -> None:
     """Reject options that have no effect."""
     for option, excluded in EXCLUDES.items():
         for name in excluded if given[option] else ():
             if given[name]:
                 raise UsageError(f"{name} does not go with {option}; leave one of them out")
-
-
-def _explain_file(model: Encoder, dataset: Dataset, out: Path, options: dict[str, Any]) -> None:
-    from likewise.explain.files import explain_file
-
-    with progress_bar() as progress:
-        written = explain_file(model, dataset, out, options, progress)
-    notice(f"{written} explanations in {out}")
 
 
 def _spans(left: list[str] | None, right: list[str] | None) -> dict[str, Any]:
@@ -132,3 +121,75 @@ def _span(text: str) -> tuple[int, int]:
     except ValueError as error:
         raise UsageError(f"a span is two character positions such as 0:12, not {text!r}") from error
     return start, end
+
+
+@command
+def explain_attention(
+    text: Annotated[str, Argument(help="A text.")],
+    query: Annotated[str, Argument(help="The token that attends: its number from 0, or its text.")],
+    key: Annotated[str, Argument(help="The token that it attends to.")],
+    run: RunSettings,
+    output: Output,
+    model: Model = "minilm",
+    layer: Annotated[int, Option(help="The layer, from 1.", min=1)] = 1,
+    head: Annotated[int, Option(help="The head, from 1.", min=1)] = 1,
+    granularity: Annotated[str, Option(help="token, word or sentence.")] = "token",
+    prompt: Annotated[str | None, Option(help="Put before the text; default: the model's own.")] = None,
+) -> None:
+    """Explain a query-key score before the softmax as a sum over pairs of input tokens."""
+    from likewise.explain.attention_score import explain_attention as explain_score
+    from likewise.explain.attention_score import token_index
+
+    encoder = run.load(model)
+    i, j = (token_index(encoder, text, name, prompt) for name in (query, key))
+    output.show(explain_score(encoder, text, layer, head, i, j, granularity, prompt), run=vars(run))
+
+
+DIRECTION_HELP = (
+    "A text; difference:A | B; centroid:FILE; axis:1, a principal axis of FILE's texts; or vector:FILE.npy. Repeat."
+)
+
+
+@command
+def attribute(
+    file: Annotated[str, Argument(help="A file of texts, or a name such as sample/sentences.")],
+    model: ModelSettings,
+    files: FileSettings,
+    output: Output,
+    direction: Annotated[list[str], Option(help=DIRECTION_HELP)],
+    granularity: Annotated[str, Option(help="token, word or sentence.")] = "word",
+    similarity: Annotated[str, Option(help="dot, or cosine: divided by the text's length.")] = "dot",
+    bias: Annotated[str, Option(help=help_of(BIAS))] = "separate",
+    reference: Annotated[str, Option(help=help_of(REFERENCE))] = "filler",
+    prompt: Prompt = None,
+    limit: Annotated[int | None, Option(help="Only the first texts.", min=1)] = None,
+) -> None:
+    """Attribute a text's score along a direction to its words: their shares and the bias sum to <vector, direction>.
+
+    --out FILE.jsonl writes one text a line; an interrupted run goes on where it stopped.
+    """
+    from likewise.explain.attribution import attribute as attribute_texts
+    from likewise.explain.attribution import parse_direction
+    from likewise.explain.files import attribute_file, is_lines
+
+    if output.plot is not None:
+        raise UsageError("attributions have no figure; leave --plot out")
+    out = output.out if output.out is not None and is_lines(output.out) else None
+    if out is not None and (output.html is not None or output.as_json):
+        raise UsageError("--out writes lines of JSON; leave --html and --json out")
+    encoder = model.load()
+    rows = files.dataset(file, limit).texts()
+    if rows.skipped:
+        notice(f"{file}: bad rows skipped: {rows.skipped}")
+    if not rows:
+        raise DataError(f"{file} holds no texts")
+    texts = [row.text for row in rows]
+    directions = [parse_direction(encoder, one, texts, files.dataset(file)) for one in direction]
+    options: dict[str, Any] = {"granularity": granularity, "similarity": similarity, "prompt": prompt}
+    options |= {"bias": bias, "reference": reference}
+    with progress_bar() as progress:
+        if out is not None:
+            written = attribute_file(encoder, [(row.id, row.text) for row in rows], directions, out, options, progress)
+            return notice(f"{written} attributions in {out}")
+        found = attribute_texts(encoder, texts, directions, progress=progress, **options)
+    output.show(found, options=options, **model.documented())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import time
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likewise.cli.screen import notice, show_json
 from likewise.errors import UsageError
+from likewise.progress import progress_bar as progress_bar
 
 if TYPE_CHECKING:
     from likewise.results import Result
@@ -42,10 +43,9 @@ class Output:
     @property
     def run(self) -> dict[str, Any]:
         """The command, when it began, and how long it took."""
-        began = vars(self)["_began"]
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began))
-        command = shlex.join(["likewise", *sys.argv[1:]])
-        return {"command": command, "time": when, "seconds": round(time.time() - began, 1)}
+        from likewise.results.folder import made_by
+
+        return made_by(shlex.join(["likewise", *sys.argv[1:]]), vars(self)["_began"])
 
     def show(self, result: Result, **settings: Any) -> None:
         """Write what was asked for, then print the result. ``settings`` go into run.json."""
@@ -72,3 +72,17 @@ def _save_figure(result: Result, path: Path) -> Path:
     if result.main_figure is None:
         raise UsageError("this result has no figure; leave --plot out")
     return save_figure(result.main_figure.draw(), path)
+
+
+def show_json(document: Any) -> None:
+    """Print exactly one JSON document; numbers that JSON does not know become null."""
+    from likewise.results.folder import finite
+
+    typer.echo(json.dumps(finite(document), ensure_ascii=False))
+
+
+def notice(message: str) -> None:
+    """Print a line on stderr, where it cannot spoil a JSON document."""
+    from likewise.plotting.terminal import printable
+
+    typer.echo(f"likewise: {printable(message)}", err=True)

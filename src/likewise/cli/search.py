@@ -1,26 +1,27 @@
-"""``likewise search``: the best texts for a query, and why they were found."""
+"""``likewise search`` and ``index``: a file of texts -> an index; the best texts for a query, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Option
 
-from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar
+from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
+    TEXTS_HELP,
     EncoderSettings,
     FileSettings,
     IndexOptions,
     Json,
+    ModelSettings,
     PoolingOptions,
-    RunSettings,
-    given_encoder,
+    command,
+    option_names,
     refuse_given,
-    with_settings,
 )
 from likewise.errors import UsageError
 from likewise.progress import Progress
@@ -28,44 +29,44 @@ from likewise.progress import Progress
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.search import Hits, Index
+    from likewise.search.index import IndexInfo
 
-MADE_WITH = ("engine", "bits", "similarity", "query_prompt", "document_prompt")
+MADE_WITH = option_names(IndexOptions)
 """Options that are fixed when an index is made."""
+MODEL_OPTIONS = option_names(EncoderSettings, PoolingOptions)
+"""Options of the model; for an existing index they must be its own."""
 
 
-@with_settings
+@command
 def search(
-    context: typer.Context,
+    context: Context,
     where: Annotated[
-        str, typer.Argument(help="An index folder, a Milvus address, or a file of texts, whose index is cached.")
+        str, Argument(help="An index folder, a Milvus address, or a file of texts, whose index is cached.")
     ],
     queries: Annotated[
-        list[str],
-        typer.Argument(metavar="QUERY...", help="What to look for; put -- before one that begins with a dash."),
+        list[str], Argument(metavar="QUERY...", help="What to look for; put -- before one that begins with a dash.")
     ],
-    encoder: EncoderSettings,
-    pooling_config: PoolingOptions,
-    run: RunSettings,
+    model: ModelSettings,
     files: FileSettings,
     options: IndexOptions,
-    k: Annotated[int, typer.Option("-k", "--top", help="How many hits.", min=1)] = 10,
+    k: Annotated[int, Option("-k", "--top", help="How many hits.", min=1)] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Colour the words that carry each score; say why above the next.")
+        bool, Option("--explain", help="Colour the words that carry each score; say why above the next.")
     ] = False,
-    granularity: Annotated[str, typer.Option(help="With --explain: word, token or sentence.")] = "word",
+    granularity: Annotated[str, Option(help="With --explain: word, token or sentence.")] = "word",
     pairs_per_hit: Annotated[
-        int | None, typer.Option(help="With --explain: word pairs of every hit. Default: 5 of the first hits.", min=0)
+        int | None, Option(help="With --explain: word pairs of every hit. Default: 5 of the first hits.", min=0)
     ] = None,
     ranker: Annotated[
-        str, typer.Option(help="dense, bm25, tfidf, bow, static, input-embeddings, random, or hybrid: bm25 and dense.")
+        str, Option(help="dense, bm25, tfidf, bow, static, input-embeddings, random, or hybrid: bm25 and dense.")
     ] = "dense",
-    vectors: Annotated[Path | None, typer.Option(help="A GloVe or fastText text file for the ranker static.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A folder for run.json, tables and a page.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page of explained hits.")] = None,
+    vectors: Annotated[Path | None, Option(help="A GloVe or fastText text file for the ranker static.")] = None,
+    out: Annotated[Path | None, Option(help="A folder for run.json, tables and a page.")] = None,
+    html: Annotated[Path | None, Option(help="Write a page of explained hits.")] = None,
     as_json: Json = False,
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
-    from likewise.explain.units import check_granularity
+    from likewise.explain.texts import check_granularity
     from likewise.search.hits import SearchResult, check_search
     from likewise.search.milvus_address import address_of
 
@@ -74,23 +75,22 @@ def search(
     check_search(queries, k)
     check_granularity(granularity)
     output = Output(out, html, None, as_json)
-    source = _Source(address_of(where), encoder, pooling_config, run, files, options, context)
+    source = _Source(address_of(where), model, files, options, context)
     with progress_bar() as progress:
         if ranker != "dense":
             found = SearchResult(tuple(source.ranked(ranker, queries, k, vectors, progress)))
         else:
             how = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
             with source.index(progress) as index:
-                hits = (
-                    [index.search(query, k, explain=True, **how) for query in queries]
-                    if explained
-                    else index.search_many(queries, k, progress)
-                )
+                if explained:
+                    hits = [index.search(query, k, explain=True, **how) for query in queries]
+                else:
+                    hits = index.search_many(queries, k, progress)
                 found = SearchResult(tuple(hits), index.engine, index.summary())
-    output.show(found, run=vars(run))
+    output.show(found, run=vars(model.run))
 
 
-def _check(context: typer.Context, ranker: str, explained: bool) -> None:
+def _check(context: Context, ranker: str, explained: bool) -> None:
     """Rejects options that have no effect."""
     if ranker != "dense":
         from likewise.search.baselines import check_ranker
@@ -111,12 +111,10 @@ class _Source:
     """What is searched, opened only as far as a ranker needs it."""
 
     where: str
-    encoder: EncoderSettings
-    pooling_config: PoolingOptions
-    run: RunSettings
+    model: ModelSettings
     files: FileSettings
     options: IndexOptions
-    context: typer.Context
+    context: Context
 
     @property
     def is_index(self) -> bool:
@@ -132,9 +130,9 @@ class _Source:
 
         if self.is_index:
             refuse_given(self.context, MADE_WITH, "an index: it keeps the settings it was made with")
-            return self._opened()
+            return self.model.opened(self.where, self.context)
         locate(self.where, self.files.data_dir)  # a missing file is an error before the model is loaded
-        model = self.encoder.load(self.run, self.pooling_config)
+        model = self.model.load()
         done = cached_index(model, self.files.dataset(self.where), self.options.settings(), progress)
         if done.skipped.count:
             notice(str(done.skipped))
@@ -160,12 +158,101 @@ class _Source:
 
     def _model(self) -> Encoder:
         if not self.is_index:
-            return self.encoder.load(self.run, self.pooling_config)
-        with self._opened() as index:
+            return self.model.load()
+        with self.model.opened(self.where, self.context) as index:
             return index.encoder
 
-    def _opened(self) -> Index:
-        from likewise.search import Index
 
-        changes: dict[str, Any] = given_encoder(self.context, self.encoder, self.pooling_config)
-        return Index.open(self.where, load=self.run.load, **changes)
+@command
+def index(
+    context: Context,
+    model: ModelSettings,
+    files: FileSettings,
+    options: IndexOptions,
+    file: Annotated[str | None, Argument(help=TEXTS_HELP)] = None,
+    out: Annotated[Path | None, Option(help="The index's folder.")] = None,
+    store: Annotated[
+        str | None,
+        Option(help="Store the vectors in Milvus: milvus://HOST:PORT/COLLECTION, or milvus:FILE.db for Milvus"
+                     " Lite. With it, --out is a folder that points there."),
+    ] = None,
+    add: Annotated[bool, Option("--add", help="Add the file's texts to the index.")] = False,
+    replace: Annotated[
+        bool, Option("--replace", help="Build anew; in a folder the old index stays until then.")
+    ] = False,
+    delete: Annotated[list[str] | None, Option(help="Delete the text of this id; repeat.")] = None,
+    prefix: Annotated[str, Option(help="With --add: put before each new id.")] = "",
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Build an index of a file of any size, add to it, delete from it, or show what it is.
+
+    The same command again continues where it stopped. A folder never holds half an index: readers see the old one
+    until the new one is whole.
+    """
+    from likewise.search.milvus_address import address_of, check_pointer, is_milvus
+
+    _check_modes(
+        file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)}
+    )
+    where = address_of(out, store)
+    if is_milvus(where):
+        refuse_given(context, ("engine", "bits"), "Milvus, which has its own index")
+    if store is not None and out is not None:
+        check_pointer(out)
+    if file is not None and not add:
+        info = _build(model.load(), files, (file, where, replace), options, out)
+    else:
+        refuse_given(context, MADE_WITH, "an existing index: it keeps the settings it was made with")
+        if file is None:
+            refuse_given(context, MODEL_OPTIONS, "--delete or a look at the index, which load no model")
+        else:
+            from likewise.search.indexing import add_file
+
+            with model.opened(where, context) as index, progress_bar() as progress:
+                skipped = add_file(index, files.dataset(file), prefix, progress)
+            if skipped.count:
+                notice(str(skipped))
+        info = _deleted(where, delete or [])
+    Output(as_json=as_json).show(info)
+
+
+def _check_modes(file: str | None, out: Path | None, store: str | None, modes: dict[str, bool]) -> None:
+    if out is None and store is None:
+        raise UsageError("say where the index is: --out FOLDER, or --store milvus:FILE.db")
+    if modes["--add"] and modes["--replace"]:
+        raise UsageError("--add does not go with --replace; leave one of them out")
+    if modes["--delete"] and file is not None:
+        raise UsageError("--delete goes without a FILE; delete first, then add")
+    if file is None and (modes["--add"] or modes["--replace"]):
+        raise UsageError("--add and --replace need the FILE of texts")
+    if modes["--prefix"] and not modes["--add"]:
+        raise UsageError("--prefix goes with --add")
+
+
+def _build(
+    model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
+) -> IndexInfo:
+    from likewise.search.indexing import index_file
+    from likewise.search.milvus_address import write_pointer
+
+    file, where, replace = target
+    with progress_bar() as progress:
+        done = index_file(model, files.dataset(file), where, options.settings(), replace=replace, progress=progress)
+    if done.skipped.count:
+        notice(str(done.skipped))
+    if done.cached:
+        notice(f"{where} already holds this index; nothing to do")
+    if out is not None and str(out) != where:
+        write_pointer(out, where)
+    with done.index as index:
+        return index.info
+
+
+def _deleted(where: str, ids: list[str]) -> IndexInfo:
+    """Delete texts without loading a model; returns what the index is then."""
+    from likewise.search.index import IndexInfo, delete_from, open_store
+
+    with closing(open_store(where)) as store:
+        if ids:
+            delete_from(store, ids)
+        return IndexInfo.of(store.reopened())

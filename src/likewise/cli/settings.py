@@ -1,4 +1,4 @@
-"""Options that several commands share, written once and merged into each command's own."""
+"""The command line's app, and options that several commands share, merged into each command's own."""
 
 from __future__ import annotations
 
@@ -15,17 +15,46 @@ from likewise.errors import UsageError
 from likewise.explain.settings import Option, rule_names
 
 if TYPE_CHECKING:
-    from likewise.data import Columns, Dataset
+    from likewise.data import Dataset
     from likewise.encoder import Encoder
+    from likewise.search import Index
     from likewise.search.index import IndexSettings
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+    Load = Callable[[str], Encoder]
+
+app = typer.Typer(
+    help="A microscope for text similarity: embed, search, explain and improve BERT-like encoders.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
 
 MODEL_HELP = "A folder, minilm (bundled), a short name (see: likewise models), or a Hugging Face hub id."
 POOLING_HELP = (
     "cls, last, max, mean, mean-sqrt-len, weighted, pooler, or what the model learned (qkv, bilstm);"
     " join several with +. Default: the model's own."
 )
+GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
+
+LAYER_HELP = "A layer (0 is the embeddings, -1 the last), several as 1,6 to average"
+TEXTS_HELP = "A csv, tsv, jsonl or txt file (.gz too), or a name such as sample/sentences."
+PAIRS_HELP = "A file of scored pairs, or a name such as stsb/test."
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Model = Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)]
+Models = Annotated[list[str], typer.Option("--model", "-m", help=f"{MODEL_HELP} Repeat to compare.")]
+MINILM = ["minilm"]
+Pooling = Annotated[str | None, typer.Option(help=POOLING_HELP)]
+Poolings = Annotated[list[str] | None, typer.Option(help=f"{POOLING_HELP} Repeat to compare.")]
+SpecialTokens = Annotated[bool, typer.Option(help="Whether special tokens count in pooling.")]
+Heads = Annotated[bool, typer.Option(help="Apply the model's own dense heads.")]
+TruncateDim = Annotated[int | None, typer.Option(help="Keep only the first dimensions.", min=1)]
+Post = Annotated[Path | None, typer.Option(help="A file made by: likewise fit-postprocessing.")]
+GrammarName = Annotated[str | None, typer.Option(help=GRAMMAR_HELP)]
+DataDir = Annotated[Path | None, typer.Option(help="Where names such as stsb/test are looked up.")]
+Prompt = Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")]
+FirstPairs = Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 
 
 @dataclass(frozen=True)
@@ -45,18 +74,20 @@ class RunSettings:
             model, device=self.device, threads=self.threads, backend=self.backend, dtype=self.dtype, **pooling_config
         )
 
+    def loader(self, pooling_config: PoolingOptions | None = None, pooling: str | None = None) -> Load:
+        """A function that loads a model by its name, with this pooling."""
+        return lambda name: EncoderSettings(name, pooling).load(self, pooling_config)
+
 
 @dataclass(frozen=True)
 class PoolingOptions:
     """How vectors are pooled, apart from the pooling itself."""
 
-    layer: Annotated[
-        str, typer.Option(help="A layer (0 is the embeddings, -1 the last), several as 1,6 to average, or first-last.")
-    ] = "-1"
-    special_tokens: Annotated[bool, typer.Option(help="Whether special tokens count in pooling.")] = True
-    heads: Annotated[bool, typer.Option(help="Apply the model's own dense heads.")] = True
-    truncate_dim: Annotated[int | None, typer.Option(help="Keep only the first dimensions.", min=1)] = None
-    post: Annotated[Path | None, typer.Option(help="A file made by: likewise fit-postprocessing.")] = None
+    layer: Annotated[str, typer.Option(help=f"{LAYER_HELP}, or first-last.")] = "-1"
+    special_tokens: SpecialTokens = True
+    heads: Heads = True
+    truncate_dim: TruncateDim = None
+    post: Post = None
 
     def options(self) -> dict[str, Any]:
         """The settings that ``Encoder.load`` takes."""
@@ -76,8 +107,8 @@ class PoolingOptions:
 class EncoderSettings:
     """Which model, with which pooling."""
 
-    model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "minilm"
-    pooling: Annotated[str | None, typer.Option(help=POOLING_HELP)] = None
+    model: Model = "minilm"
+    pooling: Pooling = None
 
     def load(self, run: RunSettings, pooling_config: PoolingOptions | None = None) -> Encoder:
         """Load the model as all these settings say."""
@@ -89,10 +120,35 @@ class EncoderSettings:
 
 
 @dataclass(frozen=True)
+class ModelSettings:
+    """One model: which, with which pooling, and how it runs."""
+
+    encoder: EncoderSettings
+    pooling_config: PoolingOptions
+    run: RunSettings
+
+    def load(self) -> Encoder:
+        """Load the model."""
+        return self.encoder.load(self.run, self.pooling_config)
+
+    def documented(self) -> dict[str, Any]:
+        """The settings that run.json holds."""
+        return {"reading": vars(self.pooling_config), "run": vars(self.run)}
+
+    def opened(self, where: str, context: typer.Context) -> Index:
+        """Open an index with its own model, but for the options that are on the command line."""
+        from likewise.search import Index
+
+        options = vars(self.encoder) | vars(self.pooling_config) | self.pooling_config.options()
+        changes = {name: value for name, value in options.items() if given(context, (name,))}
+        return Index.open(where, load=self.run.load, **changes)
+
+
+@dataclass(frozen=True)
 class FileSettings:
     """How a file of texts or pairs is read."""
 
-    data_dir: Annotated[Path | None, typer.Option(help="Where names such as stsb/test are looked up.")] = None
+    data_dir: DataDir = None
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad rows.")] = False
     text_column: Annotated[str | None, typer.Option(help="The column of texts.")] = None
     left_column: Annotated[str | None, typer.Option(help="The column of a pair's first text.")] = None
@@ -100,26 +156,13 @@ class FileSettings:
     score_column: Annotated[str | None, typer.Option(help="The column of scores.")] = None
     id_column: Annotated[str | None, typer.Option(help="The column of ids.")] = None
 
-    def columns(self) -> Columns:
-        """The columns given by the user; the others are guessed."""
-        from likewise.data import Columns
-
-        return Columns(
-            text=self.text_column,
-            left=self.left_column,
-            right=self.right_column,
-            score=self.score_column,
-            id=self.id_column,
-        )
-
     def dataset(self, name: str, limit: int | None = None) -> Dataset:
-        """A file or a name, read with these options."""
-        from likewise.data import Dataset
+        """A file or a name, read with these options; columns that are not given are guessed."""
+        from likewise.data import Columns, Dataset
 
-        return Dataset(name, self.columns(), self.data_dir, self.skip_bad, limit)
-
-
-GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
+        sides = {"left": self.left_column, "right": self.right_column, "score": self.score_column}
+        columns = Columns(text=self.text_column, id=self.id_column, **sides)
+        return Dataset(name, columns, self.data_dir, self.skip_bad, limit)
 
 
 @dataclass(frozen=True)
@@ -139,9 +182,20 @@ class IndexOptions:
         return IndexSettings(self.engine, self.bits, self.similarity, self.query_prompt, self.document_prompt)
 
 
+def option_names(*kinds: Any) -> list[str]:
+    """The names of the options of settings."""
+    return [field.name for kind in kinds for field in fields(kind)]
+
+
 KEYWORD = inspect.Parameter.KEYWORD_ONLY  # typer passes everything by name, so that order does not matter
 
 Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def command(function: Command) -> Command:
+    """Make a function a command of ``likewise``, named after it."""
+    app.command()(with_settings(function))
+    return function
 
 
 def with_settings(command: Command) -> Command:
@@ -232,15 +286,8 @@ def given(context: typer.Context, names: Sequence[str]) -> list[str]:
     ]
 
 
-def given_encoder(context: typer.Context, encoder: EncoderSettings, pooling_config: PoolingOptions) -> dict[str, Any]:
-    """What the user said of the model and its pooling, and nothing else, as ``Index.open`` takes it."""
-    said = {"model": encoder.model, "pooling": encoder.pooling, "post": pooling_config.post, **pooling_config.options()}
-    said |= {"truncate_dim": pooling_config.truncate_dim}
-    return {name: value for name, value in said.items() if given(context, (name,))}
-
-
 def refuse_given(context: typer.Context, names: Sequence[str], option: str) -> None:
-    """Rejects options that have no effect."""
+    """Reject options that have no effect."""
     if found := given(context, names):
         raise UsageError(f"{found[0]} does not go with {option}; leave it out")
 

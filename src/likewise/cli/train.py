@@ -1,4 +1,4 @@
-"""``likewise train``: fine-tune an encoder as a config says, or every row of a table of runs."""
+"""``likewise train``, ``predict`` and ``tune``: fine-tune an encoder, use its heads, search its hyperparameters."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option, echo
 
-from likewise.cli.output import Output
-from likewise.cli.screen import notice, progress_bar
-from likewise.cli.settings import RunSettings, with_settings
+from likewise.cli.output import Output, notice, progress_bar
+from likewise.cli.settings import FileSettings, RunSettings, command
 from likewise.errors import UsageError
 
 if TYPE_CHECKING:
+    from likewise.train import TrainConfig
     from likewise.train.run_plan import Plan
     from likewise.train.runs import RunContext
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 class RunOutput(Output):
     """The options of a result in the folder of a run."""
 
-    out: Annotated[Path | None, typer.Option(help="The run's folder, in place of the config's.")] = None
+    out: Annotated[Path | None, Option(help="The run's folder, in place of the config's.")] = None
 
 
-@with_settings
+@command
 def train(
     run: RunSettings,
     output: RunOutput,
-    config: Annotated[str, typer.Argument(help="A TOML file, or a ready-made config by name (see --list).")] = "",
-    list_: Annotated[bool, typer.Option("--list", help="List the ready-made configs and exit.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print the config's TOML and exit, to change it.")] = False,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="The model to start from.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="In place of the config's.")] = None,
-    samples: Annotated[int | None, typer.Option(help="Examples of each task in an epoch.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first rows of each file, for a quick try.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    config: Annotated[str, Argument(help="A TOML file, or a ready-made config by name (see --list).")] = "",
+    list_: Annotated[bool, Option("--list", help="List the ready-made configs and exit.")] = False,
+    show: Annotated[bool, Option("--show", help="Print the config's TOML and exit, to change it.")] = False,
+    model: Annotated[str | None, Option("--model", "-m", help="The model to start from.")] = None,
+    seed: Annotated[int | None, Option(help="Of everything random.")] = None,
+    epochs: Annotated[int | None, Option(help="In place of the config's.")] = None,
+    samples: Annotated[int | None, Option(help="Examples of each task in an epoch.")] = None,
+    limit: Annotated[int | None, Option(help="Only the first rows of each file, for a quick try.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
     allow_overlap: Annotated[
-        bool, typer.Option("--allow-overlap", help="Train on rows that are also in dev or test files.")
+        bool, Option("--allow-overlap", help="Train on rows that are also in dev or test files.")
     ] = False,
-    processes: Annotated[int, typer.Option(help="Processes that share the texts of each step.", min=1)] = 1,
-    keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the model of each row of a table.")] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="Where names such as stsb/train are looked up.")] = None,
+    processes: Annotated[int, Option(help="Processes that share the texts of each step.", min=1)] = 1,
+    keep_models: Annotated[bool, Option("--keep-models", help="Keep the model of each row of a table.")] = False,
+    data_dir: Annotated[Path | None, Option(help="Where names such as stsb/train are looked up.")] = None,
 ) -> None:
     """Fine-tune an encoder: similarity, sentiment and paraphrase, one task or several at once.
 
@@ -62,7 +62,7 @@ def train(
     if show and output.as_json:
         raise UsageError("--show prints TOML, not JSON; leave out --json")
     if show:
-        return typer.echo(text, nl=False)
+        return echo(text, nl=False)
     from likewise.train.processes import launched, started_here
     from likewise.train.runs import RunContext
     from likewise.train.tasks import Limits
@@ -72,7 +72,7 @@ def train(
     if not run_plan.out:
         raise UsageError('no folder to write to; give --out, or out = "runs/..." in the config')
     if processes > 1 and started_here():
-        raise typer.Exit(launched(processes, sys.argv[1:]))
+        raise Exit(launched(processes, sys.argv[1:]))
     output = replace(output, out=Path(run_plan.out))
     run_context = RunContext(run.load, data_dir, Limits(limit, allow_overlap), resume)
     if run_plan.table:
@@ -107,3 +107,77 @@ def _train_table(run_context: RunContext, run_plan: Plan, keep_models: bool, out
         if not (folder / "likewise.json").exists():
             notice(f"{folder} was finished without its model; delete it, and the row is trained again")
     output.show(training_table(rows))
+
+
+@command
+def predict(
+    folder: Annotated[Path, Argument(help="The folder of a trained model: the out of likewise train.")],
+    file: Annotated[str, Argument(help="A file of texts (sentiment) or pairs, or a name such as stsb/test.")],
+    run: RunSettings,
+    output: Output,
+    how: FileSettings,
+    task: Annotated[str, Option(help="sentiment, paraphrase or similarity; needed if there are several.")] = "",
+    limit: Annotated[int | None, Option(help="Only the first rows.", min=1)] = None,
+) -> None:
+    """Predict a file's rows with the heads of a trained model."""
+    from likewise.train.saving import load_run, predict_file
+
+    saved = load_run(folder, device=run.device, threads=run.threads, dtype=run.dtype, backend=run.backend)
+    with progress_bar() as progress:
+        found = predict_file(saved, how.dataset(file, limit), task, progress)
+    output.show(found)
+
+
+@dataclass(frozen=True)
+class StudyOutput(Output):
+    """The options of a result in the folder of a study."""
+
+    out: Annotated[Path, Option(help="The study's folder; a stopped study continues in it.")]
+
+
+@command
+def tune(
+    config: Annotated[str, Argument(help="A TOML file, or a ready-made config (see: likewise train --list).")],
+    run: RunSettings,
+    output: StudyOutput,
+    trials: Annotated[int, Option(help="Total trials; raise it to continue a study.")] = 8,
+    train_rows: Annotated[int, Option(help="Train examples of each task in a trial.")] = 1500,
+    dev_rows: Annotated[int | None, Option(help="Dev examples of each task in a trial. Default: all.")] = None,
+    max_epochs: Annotated[int, Option(min=1, help="Most epochs of a trial.")] = 4,
+    pruner: Annotated[str, Option(help="How hopeless trials end early: median, hyperband, none.")] = "median",
+    seed: Annotated[int, Option(help="Of the search; a training uses the config's.")] = 1,
+    model: Annotated[str | None, Option("--model", "-m", help="The model, in place of the config's.")] = None,
+    data_dir: Annotated[Path | None, Option(help="Where names such as stsb/train are looked up.")] = None,
+    allow_overlap: Annotated[
+        bool, Option("--allow-overlap", help="Train on rows that are also in dev or test files.")
+    ] = False,
+) -> None:
+    """Search learning rates, batch, epochs, dropout and weight decay with Optuna, measured on the dev files.
+
+    Each trial trains on the same part of the data; the first has the config's own values. No trial sees a test file.
+    The folder gets best.toml (for likewise train), trials.csv, run.json, index.html, figures and the study.
+    """
+    from likewise.train.runs import RunContext
+    from likewise.train.tasks import Limits
+    from likewise.train.tuning import TuneSettings, check_optuna
+    from likewise.train.tuning import tune as search
+
+    check_optuna()
+    settings = TuneSettings(
+        trials=trials, train_rows=train_rows, dev_rows=dev_rows, seed=seed, pruner=pruner, epochs=(1, max_epochs)
+    )
+    run_context = RunContext(run.load, data_dir, Limits(allow_overlap=allow_overlap))
+    with progress_bar() as progress:
+        report = search(run_context, _config(config, model), settings, output.out, progress)
+    output.show(report)
+    if report.best is not None and not output.as_json:
+        echo(f"next: likewise train {output.out}/best.toml")
+
+
+def _config(name: str, model: str | None) -> TrainConfig:
+    from likewise.train.run_plan import config_text, parse_plan
+
+    run_plan = parse_plan(config_text(name), name, model=model)
+    if run_plan.table:
+        raise UsageError(f"{name} is a table of runs; leave its [[row]] tables out to tune one of them")
+    return run_plan.single

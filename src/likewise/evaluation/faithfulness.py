@@ -25,7 +25,7 @@ from likewise.encoder.tokens import report_truncation
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.perturbation import FRACTIONS, area, distance_curves
 from likewise.explain.explanation import Explanation
-from likewise.explain.methods import METHODS
+from likewise.explain.linear_map import METHODS
 from likewise.explain.pairs import TextPair, explain_many
 from likewise.explain.settings import PLAIN
 from likewise.explain.texts import contributions

@@ -1,14 +1,11 @@
 """Explanations: (encoder, left, right) -> Explanation. Each module uses only those above it:
 
 settings      the options of an explanation
-units         tokens, words, sentences or spans: what an explanation speaks of
-linear_map    a text's encoder as a linear map: rows J x_i, columns J^T u; references
-methods       how the contributions of one text's units are computed
-texts         texts -> contributions or shares, in batches
-explanation   the results of a pair
-ledger        two texts' contributions -> the ledger that sums to their similarity
-pairs         explain one pair or thousands
-differences, directions, attribution, attention_score, cache, files: what else is made of these
+linear_map    a text's encoder as a linear map: rows J x_i, columns J^T u; the methods; references
+texts         texts -> units (tokens, words, sentences or spans), and their contributions or shares, in batches
+explanation   the results of a pair, and of two pairs with one query
+pairs         two texts' contributions -> the ledger that sums to their similarity; one pair or thousands
+differences, attribution, attention_score, cache, files: built on these
 """
 
 from __future__ import annotations
@@ -17,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from likewise.explain.attention_score import AttentionScore, explain_attention
-    from likewise.explain.attribution import Attribution, attribute
-    from likewise.explain.differences import Comparison, Contrast, compare, contrast
-    from likewise.explain.directions import Direction
-    from likewise.explain.explanation import Explanation, PairShares
+    from likewise.explain.attribution import Attribution, Direction, attribute
+    from likewise.explain.differences import Comparison, compare, contrast
+    from likewise.explain.explanation import Contrast, Explanation, PairShares
     from likewise.explain.pairs import explain, explain_many
     from likewise.explain.texts import Contributions, contributions
 
@@ -47,7 +43,7 @@ def __getattr__(name: str) -> Any:
     # Loaded on first use: the command line reads the options of an explanation without torch.
     if name not in __all__:
         raise AttributeError(f"module 'likewise.explain' has no attribute {name!r}")
-    from likewise.explain import attention_score, attribution, differences, texts
+    from likewise.explain import attention_score, attribution, differences, explanation, pairs, texts
 
-    modules = (attention_score, attribution, differences, texts)  # between them they import all names
+    modules = (attention_score, attribution, differences, explanation, pairs, texts)
     return next(vars(module)[name] for module in modules if name in vars(module))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from rich.text import Text
 from torch import Tensor
 
 from likewise.encoder import Encoder
@@ -23,17 +24,15 @@ from likewise.explain.explanation import (
     ExplainedText,
     require_complete,
     strongest_pairs,
+    with_biases,
 )
 from likewise.explain.linear_map import Inputs, new_recorder, rows_at_once
 from likewise.explain.settings import Settings
-from likewise.explain.texts import TextInput, check, token_groups, unit_masks
-from likewise.explain.units import Unit
+from likewise.explain.texts import TextInput, Unit, check, token_groups, unit_masks
 from likewise.grammar.spans import word_spans
 from likewise.plotting.heatmap import heatmap
+from likewise.plotting.terminal import matrix_lines
 from likewise.results import Figure, Result, Table
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,10 +114,8 @@ class AttentionScore(Result):
     @property
     def matrix(self) -> tuple[Array, list[str], list[str]]:
         """The unit pairs with a row and a column for the biases, and their names."""
-        both = np.full((1, 1), self.bias_both)
-        cells = np.block([[self.relevance, self.bias_query[:, None]], [self.bias_key[None], both]])
         names = [*self.text.labels, "(bias)"]
-        return cells, names, names
+        return with_biases(self.relevance, self.bias_query, self.bias_key, self.bias_both), names, names
 
     def tables(self) -> dict[str, Table]:
         """The strongest pairs, the parts of the input embedding, and the ledger."""
@@ -137,10 +134,6 @@ class AttentionScore(Result):
 
     def lines(self, width: int) -> list[Text]:
         """The score, and the ledger as a matrix."""
-        from rich.text import Text
-
-        from likewise.plotting.terminal import matrix_lines
-
         headline = f"{self.title}, attention {self.weight:.4f}  ({self.model})"
         return [Text(headline), *matrix_lines(*self.matrix, width)]
 

@@ -4,90 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from rich.text import Text
 
 from likewise.encoder import Encoder
-from likewise.explain.explanation import STRONGEST_PAIRS, Array, Explanation, PairShares
+from likewise.explain.explanation import STRONGEST_PAIRS, Array, Contrast, Explanation
 from likewise.explain.pairs import explain, explain_many
-from likewise.explain.units import Unit
+from likewise.explain.texts import Unit
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.heatmap import heatmap
 from likewise.plotting.html import section
+from likewise.plotting.terminal import matrix_lines
 from likewise.results import Figure, Result, Table
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
 """Inches: a cell's side, the space for labels, the bounds of a panel, and the space for its title."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Contrast(Result):
-    """Why a query finds one text more similar than another: the difference of two ledgers, by the query's units.
-
-    What each text's own units make of its score are ``better.right_shares`` and ``worse.right_shares``.
-
-    >>> from likewise.explain import contrast
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> found = contrast(encoder, "warm soup", "The soup is hot.", "The car is red.")
-    >>> found.difference > 0.2, abs(found.gap) < 1e-5
-    (True, True)
-    """
-
-    better: Explanation | PairShares
-    worse: Explanation | PairShares
-
-    @property
-    def difference(self) -> float:
-        """How much higher the better text scores."""
-        return self.better.similarity - self.worse.similarity
-
-    @property
-    def query(self) -> list[tuple[Unit, float]]:
-        """What each query unit adds to the difference; with ``query_bias`` it sums to it."""
-        shares = self.better.left_shares - self.worse.left_shares
-        return list(zip(self.better.left.units, shares.tolist(), strict=True))
-
-    @property
-    def query_bias(self) -> float:
-        """What the query's bias adds to the difference."""
-        return self.better.left_bias - self.worse.left_bias
-
-    @property
-    def gap(self) -> float:
-        """What is left unexplained of the difference."""
-        return self.difference - sum(share for _, share in self.query) - self.query_bias
-
-    def to_dict(self) -> dict[str, Any]:
-        """Both ledgers and the difference by query unit."""
-        query = [{"unit": unit.text, "difference": share} for unit, share in self.query]
-        metadata = {"difference": self.difference, "query": query, "query_bias": self.query_bias, "gap": self.gap}
-        return metadata | {"better": self.better.to_dict(), "worse": self.worse.to_dict()}
-
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "Why one text is more similar than another"
-
-    @property
-    def notes(self) -> list[str]:
-        """Both scores, their difference, and the texts."""
-        scores = f"{self.better.similarity:.4f} against {self.worse.similarity:.4f}, {self.difference:+.4f}"
-        return [f"{scores}: {self.better.right.text!r} and {self.worse.right.text!r}"]
-
-    def tables(self) -> dict[str, Table]:
-        """The strongest units of both texts, and the difference by the query's units."""
-        sides = {"better": ("right text", self.better), "worse": ("--against", self.worse)}
-        tables = {}
-        for key, (name, one) in sides.items():
-            rows = one.right.by_share(one.right_shares, STRONGEST_PAIRS)
-            tables[key] = Table.of([f"{name}: its strongest units", "share"], rows, summary=True)
-        rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
-        rows += [(f"({self.better.metadata.rest})", self.query_bias), ("(gap)", self.gap)]
-        return {"query": Table.of(["query", "difference"], rows)} | tables
 
 
 def contrast(
@@ -166,10 +99,7 @@ class Comparison(Result):
         title = f"{self.second.metadata.model} minus {self.first.metadata.model}: {self.change:+.3f}"
         return heatmap(self.difference, *self.labels, title, ax)
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "What another model makes of the same two texts"
+    title = "What another model makes of the same two texts"
 
     @property
     def notes(self) -> list[str]:
@@ -195,8 +125,6 @@ class Comparison(Result):
 
     def lines(self, width: int) -> list[Text]:
         """The difference as a matrix."""
-        from likewise.plotting.terminal import matrix_lines
-
         return matrix_lines(self.difference, *self.labels, width)
 
 

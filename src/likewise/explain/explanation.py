@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.text import Text
 
 from likewise.errors import ModelError
-from likewise.explain.units import Unit
+from likewise.explain.texts import Unit
 from likewise.plotting.axes import grid_of_axes
-from likewise.plotting.bipartite import bipartite
 from likewise.plotting.explained import ExplainedPair, explained_fragment
-from likewise.plotting.heatmap import heatmap
+from likewise.plotting.heatmap import bipartite, heatmap
+from likewise.plotting.terminal import matrix_lines, unit_line
 from likewise.results import Figure, Result, Table
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 Array = NDArray[np.float64]
 
@@ -100,6 +98,11 @@ def require_complete(score: float, gap: float, tolerance: float) -> None:
         )
 
 
+def with_biases(relevance: Array, left: Array, right: Array, both: float) -> Array:
+    """The relevance (n, m) with a column and a row of biases: (n + 1, m + 1)."""
+    return np.block([[relevance, left[:, None]], [right[None], np.full((1, 1), both)]])
+
+
 def strongest_pairs(
     relevance: Array, left: Sequence[Unit], right: Sequence[Unit], count: int
 ) -> list[tuple[Unit, Unit, float]]:
@@ -150,10 +153,7 @@ class PairShares(Result):
         numbers = {"shares": shares, "bias": bias, "similarity": self.similarity, "gap": self.gap}
         return sides | numbers | self.metadata.to_dict()
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "What each unit adds to the similarity"
+    title = "What each unit adds to the similarity"
 
     def tables(self) -> dict[str, Table]:
         """Every unit's share, and the strongest of each side with the sums."""
@@ -257,12 +257,9 @@ class Explanation(Result):
     @property
     def matrix(self) -> tuple[Array, list[str], list[str]]:
         """What a drawing of the ledger shows: the relevance with, where they are apart, a bias row and column."""
-        biases = self.bias_left, self.bias_right, np.array([self.bias_both])
-        if not any(part.any() for part in biases):
+        if not (self.bias_left.any() or self.bias_right.any() or self.bias_both):
             return self.relevance, self.left.labels, self.right.labels
-        cells = np.block(
-            [[self.relevance, self.bias_left[:, None]], [self.bias_right[None], np.full((1, 1), self.bias_both)]]
-        )
+        cells = with_biases(self.relevance, self.bias_left, self.bias_right, self.bias_both)
         rest = f"({self.metadata.rest})"
         return cells, [*self.left.labels, rest], [*self.right.labels, rest]
 
@@ -289,10 +286,7 @@ class Explanation(Result):
             self.metadata.rest,
         )  # fmt: skip
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "Why these two texts are similar"
+    title = "Why these two texts are similar"
 
     def tables(self) -> dict[str, Table]:
         """Every unit pair; the strongest pairs, the ledger and, where shares are split, their parts."""
@@ -319,8 +313,6 @@ class Explanation(Result):
 
     def lines(self, width: int) -> list[Text]:
         """The score, both texts coloured by the shares, and the matrix."""
-        from likewise.plotting.terminal import matrix_lines
-
         return [*text_lines(self), *matrix_lines(*self.matrix, width)]
 
     def fragments(self) -> list[str]:
@@ -363,10 +355,70 @@ class Explanation(Result):
 
 def text_lines(found: Explanation | PairShares) -> list[Text]:
     """The score, and both texts coloured by their units' shares."""
-    from rich.text import Text
-
-    from likewise.plotting.terminal import unit_line
-
     sides = ((found.left, found.left_shares), (found.right, found.right_shares))
     headline = Text(found.metadata.headline(found.similarity))
     return [headline, *(unit_line(side.labels, shares) for side, shares in sides)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contrast(Result):
+    """Why a query finds one text more similar than another: the difference of two ledgers, by the query's units.
+
+    What each text's own units make of its score are ``better.right_shares`` and ``worse.right_shares``.
+
+    >>> from likewise.encoder import Encoder
+    >>> from likewise.explain import contrast
+    >>> encoder = Encoder.load("minilm", device="cpu")
+    >>> found = contrast(encoder, "warm soup", "The soup is hot.", "The car is red.")
+    >>> found.difference > 0.2, abs(found.gap) < 1e-5
+    (True, True)
+    """
+
+    better: Explanation | PairShares
+    worse: Explanation | PairShares
+
+    @property
+    def difference(self) -> float:
+        """How much higher the better text scores."""
+        return self.better.similarity - self.worse.similarity
+
+    @property
+    def query(self) -> list[tuple[Unit, float]]:
+        """What each query unit adds to the difference; with ``query_bias`` it sums to it."""
+        shares = self.better.left_shares - self.worse.left_shares
+        return list(zip(self.better.left.units, shares.tolist(), strict=True))
+
+    @property
+    def query_bias(self) -> float:
+        """What the query's bias adds to the difference."""
+        return self.better.left_bias - self.worse.left_bias
+
+    @property
+    def gap(self) -> float:
+        """What is left unexplained of the difference."""
+        return self.difference - sum(share for _, share in self.query) - self.query_bias
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both ledgers and the difference by query unit."""
+        query = [{"unit": unit.text, "difference": share} for unit, share in self.query]
+        metadata = {"difference": self.difference, "query": query, "query_bias": self.query_bias, "gap": self.gap}
+        return metadata | {"better": self.better.to_dict(), "worse": self.worse.to_dict()}
+
+    title = "Why one text is more similar than another"
+
+    @property
+    def notes(self) -> list[str]:
+        """Both scores, their difference, and the texts."""
+        scores = f"{self.better.similarity:.4f} against {self.worse.similarity:.4f}, {self.difference:+.4f}"
+        return [f"{scores}: {self.better.right.text!r} and {self.worse.right.text!r}"]
+
+    def tables(self) -> dict[str, Table]:
+        """The strongest units of both texts, and the difference by the query's units."""
+        sides = {"better": ("right text", self.better), "worse": ("--against", self.worse)}
+        tables = {}
+        for key, (name, one) in sides.items():
+            rows = one.right.by_share(one.right_shares, STRONGEST_PAIRS)
+            tables[key] = Table.of([f"{name}: its strongest units", "share"], rows, summary=True)
+        rows = [(unit.text, share) for unit, share in sorted(self.query, key=lambda item: -abs(item[1]))]
+        rows += [(f"({self.better.metadata.rest})", self.query_bias), ("(gap)", self.gap)]
+        return {"query": Table.of(["query", "difference"], rows)} | tables

@@ -13,8 +13,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.forward import windows
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
-from likewise.explain.attribution import attribute_stream
-from likewise.explain.directions import as_directions
+from likewise.explain.attribution import as_directions, attribute_stream
 from likewise.explain.pairs import explain_many
 from likewise.progress import Progress, Ticker
 
@@ -23,11 +22,7 @@ WINDOW = 256
 
 
 def explain_file(
-    encoder: Encoder,
-    source: str | Dataset,
-    out: Path,
-    options: Mapping[str, Any],
-    progress: Progress | None = None,
+    encoder: Encoder, source: str | Dataset, out: Path, options: Mapping[str, Any], progress: Progress | None = None
 ) -> int:
     """Write an explanation of each pair to ``out`` as JSON lines; returns their number."""
     _check_ending(out)

@@ -6,14 +6,18 @@ directions of the vector back, J^T u, which gives <J x_i, u> for every part at o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from likewise.encoder import Encoder
-from likewise.encoder.forward import Batch, embed
+from likewise.encoder.forward import Batch, embed, layers
 from likewise.encoder.modes import (
+    Detached,
+    DetachedAt,
     Recorder,
     Replay,
     ReplayWithBiasRow,
@@ -84,14 +88,6 @@ class Replayed:
     bias: Tensor
 
 
-@dataclass(frozen=True)
-class Pulled:
-    """What each row (B, K, R), and what is left (B, K), adds to the product of a vector with K directions."""
-
-    shares: Tensor
-    bias: Tensor
-
-
 @dataclass(frozen=True, eq=False)
 class LinearMap:
     """The linearized encoder of a batch of texts of one length: a record of one forward pass, and vectors (B, d)."""
@@ -115,18 +111,17 @@ class LinearMap:
         # Whichever are fewer: a pass for each row, or for each dimension.
         if self.inputs.rows > self.vectors.shape[-1]:
             every = torch.eye(self.vectors.shape[-1], dtype=self.vectors.dtype, device=self.vectors.device)
-            pulled = self.columns(every.expand(len(self.vectors), -1, -1))
-            return Replayed(self.vectors, pulled.shares.transpose(1, 2), pulled.bias)
+            shares, bias = self.columns(every.expand(len(self.vectors), -1, -1))
+            return Replayed(self.vectors, shares.transpose(1, 2), bias)
         return Replayed(self.vectors, *self._rows_in_chunks())
 
-    def columns(self, directions: Tensor) -> Pulled:
-        """What each row adds to the products of the vectors with directions (B, K, d)."""
+    def columns(self, directions: Tensor) -> tuple[Tensor, Tensor]:
+        """What each row (B, K, R), and what is left (B, K), adds to the products with directions (B, K, d)."""
         if self.settings.bias == "shared":
             raise UsageError("shared biases take rows; choose bias='local' or 'separate'")
         size = rows_at_once(self.inputs.pooling_mask)
-        found = [self._pull_back(some) for some in torch.split(directions, size, dim=1)]
-        shares, bias = zip(*found, strict=True)
-        return Pulled(torch.cat(shares, dim=1), torch.cat(bias, dim=1))
+        shares, bias = zip(*(self._pull_back(some) for some in torch.split(directions, size, dim=1)), strict=True)
+        return torch.cat(shares, dim=1), torch.cat(bias, dim=1)
 
     def _pull_back(self, directions: Tensor) -> tuple[Tensor, Tensor]:
         mode, inputs = Transposed(self.record, self._bias_weights), self.inputs
@@ -189,8 +184,7 @@ class LinearMap:
     def _rows_together(self) -> tuple[Tensor, Tensor]:
         """All token rows side by side, since each bias is dealt out among them: (B, R, d) and (B, d)."""
         inputs, length = self.inputs, self.inputs.pooling_mask.shape[1]
-        if cannot := why_not_shared(self.encoder, length, self.settings):
-            raise UsageError(f"biases cannot be shared: {cannot}")
+        _check_shared(self.encoder, length, self.settings)
         every = torch.eye(length, dtype=inputs.x.dtype, device=inputs.x.device)[None, :, :, None]
         rows = every * inputs.sources[0][:, None]
         if inputs.reference is not None:
@@ -200,18 +194,20 @@ class LinearMap:
         return tokens, values[:, length] if inputs.reference is not None else torch.zeros_like(self.vectors)
 
 
-def why_not_shared(encoder: Encoder, length: int, settings: Settings) -> str:
-    """What stands in the way of sharing biases in a text of so many tokens, with the cure; "" where nothing does."""
+def _check_shared(encoder: Encoder, length: int, settings: Settings) -> None:
+    """Refuse to share biases in a text that is too long for that."""
     if length > MOST_SHARED:
-        return f"{length} tokens would run side by side, at most {MOST_SHARED} can; choose --bias local"
+        raise UsageError(
+            f"biases cannot be shared: {length} tokens would run side by side, at most {MOST_SHARED} can;"
+            " choose --bias local"
+        )
     inner = encoder.model_view.blocks[0].feed_forward.up.weight.shape[0]
     needed = 3 * length**2 * inner * torch.finfo(encoder.model_view.dtype).bits // 8
     if needed > settings.memory_bytes:
-        return (
-            f"{length} tokens side by side take about {needed / GIGABYTE:.1f} GB; choose --bias local,"
-            " or allow a larger --memory"
+        raise UsageError(
+            f"biases cannot be shared: {length} tokens side by side take about {needed / GIGABYTE:.1f} GB;"
+            " choose --bias local, or allow a larger --memory"
         )
-    return ""
 
 
 def rows_at_once(pooling_mask: Tensor) -> int:
@@ -219,27 +215,17 @@ def rows_at_once(pooling_mask: Tensor) -> int:
     return max(1, ROW_TOKENS // pooling_mask.numel())
 
 
-def map_bytes(encoder: Encoder, batch: int, length: int) -> int:
-    """What the attention maps of one layer take."""
-    return batch * encoder.model_view.heads * length**2 * encoder.model_view.dtype.itemsize
-
-
 def new_recorder(encoder: Encoder, x: Tensor, settings: Settings) -> Recorder:
     """A recorder for embeddings x (B, T, E) that stays within the memory budget."""
-    batch, length = x.shape[:2]
-    most = settings.memory_bytes
+    (batch, length), view, most = x.shape[:2], encoder.model_view, settings.memory_bytes
+    # The bytes of one layer's attention maps and gates.
+    maps = batch * view.heads * length**2 * view.dtype.itemsize
+    gates = batch * length * view.blocks[0].feed_forward.down.weight.shape[1] * view.dtype.itemsize
     return Recorder(
-        keep=record_bytes(encoder, batch, length) <= most,
-        lazy_maps=map_bytes(encoder, batch, length) > min(most, MOST_MAP_BYTES),
+        keep=view.layers * (maps + gates) <= most,
+        lazy_maps=maps > min(most, MOST_MAP_BYTES),
         traced=settings.bias == "traced",
     )
-
-
-def record_bytes(encoder: Encoder, batch: int, length: int) -> int:
-    """What a record takes: maps and gates of all layers."""
-    inner = encoder.model_view.blocks[0].feed_forward.down.weight.shape[1]
-    gates = batch * length * inner * encoder.model_view.dtype.itemsize
-    return encoder.model_view.layers * (map_bytes(encoder, batch, length) + gates)
 
 
 def reference_parts(encoder: Encoder, batch: Batch, reference: str = FILLER) -> tuple[Batch, Tensor | None]:
@@ -271,3 +257,153 @@ def reference_embeddings(encoder: Encoder, batch: Batch, reference: str = FILLER
     """The embedding layer's output (B, T, E) for the reference of a batch."""
     changed, words = reference_parts(encoder, batch, reference)
     return embed(encoder.model_view, changed, words=words)
+
+
+Function = Callable[[Tensor], Tensor]
+"""Embeddings (B, T, E) -> vectors (B, d), or the way back."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What computes the contributions of a batch of texts, and what two such texts are then scaled by."""
+
+    values: Callable[[Encoder, Inputs, Settings], Replayed]
+    own_length: bool = False
+    """the cosine divides by the length of the contributions' sum, not of the model's vector"""
+    reference: bool = False
+    """the bias slots hold a reference text"""
+
+
+def bilrp(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
+    """BiLRP (Eberle et al. 2020; Vasileiou & Eberle 2024): all three rules by replay, fewer by forward mode."""
+    if settings.holds_all:
+        return LinearMap.of(encoder, inputs, settings).rows()
+    return _detached(encoder, inputs, settings.rules)
+
+
+def hessian_product(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Replayed:
+    """HxP: the true Jacobian of each text, times its tokens' embeddings."""
+    return _detached(encoder, inputs, ())
+
+
+def _detached(encoder: Encoder, inputs: Inputs, rules: tuple[str, ...]) -> Replayed:
+    vectors = encoder.vectors_from(inputs.x, inputs.pooling_mask)
+
+    def vector_of(texts: Inputs) -> Function:
+        return lambda x: encoder.vectors_from(x, texts.pooling_mask, Detached(rules))
+
+    values = jacobian_products(vector_of, inputs, inputs.x, vectors.shape[-1])
+    return Replayed(vectors, values, torch.zeros_like(vectors))
+
+
+def integrated_jacobians(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:
+    """The Jacobian averaged along the straight path from a reference text (Moeller et al. 2023).
+
+    The path is integrated by Gauss and Legendre; the bias slot holds the reference's own vector.
+    """
+    start = start_layer(encoder, settings)
+    silent = reference_embeddings(encoder, inputs.batch)
+    begin, end = (_states_at(encoder, each, start) for each in (silent, inputs.x))
+    inputs = replace(inputs, x=end, sources=(end - begin)[None])
+    vectors = encoder.vectors_from(end, inputs.pooling_mask, start=start)
+
+    def vector_of(texts: Inputs) -> Function:
+        recorder = Recorder()
+        encoder.vectors_from(texts.x, texts.pooling_mask, recorder, start)
+        return lambda x: encoder.vectors_from(x, texts.pooling_mask, DetachedAt(recorder), start)
+
+    nodes, weights = np.polynomial.legendre.leggauss(settings.steps)
+    total = torch.zeros((), dtype=vectors.dtype, device=vectors.device)
+    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        points = begin + float(node) * (end - begin)
+        total = total + float(weight) * jacobian_products(vector_of, inputs, points, vectors.shape[-1])
+    return Replayed(vectors, total, vector_of(inputs)(begin))
+
+
+def start_layer(encoder: Encoder, settings: Settings) -> int:
+    """The layer at which the path begins, checked."""
+    lowest = min(encoder.pooling_config.layers_of(encoder.model_view.layers))
+    if not 0 <= settings.start_layer <= lowest:
+        raise UsageError(f"integrated Jacobians can start at layers 0 to {lowest} here, not {settings.start_layer}")
+    return settings.start_layer
+
+
+def _states_at(encoder: Encoder, x: Tensor, start: int) -> Tensor:
+    steps = layers(encoder.model_view, x)
+    return x if start == 0 else next(step.states for index, step in enumerate(steps) if index == start)
+
+
+def embedding(encoder: Encoder, inputs: Inputs, _settings: Settings) -> Replayed:
+    """The baseline without a model: the input embeddings themselves."""
+    vectors = encoder.vectors_from(inputs.x, inputs.pooling_mask)
+    values = inputs.masks @ inputs.x
+    return Replayed(vectors, values, values.new_zeros(len(values), values.shape[-1]))
+
+
+METHODS: dict[str, Method] = {
+    "bilrp": Method(bilrp),
+    "hxp": Method(hessian_product),
+    "integrated-jacobian": Method(integrated_jacobians, reference=True),
+    "embedding": Method(embedding, own_length=True),
+    "embedding-squared": Method(embedding, own_length=True),
+    "random": Method(embedding, own_length=True),
+}
+
+
+def method_named(name: str) -> Method:
+    """A method by its name.
+
+    >>> method_named("hxp").reference
+    False
+    """
+    if name not in METHODS:
+        raise UsageError(f"unknown method {name!r}; choose from {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def is_complete(name: str, settings: Settings) -> bool:
+    """Whether a method promises that its ledger sums to the similarity.
+
+    >>> is_complete("bilrp", Settings()), is_complete("bilrp", Settings(rules=("norm",)))
+    (True, False)
+    """
+    return name == "bilrp" and settings.holds_all
+
+
+def has_columns(name: str, settings: Settings) -> bool:
+    """Whether explanations can be pulled back: the ledger is linear in each token of both texts."""
+    return is_complete(name, settings) and settings.bias != "shared"
+
+
+def jacobian_products(vector_of: Callable[[Inputs], Function], inputs: Inputs, points: Tensor, width: int) -> Tensor:
+    """The Jacobian of each text's vector at a point (B, T, E), times each of its rows: (B, R, d).
+
+    Forward mode takes a pass per row, backward a pass per dimension: whichever are fewer.
+    """
+    if inputs.rows <= width:
+        return forward_products(vector_of(inputs), inputs, points)
+    texts = [(inputs.text(index), points[index : index + 1]) for index in range(len(points))]
+    return torch.cat([backward_products(vector_of(one), one, point) for one, point in texts])
+
+
+def forward_products(vector: Function, inputs: Inputs, points: Tensor) -> Tensor:
+    """By forward mode, all texts at once, since none sees another: (B, R, d)."""
+    size = rows_at_once(inputs.pooling_mask)
+    along = torch.func.vmap(lambda row: torch.func.jvp(vector, (points,), (row,))[1], in_dims=1, out_dims=1)
+    starts = range(0, inputs.rows, size)
+    return torch.cat([along(inputs.part(first, min(first + size, inputs.rows))) for first in starts], dim=1)
+
+
+def backward_products(vector: Function, inputs: Inputs, point: Tensor) -> Tensor:
+    """One text by backward passes through one graph of the live model, several dimensions at once: (1, R, d)."""
+    value, pull_back = torch.func.vjp(vector, point)[:2]
+    # Copies of the point instead of vmap would be a tenth faster, and keep the graph once for each.
+    together = torch.func.vmap(lambda one: pull_back(one[None])[0][0])
+    width = value.shape[-1]
+    # As the value: a pooling head may end in double precision.
+    every = torch.eye(width, dtype=value.dtype, device=value.device)
+    found = []
+    for some in torch.split(every, min(width, rows_at_once(inputs.pooling_mask))):
+        per_token = torch.einsum("kte,pte->ptk", together(some), inputs.sources[:, 0])
+        found.append((inputs.masks[0] @ per_token).transpose(0, 1).flatten(0, 1))
+    return torch.cat(found, dim=1)[None]

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, Protocol, overload
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
 
 from likewise.encoder import Encoder
+from likewise.encoder.encoder import MEASURES
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
-from likewise.explain.explanation import Explanation, Metadata, PairShares
-from likewise.explain.ledger import (
-    check_similarity,
-    columns_pay,
-    explained_maps,
-    explained_top,
-    explanation,
-    metadata_of,
-    pair_shares,
-    pulled_back,
+from likewise.explain.explanation import (
+    TOLERANCE,
+    Array,
+    ExplainedText,
+    Explanation,
+    Metadata,
+    PairShares,
+    require_complete,
 )
-from likewise.explain.methods import has_columns
-from likewise.explain.settings import Settings
+from likewise.explain.linear_map import METHODS, has_columns, is_complete, method_named
+from likewise.explain.settings import FILLER, NO_REFERENCE, Settings
 from likewise.explain.texts import (
     Contributions,
+    Granularity,
+    Shares,
     TextInput,
     TextMap,
     TokenGroups,
+    Unit,
     check,
+    check_granularity,
     contribution_stream,
     token_groups,
 )
-from likewise.explain.units import Granularity, check_granularity
 from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
 
@@ -55,22 +60,6 @@ Spans = tuple[Sequence[Span], Sequence[Span]]
 """Character spans of the left and of the right text."""
 
 
-@overload
-def explain(
-    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | Spans = ..., similarity: str = ...,
-    *, shares_only: Literal[False] = ..., **settings: Any,
-) -> Explanation:  # fmt: skip
-    """With the matrix of unit pairs."""
-
-
-@overload
-def explain(
-    encoder: Encoder, left: str, right: str, method: str = ..., granularity: str | Spans = ..., similarity: str = ...,
-    *, shares_only: Literal[True], **settings: Any,
-) -> PairShares:  # fmt: skip
-    """Without it."""
-
-
 def explain(
     encoder: Encoder,
     left: str,
@@ -84,12 +73,13 @@ def explain(
     top: int | None = None,
     shares_only: bool = False,
     **settings: Any,
-) -> Explanation | PairShares:
+) -> Any:
     """Why the encoder finds two texts as similar as it does.
 
     ``granularity`` is token, word, sentence, or the character spans of both texts; a prompt of None is the model's own.
     ``top`` keeps the strongest units of each side and makes one unit, "(rest)", of all others. ``shares_only`` gives
-    what each unit makes of the score without the matrix of unit pairs, at the cost of one transposed pass a text.
+    what each unit makes of the score without the matrix of unit pairs, as :class:`PairShares`, at the cost of one
+    transposed pass a text; without it the result is an :class:`Explanation`.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = explain(encoder, "Fire in hospital kills 38", "38 feared dead in hospital fire")
@@ -145,9 +135,8 @@ def explain_many(
     check_top(top, method, chosen)
     metadata = metadata_of(encoder, method, granularity, similarity, chosen)
     sides = [_sides(pair, left_prompt, right_prompt, granularity) for pair in pairs]
-    if top is not None:
-        return _top_explanations(encoder, sides, metadata, chosen, top, progress)
-    return _explanations(encoder, sides, metadata, chosen, progress)
+    job = _Job(encoder, sides, metadata, chosen, progress)
+    return job.explanations() if top is None else job.top_explanations(top)
 
 
 def _groups(granularity: str | Spans) -> tuple[Granularity, Granularity]:
@@ -159,103 +148,82 @@ def _groups(granularity: str | Spans) -> tuple[Granularity, Granularity]:
     return granularity[0], granularity[1]
 
 
-def _explanations(
-    encoder: Encoder,
-    sides: Sequence[tuple[TextInput, TextInput]],
-    metadata: Metadata,
-    chosen: Settings,
-    progress: Progress | None,
-) -> Iterator[Explanation]:
-    """Window by window; contributions are kept until the last pair that needs them."""
-    last_use = {text: index for index, pair in enumerate(sides) for text in pair}
-    uses = Counter(text for pair in sides for text in set(pair))
-    columns = has_columns(metadata.method, chosen)
-    ticker = Ticker(progress, len(sides), "pairs")
-    known: dict[TextInput, Contributions] = {}
-    cut: set[TextInput] = set()
-    for window in _windows(sides):
-        groups = {text: token_groups(encoder, text, chosen) for index in window for text in sides[index]}
-        cut |= {text for text, group in groups.items() if group.tokens.truncated}
-        pulled = {index for index in window if columns and _pulled(sides[index], groups, uses)}
-        needed = (text for index in window for text in _row_sides(sides[index], groups, index in pulled))
-        new = list(dict.fromkeys(text for text in needed if text not in known))
-        for index, found in _ticked(contribution_stream(encoder, new, metadata.method, chosen), ticker):
-            known[new[index]] = found
-        for index in window:
-            pair = sides[index]
-            if index in pulled:
-                yield _pulled_back(encoder, pair, groups, known, metadata, chosen)
-            else:
-                yield explanation(known[pair[0]], known[pair[1]], metadata, chosen.seed)
+TextInputs = tuple[TextInput, TextInput]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Pairs of texts that are explained in one way."""
+
+    encoder: Encoder
+    sides: Sequence[TextInputs]
+    metadata: Metadata
+    settings: Settings
+    progress: Progress | None
+
+    def explanations(self) -> Iterator[Explanation]:
+        """Window by window; contributions are kept until the last pair that needs them."""
+        last_use = {text: index for index, pair in enumerate(self.sides) for text in pair}
+        uses = Counter(text for pair in self.sides for text in set(pair))
+        ticker = Ticker(self.progress, len(self.sides), "pairs")
+        known: dict[TextInput, Contributions] = {}
+        cut: set[TextInput] = set()
+        for window in _windows(self.sides):
+            groups = {text: self._grouped(text) for index in window for text in self.sides[index]}
+            cut |= {text for text, group in groups.items() if group.tokens.truncated}
+            ordered = {index: sorted(self.sides[index], key=lambda text: len(groups[text].units)) for index in window}
+            pulled = {index for index, pair in ordered.items() if self._goes_by_columns(pair, groups, uses)}
+            needed = (text for index, pair in ordered.items() for text in (pair[:1] if index in pulled else pair))
+            new = list(dict.fromkeys(text for text in needed if text not in known))
+            for index, found in contribution_stream(self.encoder, new, self.metadata.method, self.settings):
+                ticker.add(0)  # progress may cancel while a window's texts are computed
+                known[new[index]] = found
+            for index in window:
+                left, right = self.sides[index]
+                if index in pulled:
+                    rows, other = ordered[index]
+                    recorded = TextMap.of(self.encoder, groups[other], self.settings)
+                    yield pulled_back(known[rows], recorded, self.metadata, rows == left)
+                else:
+                    yield explanation(known[left], known[right], self.metadata, self.settings.seed)
+                ticker.add()
+                for text in {left, right}:
+                    if last_use[text] == index:
+                        known.pop(text, None)
+        ticker.close()
+        report_truncation(len(cut), len(last_use), self.encoder.tokenizer.limit)
+
+    def top_explanations(self, top: int) -> Iterator[Explanation]:
+        """The strongest units of each pair, pair by pair."""
+        ticker, cut = Ticker(self.progress, len(self.sides), "pairs"), 0
+        for pair in self.sides:
+            groups = [self._grouped(text) for text in pair]
+            cut += sum(group.tokens.truncated for group in groups)
+            left, right = (TextMap.of(self.encoder, group, self.settings) for group in groups)
+            yield explained_top(left, right, self.metadata, top)
             ticker.add()
-            for text in set(pair):
-                if last_use[text] == index:
-                    known.pop(text, None)
-    ticker.close()
-    report_truncation(len(cut), len(last_use), encoder.tokenizer.limit)
+        ticker.close()
+        report_truncation(cut, 2 * len(self.sides), self.encoder.tokenizer.limit)
 
+    def _grouped(self, text: TextInput) -> TokenGroups:
+        return token_groups(self.encoder, text, self.settings)
 
-def _top_explanations(
-    encoder: Encoder,
-    sides: Sequence[tuple[TextInput, TextInput]],
-    metadata: Metadata,
-    chosen: Settings,
-    top: int,
-    progress: Progress | None,
-) -> Iterator[Explanation]:
-    """The strongest units of each pair, pair by pair."""
-    ticker, cut = Ticker(progress, len(sides), "pairs"), 0
-    for pair in sides:
-        groups = [token_groups(encoder, text, chosen) for text in pair]
-        cut += sum(group.tokens.truncated for group in groups)
-        left, right = (TextMap.of(encoder, group, chosen) for group in groups)
-        yield explained_top(left, right, metadata, top)
-        ticker.add()
-    ticker.close()
-    report_truncation(cut, 2 * len(sides), encoder.tokenizer.limit)
-
-
-def _pulled(pair: tuple[TextInput, TextInput], groups: dict[TextInput, TokenGroups], uses: Counter[TextInput]) -> bool:
-    """Whether a pair goes by columns of its text with more units."""
-    fewer, more = sorted(pair, key=lambda text: len(groups[text].units))
-    return columns_pay(len(groups[fewer].units), len(groups[more].units), uses[more])
-
-
-def _row_sides(
-    pair: tuple[TextInput, TextInput], groups: dict[TextInput, TokenGroups], pulled: bool
-) -> tuple[TextInput, ...]:
-    """The texts of a pair whose rows are needed."""
-    return (min(pair, key=lambda text: len(groups[text].units)),) if pulled else pair
-
-
-def _pulled_back(
-    encoder: Encoder,
-    pair: tuple[TextInput, TextInput],
-    groups: dict[TextInput, TokenGroups],
-    known: dict[TextInput, Contributions],
-    metadata: Metadata,
-    chosen: Settings,
-) -> Explanation:
-    left_has_rows = len(groups[pair[0]].units) <= len(groups[pair[1]].units)
-    rows, other = pair if left_has_rows else pair[::-1]
-    return pulled_back(known[rows], TextMap.of(encoder, groups[other], chosen), metadata, left_has_rows)
-
-
-def _ticked(stream: Iterator[tuple[int, Contributions]], ticker: Ticker) -> Iterator[tuple[int, Contributions]]:
-    """Call ``progress``, which may cancel, while a window's texts are computed."""
-    for item in stream:
-        ticker.add(0)
-        yield item
+    def _goes_by_columns(
+        self, pair: Sequence[TextInput], groups: dict[TextInput, TokenGroups], uses: Counter[TextInput]
+    ) -> bool:
+        """Whether a pair, fewer units first, goes by columns of its second text."""
+        fewer, more = (len(groups[text].units) for text in pair)
+        return has_columns(self.metadata.method, self.settings) and columns_pay(fewer, more, uses[pair[1]])
 
 
 def _sides(
     pair: tuple[str, str] | TextPair, left_prompt: str | None, right_prompt: str | None, granularity: str
-) -> tuple[TextInput, TextInput]:
+) -> TextInputs:
     left, right = pair if isinstance(pair, (tuple, list)) else (pair.left, pair.right)
     return TextInput(left, left_prompt, granularity), TextInput(right, right_prompt, granularity)
 
 
-def _windows(sides: Sequence[tuple[TextInput, TextInput]]) -> Iterator[list[int]]:
+def _windows(sides: Sequence[TextInputs]) -> Iterator[list[int]]:
     """Indices of consecutive pairs, cut where their texts fill a window."""
     window: list[int] = []
     characters = 0
@@ -277,3 +245,177 @@ def check_top(top: int | None, method: str, settings: Settings) -> None:
         raise UsageError("strongest units and shares alone go with bilrp and all its rules; and not with bias='shared'")
     if not isinstance(top, int) or top < 1:
         raise UsageError(f"top is a whole number of units from 1 on, got {top}")
+
+
+COLUMN_COST = 1.2
+"""A transposed pass, in rows of a replay (bench/explain.py)."""
+
+
+def check_similarity(similarity: str) -> None:
+    """Refuse an unknown measure."""
+    if similarity not in MEASURES:
+        raise UsageError(f"unknown similarity {similarity!r}; choose from {', '.join(MEASURES)}")
+
+
+def metadata_of(encoder: Encoder, method: str, granularity: str, similarity: str, settings: Settings) -> Metadata:
+    """How an explanation is about to be made."""
+    rules = settings.rules if method == "bilrp" else ()
+    complete = is_complete(method, settings)
+    bias, reference = (settings.bias, settings.reference) if complete else ("separate", NO_REFERENCE)
+    if method_named(method).reference:
+        reference = FILLER
+    layer = str(encoder.pooling_config.layer)
+    return Metadata(
+        method, encoder.name, encoder.pooling_config.pooling, granularity, similarity, bias, complete, layer, rules,
+        reference,
+    )  # fmt: skip
+
+
+def explanation(left: Contributions, right: Contributions, metadata: Metadata, seed: int = 0) -> Explanation:
+    """The ledger of two texts whose contributions are known: a matrix product."""
+    scale = _scale(left, right, metadata)
+    left_bias, right_bias = left.bias.astype(np.float64), right.bias.astype(np.float64)
+    both = float(left_bias @ right_bias) * scale
+    with_right, with_left = left.values @ right_bias * scale, right.values @ left_bias * scale
+    relevance = RELEVANCE.get(metadata.method, dot_products)(left, right, seed) * scale
+    reference = {}
+    if METHODS[metadata.method].reference:
+        reference = {"f(r,y)": float(with_left.sum()) + both, "f(x,r)": float(with_right.sum()) + both, "f(r,r)": both}
+    return Explanation(
+        _side(left, right, scale), _side(right, left, scale), relevance, with_right, with_left, both,
+        _score(left, right, metadata), metadata, _tolerance(left, right, metadata), reference,
+    )  # fmt: skip
+
+
+def dot_products(left: Contributions, right: Contributions, _seed: int = 0) -> Array:
+    """<c_i, d_j>: (n, m)."""
+    return left.values.astype(np.float64) @ right.values.astype(np.float64).T
+
+
+def squared_dot_products(left: Contributions, right: Contributions, seed: int) -> Array:
+    """<c_i, d_j>^2, as the published embedding baseline has it, on the scale of one product: (n, m)."""
+    products = dot_products(left, right, seed)
+    return products**2 / (left.divisor * right.divisor)
+
+
+def random_numbers(left: Contributions, right: Contributions, seed: int) -> Array:
+    """Noise that depends on the seed and on both texts: (n, m)."""
+    texts = [text.encode("utf-8", "replace") for text in (left.text, right.text)]
+    characters = [number for text in texts for number in (len(text), *text[:64])]
+    noise = np.random.default_rng([seed, *characters]).standard_normal((len(left.units), len(right.units)))
+    return noise * left.divisor * right.divisor / noise.size
+
+
+RELEVANCE = {"embedding-squared": squared_dot_products, "random": random_numbers}
+"""The methods whose relevance is more than a product of contributions."""
+
+
+def columns_pay(fewer: int, more: int, uses: int = 1) -> bool:
+    """Whether to pull the ``fewer`` units of one text back, or to compute the rows of the ``more`` units of the other.
+
+    ``uses`` is the number of pairs that would share those rows.
+
+    >>> columns_pay(8, 250), columns_pay(30, 32)
+    (True, False)
+    """
+    return COLUMN_COST * (fewer + 1) * uses < more + 1
+
+
+def explained_maps(left: TextMap, right: TextMap, metadata: Metadata) -> Explanation:
+    """The ledger of two texts that are recorded."""
+    units = len(left.token_groups.units), len(right.token_groups.units)
+    if not columns_pay(min(units), max(units)):
+        return explanation(left.contributions(), right.contributions(), metadata)
+    if units[0] <= units[1]:
+        return pulled_back(left.contributions(), right, metadata)
+    return pulled_back(right.contributions(), left, metadata, rows_are_left=False)
+
+
+def pulled_back(rows: Contributions, other: TextMap, metadata: Metadata, rows_are_left: bool = True) -> Explanation:
+    """The ledger by columns: the rows of one text, and its vector, pulled back through the other text.
+
+    The bias row's cells are the vector's cells less the other rows'. To pull it back by itself would cost as much and
+    round more: rows and bias may be far longer than their sum (all-mpnet-base-v2). So the ledger's sum alone would
+    check neither the rows nor single columns; both are checked on their own.
+    """
+    n, has_bias = len(rows.units), bool(rows.bias.any())
+    directions = np.concatenate([rows.values, rows.vector[None]]) if has_bias else rows.values
+    columns = other.shares(directions)
+    scale = _scale(rows, columns, metadata)
+    values, bias = columns.values * scale, columns.bias * scale
+    score, tolerance = _score(rows, columns, metadata), _tolerance(rows, columns, metadata)
+    require_complete(score, rows.missing * columns.length * scale, tolerance)
+    _check_columns(values, bias, directions.astype(np.float64) @ columns.vector * scale, tolerance)
+    across, both = np.zeros(values.shape[1]), 0.0
+    if has_bias:
+        across, both = values[n] - values[:n].sum(0), float(bias[n] - bias[:n].sum())
+    whole = slice(n, None) if has_bias else slice(None)  # the directions that sum to the rows' vector
+    sides = _side(rows, columns, scale), _shared_side(columns, scale, whole)
+    cells = values[:n], bias[:n], across
+    if not rows_are_left:
+        sides, cells = sides[::-1], (values[:n].T, across, bias[:n])
+    return Explanation(*sides, *cells, both, score, metadata, tolerance)
+
+
+def _check_columns(values: Array, bias: Array, products: Array, tolerance: float) -> None:
+    """Reject shares (K, n) and biases (K,) that miss their products (K,), given the size of their terms."""
+    gaps = products - values.sum(1) - bias
+    sizes = np.maximum(1.0, np.abs(values).sum(1) + np.abs(bias))
+    worst = int((np.abs(gaps) / sizes).argmax())
+    require_complete(float(products[worst]), float(gaps[worst]), tolerance * float(sizes[worst]))
+
+
+def pair_shares(left: TextMap, right: TextMap, metadata: Metadata) -> PairShares:
+    """What each unit of two recorded texts makes of their similarity: a transposed pass a text."""
+    first, second = left.shares(right.vector[None]), right.shares(left.vector[None])
+    scale = _scale(first, second, metadata)
+    return PairShares(
+        _shared_side(first, scale), _shared_side(second, scale), first.values[0] * scale, second.values[0] * scale,
+        float(first.bias[0]) * scale, float(second.bias[0]) * scale, _score(first, second, metadata), metadata,
+        _tolerance(first, second, metadata),
+    )  # fmt: skip
+
+
+def explained_top(left: TextMap, right: TextMap, metadata: Metadata, top: int) -> Explanation:
+    """The ledger of the strongest units of two recorded texts, with all others as one unit a side."""
+    shares = pair_shares(left, right, metadata)
+    return explained_maps(
+        _strongest(left, shares.left_shares, top), _strongest(right, shares.right_shares, top), metadata
+    )
+
+
+def _strongest(one: TextMap, shares: Array, count: int) -> TextMap:
+    """The units with the largest shares, in the order of the text, and all others as one."""
+    units = one.token_groups.units
+    if len(units) <= count + 1:
+        return one
+    chosen = sorted(np.argsort(-np.abs(shares), kind="stable")[:count])
+    others = sorted({token for unit in units for token in unit.tokens} - {t for i in chosen for t in units[i].tokens})
+    rest = Unit("(rest)", 0, 0, tuple(others), "rest")
+    return one.regrouped((*(units[index] for index in chosen), rest))
+
+
+def _score(left: Shares, right: Shares, metadata: Metadata) -> float:
+    """The shown similarity, by the model's own vectors."""
+    score = float(left.vector.astype(np.float64) @ right.vector.astype(np.float64))
+    return score if metadata.similarity == "dot" else score / (left.length * right.length or 1.0)
+
+
+def _scale(left: Shares, right: Shares, metadata: Metadata) -> float:
+    """What products of contributions are multiplied by."""
+    return 1.0 if metadata.similarity == "dot" else 1 / (left.divisor * right.divisor)
+
+
+def _tolerance(left: Shares, right: Shares, metadata: Metadata) -> float:
+    return TOLERANCE if metadata.similarity == "cosine" else TOLERANCE * max(1.0, left.length * right.length)
+
+
+def _side(own: Contributions, other: Shares, scale: float) -> ExplainedText:
+    parts = {name: values.astype(np.float64) @ other.vector * scale for name, values in own.parts.items()}
+    return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)
+
+
+def _shared_side(own: Shares, scale: float, whole: slice = slice(None)) -> ExplainedText:
+    """A side whose shares are known; ``whole`` are the directions that sum to the other side's vector."""
+    parts = {name: values[whole].sum(0) * scale for name, values in own.parts.items()}
+    return ExplainedText(own.text, own.units, own.truncated, own.ids, parts)

@@ -40,12 +40,8 @@ class Settings:
     rules: Annotated[tuple[str, ...], Option(f"What bilrp holds: all, none, or some of {','.join(RULES)}.")] = RULES
     """all three are replayed; fewer go by forward mode"""
     bias: Annotated[str, BIAS] = "separate"
-    """separate: the biases have a row of their own; local: a bias belongs to the token at whose position it is added;
-    traced: to the tokens that this position is made of, by the attention of each layer; shared: each bias is dealt out
-    to all tokens by what they make of the sum that it is added to"""
     reference: Annotated[str, REFERENCE] = FILLER
-    """what bilrp's contributions are relative to: a text of fillers (filler), a given text, or nothing (none). What the
-    reference itself adds goes into the bias row. Why filler is the default: docs/results/explain.md"""
+    """what the reference itself adds goes into the bias row; why filler is the default: docs/results/explain.md"""
     steps: Annotated[int, Option("Points on the path of integrated Jacobians.", 1)] = 10
     start_layer: Annotated[int, Option("The layer at which integrated Jacobians begin.", 0)] = 0
     fold_special: Annotated[bool, Option("Special tokens as one unit.")] = False

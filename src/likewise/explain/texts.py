@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,13 +18,99 @@ from likewise.encoder.forward import Batch, embed, embedding_parts, windows
 from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.tokens import TokenizedText, report_truncation
 from likewise.errors import DataError, UsageError
-from likewise.explain.linear_map import ROW_TOKENS, Inputs, LinearMap, Replayed, reference_parts
-from likewise.explain.methods import is_complete, method_named, start_layer
+from likewise.explain.linear_map import (
+    ROW_TOKENS,
+    Inputs,
+    LinearMap,
+    Replayed,
+    is_complete,
+    method_named,
+    reference_parts,
+    start_layer,
+)
 from likewise.explain.settings import FILLER, NO_REFERENCE, Settings
-from likewise.explain.units import Granularity, Unit, units_of
+from likewise.grammar.spans import Span, sentence_spans, word_spans
 from likewise.progress import Progress, Ticker
 
-Array = NDArray[np.float64]
+Granularity = str | Sequence[Span]
+"""``token``, ``word``, ``sentence``, or the character spans of the groups."""
+
+Kind = Literal["text", "special", "prompt", "rest"]
+"""``rest``: the units that are not named, as one"""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A group of tokens that is explained as one.
+
+    >>> Unit("fire", 0, 4, (1,)).kind
+    'text'
+    """
+
+    text: str
+    start: int
+    end: int
+    tokens: tuple[int, ...]
+    """positions of its tokens in the text"""
+    kind: Kind = "text"
+
+
+def units_of(tokens: TokenizedText, granularity: Granularity, fold_special: bool = False) -> tuple[Unit, ...]:
+    """Group a text's tokens; special tokens stand alone or, folded, together, and so does a prompt."""
+    assert isinstance(tokens.text, str)
+    check_granularity(granularity)
+    groups: dict[object, list[int]] = {}
+    spans = [] if granularity == "token" else _spans(tokens.text, granularity)
+    for position, inside in enumerate(tokens.spans_of(spans)):
+        key: object = ("token", position)
+        if tokens.special[position]:
+            key = "special" if fold_special else key
+        elif granularity != "token":
+            key = "prompt" if tokens.prompt[position] else key if inside is None else inside
+        groups.setdefault(key, []).append(position)
+    return tuple(_unit(tokens, indices) for indices in groups.values())
+
+
+def check_granularity(granularity: Granularity) -> None:
+    """Refuse an unknown way of grouping."""
+    if isinstance(granularity, str) and granularity not in ("token", *SPANS):
+        raise UsageError(f"cannot explain by {granularity!r}; choose from token, {', '.join(SPANS)}, or give spans")
+
+
+def _unit(tokens: TokenizedText, indices: list[int]) -> Unit:
+    first = indices[0]
+    start = min(tokens.offsets[position][0] for position in indices)
+    end = max(tokens.offsets[position][1] for position in indices)
+    kind: Kind = "special" if tokens.special[first] else "prompt" if tokens.prompt[first] else "text"
+    # The text as written, where there is any: a tokenizer's own marks say little.
+    text = str(tokens.text)[start:end] if kind == "text" else ""
+    names = list(dict.fromkeys(tokens.tokens[position] for position in indices))
+    return Unit(text if text.strip() else " ".join(names), start, end, tuple(indices), kind)
+
+
+def _spans(text: str, granularity: Granularity) -> list[Span]:
+    if isinstance(granularity, str):
+        return SPANS[granularity](text)
+    try:
+        given = sorted((operator.index(start), operator.index(end)) for start, end in granularity)
+    except (TypeError, ValueError) as error:
+        raise UsageError("a span is two character positions such as (0, 12)") from error
+    for start, end in given:
+        if not 0 <= start < end <= len(text):
+            raise DataError(f"the span {start}:{end} does not lie in a text of {len(text)} characters")
+    if any(first[1] > second[0] for first, second in pairwise(given)):
+        raise DataError("spans overlap; each character can belong to one span only")
+    # What the spans leave over is grouped by words.
+    covered = set().union(*(range(*span) for span in given)) if given else set()
+    rest = [span for span in word_spans(text) if not covered & set(range(*span))]
+    return sorted([*given, *rest])
+
+
+SPANS: dict[str, Callable[[str], list[Span]]] = {"word": word_spans, "sentence": sentence_spans}
+
+
+Floats = NDArray[Any]
+"""float32 or float64"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +132,34 @@ class TokenGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class Contributions:
+class Shares:
+    """One text's units, their shares (K, n) in <vector, direction> for K directions, and the bias's (K,)."""
+
+    text: str
+    units: tuple[Unit, ...]
+    values: Floats
+    bias: Floats
+    vector: Floats
+    """the model's own, (d,)"""
+    truncated: bool = False
+    parts: dict[str, Floats] = field(default_factory=dict)
+    """the values split by what the input embedding is made of"""
+    ids: tuple[int, ...] = ()
+    """the ids of all tokens"""
+
+    @property
+    def length(self) -> float:
+        """The length of the model's vector."""
+        return float(np.linalg.norm(self.vector.astype(np.float64)))
+
+    @property
+    def divisor(self) -> float:
+        """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
+        return self.length or 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions(Shares):
     """One text's units, their contributions (n, d), the bias's (d,), and the model's own vector (d,).
 
     phi(x) = c_1 + ... + c_n + c_bias. With a reference, its part is in the bias's.
@@ -54,23 +169,13 @@ class Contributions:
     0.0
     """
 
-    text: str
-    units: tuple[Unit, ...]
-    values: NDArray[np.floating]
-    bias: NDArray[np.floating]
-    vector: NDArray[np.floating]
-    truncated: bool = False
-    parts: dict[str, NDArray[np.floating]] = field(default_factory=dict)
-    """the same contributions split by what the input embedding is made of, (n, d) each"""
-    ids: tuple[int, ...] = ()
-    """the ids of all tokens"""
-    length: float | None = None
+    own_length: float | None = None
     """what the cosine divides by where that is not the vector's own length (the embedding baseline)"""
 
     @property
     def missing(self) -> float:
         """The length of what the contributions leave of the vector; nan for a baseline, which sums to no vector."""
-        if self.length is not None:
+        if self.own_length is not None:
             return float("nan")
         total = self.values.sum(0, dtype=np.float64) + self.bias
         return float(np.linalg.norm(self.vector - total))
@@ -78,28 +183,7 @@ class Contributions:
     @property
     def divisor(self) -> float:
         """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
-        length = float(np.linalg.norm(self.vector.astype(np.float64))) if self.length is None else self.length
-        return length or 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """One text's units, their shares (K, n) in <vector, direction> for K directions, and the bias's (K,)."""
-
-    text: str
-    units: tuple[Unit, ...]
-    values: Array
-    bias: Array
-    vector: NDArray[np.floating]
-    truncated: bool = False
-    parts: dict[str, Array] = field(default_factory=dict)
-    """the same shares split by what the input embedding is made of, (K, n) each"""
-    ids: tuple[int, ...] = ()
-
-    @property
-    def divisor(self) -> float:
-        """What the cosine divides by; 1 for a zero vector, whose similarity is 0."""
-        return float(np.linalg.norm(self.vector.astype(np.float64))) or 1.0
+        return (self.length if self.own_length is None else self.own_length) or 1.0
 
 
 def contributions(
@@ -120,12 +204,10 @@ def contributions(
     """
     texts = [texts] if isinstance(texts, str) else texts
     unique = list(dict.fromkeys(texts))
-    chosen = Settings(**settings)
     ticker = Ticker(progress, len(unique), "texts")
     found: dict[str, Contributions] = {}
-    for index, one in contribution_stream(
-        encoder, [TextInput(text, prompt, granularity) for text in unique], method, chosen
-    ):
+    inputs = [TextInput(text, prompt, granularity) for text in unique]
+    for index, one in contribution_stream(encoder, inputs, method, Settings(**settings)):
         found[unique[index]] = one
         ticker.add()
     ticker.close()
@@ -200,7 +282,7 @@ class TextMap:
             return cls(text, LinearMap.of(encoder, _inputs(encoder, [text], settings), settings))
 
     @property
-    def vector(self) -> NDArray[np.floating]:
+    def vector(self) -> Floats:
         """The model's own vector, (d,)."""
         return _array(self.linear.vectors[0])
 
@@ -216,13 +298,13 @@ class TextMap:
         with torch.no_grad():
             return _one(self.token_groups, self.linear.rows(), 0, False, names)
 
-    def shares(self, directions: NDArray[np.floating]) -> Shares:
+    def shares(self, directions: Floats) -> Shares:
         """What each unit adds to the products of the vector with directions (K, d), by columns."""
         return next(_shares([self.token_groups], self.linear, directions))
 
 
 def share_stream(
-    encoder: Encoder, texts: Sequence[TextInput], directions: NDArray[np.floating], settings: Settings
+    encoder: Encoder, texts: Sequence[TextInput], directions: Floats, settings: Settings
 ) -> Iterator[tuple[int, Shares]]:
     """The shares of each text's units in directions (K, d), longest texts first, each with its index."""
     groups = [token_groups(encoder, text, settings) for text in texts]
@@ -233,17 +315,17 @@ def share_stream(
         yield from zip(indices, _shares(batch, linear, directions), strict=True)
 
 
-def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: NDArray[np.floating]) -> Iterator[Shares]:
+def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: Floats) -> Iterator[Shares]:
     """The shares of a batch of texts in the same directions (K, d)."""
     like = linear.vectors
     given = torch.as_tensor(directions, dtype=like.dtype, device=like.device).expand(len(texts), -1, -1)
     with torch.no_grad():
-        pulled = linear.columns(given)
+        shares, biases = linear.columns(given)
     names = _part_names(linear.encoder, linear.settings)
     for row, text in enumerate(texts):
-        values = _array(pulled.shares[row]).astype(np.float64).reshape(len(directions), len(text.units), -1)
+        values = _array(shares[row]).astype(np.float64).reshape(len(directions), len(text.units), -1)
         parts = {name: values[..., index] for index, name in enumerate(names)}
-        bias = _array(pulled.bias[row]).astype(np.float64)
+        bias = _array(biases[row]).astype(np.float64)
         yield Shares(
             str(text.tokens.text), text.units, values.sum(-1), bias, _array(like[row]), text.tokens.truncated, parts,
             text.tokens.ids,
@@ -266,9 +348,8 @@ def _batches(texts: Sequence[TokenGroups], settings: Settings, passes: int | Non
 
 def _inputs(encoder: Encoder, texts: Sequence[TokenGroups], settings: Settings) -> Inputs:
     """Texts of one length and number of units as one batch."""
-    batch = Batch(
-        _tensor(encoder, [text.tokens.ids for text in texts]), _tensor(encoder, [text.tokens.types for text in texts])
-    )
+    columns = ([text.tokens.ids for text in texts], [text.tokens.types for text in texts])
+    batch = Batch(*(torch.tensor(rows, dtype=torch.long, device=encoder.device) for rows in columns))
     x = embed(encoder.model_view, batch)
     sources, reference = _sources(encoder, batch, settings), None
     if settings.reference != NO_REFERENCE:
@@ -304,23 +385,18 @@ def _part_names(encoder: Encoder, settings: Settings) -> list[str]:
 
 def _one(text: TokenGroups, replayed: Replayed, row: int, own_length: bool, parts: list[str]) -> Contributions:
     values = _array(replayed.values[row])
-    split: dict[str, NDArray[np.floating]] = {}
+    split: dict[str, Floats] = {}
     if parts:
         by_part = values.reshape(len(text.units), len(parts), -1)
         split = {name: by_part[:, index] for index, name in enumerate(parts)}
         values = by_part.sum(1)
     length = float(np.linalg.norm(values.sum(0, dtype=np.float64))) if own_length else None
-    vector, bias = _array(replayed.vectors[row]), _array(replayed.bias[row])
-    written = str(text.tokens.text)
+    tokens, vector, bias = text.tokens, _array(replayed.vectors[row]), _array(replayed.bias[row])
     return Contributions(
-        written, text.units, values, bias, vector, text.tokens.truncated, split, text.tokens.ids, length
+        str(tokens.text), text.units, values, bias, vector, tokens.truncated, split, tokens.ids, length
     )
 
 
-def _tensor(encoder: Encoder, rows: list[tuple[int, ...]]) -> Tensor:
-    return torch.tensor(rows, dtype=torch.long, device=encoder.device)
-
-
-def _array(tensor: Tensor) -> NDArray[np.floating]:
+def _array(tensor: Tensor) -> Floats:
     wide = tensor if tensor.dtype == torch.float64 else tensor.float()
     return wide.cpu().numpy()

@@ -16,7 +16,7 @@ from likewise.metrics import Array, Interval
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.curves import Series, curves
 from likewise.plotting.heatmap import heatmap
-from likewise.plotting.text import unique_labels
+from likewise.plotting.terminal import unique_labels
 from likewise.results import Column, Comparable, Figure, Table
 
 MEASURES = {

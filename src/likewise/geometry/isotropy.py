@@ -19,8 +19,8 @@ from likewise.encoder.postprocessing import fit_from_moments, fit_postprocessing
 from likewise.errors import DataError
 from likewise.geometry.measures import expected_cosine, isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman
-from likewise.plotting.boxes import Dots, dot_panels
-from likewise.plotting.text import unique_labels
+from likewise.plotting.scatter import Dots, dot_panels
+from likewise.plotting.terminal import unique_labels
 from likewise.progress import Progress
 from likewise.results import Comparable, Figure, ResultSet, Table
 from likewise.search.evaluation import EncodedRanker, RetrievalSource, RetrievalTask, dense_setting, evaluate_ranker

@@ -17,7 +17,7 @@ from likewise.errors import DataError, UsageError
 from likewise.geometry.occurrences import averaged_tokens, require_layers, tokens_of_spans
 from likewise.geometry.senses import SenseGeometry, SenseVectors, check_nearest, sense_geometry
 from likewise.plotting.curves import Panel, curve_panels
-from likewise.plotting.text import unique_labels
+from likewise.plotting.terminal import unique_labels
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Comparable, Figure, ResultSet, Table
 

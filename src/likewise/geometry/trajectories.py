@@ -27,8 +27,7 @@ from likewise.geometry.occurrences import (
 )
 from likewise.metrics import Array
 from likewise.plotting.curves import Panel, curve_panels, curves
-from likewise.plotting.terminal import BARS, sparkline
-from likewise.plotting.text import shortened
+from likewise.plotting.terminal import BARS, shortened, sparkline
 from likewise.progress import Progress, tracked
 from likewise.results import Column, Comparable, Figure, Result, ResultSet, Table
 

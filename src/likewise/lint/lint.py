@@ -20,8 +20,7 @@ from likewise.grammar import Grammar
 from likewise.lint.evidence import PairEvidence, Strongest, evidence
 from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, scores_of
 from likewise.metrics import Interval
-from likewise.plotting.axes import axes_or_new
-from likewise.plotting.style import PALETTE, drawable, literal
+from likewise.plotting.axes import PALETTE, axes_or_new, drawable, literal
 from likewise.progress import Progress
 from likewise.results import Column, Figure, Result, Table
 

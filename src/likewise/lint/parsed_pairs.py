@@ -9,7 +9,7 @@ import numpy as np
 
 from likewise.data import Pair, ScoredPair
 from likewise.explain.explanation import Array, ExplainedText
-from likewise.explain.units import Unit
+from likewise.explain.texts import Unit
 from likewise.grammar import Grammar, ParsedText, Word, align
 from likewise.progress import Progress
 

@@ -17,9 +17,10 @@ from likewise.explain.explanation import Array, ExplainedText, Explanation
 from likewise.grammar.spans import word_spans
 from likewise.lint.parsed_pairs import NO_WORD, PROMPT
 from likewise.metrics import DRAWS, Interval, fitted_line
+from likewise.plotting.axes import drawable, literal
 from likewise.plotting.curves import curves
 from likewise.plotting.heatmap import split_heatmap
-from likewise.plotting.style import drawable, literal, strongest
+from likewise.plotting.terminal import strongest
 from likewise.results import Column, Figure, Result, Table
 
 PARTS_OF_SPEECH = (

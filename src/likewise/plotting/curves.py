@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likewise.plotting.axes import axes_or_new, grid_of_axes
-from likewise.plotting.style import PALETTE, drawable, literal
+from likewise.plotting.axes import PALETTE, axes_or_new, drawable, frame, grid_of_axes, group_colour, legend, literal
 
 Series = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
 Panel = tuple[ArrayLike, Mapping[str, Series]]
@@ -49,7 +48,7 @@ def curves(
     >>> len(axes.lines), len(axes.collections)
     (2, 1)
     """
-    ax = _begun(ax, len(series))
+    ax = axes_or_new(ax, _size(len(series)))
     _lines(ax, np.asarray(x, dtype=float), series)
     _names(ax, list(series), labels, title)
     if whole:
@@ -114,7 +113,7 @@ def loss_curves(
     >>> [text.get_text() for text in axes.texts], len(axes.lines)
     (['train', 'dev'], 3)
     """
-    ax, tasks = _begun(ax, len(train) + len(dev)), list(dict.fromkeys([*train, *dev]))
+    ax, tasks = axes_or_new(ax, _size(len(train) + len(dev))), list(dict.fromkeys([*train, *dev]))
     if best is not None:
         best_line(ax, best)
     names = []
@@ -126,7 +125,7 @@ def loss_curves(
             look = {"linestyle": "-", "marker": "o" if few else None, "markersize": 2.5, "linewidth": 1.2}
             if part == "dev":
                 look = {"linestyle": "--", "marker": "s", "markersize": 5, "markerfacecolor": "none", "linewidth": 1.8}
-            ax.plot(across, up, color=_colour(tasks.index(task)), **look)
+            ax.plot(across, up, color=group_colour(tasks.index(task)), **look)
             names.append(part if len(tasks) == 1 else f"{task}, {part}")
     _names(ax, names, labels, title)
     ax.xaxis.get_major_locator().set_params(integer=True)
@@ -150,7 +149,7 @@ def share_curves(
     >>> axes.get_xscale(), axes.get_yscale(), [label.get_text() for label in axes.get_yticklabels()][-1]
     ('log', 'logit', '1')
     """
-    ax, across, edge = _begun(ax, len(series)), np.asarray(x, dtype=float), 0.5 / max(count, 1)
+    ax, across, edge = axes_or_new(ax, _size(len(series))), np.asarray(x, dtype=float), 0.5 / max(count, 1)
     # Shares of 0 and 1 have no odds; they are drawn half a case away.
     inside = {
         name: [None if end is None else np.clip(end, edge, 1 - edge) for end in ends] for name, ends in series.items()
@@ -168,10 +167,6 @@ def share_curves(
     return ax
 
 
-def _begun(ax: Any, count: int) -> Any:
-    return axes_or_new(ax, _size(count))
-
-
 def _size(count: int) -> tuple[float, float]:
     """The size of a panel with room for the names of its lines."""
     return WIDTH, max(HEIGHT, TITLE_INCHES + 1.1 * LINE_INCHES * count)
@@ -183,9 +178,9 @@ def _lines(ax: Any, across: NDArray[np.float64], series: Mapping[str, Sequence[A
         heights = np.asarray(values, dtype=float)
         if low is not None and high is not None:
             bounds = (np.asarray(low, dtype=float), np.asarray(high, dtype=float))
-            ax.fill_between(across, *bounds, color=_colour(position), alpha=0.15, linewidth=0)
+            ax.fill_between(across, *bounds, color=group_colour(position), alpha=0.15, linewidth=0)
         marker = MARKERS[position // len(PALETTE) % len(MARKERS)] if len(across) <= 30 else None
-        ax.plot(across, heights, style, color=_colour(position), linewidth=1.8, marker=marker, markersize=3)
+        ax.plot(across, heights, style, color=group_colour(position), linewidth=1.8, marker=marker, markersize=3)
 
 
 def _odds_axis(ax: Any, drawn: Sequence[ArrayLike], edge: float) -> None:
@@ -210,19 +205,13 @@ def _odds(share: Any) -> Any:
     return np.log(share / (1 - share))
 
 
-def _colour(position: int) -> str:
-    return PALETTE[position % len(PALETTE)]
-
-
 def _names(ax: Any, names: Sequence[str], labels: tuple[str, str], title: str, at_start: bool = False) -> None:
     """Axis labels, and each line's name next to its last point, or its first."""
     _end_names(ax, names, at_start)
-    ax.set_xlabel(drawable(labels[0], 60), **literal())
-    ax.set_ylabel(drawable(labels[1], 60), **literal())
-    ax.set_title(drawable(title, 90), fontsize=10, **literal())
-    ax.spines[["top", "left" if at_start else "right"]].set_visible(False)
-    ax.grid(axis="y", color="#e5e5e5", linewidth=0.6)
-    ax.set_axisbelow(True)
+    frame(ax, labels, title, "y")
+    if at_start:
+        ax.spines["right"].set_visible(True)
+        ax.spines["left"].set_visible(False)
 
 
 def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
@@ -233,11 +222,8 @@ def _end_names(ax: Any, names: Sequence[str], at_start: bool) -> None:
     gap = _gap(ax)
     if len(points) > 2 and max(heights) - min(heights) < gap:
         # All lines end in one point: a legend tells them apart.
-        legend = ax.legend(lines, [""] * len(lines), fontsize=9, frameon=False)
-        for text, name in zip(legend.get_texts(), names, strict=True):
-            text.set(text=drawable(name, 40), **literal())
-        return
-    placed = _within(_spread(heights, gap), gap)
+        return legend(ax, lines, [drawable(name, 40) for name in names], fontsize=9)
+    placed = _spread(heights, gap, 0.0, 1.0)
     aside = any(abs(one - other) > gap / 2 for one, other in zip(placed, heights, strict=True))
     end = (min if at_start else max)((point[0] for point in points), default=0.0)
     for position, name in enumerate(names):
@@ -253,18 +239,11 @@ def _name(ax: Any, name: str, point: tuple[float, float], height: float, how: tu
     side = -1 if at_start else 1
     transform = blended_transform_factory(ax.transData, ax.transAxes)
     leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3}
+    arrow = leader | {"relpos": (1 if at_start else 0, 0.5)} if aside else None
+    coordinates = offset_copy(transform, ax.figure, x=side * (22 if aside else 8), y=0, units="points")
+    look = {"ha": "right" if at_start else "left", "va": "center", "fontsize": 9, "color": colour, **literal()}
     ax.annotate(
-        name,
-        point,
-        (point[0], height),
-        textcoords=offset_copy(transform, ax.figure, x=side * (22 if aside else 8), y=0, units="points"),
-        ha="right" if at_start else "left",
-        va="center",
-        fontsize=9,
-        color=colour,
-        annotation_clip=False,
-        arrowprops=leader | {"relpos": (1 if at_start else 0, 0.5)} if aside else None,
-        **literal(),
+        name, point, (point[0], height), textcoords=coordinates, annotation_clip=False, arrowprops=arrow, **look
     )
 
 
@@ -291,39 +270,18 @@ def _finite(line: Any) -> list[tuple[float, float]]:
     return [(float(across), float(up)) for across, up in finite] or [(0.0, 0.0)]
 
 
-def _spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights in the same order at least ``gap`` apart, each cluster centred on where it was."""
-    order = sorted(range(len(heights)), key=heights.__getitem__)
-    placed = dict.fromkeys(order, 0.0)
-    groups: list[list[int]] = []
-    for which in order:
-        groups.append([which])
-        while (
-            len(groups) > 1
-            and _middle(heights, groups[-1]) - _middle(heights, groups[-2])
-            < gap * (len(groups[-1]) + len(groups[-2])) / 2
-        ):
-            groups[-2:] = [groups[-2] + groups[-1]]
-    for group in groups:
-        for rank, which in enumerate(group):
-            placed[which] = _middle(heights, group) + (rank - (len(group) - 1) / 2) * gap
-    return [placed[which] for which in range(len(heights))]
+def _spread(heights: Sequence[float], gap: float, low: float = -np.inf, high: float = np.inf) -> list[float]:
+    """Heights in the same order, at least ``gap`` apart, each cluster centred on where it was.
 
+    They stay between ``low`` and ``high`` as far as they fit.
+    """
+    from scipy.optimize import isotonic_regression
 
-def _within(heights: Sequence[float], gap: float) -> list[float]:
-    """Spread heights moved between 0 and 1, as far as they fit, in the same order."""
-    placed = list(heights)
-    order = sorted(range(len(heights)), key=heights.__getitem__)
-    ceiling = max(1.0, gap * (len(order) - 1))
-    for which in reversed(order):
-        placed[which] = min(placed[which], ceiling)
-        ceiling = placed[which] - gap
-    floor = 0.0
-    for which in order:
-        placed[which] = max(placed[which], floor)
-        floor = placed[which] + gap
-    return placed
-
-
-def _middle(heights: Sequence[float], group: Sequence[int]) -> float:
-    return sum(heights[which] for which in group) / len(group)
+    if not heights:
+        return []
+    order, steps = np.argsort(heights, kind="stable"), gap * np.arange(len(heights))
+    # Less their steps, sorted heights only have to rise.
+    rising = isotonic_regression(np.asarray(heights, dtype=float)[order] - steps).x
+    placed = np.empty(len(heights))
+    placed[order] = np.clip(rising, low, max(low, high - steps[-1])) + steps
+    return [float(height) for height in placed]

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likewise.errors import UsageError
-from likewise.plotting.style import WHITE_INK_FROM, strength, strongest
-from likewise.plotting.text import brief, one_line, shortened
+from likewise.plotting.terminal import WHITE_INK_FROM, brief, one_line, shortened, strength, strongest
 
 Floats = NDArray[np.float64]
 

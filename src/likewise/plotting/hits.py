@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from rich.style import Style
 from rich.text import Text
 
-from likewise.plotting.style import WHITE_INK_FROM, strength, strongest
-from likewise.plotting.terminal import coloured_text
-from likewise.plotting.text import marked_words, one_line, printable
+from likewise.plotting.html import safe
+from likewise.plotting.terminal import WHITE_INK_FROM, coloured_text, marked_words, one_line, strength, strongest
 
 STYLE = """
 .likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }
@@ -53,12 +51,11 @@ def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
     """
     scale = strongest([share for hit in hits for *_, share in hit.words])
     items = "".join(_item(index, hit, scale) for index, hit in enumerate(hits, start=1))
-    colours = (
-        " Red words raise the score, blue ones lower it; hover for the share." if any(hit.words for hit in hits) else ""
-    )
-    note = f"{_safe(ranker)}.{colours}"
+    note = f"{safe(ranker)}."
+    if any(hit.words for hit in hits):
+        note += " Red words raise the score, blue ones lower it; hover for the share."
     return (
-        f"<div><style>{STYLE}</style><p><b dir=auto>{_safe(query)}</b> <span class=why>{note}</span></p>"
+        f"<div><style>{STYLE}</style><p><b dir=auto>{safe(query)}</b> <span class=why>{note}</span></p>"
         f"<ol class=likewise-hits>{items}</ol></div>\n"
     )
 
@@ -66,11 +63,6 @@ def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
 def _signed(value: float) -> str:
     """With its sign; zero has a plus."""
     return f"{round(value, 3) + 0.0:+.3f}"
-
-
-def _safe(text: str) -> str:
-    # Character by character, so that spans stay valid.
-    return escape(printable(text))
 
 
 def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> str:
@@ -84,21 +76,21 @@ def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> 
         size = strength(share or 0.0, scale)
         kind = ("n" if (share or 0.0) < 0 else "p") + (" x" if size > WHITE_INK_FROM else "")
         mark = "" if share is None else f'<mark class="{kind}" style="--s:{size:.3g}" title="{share:+.4f}">'
-        parts.append(f"{mark}{_safe(piece)}{'</mark>' if mark else ''}")
+        parts.append(f"{mark}{safe(piece)}{'</mark>' if mark else ''}")
     return "".join(parts)
 
 
 def _item(index: int, hit: DrawnHit, scale: float) -> str:
-    pairs = ", ".join(f"{_safe(left)} × {_safe(right)} <i>{_signed(value)}</i>" for left, right, value in hit.pairs)
+    pairs = ", ".join(f"{safe(left)} × {safe(right)} <i>{_signed(value)}</i>" for left, right, value in hit.pairs)
     above, sums = (
-        ", ".join(f"{_safe(name)} <i>{_signed(value)}</i>" for name, value in terms)
+        ", ".join(f"{safe(name)} <i>{_signed(value)}</i>" for name, value in terms)
         for terms in (hit.margin_terms, hit.sums)
     )
     margin = f"above the next by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}" if above else ""
     notes = (f"score: {sums}" if sums else "", pairs, margin)
     why = "".join(f"<p class=why>{note}</p>" for note in notes if note)
     return (
-        f"<li><div><span class=score>{index}. {hit.score:.4f}</span><br><span class=id>{_safe(hit.id)}</span></div>"
+        f"<li><div><span class=score>{index}. {hit.score:.4f}</span><br><span class=id>{safe(hit.id)}</span></div>"
         f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{why}</div></li>\n"
     )
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likewise.plotting.axes import settled
-from likewise.plotting.style import WHITE_INK_FROM, mixed, strength, strongest
-from likewise.plotting.text import printable, shortened
+from likewise.plotting.terminal import WHITE_INK_FROM, mixed, printable, shortened, strength, strongest
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --line: #d0d7de; --soft: #57606a; }
@@ -48,19 +47,19 @@ def page(title: str, parts: Iterable[str]) -> str:
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{_safe(title)}</title><style>{STYLE}</style></head>\n"
-        f"<body><h1>{_safe(title)}</h1>\n{''.join(parts)}</body></html>\n"
+        f"<title>{safe(title)}</title><style>{STYLE}</style></head>\n"
+        f"<body><h1>{safe(title)}</h1>\n{''.join(parts)}</body></html>\n"
     )
 
 
 def section(heading: str, parts: Iterable[str]) -> str:
     """A heading and its content."""
-    return f"<h2>{_safe(heading)}</h2>\n{''.join(parts)}"
+    return f"<h2>{safe(heading)}</h2>\n{''.join(parts)}"
 
 
 def paragraph(text: str, note: bool = False) -> str:
     """A paragraph of plain text."""
-    return f"<p{' class=note' if note else ''}>{_safe(text)}</p>\n"
+    return f"<p{' class=note' if note else ''}>{safe(text)}</p>\n"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -69,23 +68,24 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     >>> "<td class=number>0.500</td>" in table(["x"], [[0.5]])
     True
     """
-    head = "".join(f"<th>{_safe(name)}</th>" for name in header)
+    head = "".join(f"<th>{safe(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in rows)
     return f"<div class=wide><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n"
 
 
 def _cell(value: object) -> str:
     if isinstance(value, Number):
-        shown = _safe(value.text)
+        shown = safe(value.text)
         return f"<td class=number>{f'<b>{shown}</b>' if value.marked else shown}</td>"
     if isinstance(value, float):
         return f"<td class=number>{value:.3f}</td>"
     if isinstance(value, int):
         return f"<td class=number>{value}</td>"
-    return f"<td>{_safe(str(value))}</td>"
+    return f"<td>{safe(str(value))}</td>"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
+    """A text for HTML, without control characters; character by character, so that spans stay valid."""
     return escape(printable(text))
 
 
@@ -130,7 +130,7 @@ def inline_svg(ax: Any, label: str, dots: bool = False) -> str:
     if dots:
         svg = IMAGES.sub(_fewer_colours, svg)
     inked = svg.replace("#000000", "currentColor").replace(GRID, "var(--line)")
-    said = f'role="img" aria-label="{escape(printable(label))}"'
+    said = f'role="img" aria-label="{safe(label)}"'
     return f'<svg {said} fill="currentColor" style="max-width: 100%; height: auto"{inked}'
 
 
@@ -144,7 +144,7 @@ def inline_png(ax: Any, label: str) -> str:
     """
     drawn = io.BytesIO()
     settled(ax).savefig(drawn, format="png", dpi=PICTURE_DPI)
-    said = f'alt="{escape(printable(label))}" style="max-width: 100%; height: auto"'
+    said = f'alt="{safe(label)}" style="max-width: 100%; height: auto"'
     return f'<img {said} src="data:image/png;base64,{_palette_png(drawn.getvalue())}">'
 
 
@@ -184,13 +184,13 @@ def matrix_svg(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -
     parts.append(" font-family='system-ui, sans-serif' font-size='13' fill='currentColor'>\n")
     for index, name in enumerate(columns):
         middle = left + CELL * (index + 0.5)
-        parts.append(f"<text x='{middle}' y='20' text-anchor='middle'>{index + 1}<title>{_safe(name)}</title></text>")
+        parts.append(f"<text x='{middle}' y='20' text-anchor='middle'>{index + 1}<title>{safe(name)}</title></text>")
     for row, name in enumerate(rows):
         line = top + CELL * (row + 0.5) + 5
-        label = _safe(f"{row + 1}  {shortened(name, LABEL_CHARACTERS)}")
+        label = safe(f"{row + 1}  {shortened(name, LABEL_CHARACTERS)}")
         parts.append(f"<text x='{left - 10}' y='{line}' text-anchor='end'>{label}</text>\n")
         for column, other in enumerate(columns):
-            hint = _safe(f"{name} / {other}: {cells[row, column]:.4f}")
+            hint = safe(f"{name} / {other}: {cells[row, column]:.4f}")
             corner = (left + CELL * column, top + CELL * row)
             parts.append(_matrix_cell(float(cells[row, column]), scale, corner, hint))
     return "".join([*parts, "</svg>\n"])

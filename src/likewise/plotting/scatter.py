@@ -1,4 +1,4 @@
-"""Scatter plots: against a line, by group, or with highlighted points."""
+"""Plots of points: scatter plots, box plots of groups, and dot plots of named rows with intervals."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from likewise.plotting.axes import axes_or_new
+from likewise.plotting.axes import PALETTE, axes_or_new, drawable, frame, group_colour, legend, literal
 from likewise.plotting.curves import MARKERS
-from likewise.plotting.style import PALETTE, drawable, literal
 
 DENSITY = 8.0
 """The total ink that the points of a dense scatter share."""
@@ -27,10 +26,7 @@ def scatter_with_line(x: ArrayLike, y: ArrayLike, labels: tuple[str, str], title
         slope, shift = np.polyfit(across, up, 1)
         ends = np.array([across.min(), across.max()])
         ax.plot(ends, slope * ends + shift, color=LINE, linewidth=1.5)
-    ax.set_xlabel(labels[0])
-    ax.set_ylabel(labels[1])
-    ax.set_title(title, fontsize=10, **literal())
-    ax.spines[["top", "right"]].set_visible(False)
+    frame(ax, labels, title)
     return ax
 
 
@@ -56,10 +52,7 @@ def identity_scatter(
     ax.set_ylim(limits)
     ax.set_aspect("equal")
     ax.text(0.04, 0.96, drawable(note, 60), transform=ax.transAxes, va="top", fontsize=9, **literal())
-    ax.set_xlabel(drawable(labels[0], 60), **literal())
-    ax.set_ylabel(drawable(labels[1], 60), **literal())
-    ax.set_title(drawable(title, 90), fontsize=10, **literal())
-    ax.spines[["top", "right"]].set_visible(False)
+    frame(ax, labels, title)
     return ax
 
 
@@ -111,15 +104,6 @@ SIZES = {"o": 9, "s": 8, "^": 11}
 """Marker sizes that look equal."""
 
 
-def group_colour(label: int) -> str:
-    """The colour of a group; colours repeat from the eighth on, markers then differ.
-
-    >>> group_colour(0) == group_colour(7), group_colour(0) == group_colour(1)
-    (True, False)
-    """
-    return PALETTE[label % len(PALETTE)]
-
-
 def grouped_scatter(
     points: ArrayLike, labels: ArrayLike, names: Mapping[int, str] | None = None, title: str = "", ax: Any = None
 ) -> Any:
@@ -138,9 +122,7 @@ def grouped_scatter(
         own = indices[marks == label]
         name = "noise" if label == NOISE else (names or {}).get(label, str(label))
         shown.append((f"{drawable(name, 20)}: {len(own)}", _group(ax, own, label)))
-    _frame(ax, title)
-    if len(shown) <= MOST_NAMED:
-        _legend(ax, shown, {"loc": "upper left", "bbox_to_anchor": (1.0, 1.03)})
+    _finish(ax, title, shown if len(shown) <= MOST_NAMED else [], loc="upper left", bbox_to_anchor=(1.0, 1.03))
     return ax
 
 
@@ -162,8 +144,7 @@ def highlighted_scatter(
     for index, (name, mark) in enumerate(zip(names, marks, strict=True)):
         own = indices[np.asarray(mark, dtype=bool)]
         shown.append((f"{drawable(name, 30)}, n = {len(own)}", _group(ax, own, index)))
-    _frame(ax, title)
-    _legend(ax, shown, {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1)})
+    _finish(ax, title, shown, loc="upper center", bbox_to_anchor=(0.5, -0.1))
     return ax
 
 
@@ -176,21 +157,118 @@ def _group(ax: Any, indices: Any, label: int) -> Any:
     return ax.scatter(*indices.T, s=SIZES[marker], alpha=0.7, rasterized=True, **look)
 
 
-def _frame(ax: Any, title: str) -> None:
-    ax.set_title(drawable(title, 90), fontsize=10, **literal())
+def _finish(ax: Any, title: str, shown: Sequence[tuple[str, Any]], **where: Any) -> None:
+    """The frame of points in the plane, and the legend of those that are named."""
+    frame(ax, None, title)
     ax.tick_params(labelsize=7)
     ax.locator_params(nbins=5)
-    ax.spines[["top", "right"]].set_visible(False)
+    if shown:
+        names, drawn = zip(*shown, strict=True)
+        small = {"fontsize": 7, "handletextpad": 0.1, "labelspacing": 0.25, "borderpad": 0.2, "markerscale": 1.7}
+        legend(ax, drawn, names, **small, **where)
 
 
-def _legend(ax: Any, shown: Sequence[tuple[str, Any]], where: Mapping[str, Any]) -> None:
-    """A legend with literal names."""
-    if not shown:
-        return
-    # Empty labels first: matplotlib would parse real ones as mathematics before they become literal.
-    legend = ax.legend(
-        [drawn for _, drawn in shown], [""] * len(shown), fontsize=7, frameon=False, handletextpad=0.1,
-        labelspacing=0.25, borderpad=0.2, markerscale=1.7, **where,
+GROUP_INCHES, AXIS_INCHES, HEIGHT = 0.4, 1.4, 3.2
+"""The width of a box with its gap, the width of the axis, the height of a figure."""
+NAME_CHARACTERS, CHARACTER_INCHES, NAME_SIZE = 16, 0.07, 8
+WHISKER = {"color": "black", "linewidth": 0.8}
+"""Whiskers and medians; a page draws black in its text colour."""
+Dots = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
+"""Values (n,), and the ends of their intervals or None."""
+PANEL_INCHES, ROW_INCHES, TITLE_INCHES, MARGIN = 2.5, 0.3, 1.2, 1.6
+"""The width of a panel, the height of a row, the height of title and axis, the width of row names."""
+STEP = 0.22
+"""The distance between the series of a row."""
+
+
+def box_plots(
+    groups: Sequence[ArrayLike],
+    names: Sequence[str],
+    labels: tuple[str, str],
+    title: str = "",
+    ax: Any = None,
+    colours: Sequence[str] = (INK,),
+) -> Any:
+    """A box for each named group of values: quartiles and median, whiskers up to 1.5 box lengths, dots beyond.
+
+    Values that are not finite are dropped; an empty group keeps its position. Colours repeat.
+
+    >>> axes = box_plots([[1, 2, 3, 9], [], [2, float("nan")]], ["a", "b", "$c$"], ("group", "value"))
+    >>> [label.get_text() for label in axes.get_xticklabels()]
+    ['a', 'b', '$c$']
+    """
+    ax = axes_or_new(ax, (AXIS_INCHES + GROUP_INCHES * max(4, len(groups)), HEIGHT))
+    values = [np.asarray(group, dtype=float) for group in groups]
+    if values:
+        _boxes(ax, [each[np.isfinite(each)] for each in values], colours)
+    _group_names(ax, names)
+    ax.set_xlim(-0.6, len(values) - 0.4)
+    frame(ax, labels, title, "y")
+    ax.tick_params("y", labelsize=NAME_SIZE)
+    ax.tick_params("x", bottom=False)
+    return ax
+
+
+def _boxes(ax: Any, values: Sequence[Any], colours: Sequence[str]) -> None:
+    # Rasterised, and below all boxes: then the dots of all groups are one picture in an SVG.
+    dots = {"marker": ".", "markersize": 4.5, "alpha": 0.7, "markeredgewidth": 0, "rasterized": True, "zorder": 1.5}
+    drawn = ax.boxplot(
+        values, positions=range(len(values)), widths=0.65, patch_artist=True, showcaps=False,
+        boxprops={"linewidth": 0.8}, whiskerprops=WHISKER, medianprops=WHISKER | {"linewidth": 1.8}, flierprops=dots,
     )  # fmt: skip
-    for text, (name, _) in zip(legend.get_texts(), shown, strict=True):
-        text.set(text=name, **literal())
+    for index, (box, outliers) in enumerate(zip(drawn["boxes"], drawn["fliers"], strict=True)):
+        colour = colours[index % len(colours)]
+        box.set(facecolor=(colour, 0.6), edgecolor=colour)
+        outliers.set(markerfacecolor=colour)
+
+
+def _group_names(ax: Any, names: Sequence[str]) -> None:
+    """The names below the boxes, slanted where they would overlap."""
+    shown = [drawable(name, NAME_CHARACTERS) for name in names]
+    each = ax.get_position().width * ax.figure.get_size_inches()[0] / max(1, len(shown))
+    slanted = CHARACTER_INCHES * (0.2 + max(map(len, shown), default=0)) > each
+    how = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    ax.set_xticks(range(len(shown)), shown, fontsize=NAME_SIZE, **how, **literal())
+
+
+def dot_panels(names: Sequence[str], panels: Mapping[str, Mapping[str, Dots]], title: str = "") -> Any:
+    """One panel per measure, side by side, with the same named rows; returns the first Axes.
+
+    >>> panels = {"cosine": {"a": ([0.1, 0.0], None, None)}, "recall": {"a": ([0.8, 0.7], [0.7, 0.6], [1, 1])}}
+    >>> [label.get_text() for label in dot_panels(["none", "whitening"], panels).get_yticklabels()]
+    ['none', 'whitening']
+    """
+    series = list(next(iter(panels.values())))
+    size = (MARGIN + PANEL_INCHES * len(panels), TITLE_INCHES + ROW_INCHES * len(names) * _spread(series))
+    figure = axes_or_new(None, size).figure
+    figure.clear()
+    axes: list[Any] = []
+    for index, (label, drawn) in enumerate(panels.items()):
+        axes.append(figure.add_subplot(1, len(panels), index + 1, sharey=axes[0] if axes else None))
+        _dots(axes[-1], len(names), drawn)
+        axes[-1].set_xlabel(drawable(label, 40), **literal())
+        axes[-1].tick_params(axis="y", length=0, labelleft=index == 0)
+    axes[0].set_yticks(range(len(names)), [drawable(name, 40) for name in names], **literal())
+    axes[0].set_ylim(len(names) - 0.5, -0.5)
+    figure.suptitle(drawable(title, 40 * len(panels)), fontsize=10, **literal())
+    if len(series) > 1:
+        shown = [drawable(name, 40) for name in series]
+        figure.legend(axes[0].lines, shown, loc="outside lower center", ncols=len(shown), fontsize=9, frameon=False)
+    return axes[0]
+
+
+def _spread(series: Sequence[str]) -> float:
+    """The height of a row with several series, relative to a row with one."""
+    return 1 + STEP * (len(series) - 1)
+
+
+def _dots(ax: Any, rows: int, drawn: Mapping[str, Dots]) -> None:
+    for index, (values, low, high) in enumerate(drawn.values()):
+        at = np.arange(rows) + STEP * (index - (len(drawn) - 1) / 2)
+        colour = PALETTE[index % len(PALETTE)]
+        ax.plot(np.asarray(values, dtype=float), at, "o", color=colour, markersize=5)
+        if low is not None and high is not None:
+            ax.hlines(at, np.asarray(low, dtype=float), np.asarray(high, dtype=float), color=colour, linewidth=1.4)
+    frame(ax, None, "", "both")
+    ax.spines["left"].set_visible(False)
+    ax.margins(x=0.12)

@@ -1,11 +1,13 @@
-"""Terminal drawings: coloured matrices and texts that are readable without colour too, and sparklines."""
+"""Texts, numbers and colours for pages, figures and terminals; terminal drawings that are readable without colour."""
 
 from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +15,118 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from likewise.plotting.style import WHITE_INK_FROM, mixed, strength, strongest
-from likewise.plotting.text import brief, marked_words, one_line, printable
+BREAKS = dict.fromkeys((10, 0x2028, 0x2029), "\N{RETURN SYMBOL}") | {9: "\N{RIGHTWARDS ARROW TO BAR}"}
+CONTROLS = (*range(9), *range(11, 32), *range(127, 160))
+# Direction controls would reverse the text around a label; lone surrogates cannot be written to a file.
+DIRECTIONS, SURROGATES = (*range(0x202A, 0x202F), *range(0x2066, 0x206A)), range(0xD800, 0xE000)
+UNPRINTABLE = dict.fromkeys((*CONTROLS, *DIRECTIONS, *SURROGATES), "\N{REPLACEMENT CHARACTER}")
+
+
+def printable(text: str) -> str:
+    """A text without control characters, which could control a terminal and which XML forbids.
+
+    >>> printable("\\x1b[31mred")
+    '\\ufffd[31mred'
+    """
+    return text.translate(UNPRINTABLE)
+
+
+def one_line(text: str) -> str:
+    """A label on one line: control characters replaced, line breaks and blanks made visible.
+
+    >>> one_line("a\\nb"), one_line(" ")
+    ('a⏎b', '␣')
+    """
+    line = printable(text).translate(BREAKS)
+    return line if line.strip() else "\N{OPEN BOX}" * max(1, len(line))
+
+
+def shortened(text: str, characters: int) -> str:
+    """At most ``characters`` characters of a text; an ellipsis marks a cut.
+
+    >>> shortened("hospital", 5)
+    'hosp…'
+    """
+    return text if len(text) <= characters else text[: max(0, characters - 1)] + "…"
+
+
+def marked_words(text: str, words: Sequence[tuple[int, int, float]]) -> Iterator[tuple[str, float | None]]:
+    """A text in pieces: words (start, end, share) with their share, the pieces between them with None.
+
+    >>> list(marked_words("a cat", [(2, 5, 0.4)]))
+    [('a ', None), ('cat', 0.4), ('', None)]
+    """
+    done = 0
+    for start, end, share in sorted(words):
+        if done <= start < end:  # of several tokens of one character, the first has the colour
+            yield text[done:start], None
+            yield text[start:end], share
+            done = end
+    yield text[done:], None
+
+
+def brief(value: float, scale: float, sign: str = "-") -> str:
+    """A number with as few decimals as ``scale``, the largest magnitude, needs; ``sign`` "+" shows plus signs.
+
+    >>> brief(0.123, 0.5), brief(0.00123, 0.005), brief(-1e-9, 1.0)
+    ('0.12', '0.0012', '0.00')
+    """
+    decimals = 2 if scale >= 0.1 else 3 if scale >= 0.01 else 4
+    return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}"
+
+
+def unique_labels(paths: Sequence[str]) -> list[str]:
+    """Short names of models: as many last path parts as make them unique; equal ones are numbered.
+
+    >>> unique_labels(["models/e5", "minilm"]), unique_labels(["/runs/a/e5", "/runs/b/e5"]), unique_labels(["e5", "e5"])
+    (['e5', 'minilm'], ['a/e5', 'b/e5'], ['e5', 'e5 (2)'])
+    """
+    deepest = max((len(PurePath(path).parts) for path in paths), default=1)
+    short = (["/".join(PurePath(path).parts[-depth:]) or path for path in paths] for depth in range(1, deepest))
+    names = next((found for found in short if len(set(found)) == len(set(paths))), list(paths))
+    seen: Counter[str] = Counter()
+    for index, name in enumerate(names):
+        seen[name] += 1
+        names[index] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+    return names
+
+
+BLUE, RED = (33, 102, 172), (178, 24, 43)  # below and above zero, as in ColorBrewer's RdBu
+WHITE = (255, 255, 255)
+WHITE_INK_FROM = 0.8
+"""From this strength on, white text has more contrast than black text, on both colours."""
+
+
+def strongest(*values: ArrayLike) -> float:
+    """The largest finite magnitude in the arrays, or 1.0: the end of a colour scale.
+
+    >>> strongest([[0.5, -2.0]], [float("nan")])
+    2.0
+    """
+    sizes = [np.abs(np.asarray(each, dtype=float)).ravel() for each in values]
+    finite = [float(size[np.isfinite(size)].max(initial=0.0)) for size in sizes]
+    return max(finite, default=0.0) or 1.0
+
+
+def strength(value: float, scale: float) -> float:
+    """The colour strength of a value, 0 to 1; 0 for nan.
+
+    >>> strength(-0.2, 0.4)
+    0.5
+    """
+    return 0.0 if math.isnan(value) else min(1.0, abs(value) / scale)
+
+
+def mixed(value: float, scale: float) -> tuple[int, int, int]:
+    """The colour of a value on white, red above zero and blue below: (red, green, blue) of 255.
+
+    >>> mixed(1.0, 1.0) == RED, mixed(0.0, 1.0)
+    (True, (255, 255, 255))
+    """
+    share = strength(value, scale)
+    red, green, blue = (round(255 + (end - 255) * share) for end in (RED if value > 0 else BLUE))
+    return red, green, blue
+
 
 MOST_ROWS = 40
 NARROW, USUAL, WIDEST_CELL, WIDEST_NAME = 4, 7, 12, 24
@@ -67,7 +179,7 @@ def matrix_lines(values: ArrayLike, rows: Sequence[str], columns: Sequence[str],
     return lines
 
 
-def unit_line(labels: Sequence[str], shares: ArrayLike, numbers: bool = True) -> Text:
+def unit_line(labels: Sequence[str], shares: ArrayLike) -> Text:
     """A text of n units, each coloured by its share (n,) of a score and followed by that number.
 
     >>> unit_line(["Fire", "in"], [0.5, -0.02]).plain
@@ -77,10 +189,9 @@ def unit_line(labels: Sequence[str], shares: ArrayLike, numbers: bool = True) ->
     scale = strongest(amounts)
     line = Text()
     for index, (label, share) in enumerate(zip(labels, amounts, strict=True)):
-        line.append("  " if index and numbers else " " if index else "")
+        line.append("  " if index else "")
         line.append(_isolated(one_line(label)), _style(share, scale))
-        if numbers:
-            line.append(f" {brief(share, scale, '+')}", Style(dim=True))
+        line.append(f" {brief(share, scale, '+')}", Style(dim=True))
     return line
 
 
@@ -143,7 +254,7 @@ def _style(value: float, scale: float) -> Style:
 
 
 def _isolated(text: str) -> str:
-    """Isolates right-to-left text, because a terminal would reverse the numbers next to it."""
+    """Isolate right-to-left text, because a terminal would reverse the numbers next to it."""
     turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
     return f"{MARK}\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}{MARK}" if turned else text
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from likewise.plotting.text import printable
-from likewise.results.table import Table
-
-if TYPE_CHECKING:
-    from likewise.results.result import Result
+from likewise.plotting.terminal import printable
+from likewise.results import Result, Table
 
 SHORT = 12
 """Cells of at most so many characters are not broken over lines."""

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.errors import ModelError, UsageError
 from likewise.explain.cache import ContributionCache
-from likewise.explain.differences import Contrast
-from likewise.explain.explanation import Explanation, PairShares
-from likewise.explain.ledger import explained_maps, explanation, metadata_of, pair_shares
-from likewise.explain.methods import has_columns
+from likewise.explain.explanation import Contrast, Explanation, PairShares
+from likewise.explain.linear_map import has_columns
+from likewise.explain.pairs import explained_maps, explanation, metadata_of, pair_shares
 from likewise.explain.settings import Settings
-from likewise.explain.texts import TextInput, TextMap, TokenGroups, token_groups
-from likewise.explain.units import check_granularity
+from likewise.explain.texts import TextInput, TextMap, TokenGroups, check_granularity, token_groups
 from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
-from likewise.plotting.text import one_line, shortened
+from likewise.plotting.terminal import one_line, shortened
 from likewise.progress import Progress, Ticker
 from likewise.results import Comparable, ResultSet, Table
 from likewise.storage import user_cache

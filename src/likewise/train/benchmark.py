@@ -32,7 +32,7 @@ from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, unit_classes
 from likewise.lint.pos_relevance import ClassSums, PosRelevance
 from likewise.metrics import spearman
 from likewise.plotting.curves import Series, curves
-from likewise.plotting.text import unique_labels
+from likewise.plotting.terminal import unique_labels
 from likewise.progress import Progress, named
 from likewise.results import Column, Figure, Result, Table
 from likewise.storage import atomic_write

@@ -16,7 +16,7 @@ from likewise.encoder.encoder import paired_similarity
 from likewise.encoder.pooling import pooling_parts
 from likewise.explain import Comparison, compare
 from likewise.metrics import accuracy, confusion, mean_squared_error, pearson, scaled_mse, share_within, spearman
-from likewise.plotting.text import printable
+from likewise.plotting.terminal import printable
 from likewise.progress import Progress
 from likewise.results import Figure, Result, Table
 from likewise.train.config import SINGLE, TrainConfig

@@ -16,7 +16,7 @@ from likewise.plotting.curves import Points, Series, best_line, curves, loss_cur
 from likewise.plotting.heatmap import confusion_matrix
 from likewise.plotting.html import Number, inline_png, inline_svg, paragraph, section, table
 from likewise.plotting.scatter import fitted_scatter, line_text
-from likewise.plotting.text import shortened
+from likewise.plotting.terminal import shortened
 from likewise.results import Figure
 from likewise.train.config import CHOICES, ROLES, TaskConfig, TrainConfig
 from likewise.train.heads import CLASSES

@@ -12,7 +12,7 @@ import numpy as np
 
 from likewise.plotting.html import Number, section
 from likewise.plotting.html import table as html_table
-from likewise.plotting.text import printable
+from likewise.plotting.terminal import printable
 from likewise.results import Result, Table
 from likewise.train.runs import TableRow
 

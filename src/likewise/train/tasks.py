@@ -14,7 +14,7 @@ import numpy as np
 from likewise.data.bad_rows import Location
 from likewise.encoder.tokens import TextOrPair
 from likewise.errors import DataError, UsageError
-from likewise.plotting.text import one_line, shortened
+from likewise.plotting.terminal import one_line, shortened
 from likewise.train.config import TaskConfig
 from likewise.train.examples import Example, Form, Source, read_examples
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from likewise.data import Dataset
 from likewise.geometry import GeometrySettings, compare_geometry
 from likewise.geometry.trajectories import Example, compare_layers
-from likewise.plotting.text import unique_labels
+from likewise.plotting.terminal import unique_labels
 from likewise.server.jobs import Job
 from likewise.server.schemas import (
     ERRORS,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from likewise.encoder import Encoder
 from likewise.explain import Comparison, compare, explain
-from likewise.explain.methods import METHODS
+from likewise.explain.linear_map import METHODS
 from likewise.server.schemas import ERRORS, Matrix, PoolingRequest, StudioResponse, Text
 from likewise.server.studio import StudioDep
 

@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from likewise.encoder.pooling import POOLERS
 from likewise.errors import UsageError
-from likewise.explain.methods import METHODS
+from likewise.explain.linear_map import METHODS
 from likewise.geometry.trajectories import EXAMPLES
 from likewise.results.folder import versions
 from likewise.server.corpora import Corpus

@@ -18,8 +18,7 @@ from likewise.encoder.model_view import Dense
 from likewise.encoder.pooling import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import UsageError
-from likewise.explain.linear_map import reference_embeddings, reference_parts
-from likewise.explain.methods import METHODS, is_complete, method_named
+from likewise.explain.linear_map import METHODS, is_complete, method_named, reference_embeddings, reference_parts
 from likewise.explain.settings import Settings, rule_names
 from likewise.explain.texts import Contributions
 from plain_models import embeddings_of, hugging_face

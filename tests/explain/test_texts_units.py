@@ -20,9 +20,8 @@ from likewise.encoder import Encoder
 from likewise.encoder.modes import RULES
 from likewise.errors import DataError, UsageError
 from likewise.explain import contributions, explain
-from likewise.explain.methods import METHODS
-from likewise.explain.texts import Contributions
-from likewise.explain.units import units_of
+from likewise.explain.linear_map import METHODS
+from likewise.explain.texts import Contributions, units_of
 from likewise.grammar.spans import sentence_spans, word_spans
 from tiny_models import shared_tokenizer, tiny_encoder
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from likewise.plotting.axes import grid_of_axes, save_figure
-from likewise.plotting.boxes import box_plots
+from likewise.plotting.scatter import box_plots
 
 
 def test_a_box_stands_for_the_quartiles_of_its_group() -> None:

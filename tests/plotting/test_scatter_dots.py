@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from likewise.plotting.axes import save_figure
-from likewise.plotting.boxes import dot_panels
+from likewise.plotting.scatter import dot_panels
 
 NAMES = ["none", "whitening, 64"]
 PANELS: Any = {
