@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.data.bad_rows import BadRow, Location
 from likewise.data.columns import USUAL_NAMES, Columns, Record, RoleFinder, assigned, column_flag, guess
-from likewise.data.rows import Row
+from likewise.data.rows import BadRow, Location, Row
 from likewise.errors import DataError
 
 FILE = Location("a.csv")

@@ -31,8 +31,7 @@ from likewise.data import (
     read_scored_pairs,
     read_texts,
 )
-from likewise.data.bad_rows import shown
-from likewise.data.dataset import OnBad
+from likewise.data.rows import OnBad, shown
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source
 from likewise.encoder.pooling_head import PoolingConfig
