@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from likewise.encoder import Encoder
 from likewise.errors import LikewiseError
 from likewise.explain import explain
-from likewise.grammar.pipelines import VARIABLE
+from likewise.grammar.grammar import VARIABLE
 from likewise.sample import SAMPLES
 from likewise.server.app import create_app
 from likewise.server.corpora import Corpora, Uploads
