@@ -65,7 +65,7 @@ def index(
     The same command again continues where it stopped. A folder never holds half an index: readers see the old one
     until the new one is whole.
     """
-    from likewise.search.milvus_address import address_of, check_pointer, is_milvus
+    from likewise.search.folder import address_of, check_pointer, is_milvus
 
     _check(file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)})
     where = address_of(out, store)
@@ -101,7 +101,7 @@ def _check(file: str | None, out: Path | None, store: str | None, modes: dict[st
 def _build(
     model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
 ) -> IndexInfo:
-    from likewise.search.indexing import index_file
+    from likewise.search.index import index_file
     from likewise.search.milvus_address import write_pointer
 
     file, where, replace = target
@@ -119,7 +119,7 @@ def _build(
 
 def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: Dataset, prefix: str) -> None:
     from likewise.search import Index
-    from likewise.search.indexing import add_file
+    from likewise.search.index import add_file
 
     where, changes = target
     with Index.open(where, load=run.load, **changes) as index, progress_bar() as progress:

@@ -66,8 +66,8 @@ def search(
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.units import check_granularity
+    from likewise.search.folder import address_of
     from likewise.search.hits import SearchResult, check_search
-    from likewise.search.milvus_address import address_of
 
     explained = explain or html is not None
     _check(context, ranker, explained)
@@ -121,14 +121,14 @@ class _Source:
     @property
     def is_index(self) -> bool:
         """Whether it is an index, and not a file of texts."""
-        from likewise.search.milvus_address import is_milvus
+        from likewise.search.folder import is_milvus
 
         return is_milvus(self.where) or Path(self.where).is_dir()
 
     def index(self, progress: Progress) -> Index:
         """The index itself, or the cached one of a file."""
         from likewise.data import locate
-        from likewise.search.indexing import cached_index
+        from likewise.search.index import cached_index
 
         if self.is_index:
             refuse_given(self.context, MADE_WITH, "an index: it keeps the settings it was made with")
@@ -144,7 +144,7 @@ class _Source:
         self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Progress
     ) -> list[Hits]:
         """Hits by a baseline, which needs no index, or by BM25 and the model together."""
-        from likewise.search.indexing import baseline_hits, hybrid_hits, stored_corpus, text_corpus
+        from likewise.search.baselines import baseline_hits, hybrid_hits, stored_corpus, text_corpus
 
         if ranker == "hybrid":
             with self.index(progress) as index:

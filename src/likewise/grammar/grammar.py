@@ -52,7 +52,8 @@ class Grammar:
         Without a name: ``$LIKEWISE_GRAMMAR``, else the first pipeline that is installed.
         """
         found = chosen(name)
-        return cls(Path(os.path.expanduser(found)).resolve().name, pipeline(found))
+        nlp = pipeline(found)  # first, because a path cannot hold every wrong name
+        return cls(Path(os.path.expanduser(found)).resolve().name, nlp)
 
     @property
     def language(self) -> str:

@@ -40,6 +40,8 @@ Labels = NDArray[np.uint64]
 
 FORMAT = 1
 MANIFEST, UNFINISHED, LOCK = "index.json", "building.json", ".lock"
+SCHEME, POINTER = "milvus:", "store.json"
+"""How addresses of Milvus begin; the file of a folder that only says in which Milvus collection its index is."""
 STALE_SHARE = 0.2
 """An engine with more deleted rows than this share is built anew."""
 OPENING_TRIES = 5
@@ -434,3 +436,40 @@ def _draft(folder: Path) -> IndexManifest | None:
 def _fingerprint(present: IndexManifest | None, change: str) -> str:
     before = "" if present is None else present.checksum
     return hashlib.sha256(f"{before}:{change}".encode()).hexdigest()
+
+
+def is_milvus(address: str) -> bool:
+    """Whether an address of a store names Milvus.
+
+    >>> is_milvus("milvus:news.db"), is_milvus("news")
+    (True, False)
+    """
+    return address.startswith(SCHEME)
+
+
+def address_of(folder: str | Path | None, store: str | None = None) -> str:
+    """The address of an index: Milvus, given or named in the folder's pointer, or the folder itself.
+
+    >>> address_of("news"), address_of("news", "milvus:news.db")
+    ('news', 'milvus:news.db')
+    """
+    if store is not None:
+        if not is_milvus(store):
+            raise UsageError(f"unknown store {store!r}; give milvus://HOST:PORT/COLLECTION or milvus:FILE.db")
+        return store
+    path = Path(str(folder)) / POINTER
+    if folder is None or is_milvus(str(folder)) or not path.is_file():
+        return str(folder)
+    try:
+        store = json.loads(path.read_text(encoding="utf-8"))["store"]
+        if isinstance(store, str) and is_milvus(store):
+            return store
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
+
+
+def check_pointer(folder: Path) -> None:
+    """Rejects a pointer in a folder that is an index itself."""
+    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
+        raise UsageError(f"{folder} already holds an index of its own; give another --out")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from likewise.data import Text
+from likewise.data import Dataset, SkippedRows, Text, locate, read_texts
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.device import steady_memory
 from likewise.encoder.encoder import Source, identity, report_truncation
@@ -19,21 +21,32 @@ from likewise.encoder.pooling_head import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
 from likewise.encoder.stream import text_windows
-from likewise.errors import DataError, ModelError, UsageError
-from likewise.progress import Progress, Ticker
+from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
+from likewise.progress import Progress, Ticker, tracked
 from likewise.results import Column, Result, Table
 from likewise.search.engines import Vectors, check_engine
-from likewise.search.folder import FolderStore, FolderWriter, IndexManifest, building
+from likewise.search.folder import (
+    FORMAT,
+    MANIFEST,
+    FolderStore,
+    FolderWriter,
+    IndexManifest,
+    address_of,
+    building,
+    is_milvus,
+)
 from likewise.search.hits import Hits, check_search, explained_search
 from likewise.search.milvus import MilvusStore, MilvusWriter
-from likewise.search.milvus_address import address_of, is_milvus
 from likewise.search.ranker import Blocks, Corpus
-from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
+from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, key_of
+from likewise.storage import file_hash, user_cache
 
 IdAndText = tuple[str, str]
 Item = str | IdAndText | Text
 """A plain text, whose id is its number from 1 on, or a text with an id."""
 POSTPROCESSING = "postprocessing"
+MOST_CACHED_BYTES = 2**33
+"""The size of all cached indexes of files, without the one in use."""
 Store = FolderStore | MemoryStore | MilvusStore
 """Vectors of one model with their texts and ids, compared by inner product."""
 Writer = FolderWriter | MemoryWriter | MilvusWriter
@@ -415,3 +428,102 @@ def _check_same(encoder: Encoder, store: Store) -> None:
             f"{store.address} was made with {key} {json.dumps(made)}, not {json.dumps(value)};"
             " use the same settings or build the index again"
         )
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """A file's index, its skipped bad rows, and whether the index was there already."""
+
+    index: Index
+    skipped: SkippedRows
+    cached: bool = False
+
+
+def index_file(
+    encoder: Encoder | Source, source: Dataset, where: str | Path, settings: IndexSettings, *, replace: bool = False,
+    progress: Progress | None = None,
+) -> IndexedFile:  # fmt: skip
+    """Build the index of a file; the same call again continues where it stopped, or finds it done.
+
+    The file is read through once before, so that a bad row is an error before hours of work and not after.
+    """
+    encoder, name = as_encoder(encoder), fingerprint(source)
+    if not is_milvus(str(where)) and not replace:
+        present = IndexManifest.read(Path(where))
+        if present is not None and _is_same(present, encoder, settings, name):
+            skipped = checked(source, progress)[0] if source.skip_bad else SkippedRows()
+            return IndexedFile(Index.open(where, encoder), skipped, cached=True)
+        if present is not None:
+            raise UsageError(
+                f"{where} already holds an index of other texts or settings; use --add, --replace or another --out"
+            )
+    skipped, total = checked(source, progress)
+    how: dict[str, Any] = {"source": name, "replace": replace, "total": total, "progress": progress}
+    return IndexedFile(Index.build(encoder, source.stream(read_texts), where, settings, **how), skipped)
+
+
+def _is_same(present: IndexManifest, encoder: Encoder, settings: IndexSettings, source: str) -> bool:
+    """Whether an index is the one that would be built."""
+    made = (present.source, present.settings, present.engine_kind, present.bits)
+    return made == (source, settings.stored(encoder), settings.engine, settings.bits)
+
+
+def add_file(index: Index, source: Dataset, prefix: str = "", progress: Progress | None = None) -> SkippedRows:
+    """Add a file's texts to an index, all of them or none; the same call again continues where it stopped."""
+    skipped, _ = checked(source, progress)
+    items = ((prefix + row.id, row.text) for row in source.stream(read_texts))
+    index.add(items, source=f"{prefix} {fingerprint(source)}", progress=progress)
+    return skipped
+
+
+def cached_index(
+    encoder: Encoder | Source, source: Dataset, settings: IndexSettings, progress: Progress | None = None
+) -> IndexedFile:
+    """The index of a file, built at the first search; its key is the file's content and all settings."""
+    encoder = as_encoder(encoder)
+    made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
+    folder = user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
+    try:
+        done = index_file(encoder, source, folder, settings, progress=progress)
+    except DamagedIndex:
+        # The user does not know of this index and cannot build it again.
+        done = index_file(encoder, source, folder, settings, replace=True, progress=progress)
+    with suppress(OSError):  # another process may be pruning too
+        (folder / MANIFEST).touch()
+        _prune(folder)
+    return done
+
+
+def _prune(latest: Path) -> None:
+    """Remove the least recently used indexes beyond the limit; the latest stays."""
+    others = []
+    for folder in latest.parent.iterdir():
+        files = [path.stat() for path in folder.iterdir()]
+        if folder != latest and files:
+            others.append((max(file.st_mtime for file in files), sum(file.st_size for file in files), folder))
+    excess = sum(size for _, size, _ in others) - MOST_CACHED_BYTES
+    for _, size, folder in sorted(others):
+        if excess > 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            excess -= size
+
+
+def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedRows, int]:
+    """Read a file through: the bad rows that are skipped, and the number of good ones."""
+    skipped, total = SkippedRows(), 0
+    text_of: dict[int, int] = {}
+    for row in tracked(source.stream(read_texts, skipped), progress, note="rows checked"):
+        total += 1
+        if text_of.setdefault(key_of(row.id), key_of(row.text)) != key_of(row.text):
+            raise DataError(f"{source.name}: the id {row.id!r} names two texts; give each text an id of its own")
+    return skipped, total
+
+
+def fingerprint(source: Dataset) -> str:
+    """A hash of a file's bytes and of how they are read."""
+    path = locate(source.name, source.data_dir)
+    # With the suffixes: the same bytes are other texts in a .csv than in a .txt.
+    how = [file_hash(path), path.suffixes, asdict(source.columns), source.skip_bad]
+    if source.limit is not None:
+        how.append(source.limit)
+    return hashlib.sha256(json.dumps(how).encode()).hexdigest()

@@ -26,13 +26,10 @@ from likewise.search.milvus_address import (
     Row,
     batches,
     id_of,
-    is_milvus,
     key_of,
 )
 from likewise.search.ranker import TIE
 from likewise.search.segments import Searched, StoredRows, closed_on_error
-
-__all__ = ["MilvusStore", "MilvusWriter", "is_milvus"]
 
 TEXT_BYTES = 65_535  # Milvus's greatest VARCHAR
 GREATEST_K = 16_384  # Milvus's greatest answer

@@ -23,9 +23,9 @@ from likewise.encoder.pooling_head import Layer, PoolingConfig
 from likewise.errors import UsageError
 from likewise.metrics import Interval
 from likewise.progress import Progress, Ticker
-from likewise.search.baselines import RANKERS, Hybrid, baseline, check_ranker
+from likewise.search.baselines import RANKERS, baseline, check_ranker
 from likewise.search.evaluation import RetrievalTask, dense_setting, encoded_rankers, evaluate_ranker
-from likewise.search.ranker import Ranker
+from likewise.search.ranker import Hybrid, Ranker
 from likewise.search.recall import KS, RetrievalResult, RetrievalTable, Setting, checked_ks
 from likewise.storage import FileCache, content_key, file_hash, user_cache
 
