@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +18,17 @@ from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.baselines import BASELINES, baseline, baseline_hits, hybrid_hits, stored_corpus, text_corpus
+from likewise.search.baselines import BASELINES, baseline, hybrid_hits, ranked_hits, stored_corpus, text_corpus
 from likewise.search.index import add_file, cached_index, checked, fingerprint, index_file
 from likewise.search.ranker import Corpus, Hybrid
 
 USUAL = IndexSettings()
+
+
+def baseline_hits(name: str, corpus: Corpus, queries: list[str], k: int, given: tuple[Any, Any] = (None, None)) -> Any:
+    return ranked_hits(baseline(name, corpus.texts, encoder=given[0], vectors=given[1]), corpus, queries, k)
+
+
 TEXTS = sample_sentences()[:60]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,9 +129,9 @@ def _add(target: tuple[str, dict[str, Any]], run: RunSettings, source: Dataset, 
 
 def _deleted(where: str, ids: list[str]) -> IndexInfo:
     """Delete texts without loading a model; returns what the index is then."""
-    from likewise.search.index import IndexInfo, delete_from, open_store
+    from likewise.search.index import IndexInfo, open_store
 
-    with closing(open_store(where)) as store:
+    with open_store(where) as store:
         if ids:
-            delete_from(store, ids)
+            store.delete(ids)
         return IndexInfo.of(store.reopened())

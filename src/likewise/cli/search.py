@@ -144,7 +144,7 @@ class _Source:
         self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Progress
     ) -> list[Hits]:
         """Hits by a baseline, which needs no index, or by BM25 and the model together."""
-        from likewise.search.baselines import baseline_hits, hybrid_hits, stored_corpus, text_corpus
+        from likewise.search.baselines import baseline, hybrid_hits, ranked_hits, stored_corpus, text_corpus
 
         if ranker == "hybrid":
             with self.index(progress) as index:
@@ -156,7 +156,8 @@ class _Source:
             corpus, skipped = text_corpus(self.files.dataset(self.where))
             if skipped.count:
                 notice(str(skipped))
-        return baseline_hits(ranker, corpus, queries, k, (model, vectors), progress)
+        found = baseline(ranker, corpus.texts, encoder=model, vectors=vectors)
+        return ranked_hits(found, corpus, queries, k, progress)
 
     def _model(self) -> Encoder:
         if not self.is_index:

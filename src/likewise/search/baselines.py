@@ -7,7 +7,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from likewise.encoder.similarity import Vectors, similarity, unit
 from likewise.errors import MissingExtra, UsageError
 from likewise.progress import Progress
 from likewise.search.hits import Hit, Hits, check_search
-from likewise.search.index import Index, corpus_of, open_store
+from likewise.search.index import Index, open_store
 from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, ranked
 
 # scikit-learn's own pattern drops words of one letter: the 5 of "5 killed", and every part of "U.S.".
@@ -42,11 +41,7 @@ def words(text: str) -> list[str]:
 
 
 def cased_words(text: str) -> list[str]:
-    """``words`` in their original case.
-
-    >>> cased_words("U.S. troops")
-    ['U', 'S', 'troops']
-    """
+    """``words`` in their original case."""
     # NFC, so that an accent that is a character of its own does not split its word.
     return WORD.findall(unicodedata.normalize("NFC", text))
 
@@ -147,7 +142,13 @@ class Bm25(BlockRanker):
         self.size = len(texts)
         self._row_of: dict[str, int] = {}
         rows = [[self._row_of.setdefault(word, len(self._row_of)) for word in words(text)] for text in texts]
-        self._index = _bm25_index(rows, self._row_of, k1, b)
+        try:
+            import bm25s
+        except ImportError as error:
+            raise MissingExtra("bm25s", "search") from error
+        self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
+        if self._row_of:  # bm25s does not take texts without any word
+            self._index.index((rows, self._row_of), create_empty_token=False, show_progress=False)
 
     def scores(self, queries: Sequence[str]) -> Scores:
         """The BM25 scores (b, n) of some queries with all texts."""
@@ -157,19 +158,6 @@ class Bm25(BlockRanker):
             if known:
                 row[:] = self._index.get_scores_from_ids(known)
         return scores
-
-
-def _bm25_index(rows: list[list[int]], row_of: dict[str, int], k1: float, b: float) -> Any:
-    """The bm25s index of texts as lists of word numbers; None if no text has a word, which bm25s does not take."""
-    try:
-        import bm25s
-    except ImportError as error:
-        raise MissingExtra("bm25s", "search") from error
-    if not row_of:
-        return None
-    index = bm25s.BM25(k1=k1, b=b, method="lucene")
-    index.index((rows, row_of), create_empty_token=False, show_progress=False)
-    return index
 
 
 class AveragedVectors(BlockRanker):
@@ -257,12 +245,7 @@ class InputEmbeddings(AveragedVectors):
 
 
 def averages(rows: Sequence[Sequence[int]], matrix: Vectors) -> Vectors:
-    """The average (n, d) of each text's rows of a matrix (v, d); the zero vector for a text without any.
-
-    >>> averages([[0, 0, 1], []], np.eye(2, dtype=np.float32)).round(2)
-    array([[0.67, 0.33],
-           [0.  , 0.  ]], dtype=float32)
-    """
+    """The average (n, d) of each text's rows of a matrix (v, d); the zero vector for a text without any."""
     from scipy.sparse import csr_array
 
     lengths = np.array([len(row) for row in rows], np.int64)
@@ -305,29 +288,19 @@ class Chance(BlockRanker):
         return np.stack(rows)
 
 
-def _static(texts: Sequence[str], vectors: Path | None) -> Ranker:
-    if vectors is None:
-        raise UsageError(
-            "the baseline static needs word vectors; give --vectors FILE, or take input-embeddings, which needs no file"
-        )
-    return StaticVectors(texts, vectors)
-
-
-def _input_embeddings(texts: Sequence[str], encoder: Encoder | Source | None) -> Ranker:
-    if encoder is None:
-        raise UsageError("the baseline input-embeddings needs a model; give one with --model NAME")
-    return InputEmbeddings(texts, encoder)
-
-
-BASELINES: dict[str, Callable[[Sequence[str], Encoder | Source | None, Path | None, int], Ranker]] = {
-    "bow": lambda texts, *_: BagOfWords(texts),
-    "tfidf": lambda texts, *_: TfIdf(texts),
-    "bm25": lambda texts, *_: Bm25(texts),
-    "static": lambda texts, _encoder, vectors, _seed: _static(texts, vectors),
-    "input-embeddings": lambda texts, encoder, _vectors, _seed: _input_embeddings(texts, encoder),
-    "random": lambda texts, _encoder, _vectors, seed: Chance(texts, seed),
+BASELINES: dict[str, tuple[Callable[..., Ranker], str]] = {
+    "bow": (BagOfWords, ""),
+    "tfidf": (TfIdf, ""),
+    "bm25": (Bm25, ""),
+    "static": (StaticVectors, "vectors"),
+    "input-embeddings": (InputEmbeddings, "encoder"),
+    "random": (Chance, "seed"),
 }
-"""Each takes the texts, an encoder, a file of word vectors and a seed."""
+"""Each ranker, and which argument of ``baseline`` it takes after the texts."""
+MISSING = {
+    "static": "word vectors; give --vectors FILE, or take input-embeddings, which needs no file",
+    "input-embeddings": "a model; give one with --model NAME",
+}
 RANKERS = ("dense", *BASELINES, "hybrid")
 """All ways to rank: a model's vectors, the baselines, and BM25 with a model."""
 
@@ -347,31 +320,25 @@ def baseline(
     >>> baseline("bm25", ["A cat sat.", "A dog ran."]).name
     'bm25'
     """
-    builder = BASELINES.get(name)
-    if builder is None:
+    if name not in BASELINES:
         raise UsageError(f"unknown baseline {name!r}; choose from {', '.join(BASELINES)}")
-    return builder(texts, encoder, vectors, seed)
+    build, argument = BASELINES[name]
+    given = {"": (), "vectors": (vectors,), "encoder": (encoder,), "seed": (seed,)}[argument]
+    if None in given:
+        raise UsageError(f"the baseline {name} needs {MISSING[name]}")
+    return build(texts, *given)
 
 
 def stored_corpus(where: str | Path) -> Corpus:
     """The texts of an index, without loading its model."""
-    with closing(open_store(where)) as store:
-        return corpus_of(store)
+    with open_store(where) as store:
+        return store.corpus()
 
 
 def text_corpus(source: Dataset) -> tuple[Corpus, SkippedRows]:
     """The texts of a file, and the bad rows that were skipped."""
     skipped = SkippedRows()
     return Corpus.of((row.id, row.text) for row in source.stream(read_texts, skipped)), skipped
-
-
-def baseline_hits(
-    name: str, corpus: Corpus, queries: Sequence[str], k: int, given: tuple[Encoder | None, Path | None] = (None, None),
-    progress: Progress | None = None,
-) -> list[Hits]:  # fmt: skip
-    """The k best texts for each query by a baseline; ``given`` are the encoder and the vectors that some need."""
-    ranker = baseline(name, corpus.texts, encoder=given[0], vectors=given[1])
-    return ranked_hits(ranker, corpus, queries, k, progress)
 
 
 def hybrid_hits(index: Index, queries: Sequence[str], k: int, progress: Progress | None = None) -> list[Hits]:

@@ -15,21 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data import (
-    Dataset,
+from likewise.data import Dataset, Pair, ScoredPair, SkippedRows, read_pairs, read_scored_pairs, read_texts
+from likewise.data.annotations import (
     JudgedFiles,
     Judgement,
-    Pair,
     Query,
-    ScoredPair,
-    SkippedRows,
     beir_files,
     read_documents,
-    read_pairs,
     read_qrels,
     read_queries,
-    read_scored_pairs,
-    read_texts,
 )
 from likewise.data.rows import OnBad, shown
 from likewise.encoder import Encoder, as_encoder
@@ -39,7 +33,7 @@ from likewise.encoder.similarity import unit
 from likewise.encoder.variants import encode_variants
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress
-from likewise.search.ranker import Blocks, Corpus, Ranker, block_rows
+from likewise.search.ranker import BlockRanker, Corpus, Ranker, Scores
 from likewise.search.recall import (
     KS,
     Relevant,
@@ -171,9 +165,8 @@ class RetrievalSource:
         column, _, value = self.where.partition("=")
         if column not in pair.meta:
             names = ", ".join(map(shown, pair.meta)) or "none"
-            raise DataError(
-                f"{self.dataset.name}: no column {shown(column)} beside the texts (--where); there are {names}"
-            )
+            flaw = f"no column {shown(column)} beside the texts (--where)"
+            raise DataError(f"{self.dataset.name}: {flaw}; there are {names}")
         return pair.meta[column] == value
 
     def _values(self, pairs: Sequence[Pair | ScoredPair]) -> str:
@@ -188,12 +181,14 @@ class RetrievalSource:
         everything, on_bad = replace(self.dataset, limit=None), bad.append if self.dataset.skip_bad else None
         documents = replace(everything, name=str(files.corpus)).stream(read_documents, bad.append)
         corpus = Corpus.of((text.id, text.text) for text in documents)
-        _check_ids(corpus, str(files.corpus))
+        try:
+            _ = corpus.row_of
+        except DataError as error:
+            raise DataError(f"{files.corpus}: {error}") from error
         queries = list(replace(everything, name=str(files.queries)).stream(read_queries, bad.append))
         found = _gains(corpus, queries, self._judgements(files, queries, on_bad), files, on_bad)
-        limit = len(corpus) if self.dataset.limit is None else self.dataset.limit
-        first = found if self.dataset.limit is None else found[:limit]
-        gains = [{row: gain for row, gain in each.items() if row < limit} for each in first]
+        limit = self.dataset.limit
+        gains = [{row: gain for row, gain in each.items() if limit is None or row < limit} for each in found[:limit]]
         if not any(gains):
             raise DataError(
                 f"{self.dataset.name}: no query has a relevant text; check the ids in {files.qrels or files.queries}"
@@ -211,13 +206,6 @@ class RetrievalSource:
                 f"{files.queries}: no query names its relevant texts; add a column relevant, or give --qrels"
             )
         return (Judgement(query.id, text, 1.0, query.location) for query in queries for text in query.relevant)
-
-
-def _check_ids(corpus: Corpus, file: str) -> None:
-    try:
-        _ = corpus.row_of
-    except DataError as error:
-        raise DataError(f"{file}: {error}") from error
 
 
 def _gains(
@@ -250,7 +238,7 @@ def _gains(
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedRanker:
+class EncodedRanker(BlockRanker):
     """Ranks by the cosines of given vectors: the texts' (n, d) and the queries', all of length 1.
 
     >>> one = np.ones((1, 1), np.float32)
@@ -264,15 +252,19 @@ class EncodedRanker:
     row_of: dict[str, int]
     """the row of each query in ``query_vectors``"""
     name: str = "dense"
-    floor: float = float("-inf")
-    """a cosine of 0 does not mean that there is nothing in common"""
 
-    def score_blocks(self, queries: Sequence[str]) -> Blocks:
-        """The cosines (b, n) of each query with all texts, block by block."""
-        rows = np.array([self.row_of[query] for query in queries], np.int64)
-        size = block_rows(len(self.texts))
-        for start in range(0, len(rows), size):
-            yield start, self.query_vectors[rows[start : start + size]] @ self.texts.T
+    @property
+    def size(self) -> int:
+        """The number of texts."""
+        return len(self.texts)
+
+    def prepared(self, queries: Sequence[str]) -> list[int]:
+        """The row of each query."""
+        return [self.row_of[query] for query in queries]
+
+    def scores(self, queries: list[int]) -> Scores:
+        """The cosines (b, n) of some rows of queries with all texts."""
+        return self.query_vectors[queries] @ self.texts.T
 
 
 def encoded_rankers(
