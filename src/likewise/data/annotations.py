@@ -109,39 +109,28 @@ def beir_files(
 ) -> JudgedFiles | None:
     """The files of a folder in BEIR's layout; None if the source is not a folder with a corpus.jsonl.
 
-    Given queries and qrels replace the folder's own. Of several qrels, test is used.
+    Given queries and qrels replace the folder's own. Of several qrels, those of the test split are used.
 
     >>> beir_files("sample/pairs") is None
     True
     """
-    folder = _corpus_folder(source, data_dir)
-    corpus = None if folder is None else _packed(folder / "corpus.jsonl")
-    if folder is None or corpus is None:
+    try:
+        folder = Path(source) if Path(source).is_dir() else locate(f"{source}/corpus.jsonl", data_dir).parent
+    except DataError:
+        return None
+    corpus, location = _packed(folder / "corpus.jsonl"), Location(str(source))
+    if corpus is None:
         return None
     queries = queries or _packed(folder / "queries.jsonl")
     if queries is None:
-        raise Location(str(source)).error("has a corpus.jsonl but no queries.jsonl; add it, or give --queries")
-    return JudgedFiles(corpus, queries, qrels or _split(folder, str(source)))
-
-
-def _split(folder: Path, file: str) -> Path:
-    """The judgements of the test split, or the only ones in the folder."""
+        raise location.error("has a corpus.jsonl but no queries.jsonl; add it, or give --queries")
     splits = sorted(folder.glob("qrels/*.tsv*"))
-    chosen = [path for path in splits if path.name.startswith("test.")] or splits
+    chosen = [qrels] if qrels else [path for path in splits if path.name.startswith("test.")] or splits
     if not chosen:
-        raise Location(file).error("has no qrels/test.tsv; add it, or give --qrels")
+        raise location.error("has no qrels/test.tsv; add it, or give --qrels")
     if len(chosen) > 1:
-        raise Location(file).error(f"has several qrels; name one of {', '.join(map(str, chosen))} with --qrels")
-    return chosen[0]
-
-
-def _corpus_folder(source: str | Path, data_dir: Path | None) -> Path | None:
-    if Path(source).is_dir():
-        return Path(source)
-    try:
-        return locate(f"{source}/corpus.jsonl", data_dir).parent
-    except DataError:
-        return None
+        raise location.error(f"has several qrels; name one of {', '.join(map(str, chosen))} with --qrels")
+    return JudgedFiles(corpus, queries, chosen[0])
 
 
 def _packed(path: Path) -> Path | None:

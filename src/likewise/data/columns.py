@@ -285,12 +285,12 @@ def _with_sides(row: Row, columns: Columns) -> Row:
 
 
 Example = TypeVar("Example")
+ReadRows = Callable[[Path, str, OnBad], Iterator[Row]]
 
 
 def read_examples(
-    path: Path, finder: RoleFinder, build: Callable[[Record], Example], on_bad: OnBad | None,
-    read: Callable[[Path, str, OnBad], Iterator[Row]] = rows,
-) -> Iterator[Example]:  # fmt: skip
+    path: Path, finder: RoleFinder, build: Callable[[Record], Example], on_bad: OnBad | None, read: ReadRows = rows
+) -> Iterator[Example]:
     """The examples of the good rows. The first is read at the call, so that a wrong file raises there."""
     skipped = SkippedRows()
 

@@ -158,9 +158,14 @@ def read_labelled_pairs(source: str | Path, **options: Unpack[ReadOptions]) -> I
 
 
 def _read(
-    source: str | Path, kind: Callable[..., Example], values: Mapping[str, Callable[[Record, str], Any]], *,
-    columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: OnBad | None = None,
-) -> Iterator[Example]:  # fmt: skip
+    source: str | Path,
+    kind: Callable[..., Example],
+    values: Mapping[str, Callable[[Record, str], Any]],
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: OnBad | None = None,
+) -> Iterator[Example]:
     """Examples of a kind: the value of each role, then the id and the other columns."""
     path, file, wanted = locate(source, data_dir), str(source), tuple(values)
     if suffix_of(path) == ".txt" and wanted != ("text",):
@@ -264,12 +269,11 @@ class Dataset:
 
     def sentences(self, on_bad: OnBad | None = None) -> Iterator[str]:
         """Every text: a file of pairs gives both texts of each pair."""
-        is_pairs = self.columns.text is None and holds_pairs(self.name, columns=self.columns, data_dir=self.data_dir)
-        if not is_pairs:
+        if self.columns.text is None and holds_pairs(self.name, columns=self.columns, data_dir=self.data_dir):
+            for pair in self.stream(read_pairs, on_bad):
+                yield from (pair.left, pair.right)
+        else:
             yield from (row.text for row in self.stream(read_texts, on_bad))
-            return
-        for pair in self.stream(read_pairs, on_bad):
-            yield from (pair.left, pair.right)
 
     def _any_pairs(self, name: str, *, on_bad: OnBad | None, **how: Any) -> Iterator[Pair | ScoredPair]:
         try:
@@ -309,9 +313,6 @@ class Datasets:
         return chain.from_iterable(one.sentences(on_bad) for one in self.datasets)
 
 
-SCORE_TOLERANCE = 1e-6
-
-
 def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> Iterator[ScoredPair]:
     """Pairs across two parallel data sets: the first with the right texts of the second.
 
@@ -322,13 +323,9 @@ def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> It
     """
     for row, (one, other) in enumerate(zip_longest(first, second), start=1):
         if one is None or other is None:
-            shorter = "first" if one is None else "second"
-            raise DataError(
-                f"row {row}: the {shorter} data set has ended; give two data sets that are parallel row by row"
-            )
-        if abs(one.score - other.score) > SCORE_TOLERANCE:
-            raise DataError(
-                f"row {row}: the scores {one.score:g} and {other.score:g} differ, so the rows are not parallel;"
-                " give two translations of the same pairs in the same order"
-            )
+            flaw = f"row {row}: the {'first' if one is None else 'second'} data set has ended"
+            raise DataError(f"{flaw}; give two data sets that are parallel row by row")
+        if abs(one.score - other.score) > 1e-6:
+            flaw = f"row {row}: the scores {one.score:g} and {other.score:g} differ, so the rows are not parallel"
+            raise DataError(f"{flaw}; give two translations of the same pairs in the same order")
         yield replace(one, right=other.right)

@@ -54,12 +54,11 @@ class MilvusStore(Store):
         """Make a collection, or continue the one that was begun with the same settings."""
         where = Address.parse(address)
         if where.file is not None:
+            folder = where.file.parent
             try:
-                where.file.parent.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise UsageError(
-                    f"{where.file.parent} cannot be made ({error.strerror}); give another --store"
-                ) from error
+                raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --store") from error
         store = cls(Connection(where))
         with closed_on_error(store):
             store._begin(json.loads(json.dumps(settings)), dimension)
@@ -82,9 +81,8 @@ class MilvusStore(Store):
 
     @classmethod
     def _found(cls, where: Address) -> MilvusStore:
-        missing = DataError(
-            f"{where.written} holds no index; make one with: likewise index FILE --store {where.written}"
-        )
+        cure = f"make one with: likewise index FILE --store {where.written}"
+        missing = DataError(f"{where.written} holds no index; {cure}")
         if where.file is not None and not where.file.exists():
             raise missing  # Milvus Lite would make an empty one
         store = cls(Connection(where))
@@ -134,14 +132,10 @@ class MilvusStore(Store):
         with self._connection.locked():
             yield MilvusWriter(self)
 
-    # The collection
-
     def _begin(self, settings: dict[str, Any], dimension: int) -> None:
         if not self._connection.ask("has_collection"):
-            properties = {SETTINGS: json.dumps(settings)}
-            self._connection.ask(
-                "create_collection", schema=_schema(dimension), properties=properties, consistency_level="Strong"
-            )
+            how = {"properties": {SETTINGS: json.dumps(settings)}, "consistency_level": "Strong"}
+            self._connection.ask("create_collection", schema=_schema(dimension), **how)
         try:
             self._read_settings()
         except DataError as error:
@@ -203,8 +197,6 @@ class MilvusStore(Store):
             end = 1 + max(int(row["place"]) for row in found)
         return end
 
-    # Searching
-
     def _candidates(self, queries: Vectors, k: int) -> list[list[str]]:
         """For each query the keys of all rows that may belong to its k best."""
         found = self._search(queries, min(k + 1, GREATEST_K))
@@ -223,18 +215,13 @@ class MilvusStore(Store):
     def _search(self, queries: Vectors, k: int) -> list[list[tuple[float, str]]]:
         """The scores and keys that Milvus finds, best first."""
         params = {"ef": max(128, k)} if self.searched.engine == "HNSW" else {}
+        # Without any output field, Milvus Lite sends all.
+        how = {"anns_field": "vector", "output_fields": ["place"], "consistency_level": "Strong"}
+        how |= {"search_params": {"metric_type": "IP", "params": params}}
         found: list[list[tuple[float, str]]] = []
         step = max(1, GREATEST_K // k)
         for start in range(0, len(queries), step):
-            answers = self._connection.ask(
-                "search",
-                data=list(queries[start : start + step]),
-                anns_field="vector",
-                limit=k,
-                search_params={"metric_type": "IP", "params": params},
-                output_fields=["place"],  # without any, Milvus Lite sends all
-                consistency_level="Strong",
-            )
+            answers = self._connection.ask("search", data=list(queries[start : start + step]), limit=k, **how)
             found += [[(float(hit["distance"]), str(hit["id"])) for hit in hits] for hits in answers]
         return found
 
@@ -263,8 +250,6 @@ class MilvusStore(Store):
             order = sorted(range(len(known)), key=lambda i: (-scores[i], stored[known[i]][0]))
             found.append([Hit(id_of(known[i]), stored[known[i]][1], float(scores[i])) for i in order[:k]])
         return found
-
-    # Committing
 
     def _wait_for_index(self) -> None:
         until = time.monotonic() + INDEX_SECONDS
@@ -334,10 +319,9 @@ class MilvusWriter:
     def append(self, rows: StoredRows) -> None:
         """Add rows after the others; a row whose id is stored already replaces it."""
         vectors = np.ascontiguousarray(rows.vectors, dtype=np.float32)
-        keys = [_checked_key(name, text) for name, text in zip(rows.ids, rows.texts, strict=True)]
         entries = {
-            key: {"id": key, "text": text, "vector": vector}
-            for key, text, vector in zip(keys, rows.texts, vectors, strict=True)
+            (key := _checked_key(name, text)): {"id": key, "text": text, "vector": vector}
+            for name, text, vector in zip(rows.ids, rows.texts, vectors, strict=True)
         }
         start = self._store._end() if self._end is None else self._end
         data = [{**entry, "place": start + index} for index, entry in enumerate(entries.values())]

@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -154,17 +154,15 @@ class Connection:
 
     def rows(self, keys: Sequence[str], fields: list[str]) -> Iterator[list[Row]]:
         """The rows of these keys, in no order, some at a time; unknown keys are skipped."""
+        how: dict[str, Any] = {"output_fields": ["id", *fields], "consistency_level": "Strong"}
         for batch in batches([len(key) for key in keys]):
-            names = ["id", *fields]
-            yield list(self.ask("get", ids=list(keys[batch]), output_fields=names, consistency_level="Strong"))
+            yield list(self.ask("get", ids=list(keys[batch]), **how))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock a Milvus Lite database against other writers; a server's collection is not locked."""
-        if self.where.file is None:
-            yield
-            return
-        with only_writer(Path(f"{self.where.file}.lock"), self.where.file):
+        file = self.where.file
+        with nullcontext() if file is None else only_writer(Path(f"{file}.lock"), file):
             yield
 
 

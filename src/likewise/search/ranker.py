@@ -58,7 +58,6 @@ class Corpus:
         """The row of each id; an id that names two texts raises DataError."""
         rows = {name: row for row, name in enumerate(self.ids)}
         if len(rows) != len(self.ids):
-            # The first row whose id a later row has too.
             twice = next(name for row, name in enumerate(self.ids) if rows[name] != row)
             raise DataError(f"the id {twice!r} names two texts; give each text an id of its own")
         return rows
@@ -140,14 +139,12 @@ def ranked(ranker: Ranker, queries: Sequence[str], k: int, progress: Progress | 
     >>> ranked(baseline("bm25", ["A cat sat.", "A dog ran."]), ["dog"], k=1).rows
     array([[1]])
     """
-    ticker = Ticker(progress, len(queries), "queries")
-    parts = []
+    ticker, parts = Ticker(progress, len(queries), "queries"), []
     for _, scores in ranker.score_blocks(queries):
         parts.append(best(scores, k))
         ticker.add(len(scores))
     ticker.close()
-    if not parts:
-        return best(np.empty((0, 0), np.float32), k)
+    parts = parts or [best(np.empty((0, 0), np.float32), k)]
     return Ranked(np.concatenate([part.scores for part in parts]), np.concatenate([part.rows for part in parts]))
 
 
