@@ -11,16 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from likewise.data.columns import (
-    GUESSED,
-    USUAL_NAMES,
-    Columns,
-    Record,
-    RoleFinder,
-    has_own_names,
-    read_examples,
-    usual_column,
-)
+from likewise.data.columns import GUESSED, USUAL_NAMES, Columns, Record, RoleFinder, read_examples, usual_column
 from likewise.data.dataset import Text
 from likewise.data.rows import FORMATS, Location, OnBad, Row, locate, rows, shown, suffix_of, text_lines
 from likewise.errors import DataError
@@ -46,7 +37,7 @@ class UsualRoles(RoleFinder):
     """
 
     def __init__(self, path: Path, file: str, names: Mapping[str, Sequence[str]], needed: Sequence[str]) -> None:
-        super().__init__(file, needed, GUESSED, has_own_names(path))
+        super().__init__(path, file, needed, GUESSED)
         self.names = names
 
     def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
@@ -158,7 +149,7 @@ def read_documents(
         text = record.text("text")
         return Text(f"{title} {text}" if title else text, record.id, record.meta)
 
-    return read_examples(path, RoleFinder(file, ("text",), columns, has_own_names(path)), build, on_bad)
+    return read_examples(path, RoleFinder(path, file, ("text",), columns), build, on_bad)
 
 
 def read_queries(
@@ -277,4 +268,4 @@ def read_senses(
             raise record.error("index", f"{words}; count them by its blanks")
         return SenseExample(text, record.text("word"), *spans[int(index)], record.label("sense"), record.id)
 
-    return read_examples(path, UsualRoles(path, file, SENSE_NAMES | given, (*NEEDED, *given)), build, on_bad)
+    return read_examples(path, UsualRoles(path, file, {**SENSE_NAMES, **given}, (*NEEDED, *given)), build, on_bad)

@@ -42,10 +42,7 @@ USUAL_NAMES = {
     "id": ("id", "_id", "guid", "uid", "pair_id", "idx"),
 }  # fmt: skip
 
-MEANINGS = {
-    "text": "the text", "left": "the left text", "right": "the right text", "score": "the score", "label": "the label",
-    "id": "the id",
-}  # fmt: skip
+MEANINGS = {role: f"the {role} text" if role in ("left", "right") else f"the {role}" for role in USUAL_NAMES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +227,16 @@ class Record:
 class RoleFinder:
     """Gives rows their roles, and keeps the last answer, since most files name all rows alike.
 
-    With ``own_names`` each row brings its own names (JSON), so a missing column makes a bad row, not a bad file.
+    Each row of JSON brings its own names, so a missing column makes a bad row there, not a bad file.
 
-    >>> finder = RoleFinder("a.csv", ["text"], Columns(), own_names=False)
+    >>> finder = RoleFinder(Path("a.csv"), "a.csv", ["text"], Columns())
     >>> finder.record(Row({"sentence": "hello"}, 2, 1)).text("text")
     'hello'
     """
 
-    def __init__(self, file: str, wanted: Sequence[str], columns: Columns, own_names: bool) -> None:
-        self.file, self.wanted, self.columns, self.own_names = file, wanted, columns, own_names
+    def __init__(self, path: Path, file: str, wanted: Sequence[str], columns: Columns) -> None:
+        self.file, self.wanted, self.columns = file, wanted, columns
+        self.own_names = suffix_of(path) in (".jsonl", ".ndjson")
         self._names: tuple[str, ...] | None = None
         self._roles: dict[str, str] = {}
 
@@ -254,11 +252,6 @@ class RoleFinder:
 
     def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
         return assigned(present, self.wanted, self.columns, location)
-
-
-def has_own_names(path: Path) -> bool:
-    """Whether each row of a file brings its own column names, as in JSON."""
-    return suffix_of(path) in (".jsonl", ".ndjson")
 
 
 def _number(value: object) -> float:

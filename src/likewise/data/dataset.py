@@ -22,7 +22,6 @@ from likewise.data.columns import (
     RoleFinder,
     assigned,
     guess,
-    has_own_names,
     read_examples,
 )
 from likewise.data.rows import Location, OnBad, SkippedRows, locate, rows, suffix_of
@@ -175,7 +174,7 @@ def _read(
     def build(record: Record) -> Example:
         return kind(*[value(record, role) for role, value in values.items()], record.id, record.meta)
 
-    return read_examples(path, RoleFinder(file, wanted, columns, has_own_names(path)), build, on_bad)
+    return read_examples(path, RoleFinder(path, file, wanted, columns), build, on_bad)
 
 
 def pair_columns(

@@ -196,7 +196,17 @@ def pipeline(name: str) -> Language:
         raise ModelError(
             f"cannot load the spaCy pipeline {_shown(name)} ({first_line(error)}); {DOWNLOAD}, or {GIVE}"
         ) from error
-    _check_annotations(nlp, name)
+    try:
+        doc = nlp(TRIAL)
+    except Exception as error:  # an untrained component, or one without its data
+        raise ModelError(
+            f"the spaCy pipeline {_shown(name)} fails on a sentence ({first_line(error)}); {DOWNLOAD}, or {GIVE}"
+        ) from error
+    # Without tagger or parser, empty labels would make every count silently wrong.
+    lacking = [meaning for key, meaning in ANNOTATIONS.items() if not doc.has_annotation(key)]
+    if lacking:
+        cure = "use one with a tagger and a parser, such as en_core_web_sm"
+        raise ModelError(f"the spaCy pipeline {_shown(name)} sets no {' and no '.join(lacking)}; {cure}")
     return nlp
 
 
@@ -217,22 +227,6 @@ def require(name: str) -> None:
         kind = "folder" if is_path else "spaCy pipeline"
         offer = f"installed: {', '.join(here)}; " if here else ""
         raise ModelError(f"no {kind} {_shown(name)}; {offer}{DOWNLOAD}, or {GIVE}")
-
-
-def _check_annotations(nlp: Language, name: str) -> None:
-    """Rejects pipelines without tagger or parser: their empty labels would make every count silently wrong."""
-    try:
-        doc = nlp(TRIAL)
-    except Exception as error:  # an untrained component, or one without its data
-        raise ModelError(
-            f"the spaCy pipeline {_shown(name)} fails on a sentence ({first_line(error)}); {DOWNLOAD}, or {GIVE}"
-        ) from error
-    lacking = [meaning for key, meaning in ANNOTATIONS.items() if not doc.has_annotation(key)]
-    if lacking:
-        raise ModelError(
-            f"the spaCy pipeline {_shown(name)} sets no {' and no '.join(lacking)}; "
-            f"use one with a tagger and a parser, such as en_core_web_sm"
-        )
 
 
 def _shown(name: str) -> str:

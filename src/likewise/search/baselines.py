@@ -185,10 +185,6 @@ class StaticVectors(AveragedVectors):
 
     Words are looked up as they are written, then in lower case; a text without a known word scores 0. Words that
     only queries have are looked up with the query, in one more pass over the file.
-
-    >>> ranker = StaticVectors(["A cat sat."], "glove.6B.50d.txt")  # doctest: +SKIP
-    >>> [scores.shape for _, scores in ranker.score_blocks(["a dog", "a bird"])]  # doctest: +SKIP
-    [(2, 1)]
     """
 
     name = "static"

@@ -7,7 +7,7 @@ with queries and judgements is taken as it is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -50,12 +50,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class RetrievalTask:
-    """Queries to a corpus, and which of its texts answer them.
-
-    >>> task = RetrievalTask("mine", Corpus(["1", "2"], ["A cat.", "A dog."]), ["dog"], Relevant.single([1]))
-    >>> task.metadata["texts"], len(task.key)
-    (2, 64)
-    """
+    """Queries to a corpus, and which of its texts answer them."""
 
     name: str
     corpus: Corpus
@@ -237,33 +232,20 @@ def _gains(
     return list(found.values())
 
 
-@dataclass(frozen=True, eq=False)
 class EncodedRanker(BlockRanker):
-    """Ranks by the cosines of given vectors: the texts' (n, d) and the queries', all of length 1.
+    """Ranks by the cosines of given vectors of length 1: the texts' (n, d), and the (m, d) of m distinct queries."""
 
-    >>> one = np.ones((1, 1), np.float32)
-    >>> [scores.tolist() for _, scores in EncodedRanker(one, one, {"cat": 0}).score_blocks(["cat"])]
-    [[[1.0]]]
-    """
+    name = "dense"
 
-    texts: Vectors
-    query_vectors: Vectors
-    """the vectors (m, d) of m distinct queries"""
-    row_of: dict[str, int]
-    """the row of each query in ``query_vectors``"""
-    name: str = "dense"
-
-    @property
-    def size(self) -> int:
-        """The number of texts."""
-        return len(self.texts)
+    def __init__(self, texts: Vectors, query_vectors: Vectors, row_of: Mapping[str, int]) -> None:
+        self.texts, self.query_vectors, self.row_of, self.size = texts, query_vectors, row_of, len(texts)
 
     def prepared(self, queries: Sequence[str]) -> list[int]:
-        """The row of each query."""
+        """The row of each query's vector."""
         return [self.row_of[query] for query in queries]
 
     def scores(self, queries: list[int]) -> Scores:
-        """The cosines (b, n) of some rows of queries with all texts."""
+        """The cosines (b, n) of some queries with all texts."""
         return self.query_vectors[queries] @ self.texts.T
 
 

@@ -38,7 +38,7 @@ from likewise.search.folder import (
 from likewise.search.hits import Hits, check_search, explained_search
 from likewise.search.milvus import MilvusStore, MilvusWriter
 from likewise.search.ranker import Blocks, Corpus
-from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, key_of
+from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, hash_of
 from likewise.storage import file_hash, user_cache
 
 Item = str | tuple[str, str] | Text
@@ -138,11 +138,6 @@ class Index:
 
         ``source`` names the texts: with the same name, a build that was cut short continues. An index that is there
         already raises UsageError, or with ``replace`` stays until the new one is whole; in Milvus it is dropped first.
-
-        >>> encoder = Encoder.load("minilm", device="cpu")
-        >>> index = Index.build(encoder, ["The volcano spat ash.", "The bank cut rates."], "plain")
-        >>> index.search("interest", k=1)[0]
-        <Hit 2: 0.3287 'The bank cut rates.'>
         """
         encoder = as_encoder(encoder)
         stored = settings.stored(encoder)
@@ -477,7 +472,7 @@ def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedR
     text_of: dict[int, int] = {}
     for row in tracked(source.stream(read_texts, skipped), progress, note="rows checked"):
         total += 1
-        if text_of.setdefault(key_of(row.id), key_of(row.text)) != key_of(row.text):
+        if text_of.setdefault(hash_of(row.id), hash_of(row.text)) != hash_of(row.text):
             raise DataError(f"{source.name}: the id {row.id!r} names two texts; give each text an id of its own")
     return skipped, total
 

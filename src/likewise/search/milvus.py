@@ -21,7 +21,7 @@ from likewise.search.engines import Vectors
 from likewise.search.hits import Hit
 from likewise.search.milvus_address import BATCH_BYTES, BATCH_ROWS, Address, Connection, Row, batches, id_of, key_of
 from likewise.search.ranker import TIE
-from likewise.search.segments import Searched, Store, StoredRows, closed_on_error
+from likewise.search.segments import KnownRows, Searched, Store, StoredRows, closed_on_error, hash_of
 
 TEXT_BYTES = 65_535  # Milvus's greatest VARCHAR
 GREATEST_K = 16_384  # Milvus's greatest answer
@@ -134,7 +134,7 @@ class MilvusStore(Store):
 
     def _begin(self, settings: dict[str, Any], dimension: int) -> None:
         if not self._connection.ask("has_collection"):
-            how = {"properties": {SETTINGS: json.dumps(settings)}, "consistency_level": "Strong"}
+            how: dict[str, Any] = {"properties": {SETTINGS: json.dumps(settings)}, "consistency_level": "Strong"}
             self._connection.ask("create_collection", schema=_schema(dimension), **how)
         try:
             self._read_settings()
@@ -216,8 +216,8 @@ class MilvusStore(Store):
         """The scores and keys that Milvus finds, best first."""
         params = {"ef": max(128, k)} if self.searched.engine == "HNSW" else {}
         # Without any output field, Milvus Lite sends all.
-        how = {"anns_field": "vector", "output_fields": ["place"], "consistency_level": "Strong"}
-        how |= {"search_params": {"metric_type": "IP", "params": params}}
+        how: dict[str, Any] = {"anns_field": "vector", "output_fields": ["place"], "consistency_level": "Strong"}
+        how["search_params"] = {"metric_type": "IP", "params": params}
         found: list[list[tuple[float, str]]] = []
         step = max(1, GREATEST_K // k)
         for start in range(0, len(queries), step):
@@ -290,31 +290,22 @@ class MilvusStore(Store):
         return float(np.mean(shares))
 
 
-class MilvusWriter:
+class MilvusWriter(KnownRows):
     """One change of a ``MilvusStore``. Rows are stored at once; a killed change can be repeated."""
 
     at_once = True
 
     def __init__(self, store: MilvusStore) -> None:
+        super().__init__()
         self._store = store
         self._end: int | None = None
 
     def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
         """The indices of the rows that are not stored yet; a row that is given twice counts once."""
-        indices: dict[str, int] = {}
-        for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
-            first = indices.setdefault(_checked_key(name, text), index)
-            if texts[first] != text:
-                raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
-        for rows in self._store._connection.rows(list(indices), ["text"]):
-            for row in rows:
-                index = indices.pop(row["id"])
-                if row["text"] != texts[index]:
-                    raise DataError(
-                        f"the id {ids[index]!r} is already in the index with another text;"
-                        " give the text another id or delete the old one"
-                    )
-        return list(indices.values())
+        keys = list({_checked_key(name, text): None for name, text in zip(ids, texts, strict=True)})
+        stored = (row for rows in self._store._connection.rows(keys, ["text"]) for row in rows)
+        self.known = {hash_of(id_of(row["id"])): hash_of(row["text"]) for row in stored}
+        return super().missing(ids, texts)
 
     def append(self, rows: StoredRows) -> None:
         """Add rows after the others; a row whose id is stored already replaces it."""

@@ -152,11 +152,7 @@ def _discounted(gains: NDArray[np.float64], positions: Rows) -> NDArray[np.float
 
 @dataclass(frozen=True)
 class Setting:
-    """What ranked the texts: a ranker and, if it needs one, a model with its pooling and layers.
-
-    >>> Setting("dense", "minilm", "mean", (1, 6)).layer_name
-    '1,6'
-    """
+    """What ranked the texts: a ranker and, if it needs one, a model with its pooling and layers."""
 
     ranker: str = "dense"
     model: str | None = None

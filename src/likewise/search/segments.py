@@ -99,7 +99,7 @@ def closed_on_error(store: Store) -> Iterator[None]:
         raise
 
 
-def key_of(text: str) -> int:
+def hash_of(text: str) -> int:
     """The 64-bit hash by which ids and texts are compared."""
     data = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
@@ -125,8 +125,8 @@ class Segment:
             for row in zip(rows.ids, rows.texts, strict=True)
         ]
         keys = np.empty(len(rows), KEY)
-        keys["id"] = [key_of(name) for name in rows.ids]
-        keys["text"] = [key_of(text) for text in rows.texts]
+        keys["id"] = [hash_of(name) for name in rows.ids]
+        keys["text"] = [hash_of(text) for text in rows.texts]
         keys["end"] = np.cumsum([len(line) for line in lines])
         return cls(np.ascontiguousarray(rows.vectors, dtype="<f4"), keys, b"".join(lines))
 
@@ -274,7 +274,7 @@ class KnownRows:
         wanted: list[int] = []
         new: dict[int, int] = {}
         for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
-            key, content = key_of(name), key_of(text)
+            key, content = hash_of(name), hash_of(text)
             if new.get(key, content) != content:
                 raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
             stored = self.known.get(key)
@@ -290,7 +290,7 @@ class KnownRows:
 
     def _forget(self, ids: Sequence[str]) -> NDArray[np.uint64]:
         """The keys of rows to delete; an unknown id raises DataError before any is deleted."""
-        keys = {key_of(name): name for name in ids}
+        keys = {hash_of(name): name for name in ids}
         unknown = [name for key, name in keys.items() if key not in self.known]
         if unknown:
             more = f" and {len(unknown) - 1} others are" if len(unknown) > 1 else " is"
