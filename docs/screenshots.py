@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import sync_playwright
 
-from likewise.sample import sample_path
+from likewise.sample import SAMPLES
 
 IMAGES = Path(__file__).parent / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -33,7 +33,7 @@ SIZE = {"width": 1280, "height": 860}
 @contextmanager
 def studio(folder: Path, grammar: str | None) -> Iterator[str]:
     """The address of a studio that runs, with two files of scored pairs."""
-    head, *rows = sample_path("sample/pairs").read_text(encoding="utf-8").splitlines(keepends=True)
+    head, *rows = SAMPLES["sample/pairs"].read_text(encoding="utf-8").splitlines(keepends=True)
     for name, part in (("learn.csv", rows[:40]), ("judge.csv", rows[40:])):
         (folder / name).write_text(head + "".join(part), encoding="utf-8")
     command = [sys.executable, "-m", "likewise", "studio", "--no-browser", "--port", "0", "--folder", "kept"]

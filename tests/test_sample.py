@@ -12,14 +12,14 @@ import pytest
 from likewise.data import read_labelled_texts, read_pairs, read_scored_pairs, read_texts
 from likewise.data.columns import Columns
 from likewise.encoder import Encoder
-from likewise.sample import SAMPLES, sample_path, sample_queries, sample_sentences
+from likewise.sample import SAMPLES, sample_queries, sample_sentences
 
 WORDS = ("bank", "bat", "crane", "pitch", "seal", "spring")
 HARD_KINDS = ("negation", "number", "role-swap", "idiom")
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    with sample_path(name).open(encoding="utf-8", newline="") as stream:
+    with SAMPLES[name].open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from likewise.sample import sample_path
+from likewise.sample import SAMPLES
 from training_reports import made_report
 
 pytest_plugins = ("live_studio",)
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 def studio(start_studio: Callable[..., Any], tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A studio with two files of scored pairs that have nothing in common."""
     folder = tmp_path_factory.mktemp("pairs")
-    head, *rows = sample_path("sample/pairs").read_text(encoding="utf-8").splitlines(keepends=True)
+    head, *rows = SAMPLES["sample/pairs"].read_text(encoding="utf-8").splitlines(keepends=True)
     (folder / "learn.csv").write_text(head + "".join(rows[:40]), encoding="utf-8")
     (folder / "judge.csv").write_text(head + "".join(rows[40:]), encoding="utf-8")
     return start_studio(tiny_folder, "--corpus", str(folder / "learn.csv"), "--corpus", str(folder / "judge.csv"))

@@ -128,7 +128,7 @@ def test_without_a_grammar_structure_is_left_out_unless_asked_for(
     run_tiny: Any, short_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LIKEWISE_GRAMMAR", raising=False)
-    monkeypatch.setattr("likewise.grammar.pipelines.installed", list)
+    monkeypatch.setattr("likewise.grammar.grammar.installed", list)
     quick = (*QUICK[1:], "--reducer", "pca", "--compare", "none", "--algorithms", "kmeans", "--control-pairs", 0)
     answer = run_tiny("attention", short_pairs, "--out", tmp_path / "study", *quick, "--json")
     assert "structure is left out: " in answer.err and "spacy download" in answer.err

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from likewise.data.bad_rows import BadRow, Location
 from likewise.data.columns import USUAL_NAMES, Columns, Record, RoleFinder, assigned, column_flag, guess
-from likewise.data.rows import Row
+from likewise.data.rows import BadRow, Location, Row
 from likewise.errors import DataError
 
 FILE = Location("a.csv")
@@ -192,31 +193,31 @@ def test_meta_holds_the_remaining_columns_as_strings() -> None:
 
 
 def test_a_pair_in_one_field_is_spread() -> None:
-    finder = RoleFinder("a.jsonl", ["left", "right"], Columns(), own_names=True)
+    finder = RoleFinder(Path("a.jsonl"), "a.jsonl", ["left", "right"], Columns())
     found = finder.record(Row({"set": ["l", "r"], "year": 1}, 1, 1))
     assert (found.text("left"), found.text("right"), found.meta) == ("l", "r", {"year": "1"})
 
 
 def test_a_list_beside_named_sides_is_left_alone() -> None:
-    finder = RoleFinder("a.jsonl", ["left", "right"], Columns(), own_names=True)
+    finder = RoleFinder(Path("a.jsonl"), "a.jsonl", ["left", "right"], Columns())
     found = finder.record(Row({"premise": "l", "hypothesis": "r", "tags": ["a", "b"]}, 1, 1))
     assert (found.text("left"), found.meta) == ("l", {"tags": '["a", "b"]'})
 
 
 def test_two_lists_of_two_are_ambiguous() -> None:
-    finder = RoleFinder("a.jsonl", ["left", "right"], Columns(), own_names=True)
+    finder = RoleFinder(Path("a.jsonl"), "a.jsonl", ["left", "right"], Columns())
     with pytest.raises(BadRow, match=r"^a.jsonl, line 1: no column for the left text; its columns are 'x', 'y'"):
         finder.record(Row({"x": ["a", "b"], "y": ["c", "d"]}, 1, 1))
 
 
 def test_roles_follow_names_that_change_from_row_to_row() -> None:
-    finder = RoleFinder("a.jsonl", ["text"], Columns(), own_names=True)
+    finder = RoleFinder(Path("a.jsonl"), "a.jsonl", ["text"], Columns())
     assert finder.record(Row({"text": "a"}, 1, 1)).text("text") == "a"
     assert finder.record(Row({"sentence": "b"}, 2, 2)).text("text") == "b"
 
 
 def test_a_missing_column_is_the_files_fault_where_there_is_a_header() -> None:
-    finder = RoleFinder("a.csv", ["text"], Columns(), own_names=False)
+    finder = RoleFinder(Path("a.csv"), "a.csv", ["text"], Columns())
     with pytest.raises(DataError) as caught:
         finder.record(Row({"foo": "a"}, 2, 1))
     assert not isinstance(caught.value, BadRow)

@@ -21,8 +21,9 @@ from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings, milvus
+from likewise.search.baselines import hybrid_hits, stored_corpus
 from likewise.search.hits import explained_search
-from likewise.search.indexing import hybrid_hits, index_file, stored_corpus
+from likewise.search.index import index_file
 from likewise.search.milvus_address import _USERS
 
 pytest_plugins = ("command_line",)

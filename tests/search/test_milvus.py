@@ -19,7 +19,8 @@ pytest.importorskip("milvus_lite")
 
 from likewise.errors import DataError, MissingExtra, UsageError
 from likewise.search.engines import Vectors
-from likewise.search.milvus import MilvusStore, is_milvus
+from likewise.search.folder import is_milvus
+from likewise.search.milvus import MilvusStore
 from likewise.search.milvus_address import BATCH_ROWS, Address, batches, id_of, key_of
 from likewise.search.segments import StoredRows
 

@@ -17,7 +17,7 @@ from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, UsageError
 from likewise.search import evaluation as retrieving
 from likewise.search import retrieval_grid
-from likewise.search.baselines import Hybrid, baseline
+from likewise.search.baselines import baseline
 from likewise.search.evaluation import (
     RetrievalSource,
     RetrievalTask,
@@ -25,6 +25,7 @@ from likewise.search.evaluation import (
     evaluate_ranker,
     evaluate_retrieval,
 )
+from likewise.search.ranker import Hybrid
 from likewise.search.recall import RetrievalTable
 from likewise.search.retrieval_grid import RANKERS, RetrievalGrid, compare_retrieval
 from tiny_models import tiny_encoder

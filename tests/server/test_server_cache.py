@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from likewise.errors import UsageError
-from likewise.grammar.pipelines import VARIABLE
+from likewise.grammar.grammar import VARIABLE
 from likewise.search.index import Index
 from likewise.server.app import create_app
 from likewise.server.corpora import Uploads

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from likewise.sample import sample_path
+from likewise.sample import SAMPLES
 from likewise.server.app import create_app
 from likewise.server.schemas import StudioResponse
 from likewise.server.settings import Limits, StudioSettings
@@ -68,7 +68,7 @@ def busy(studio: TestClient, gate: Gate) -> TestClient:
 @pytest.fixture
 def training(studio: TestClient, tiny_folder: Path) -> dict[str, Any]:
     """The request of a training on the samples."""
-    head, *rows = sample_path("sample/pairs").read_text(encoding="utf-8").splitlines(keepends=True)
+    head, *rows = SAMPLES["sample/pairs"].read_text(encoding="utf-8").splitlines(keepends=True)
     parts = {"train": rows[:40], "dev": rows[40:]}
     files = {name: head + "".join(part) for name, part in parts.items()}
     kept = {name: studio.post("/api/corpora", content=text, headers={"x-file-name": f"{name}.csv"}).json()["id"]

@@ -18,8 +18,8 @@ from fastapi.testclient import TestClient
 from likewise.encoder import Encoder
 from likewise.errors import LikewiseError
 from likewise.explain import explain
-from likewise.grammar.pipelines import VARIABLE
-from likewise.sample import sample_path
+from likewise.grammar.grammar import VARIABLE
+from likewise.sample import SAMPLES
 from likewise.server.app import create_app
 from likewise.server.corpora import Corpora, Uploads
 from likewise.server.routes.jobs import changes
@@ -261,7 +261,7 @@ def test_runs_are_read_as_they_were_left(studio: TestClient) -> None:
 
 
 def test_a_model_is_trained_and_its_run_is_offered(studio: TestClient, model: str, tiny_folder: Path) -> None:
-    head, *rows = sample_path("sample/pairs").read_text(encoding="utf-8").splitlines(keepends=True)
+    head, *rows = SAMPLES["sample/pairs"].read_text(encoding="utf-8").splitlines(keepends=True)
     files = {name: studio.post("/api/corpora", content=head + "".join(part), headers={"x-file-name": f"{name}.csv"})
              for name, part in (("train", rows[:40]), ("dev", rows[40:]))}  # fmt: skip
     request = {name: file.json()["id"] for name, file in files.items()} | {"name": "mine", "model": model, "epochs": 1}

@@ -64,7 +64,7 @@ def attention(
 def _grammar(name: str | None, structure: bool | None) -> Grammar | None:
     """The pipeline; None, with a notice, if none is installed and none was requested."""
     from likewise.grammar import Grammar
-    from likewise.grammar.pipelines import VARIABLE
+    from likewise.grammar.grammar import VARIABLE
 
     if structure is False:
         if name is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,8 +66,8 @@ def search(
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.texts import check_granularity
+    from likewise.search.folder import address_of
     from likewise.search.hits import SearchResult, check_search
-    from likewise.search.milvus_address import address_of
 
     explained = explain or html is not None
     _check(context, ranker, explained)
@@ -119,14 +118,14 @@ class _Source:
     @property
     def is_index(self) -> bool:
         """Whether it is an index, and not a file of texts."""
-        from likewise.search.milvus_address import is_milvus
+        from likewise.search.folder import is_milvus
 
         return is_milvus(self.where) or Path(self.where).is_dir()
 
     def index(self, progress: Progress) -> Index:
         """The index itself, or the cached one of a file."""
         from likewise.data import locate
-        from likewise.search.indexing import cached_index
+        from likewise.search.index import cached_index
 
         if self.is_index:
             refuse_given(self.context, MADE_WITH, "an index: it keeps the settings it was made with")
@@ -142,7 +141,7 @@ class _Source:
         self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Progress
     ) -> list[Hits]:
         """Hits by a baseline, which needs no index, or by BM25 and the model together."""
-        from likewise.search.indexing import baseline_hits, hybrid_hits, stored_corpus, text_corpus
+        from likewise.search.baselines import baseline, hybrid_hits, ranked_hits, stored_corpus, text_corpus
 
         if ranker == "hybrid":
             with self.index(progress) as index:
@@ -154,7 +153,8 @@ class _Source:
             corpus, skipped = text_corpus(self.files.dataset(self.where))
             if skipped.count:
                 notice(str(skipped))
-        return baseline_hits(ranker, corpus, queries, k, (model, vectors), progress)
+        found = baseline(ranker, corpus.texts, encoder=model, vectors=vectors)
+        return ranked_hits(found, corpus, queries, k, progress)
 
     def _model(self) -> Encoder:
         if not self.is_index:
@@ -189,7 +189,8 @@ def index(
     The same command again continues where it stopped. A folder never holds half an index: readers see the old one
     until the new one is whole.
     """
-    from likewise.search.milvus_address import address_of, check_pointer, is_milvus
+    from likewise.search.folder import address_of
+    from likewise.search.milvus_address import check_pointer, is_milvus
 
     _check_modes(
         file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)}
@@ -206,7 +207,7 @@ def index(
         if file is None:
             refuse_given(context, MODEL_OPTIONS, "--delete or a look at the index, which load no model")
         else:
-            from likewise.search.indexing import add_file
+            from likewise.search.index import add_file
 
             with model.opened(where, context) as index, progress_bar() as progress:
                 skipped = add_file(index, files.dataset(file), prefix, progress)
@@ -232,7 +233,7 @@ def _check_modes(file: str | None, out: Path | None, store: str | None, modes: d
 def _build(
     model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
 ) -> IndexInfo:
-    from likewise.search.indexing import index_file
+    from likewise.search.index import index_file
     from likewise.search.milvus_address import write_pointer
 
     file, where, replace = target
@@ -250,9 +251,9 @@ def _build(
 
 def _deleted(where: str, ids: list[str]) -> IndexInfo:
     """Delete texts without loading a model; returns what the index is then."""
-    from likewise.search.index import IndexInfo, delete_from, open_store
+    from likewise.search.index import IndexInfo, open_store
 
-    with closing(open_store(where)) as store:
+    with open_store(where) as store:
         if ids:
-            delete_from(store, ids)
+            store.delete(ids)
         return IndexInfo.of(store.reopened())

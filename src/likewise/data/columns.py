@@ -1,4 +1,4 @@
-"""Columns: which one holds the text, the score or the label; and rows whose columns have these roles."""
+"""Columns: which one holds the text, the score or the label; and the examples of rows with these roles."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from likewise.data.bad_rows import BadRow, Location, SkippedRows, shown
-from likewise.data.rows import Report, Row, is_text_pair, suffix_of
+from likewise.data.rows import BadRow, Location, OnBad, Row, SkippedRows, is_text_pair, rows, shown, suffix_of
 from likewise.errors import DataError
 
 SHOWN_COLUMNS = 12
@@ -43,10 +42,7 @@ USUAL_NAMES = {
     "id": ("id", "_id", "guid", "uid", "pair_id", "idx"),
 }  # fmt: skip
 
-MEANINGS = {
-    "text": "the text", "left": "the left text", "right": "the right text", "score": "the score", "label": "the label",
-    "id": "the id",
-}  # fmt: skip
+MEANINGS = {role: f"the {role} text" if role in ("left", "right") else f"the {role}" for role in USUAL_NAMES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +54,18 @@ class Columns:
     """
 
     text: str | None = None
-    """Column of the text."""
     left: str | None = None
-    """Column of a pair's left text."""
+    """the first text of a pair"""
     right: str | None = None
-    """Column of a pair's right text."""
+    """its second text"""
     score: str | None = None
-    """Column of a pair's similarity score."""
+    """how similar the texts of a pair are"""
     label: str | None = None
-    """Column of the label."""
     id: str | None = None
-    """Column of the id; without one, rows are numbered from 1."""
+    """without one, rows are numbered from 1"""
 
     def of(self, role: str) -> str | None:
-        """The given name for a role.
-
-        >>> Columns(left="full").of("left")
-        'full'
-        """
+        """The given name for a role."""
         name: str | None = getattr(self, role)
         return name
 
@@ -84,11 +74,7 @@ GUESSED = Columns()
 
 
 def column_flag(role: str) -> str:
-    """The command-line flag for a role's column.
-
-    >>> column_flag("left")
-    '--left-column'
-    """
+    """The command-line flag for a role's column."""
     return f"--{role}-column"
 
 
@@ -119,13 +105,12 @@ def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, lo
     """
     found: dict[str, str] = {}
     for role in (*wanted, "id"):
-        if columns.of(role) is not None:
-            found[role] = _named(role, present, columns, location)
+        if (name := columns.of(role)) is not None:
+            found[role] = _named(role, name, present, location)
     # A column that the user gave to one role is not guessed for another: `--left-column sentence2` swaps sides.
     taken = set(found.values())
     for role in (*wanted, "id"):
-        name = found.get(role) or guess(role, present, taken)
-        if name is not None:
+        if (name := found.get(role) or guess(role, present, taken)) is not None:
             found[role] = name
         elif role != "id":
             raise location.error(_missing(role, present, location))
@@ -136,15 +121,13 @@ def _key(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def _named(role: str, present: Sequence[str], columns: Columns, location: Location) -> str:
-    name = columns.of(role) or ""
-    if name in present:
-        return name
-    for other in present:
-        if other.casefold() == name.casefold():
-            return other
-    hint = _header_hint(present, location)
-    raise location.error(f"no column {shown(name)} ({column_flag(role)}); {_listed(present)}{hint}")
+def _named(role: str, name: str, present: Sequence[str], location: Location) -> str:
+    """The column of a given name, exactly or in another case."""
+    found = name if name in present else next((one for one in present if one.casefold() == name.casefold()), None)
+    if found is None:
+        hint = _header_hint(present, location)
+        raise location.error(f"no column {shown(name)} ({column_flag(role)}); {_listed(present)}{hint}")
+    return found
 
 
 def _missing(role: str, present: Sequence[str], location: Location) -> str:
@@ -191,29 +174,27 @@ class Record:
 
     def text(self, role: str) -> str:
         """The role's text, exactly as in the file; an empty text is a bad row."""
-        value = self._value(role)
+        value = self._value(role, "the text is empty")
         if not isinstance(value, str):
-            raise self._at(role).error(f"expected a text, got {shown(value)}")
-        if not value.strip():
-            raise self._at(role).error("the text is empty")
+            raise self.error(role, f"expected a text, got {shown(value)}")
         return value
 
     def number(self, role: str) -> float:
         """The role's finite number."""
-        value = self._present(role)
+        value = self._value(role)
         try:
             number = _number(value)
         except (ValueError, OverflowError):
-            raise self._at(role).error(f"expected a number, got {shown(value)}") from None
+            raise self.error(role, f"expected a number, got {shown(value)}") from None
         if not math.isfinite(number):
-            raise self._at(role).error(f"expected a finite number, got {shown(value)}")
+            raise self.error(role, f"expected a finite number, got {shown(value)}")
         return number
 
     def label(self, role: str) -> str:
         """The role's label as the file has it; JSON's 1 is '1', its true is 'true'."""
-        value = self._present(role)
+        value = self._value(role)
         if isinstance(value, list | dict):
-            raise self._at(role).error(f"expected a label, got {shown(value)}")
+            raise self.error(role, f"expected a label, got {shown(value)}")
         return _written(value)
 
     @property
@@ -230,34 +211,32 @@ class Record:
         others = ((name, value) for name, value in self.row.values.items() if name and name not in used)
         return {name: _written(value) for name, value in others if value is not None}
 
-    def _at(self, role: str) -> Location:
-        return self.location.at(self.roles[role])
+    def error(self, role: str, message: str) -> DataError:
+        """The error of a role's value."""
+        return self.location.at(self.roles[role]).error(message)
 
-    def _value(self, role: str) -> object:
+    def _value(self, role: str, blank: str = "the value is missing") -> object:
         value = self.row.values.get(self.roles[role])
         if value is None:
-            raise self._at(role).error("the value is missing")
-        return value
-
-    def _present(self, role: str) -> object:
-        value = self._value(role)
+            raise self.error(role, "the value is missing")
         if isinstance(value, str) and not value.strip():
-            raise self._at(role).error("the value is missing")
+            raise self.error(role, blank)
         return value
 
 
 class RoleFinder:
     """Gives rows their roles, and keeps the last answer, since most files name all rows alike.
 
-    With ``own_names`` each row brings its own names (JSON), so a missing column makes a bad row, not a bad file.
+    Each row of JSON brings its own names, so a missing column makes a bad row there, not a bad file.
 
-    >>> finder = RoleFinder("a.csv", ["text"], Columns(), own_names=False)
+    >>> finder = RoleFinder(Path("a.csv"), "a.csv", ["text"], Columns())
     >>> finder.record(Row({"sentence": "hello"}, 2, 1)).text("text")
     'hello'
     """
 
-    def __init__(self, file: str, wanted: Sequence[str], columns: Columns, own_names: bool) -> None:
-        self.file, self.wanted, self.columns, self.own_names = file, wanted, columns, own_names
+    def __init__(self, path: Path, file: str, wanted: Sequence[str], columns: Columns) -> None:
+        self.file, self.wanted, self.columns = file, wanted, columns
+        self.own_names = suffix_of(path) in (".jsonl", ".ndjson")
         self._names: tuple[str, ...] | None = None
         self._roles: dict[str, str] = {}
 
@@ -273,15 +252,6 @@ class RoleFinder:
 
     def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
         return assigned(present, self.wanted, self.columns, location)
-
-
-def has_own_names(path: Path) -> bool:
-    """Whether each row of a file brings its own column names, as in JSON.
-
-    >>> has_own_names(Path("corpus.jsonl.gz"))
-    True
-    """
-    return suffix_of(path) in (".jsonl", ".ndjson")
 
 
 def _number(value: object) -> float:
@@ -308,34 +278,11 @@ def _with_sides(row: Row, columns: Columns) -> Row:
 
 
 Example = TypeVar("Example")
+ReadRows = Callable[[Path, str, OnBad], Iterator[Row]]
 
 
-class UsualRoles(RoleFinder):
-    """Gives rows their roles by usual names, for files whose columns are not those of texts and pairs.
-
-    >>> finder = UsualRoles(Path("a.csv"), "a.csv", {"text": ("text",), "word": ("word", "lemma")}, ("text", "word"))
-    >>> finder.record(Row({"lemma": "bank", "text": "a bank"}, 2, 1)).text("word")
-    'bank'
-    """
-
-    def __init__(self, path: Path, file: str, names: Mapping[str, Sequence[str]], needed: Sequence[str]) -> None:
-        super().__init__(file, needed, GUESSED, has_own_names(path))
-        self.names = names
-
-    def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for role, usual in self.names.items():
-            column = usual_column(usual, present, found.values())
-            if column is not None:
-                found[role] = column
-            elif role in self.wanted:
-                listed = ", ".join(map(shown, present))
-                raise location.error(f"no column {' or '.join(usual[:3])}; its columns are {listed}; rename one")
-        return found
-
-
-def built_examples(
-    read: Callable[[Report], Iterator[Row]], build: Callable[[Row], Example], file: str, on_bad: Report | None
+def read_examples(
+    path: Path, finder: RoleFinder, build: Callable[[Record], Example], on_bad: OnBad | None, read: ReadRows = rows
 ) -> Iterator[Example]:
     """The examples of the good rows. The first is read at the call, so that a wrong file raises there."""
     skipped = SkippedRows()
@@ -347,9 +294,9 @@ def built_examples(
         on_bad(error)
 
     def examples() -> Iterator[Example]:
-        for row in read(report):
+        for row in read(path, finder.file, report):
             try:
-                example = build(row)
+                example = build(finder.record(row))
             except BadRow as error:
                 report(error)
             else:
@@ -358,5 +305,5 @@ def built_examples(
     found = examples()
     first = next(found, None)
     if first is None:
-        raise Location(file).error(f"no row can be used; {skipped}")
+        raise Location(finder.file).error(f"no row can be used; {skipped}")
     return chain([first], found)

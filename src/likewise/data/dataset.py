@@ -1,26 +1,210 @@
-"""Dataset: a file or a name, and how it is read; every command and analysis reads its rows through it."""
+"""Datasets: a path or a data set's name -> typed examples; every command and analysis reads its rows here.
+
+Readers stream in constant memory and raise a file's errors at the call, not at the first ``next``. A bad row raises
+too, unless ``on_bad`` takes its error; then reading continues with the next row.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, Unpack
 
-from likewise.data.bad_rows import SkippedRows
-from likewise.data.columns import GUESSED, Columns, guess
-from likewise.data.readers import Pair, ScoredPair, Text, holds_pairs, read_pairs, read_scored_pairs, read_texts
+from likewise.data.columns import (
+    GUESSED,
+    MEANINGS,
+    Columns,
+    Example,
+    Record,
+    RoleFinder,
+    assigned,
+    guess,
+    read_examples,
+)
+from likewise.data.rows import Location, OnBad, SkippedRows, locate, rows, suffix_of
 from likewise.errors import DataError, UsageError
 
 log = logging.getLogger("likewise")
 
-Row = TypeVar("Row")
-OnBad = Callable[[DataError], None]
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text.
+
+    >>> Text("A plane is taking off.", id="1").text
+    'A plane is taking off.'
+    """
+
+    text: str
+    id: str
+    meta: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """the remaining columns"""
 
 
-class Rows(list[Row]):
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """One text with its class; the label is exactly as in the file.
+
+    >>> LabelledText("Great book.", label="5", id="1").label
+    '5'
+    """
+
+    text: str
+    label: str
+    id: str
+    meta: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts that belong together, such as a sentence and its compression.
+
+    >>> Pair("A boy was seen at noon.", "A boy was seen.", id="1").right
+    'A boy was seen.'
+    """
+
+    left: str
+    right: str
+    id: str
+    meta: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """Two texts and how similar people find them, on the data set's own scale.
+
+    >>> ScoredPair("A plane.", "An air plane.", score=5.0, id="1").score
+    5.0
+    """
+
+    left: str
+    right: str
+    score: float
+    id: str
+    meta: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPair:
+    """Two texts and the class of their relation, such as entailment.
+
+    >>> LabelledPair("A man sleeps.", "A man is awake.", label="contradiction", id="1").label
+    'contradiction'
+    """
+
+    left: str
+    right: str
+    label: str
+    id: str
+    meta: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+
+class ReadOptions(TypedDict, total=False):
+    """How a reader reads a file."""
+
+    columns: Columns
+    data_dir: Path | None
+    on_bad: OnBad | None
+
+
+def read_texts(source: str | Path, **options: Unpack[ReadOptions]) -> Iterator[Text]:
+    """Yield the texts of a file or a data set.
+
+    >>> len(next(read_texts("sample/sentences")).text) > 0
+    True
+    """
+    return _read(source, Text, {"text": Record.text}, **options)
+
+
+def read_labelled_texts(source: str | Path, **options: Unpack[ReadOptions]) -> Iterator[LabelledText]:
+    """Yield texts with their classes.
+
+    >>> next(read_labelled_texts("amazon/kindle_15k")).label  # doctest: +SKIP
+    '4'
+    """
+    return _read(source, LabelledText, {"text": Record.text, "label": Record.label}, **options)
+
+
+def read_pairs(source: str | Path, **options: Unpack[ReadOptions]) -> Iterator[Pair]:
+    """Yield pairs of texts; a score or a label stays in ``meta``.
+
+    >>> pair = next(read_pairs("sample/pairs"))
+    >>> pair.left != pair.right
+    True
+    """
+    return _read(source, Pair, {"left": Record.text, "right": Record.text}, **options)
+
+
+def read_scored_pairs(source: str | Path, **options: Unpack[ReadOptions]) -> Iterator[ScoredPair]:
+    """Yield pairs of texts with their similarity scores.
+
+    >>> next(read_scored_pairs("stsb/test")).score  # doctest: +SKIP
+    2.5
+    """
+    return _read(source, ScoredPair, {"left": Record.text, "right": Record.text, "score": Record.number}, **options)
+
+
+def read_labelled_pairs(source: str | Path, **options: Unpack[ReadOptions]) -> Iterator[LabelledPair]:
+    """Yield pairs of texts with the class of their relation.
+
+    >>> next(read_labelled_pairs("snli/dev")).label  # doctest: +SKIP
+    'neutral'
+    """
+    return _read(source, LabelledPair, {"left": Record.text, "right": Record.text, "label": Record.label}, **options)
+
+
+def _read(
+    source: str | Path,
+    kind: Callable[..., Example],
+    values: Mapping[str, Callable[[Record, str], Any]],
+    *,
+    columns: Columns = GUESSED,
+    data_dir: Path | None = None,
+    on_bad: OnBad | None = None,
+) -> Iterator[Example]:
+    """Examples of a kind: the value of each role, then the id and the other columns."""
+    path, file, wanted = locate(source, data_dir), str(source), tuple(values)
+    if suffix_of(path) == ".txt" and wanted != ("text",):
+        what = " and ".join(MEANINGS[role] for role in wanted if role != "text")
+        raise Location(file).error(f"plain text has no columns for {what}; use .csv, .tsv or .jsonl")
+
+    def build(record: Record) -> Example:
+        return kind(*[value(record, role) for role, value in values.items()], record.id, record.meta)
+
+    return read_examples(path, RoleFinder(path, file, wanted, columns), build, on_bad)
+
+
+def pair_columns(
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None
+) -> tuple[str, str] | None:
+    """The columns of a pair's two texts, by the first row of a file or a data set; None if it has no pairs.
+
+    >>> pair_columns("sample/pairs"), pair_columns("sample/sentences")
+    (('sentence1', 'sentence2'), None)
+    """
+    first = next(rows(locate(source, data_dir), str(source), SkippedRows()), None)
+    if first is None:
+        return None
+    try:
+        found = assigned(tuple(first.values), ("left", "right"), columns, Location(str(source)))
+    except DataError:
+        return None
+    return found["left"], found["right"]
+
+
+def holds_pairs(source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None) -> bool:
+    """Whether the first row of a file or a data set has the two texts of a pair.
+
+    >>> holds_pairs("sample/pairs"), holds_pairs("sample/sentences")
+    (True, False)
+    """
+    return pair_columns(source, columns=columns, data_dir=data_dir) is not None
+
+
+class Rows(list[Example]):
     """The rows of a dataset; ``skipped`` counts the bad ones that were left out.
 
     >>> Rows(["a", "b"]).skipped
@@ -50,7 +234,7 @@ class Dataset:
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit takes a number of rows from 1 on, got {self.limit}")
 
-    def stream(self, read: Callable[..., Iterator[Row]], on_bad: OnBad | None = None) -> Iterator[Row]:
+    def stream(self, read: Callable[..., Iterator[Example]], on_bad: OnBad | None = None) -> Iterator[Example]:
         """The rows that a reader such as ``read_texts`` finds, one by one.
 
         A bad row raises, or goes to ``on_bad`` where bad rows are skipped.
@@ -58,7 +242,7 @@ class Dataset:
         handler = (on_bad or SkippedRows()) if self.skip_bad else None
         return islice(read(self.name, columns=self.columns, data_dir=self.data_dir, on_bad=handler), self.limit)
 
-    def rows(self, read: Callable[..., Iterator[Row]]) -> Rows[Row]:
+    def rows(self, read: Callable[..., Iterator[Example]]) -> Rows[Example]:
         """The same as a list, with the number of bad rows that were skipped."""
         skipped = SkippedRows()
         found = Rows(self.stream(read, skipped))
@@ -84,12 +268,11 @@ class Dataset:
 
     def sentences(self, on_bad: OnBad | None = None) -> Iterator[str]:
         """Every text: a file of pairs gives both texts of each pair."""
-        is_pairs = self.columns.text is None and holds_pairs(self.name, columns=self.columns, data_dir=self.data_dir)
-        if not is_pairs:
+        if self.columns.text is None and holds_pairs(self.name, columns=self.columns, data_dir=self.data_dir):
+            for pair in self.stream(read_pairs, on_bad):
+                yield from (pair.left, pair.right)
+        else:
             yield from (row.text for row in self.stream(read_texts, on_bad))
-            return
-        for pair in self.stream(read_pairs, on_bad):
-            yield from (pair.left, pair.right)
 
     def _any_pairs(self, name: str, *, on_bad: OnBad | None, **how: Any) -> Iterator[Pair | ScoredPair]:
         try:
@@ -129,9 +312,6 @@ class Datasets:
         return chain.from_iterable(one.sentences(on_bad) for one in self.datasets)
 
 
-SCORE_TOLERANCE = 1e-6
-
-
 def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> Iterator[ScoredPair]:
     """Pairs across two parallel data sets: the first with the right texts of the second.
 
@@ -142,13 +322,9 @@ def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> It
     """
     for row, (one, other) in enumerate(zip_longest(first, second), start=1):
         if one is None or other is None:
-            shorter = "first" if one is None else "second"
-            raise DataError(
-                f"row {row}: the {shorter} data set has ended; give two data sets that are parallel row by row"
-            )
-        if abs(one.score - other.score) > SCORE_TOLERANCE:
-            raise DataError(
-                f"row {row}: the scores {one.score:g} and {other.score:g} differ, so the rows are not parallel;"
-                " give two translations of the same pairs in the same order"
-            )
+            flaw = f"row {row}: the {'first' if one is None else 'second'} data set has ended"
+            raise DataError(f"{flaw}; give two data sets that are parallel row by row")
+        if abs(one.score - other.score) > 1e-6:
+            flaw = f"row {row}: the scores {one.score:g} and {other.score:g} differ, so the rows are not parallel"
+            raise DataError(f"{flaw}; give two translations of the same pairs in the same order")
         yield replace(one, right=other.right)

@@ -1,4 +1,4 @@
-"""Rows: files of text, plain or gzipped, read one record at a time in any of the formats."""
+"""Rows: files of text, plain or gzipped, read one record at a time in any of the formats; and errors in them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,101 @@ import csv
 import gzip
 import io
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from likewise.data.bad_rows import Location, shown
 from likewise.errors import DataError
+from likewise.sample import SAMPLES
+from likewise.storage import user_cache
+
+SHOWN_CHARACTERS = 40
+KEPT_ERRORS = 5
+
+
+class BadRow(DataError):
+    """A row that cannot be used in a file that otherwise can; ``--skip-bad`` leaves it out."""
+
+
+def shown(value: object) -> str:
+    r"""A value as an error shows it: short, and escaped so that it stays on one line.
+
+    >>> shown("two\nlines")
+    "'two\\nlines'"
+    """
+    if isinstance(value, str):
+        # Cut before repr: a field can hold a million characters.
+        return repr(value[:SHOWN_CHARACTERS]) + ("..." if len(value) > SHOWN_CHARACTERS else "")
+    text = repr(value)
+    text = text if text.isprintable() else repr(text)
+    return text[:SHOWN_CHARACTERS] + ("..." if len(text) > SHOWN_CHARACTERS else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A file, a line in it, or a column of that line.
+
+    >>> str(Location("corpus.csv", 7, "score"))
+    "corpus.csv, line 7, column 'score'"
+    """
+
+    file: str
+    line: int | None = None
+    column: str | None = None
+
+    def __str__(self) -> str:
+        # A file name may hold a line break or bytes that no terminal can print.
+        parts = [self.file if self.file.isprintable() else repr(self.file)]
+        if self.line is not None:
+            parts.append(f"line {self.line}")
+        if self.column is not None:
+            parts.append(f"column {shown(self.column)}")
+        return ", ".join(parts)
+
+    def at(self, column: str) -> Location:
+        """The same line at a column."""
+        return replace(self, column=column)
+
+    def error(self, message: str) -> DataError:
+        """The error to raise or report here: a bad row if there is a line, else an error of the whole file.
+
+        >>> Location("a.csv", 2).error("the text is empty")
+        BadRow('a.csv, line 2: the text is empty')
+        """
+        return (DataError if self.line is None else BadRow)(f"{self}: {message}")
+
+
+class SkippedRows:
+    """Counts bad rows and keeps the first few errors; pass it to a reader as ``on_bad``.
+
+    >>> skipped = SkippedRows()
+    >>> skipped(DataError("a.csv, line 2, column 'text': the text is empty"))
+    >>> str(skipped)
+    "skipped 1 bad row (first: a.csv, line 2, column 'text': the text is empty)"
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.errors: list[DataError] = []
+
+    def __call__(self, error: DataError) -> None:
+        """Count one bad row."""
+        self.count += 1
+        if len(self.errors) < KEPT_ERRORS:
+            self.errors.append(error)
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "skipped no rows"
+        return f"skipped {self.count} bad {'row' if self.count == 1 else 'rows'} (first: {self.errors[0]})"
+
+
+OnBad = Callable[[DataError], None]
+"""What to do with a bad row: raise its error, or count it and continue."""
 
 SAMPLE_BYTES = 4096
 GZIP_MAGIC = b"\x1f\x8b"
@@ -35,9 +121,6 @@ def text_lines(path: Path, file: str, newline: str = "\n") -> Iterator[str]:
     """Yield a file's lines with their line ends; bytes that are not UTF-8 become lone surrogates.
 
     ``file`` is the name that errors show, ``newline`` is that of ``open``.
-
-    >>> next(text_lines(Path("notes.txt"), "notes.txt"))  # doctest: +SKIP
-    'first line'
     """
     with (
         _opened(path, file) as binary,
@@ -47,11 +130,7 @@ def text_lines(path: Path, file: str, newline: str = "\n") -> Iterator[str]:
 
 
 def check_text(path: Path, file: str) -> None:
-    """Raise a DataError if the file cannot be opened or does not begin as text.
-
-    >>> check_text(Path("photo.png"), "photo.png")  # doctest: +SKIP
-    DataError: photo.png is a PNG file, not text; give a .csv, .tsv, .jsonl or .txt file
-    """
+    """Rejects a file that cannot be opened or does not begin as text."""
     with _opened(path, file):
         pass
 
@@ -81,13 +160,11 @@ def _opened(path: Path, file: str) -> Iterator[io.BufferedReader[Any]]:
 
 
 def _check_start(sample: bytes, location: Location) -> None:
-    content = sample.removeprefix(codecs.BOM_UTF8)
-    if not content:
+    if not sample.removeprefix(codecs.BOM_UTF8):
         raise location.error(f"is empty; {CURE} with at least one row")
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _is_bare_utf16(sample):
         raise location.error("is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8")
-    kind = _binary_kind(sample)
-    if kind is not None:
+    if (kind := _binary_kind(sample)) is not None:
         raise DataError(f"{location} is {kind} file, not text; {CURE}")
 
 
@@ -119,9 +196,6 @@ def _is_binary(sample: bytes) -> bool:
     return False
 
 
-Report = Callable[[DataError], None]
-"""What to do with a bad row: raise its error, or count it and continue."""
-
 FIELD_CHARACTERS = 2**24  # more than any text: an open quote must not swallow a large file
 
 CSV_FLAWS = {
@@ -133,11 +207,7 @@ CSV_FLAWS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record: its values by column, the line it starts on, and its number among the data rows.
-
-    >>> Row({"text": "hello"}, line=2, number=1).values["text"]
-    'hello'
-    """
+    """One record: its values by column, the line it starts on, and its number among the data rows."""
 
     values: Mapping[str, object]
     line: int
@@ -157,13 +227,10 @@ def suffix_of(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def rows(path: Path, file: str, report: Report) -> Iterator[Row]:
+def rows(path: Path, file: str, report: OnBad) -> Iterator[Row]:
     """Yield a file's rows; bad ones go to ``report``, and a file without any row is an error.
 
     ``file`` is the name that errors show.
-
-    >>> [row.values for row in rows(Path("corpus.csv"), "corpus.csv", print)]  # doctest: +SKIP
-    [{'text': 'hello', 'label': '1'}]
     """
     parse = FORMATS.get(suffix_of(path))
     if parse is None:
@@ -182,53 +249,42 @@ def rows(path: Path, file: str, report: Report) -> Iterator[Row]:
         raise Location(file).error("holds no rows; add at least one (below the header, if it has one)")
 
 
-Parsed = Iterator[tuple[int, Mapping[str, object] | DataError]]
-"""Line numbers with the values by column, or with the error."""
+Values = Mapping[str, object] | DataError
+"""The values by column, or the error."""
+Parsed = Iterator[tuple[int, Values]]
+"""The line number and the values of each row."""
 
 
 def csv_rows(path: Path, file: str) -> Parsed:
-    """Comma-separated values with a header, standard quoting, line breaks inside quotes.
-
-    >>> next(csv_rows(Path("corpus.csv"), "corpus.csv"))  # doctest: +SKIP
-    (2, {'text': 'hello', 'label': '1'})
-    """
+    """Comma-separated values with a header, standard quoting, line breaks inside quotes."""
     # The limit belongs to the whole process, so it is only raised.
     csv.field_size_limit(max(csv.field_size_limit(), FIELD_CHARACTERS))
     return _headed(_csv_records(text_lines(path, file, newline=""), file), file)
 
 
 def tsv_rows(path: Path, file: str) -> Parsed:
-    """Tab-separated values with a header and no quoting: STS files are full of stray quotes.
-
-    >>> next(tsv_rows(Path("corpus.tsv"), "corpus.tsv"))  # doctest: +SKIP
-    (2, {'text': 'he said "hello', 'label': '1'})
-    """
+    """Tab-separated values with a header and no quoting: STS files are full of stray quotes."""
     lines = enumerate(text_lines(path, file), start=1)
     records: Iterator[Fields] = ((line, _content(text).split("\t")) for line, text in lines if _content(text))
     return _headed(records, file)
 
 
 def jsonl_rows(path: Path, file: str) -> Parsed:
-    """A JSON value per line: an object, a bare string (a text), or a list of two strings (a pair).
-
-    >>> next(jsonl_rows(Path("corpus.jsonl"), "corpus.jsonl"))  # doctest: +SKIP
-    (1, {'text': 'hello', 'label': 1})
-    """
-    for line, text in enumerate(text_lines(path, file), start=1):
-        if text.strip():
-            location = Location(file, line)
-            yield line, _foreign_bytes([text], location) or _json_values(_content(text), location)
+    """A JSON value per line: an object, a bare string (a text), or a list of two strings (a pair)."""
+    return _line_rows(path, file, _json_values)
 
 
 def plain_rows(path: Path, file: str) -> Parsed:
-    """Plain text: one text per line; blank lines are skipped.
+    """Plain text: one text per line."""
+    return _line_rows(path, file, lambda text, _: {"text": text})
 
-    >>> next(plain_rows(Path("corpus.txt"), "corpus.txt"))  # doctest: +SKIP
-    (1, {'text': 'hello'})
-    """
+
+def _line_rows(path: Path, file: str, values: Callable[[str, Location], Values]) -> Parsed:
+    """A row for each line that is not blank."""
     for line, text in enumerate(text_lines(path, file), start=1):
         if text.strip():
-            yield line, _foreign_bytes([text], Location(file, line)) or {"text": _content(text)}
+            location = Location(file, line)
+            yield line, _foreign_bytes([text], location) or values(_content(text), location)
 
 
 FORMATS: dict[str, Callable[[Path, str], Parsed]] = {
@@ -241,11 +297,7 @@ FORMATS: dict[str, Callable[[Path, str], Parsed]] = {
 
 
 def is_text_pair(value: object) -> TypeGuard[list[str]]:
-    """Whether a JSON value is a list of exactly two strings.
-
-    >>> is_text_pair(["full sentence", "sentence"])
-    True
-    """
+    """Whether a JSON value is a list of exactly two strings."""
     return isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value)
 
 
@@ -263,16 +315,12 @@ def _csv_records(lines: Iterable[str], file: str) -> Iterator[Fields]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield line, _csv_error(str(error), Location(file, line), reader.line_num)
+            message = next((flaw for start, flaw in CSV_FLAWS.items() if str(error).startswith(start)), str(error))
+            extent = f" (the row reaches to line {reader.line_num})" if reader.line_num != line else ""
+            yield line, Location(file, line).error(message + extent)
             continue
         if fields:
             yield line, fields
-
-
-def _csv_error(message: str, location: Location, last_line: int) -> DataError:
-    flaw = next((words for start, words in CSV_FLAWS.items() if message.startswith(start)), message)
-    extent = f" (the row reaches to line {last_line})" if last_line != location.line else ""
-    return location.error(flaw + extent)
 
 
 def _headed(records: Iterator[Fields], file: str) -> Parsed:
@@ -291,8 +339,7 @@ def _headed(records: Iterator[Fields], file: str) -> Parsed:
 def _header(fields: list[str] | DataError, location: Location) -> list[str]:
     if isinstance(fields, DataError):
         raise fields
-    error = _foreign_bytes(fields, location)
-    if error is not None:
+    if error := _foreign_bytes(fields, location):
         raise error
     names = [name.strip() for name in fields]
     for name in names:
@@ -304,38 +351,33 @@ def _header(fields: list[str] | DataError, location: Location) -> list[str]:
 
 def _flaw(fields: list[str], header: list[str], location: Location) -> DataError | None:
     if len(fields) != len(header):
+        count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
         cure = "put quotes around a text that holds the separator" if len(fields) > len(header) else "complete it"
-        return location.error(f"{_count(fields)} where the header has {len(header)}; {cure}")
+        return location.error(f"{count} where the header has {len(header)}; {cure}")
     return _foreign_bytes(fields, location, header)
 
 
-def _count(fields: list[str]) -> str:
-    return "1 field" if len(fields) == 1 else f"{len(fields)} fields"
-
-
 def _foreign_bytes(fields: list[str], location: Location, header: list[str] | None = None) -> DataError | None:
-    """The error for the first byte that is not UTF-8; such bytes are decoded as lone surrogates."""
+    """The error for the first byte that is not UTF-8."""
     for index, field in enumerate(fields):
-        position = _surrogate(field)
-        if position is not None:
-            byte = ord(field[position]) - 0xDC00
+        if (byte := foreign_byte(field)) is not None:
             at = location if header is None else location.at(header[index])
             return at.error(f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8")
     return None
 
 
-def _surrogate(text: str) -> int | None:
-    """The position of the first lone surrogate."""
+def foreign_byte(text: str) -> int | None:
+    """The first byte that is not UTF-8, which ``text_lines`` decodes to a lone surrogate; None without any."""
     if text.isascii():
         return None
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        return error.start
+        return ord(text[error.start]) - 0xDC00
     return None
 
 
-def _json_values(text: str, location: Location) -> Mapping[str, object] | DataError:
+def _json_values(text: str, location: Location) -> Values:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -343,12 +385,8 @@ def _json_values(text: str, location: Location) -> Mapping[str, object] | DataEr
     except (ValueError, RecursionError):
         return location.error("not usable JSON (a number too long or nesting too deep); write one object per line")
     # An escape such as \ud83d alone is legal JSON but not text; only lines with such escapes are checked.
-    if "\\ud" in text.lower() and _surrogate(json.dumps(value, ensure_ascii=False)) is not None:
+    if "\\ud" in text.lower() and foreign_byte(json.dumps(value, ensure_ascii=False)) is not None:
         return location.error("holds half of a surrogate pair (\\ud800 to \\udfff), which is not text; remove it")
-    return _by_name(value, location)
-
-
-def _by_name(value: object, location: Location) -> Mapping[str, object] | DataError:
     if isinstance(value, dict):
         return value
     if isinstance(value, str):
@@ -356,3 +394,36 @@ def _by_name(value: object, location: Location) -> Mapping[str, object] | DataEr
     if is_text_pair(value):
         return dict(zip(("sentence1", "sentence2"), value, strict=True))
     return location.error(f"expected an object, a string or a list of two strings, got {shown(value)}")
+
+
+SUFFIXES = tuple(f"{suffix}{packed}" for suffix in FORMATS for packed in ("", ".gz"))
+
+
+def locate(name: str | Path, data_dir: Path | None = None) -> Path:
+    """The file behind a path, a built-in name, or a name such as ``stsb/test`` in a data folder.
+
+    Data folders are ``data_dir``, ``$LIKEWISE_DATA`` and ``data`` in the user's cache, in this order.
+
+    >>> locate("sample/pairs").name
+    'pairs.csv'
+    """
+    # Not Path.exists: it raises on a name that is too long, such as a text in place of a file.
+    if os.path.isfile(name):
+        return Path(name)
+    if str(name) in SAMPLES:
+        return SAMPLES[str(name)]
+    given = (data_dir, os.environ.get("LIKEWISE_DATA"), user_cache() / "data")
+    folders = [Path(folder).expanduser() for folder in given if folder]
+    # A name must not lead out of the data folder.
+    if not Path(name).is_absolute() and ".." not in Path(name).parts:
+        for candidate in (folder / f"{name}{suffix}" for folder in folders for suffix in ("", *SUFFIXES)):
+            if os.path.isfile(candidate):
+                return candidate
+    if os.path.exists(name):
+        return Path(name)  # a folder or a device: its reader raises the right error
+    kind = "file" if str(name).lower().endswith(SUFFIXES) else "data set"
+    locations = ", ".join(["the current folder", *map(str, folders)])
+    raise DataError(
+        f"no {kind} {shown(str(name))} in {locations}; check the path, or download the data set and pass "
+        f"--data-dir DIR or set LIKEWISE_DATA; built in: {', '.join(SAMPLES)}"
+    )

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data.bad_rows import Location, shown
-from likewise.data.rows import CURE, text_lines
+from likewise.data.rows import CURE, Location, foreign_byte, shown, text_lines
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 
@@ -86,24 +85,14 @@ def _lines(path: Path, file: str) -> Lines:
         for number, line in enumerate(text_lines(path, file), start=1):
             # fastText and word2vec write a blank after the last number.
             text = line.rstrip()
-            if not text.isascii():
-                _require_utf8(text, Location(file, number))
+            if (byte := foreign_byte(text)) is not None:
+                cure = "convert the file to UTF-8, or if it is binary, save it as text"
+                raise Location(file, number).error(f"byte 0x{byte:02x} is not UTF-8; {cure}")
             if text:
                 yield number, text
     except DataError as error:
         # The reader of lines names its own formats as the cure.
         raise type(error)(str(error).replace(CURE, VECTOR_FILE)) from None
-
-
-def _require_utf8(text: str, location: Location) -> None:
-    """Bytes that are not UTF-8 were decoded to lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        byte = ord(text[error.start]) - 0xDC00
-        raise location.error(
-            f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8, or if it is binary, save it as text"
-        ) from None
 
 
 def _opened(lines: Lines, file: str) -> tuple[Lines, int, int | None]:
@@ -126,14 +115,9 @@ def _split(text: str, dimension: int, file: str, number: int) -> tuple[str, str]
         return word, numbers
     parts = text.rsplit(" ", dimension)
     if blanks < dimension or _is_number(parts[0].rpartition(" ")[2]):
-        raise Location(file, number).error(
-            f"{_count(blanks)} where {dimension} are due; {LINE_FORM}, and all equally many"
-        )
+        count = "1 number" if blanks == 1 else f"{blanks} numbers"
+        raise Location(file, number).error(f"{count} where {dimension} are due; {LINE_FORM}, and all equally many")
     return parts[0], " ".join(parts[1:])
-
-
-def _count(numbers: int) -> str:
-    return "1 number" if numbers == 1 else f"{numbers} numbers"
 
 
 def _is_number(text: str) -> bool:
@@ -152,8 +136,7 @@ def _vector(numbers: str, location: Location) -> NDArray[np.float32]:
     except ValueError:
         flawed = next(number for number in written if not _is_number(number))
         raise location.error(f"{shown(flawed)} is not a number; {LINE_FORM}") from None
-    largest = np.abs(vector).max()
     # In this form a NaN is rejected too.
-    if not largest <= np.finfo(np.float32).max:
+    if not np.abs(vector).max() <= np.finfo(np.float32).max:
         raise location.error("a number that is not finite; remove the line or fix the file")
     return vector.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Grammar: a spaCy pipeline that turns texts into words."""
+"""Grammar: a spaCy pipeline, found by its name or folder, that turns texts into words."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from likewise.errors import DataError
-from likewise.grammar.lexicon import NEGATION_LABELS, VALUES, is_negation, number_value, with_compounds
-from likewise.grammar.pipelines import TRIAL, chosen, pipeline
-from likewise.grammar.words import ParsedText, Word
+from likewise.errors import DataError, MissingExtra, ModelError, first_line
+from likewise.grammar.words import NEGATION_LABELS, VALUES, ParsedText, Word, is_negation, number_value, with_compounds
 from likewise.progress import Progress, Ticker
 
 if TYPE_CHECKING:
@@ -23,6 +22,14 @@ if TYPE_CHECKING:
 # A fraction of a second of work, so that progress is reported often.
 BATCH_TEXTS, BATCH_CHARACTERS = 64, 20_000
 
+VARIABLE = "LIKEWISE_GRAMMAR"
+DOWNLOAD = "run: python -m spacy download en_core_web_sm"
+GIVE = f"give a folder with --grammar or ${VARIABLE}"
+TRIAL = "The dog has seen the old man."
+
+ANNOTATIONS = {"POS": "parts of speech", "DEP": "dependency labels"}
+"""Annotations that every pipeline must set, by spaCy's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
@@ -31,11 +38,6 @@ class Grammar:
     >>> grammar = Grammar.load("en_core_web_sm")  # doctest: +SKIP
     >>> [word.pos for word in grammar.parse("Dogs bark.")[0].words]  # doctest: +SKIP
     ['NOUN', 'VERB', 'PUNCT']
-    >>> Grammar.load("./pipeline")
-    Traceback (most recent call last):
-        ...
-    likewise.errors.ModelError: no folder './pipeline'; run: python -m spacy download en_core_web_sm, \
-or give a folder with --grammar or $LIKEWISE_GRAMMAR
     """
 
     name: str
@@ -50,7 +52,7 @@ or give a folder with --grammar or $LIKEWISE_GRAMMAR
         Without a name: ``$LIKEWISE_GRAMMAR``, else the first pipeline that is installed.
         """
         found = chosen(name)
-        nlp = pipeline(found)
+        nlp = pipeline(found)  # first, because a path cannot hold every wrong name
         return cls(Path(os.path.expanduser(found)).resolve().name, nlp)
 
     @property
@@ -163,3 +165,78 @@ def _is_number(token: Token) -> bool:
     looks_so = token.like_num or token.lower_ in VALUES.get(token.vocab.lang, {})
     counts = token.pos_ == "NUM" or (looks_so and token.pos_ not in ("PRON", "DET"))
     return counts and any(character.isalnum() for character in token.text)
+
+
+def chosen(name: str | Path | None) -> str:
+    """The given name, else ``$LIKEWISE_GRAMMAR``, else the first pipeline that is installed.
+
+    >>> chosen("en_core_web_sm")
+    'en_core_web_sm'
+    """
+    given = os.environ.get(VARIABLE) if name is None else str(name)
+    if given or name is not None:
+        return given or ""
+    for found in installed():
+        return found
+    raise ModelError(f"no spaCy pipeline found; {DOWNLOAD}, or {GIVE}")
+
+
+def installed() -> list[str]:
+    """The names of the installed pipelines."""
+    return sorted(_spacy().util.get_installed_models())
+
+
+def pipeline(name: str) -> Language:
+    """Loads a pipeline from a folder or by its installed name, and checks that it tags and parses."""
+    require(name)
+    folder, spacy = os.path.expanduser(name), _spacy()
+    try:
+        nlp: Language = spacy.load(Path(folder) if os.path.isdir(folder) else name)
+    except Exception as error:  # a broken folder raises many kinds of errors
+        raise ModelError(
+            f"cannot load the spaCy pipeline {_shown(name)} ({first_line(error)}); {DOWNLOAD}, or {GIVE}"
+        ) from error
+    try:
+        doc = nlp(TRIAL)
+    except Exception as error:  # an untrained component, or one without its data
+        raise ModelError(
+            f"the spaCy pipeline {_shown(name)} fails on a sentence ({first_line(error)}); {DOWNLOAD}, or {GIVE}"
+        ) from error
+    # Without tagger or parser, empty labels would make every count silently wrong.
+    lacking = [meaning for key, meaning in ANNOTATIONS.items() if not doc.has_annotation(key)]
+    if lacking:
+        cure = "use one with a tagger and a parser, such as en_core_web_sm"
+        raise ModelError(f"the spaCy pipeline {_shown(name)} sets no {' and no '.join(lacking)}; {cure}")
+    return nlp
+
+
+def require(name: str) -> None:
+    """Rejects names that are neither a folder nor an installed pipeline, without loading anything.
+
+    spaCy itself would import any package of that name.
+    """
+    folder = os.path.expanduser(name)
+    # os.path returns False where pathlib raises: too long a name, an unknown user.
+    if os.path.isdir(folder):
+        return
+    if os.path.isfile(folder):
+        raise ModelError(f"{_shown(name)} is a file; give the folder of a spaCy pipeline")
+    is_path = Path(name).name != name or name.startswith(("~", "."))
+    here = [] if is_path else installed()
+    if name not in here:
+        kind = "folder" if is_path else "spaCy pipeline"
+        offer = f"installed: {', '.join(here)}; " if here else ""
+        raise ModelError(f"no {kind} {_shown(name)}; {offer}{DOWNLOAD}, or {GIVE}")
+
+
+def _shown(name: str) -> str:
+    """A name for error messages: short and on one line."""
+    return repr(name[:80]) + ("..." if len(name) > 80 else "")
+
+
+def _spacy() -> ModuleType:
+    try:
+        import spacy
+    except ImportError as error:
+        raise MissingExtra("spacy", "grammar") from error
+    return spacy

@@ -14,7 +14,7 @@ NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 JOINER = "\u200d"  # joins emoji, and some scripts' characters, into one sign
 SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
-FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
+FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]+$")
 
 ASCII_WORD = re.compile(r"\w+(?:(?:'(?=\w)|(?<=\d)[.,](?=\d))\w+)*|\S")
 """The same as ``_joins`` for ASCII texts, ten times faster."""
@@ -51,31 +51,19 @@ def _joins(text: str, index: int, start: int) -> bool:
     after = text[index + 1] if index + 1 < len(text) else " "
     if unicodedata.category(here).startswith("M") or here == JOINER or before == JOINER or SKIN_TONE.match(here):
         return True
-    if FLAG_LETTER.match(here) and FLAG_LETTER.match(before):
+    if FLAG_LETTERS.match(here) and (run := FLAG_LETTERS.search(text, start, index)):
         # Flags are pairs of letters: the second one joins, the third begins the next flag.
-        return (index - _first_of_run(text, index, start)) % 2 == 1
+        return len(run[0]) % 2 == 1
     if NO_SPACES.match(here) or NO_SPACES.match(before):
         return False
     if here in "'’":
         return _is_letter(before) and _is_letter(after)
     if here in ".,":
         return before.isdigit() and after.isdigit()
-    return _is_letter(here) and (_is_letter(before) or before in "'’.,") and not _opens(text, index, start)
-
-
-def _first_of_run(text: str, index: int, start: int) -> int:
-    """The start of the run of flag letters before an index, within the word."""
-    while index > start and FLAG_LETTER.match(text[index - 1]):
-        index -= 1
-    return index
-
-
-def _opens(text: str, index: int, start: int) -> bool:
-    """Whether the mark before this character is separate, such as an opening quotation mark."""
-    before = text[index - 1]
-    if _is_letter(before):
-        return False
-    return not (index >= 2 and _joins(text, index - 1, start))
+    # A mark before a letter may be separate, such as an opening quotation mark.
+    return _is_letter(here) and (
+        _is_letter(before) or (before in "'’.," and index >= 2 and _joins(text, index - 1, start))
+    )
 
 
 def _is_letter(letter: str) -> bool:

@@ -1,11 +1,14 @@
-"""Words of a parsed text, and what follows from them: token alignment, shared nouns, semantic roles."""
+"""Words of a parsed text, and what follows from them: numbers, negations, alignment, shared nouns, semantic roles."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,7 @@ class Word:
 
     @property
     def is_number(self) -> bool:
-        """Whether the word is a number, in digits or letters.
-
-        >>> Word("38", 0, 2, "NUM", "root", 0, "38", number="38").is_number
-        True
-        """
+        """Whether the word is a number, in digits or letters."""
         return self.number is not None
 
 
@@ -61,6 +60,102 @@ class ParsedText:
 
     text: str
     words: tuple[Word, ...]
+
+
+# With inflected forms, because many pipelines have no lemmas.
+_NEGATIONS = {
+    "en": "not n't nt no nope never none nobody nothing nowhere neither nor without cannot hardly scarcely barely",
+    "de": "nicht nichts nie niemals nimmer nirgends nirgendwo nein niemand niemandem niemanden niemandes kein keine"
+    " keinem keinen keiner keines keins keinerlei keinesfalls keineswegs weder ohne kaum",
+}
+NEGATIONS = {language: frozenset(words.split()) for language, words in _NEGATIONS.items()}
+"""By language code; lower-cased."""
+
+NEGATION_LABELS = frozenset({"neg", "ng"})
+"""Dependency labels of negating words in ClearNLP's and TIGER's schemes."""
+
+
+def is_negation(text: str, language: str, lemma: str = "") -> bool:
+    """Whether a word, by its text or its lemma, is a negation in the language.
+
+    >>> is_negation("Keine", "de"), is_negation("n’t", "en"), is_negation("knot", "en")
+    (True, True, False)
+    """
+    known = NEGATIONS.get(language, frozenset())
+    return any(form.lower().replace("’", "'") in known for form in (text, lemma))
+
+
+# By language: the words for 0 to 19, the tens from 20 on, and how ten and unit are joined, as in thirty-eight.
+_NUMERALS = {
+    "en": (
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+        " seventeen eighteen nineteen",
+        "twenty thirty forty fifty sixty seventy eighty ninety",
+        "{ten}-{unit}",
+    ),
+    "de": (
+        "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn"
+        " siebzehn achtzehn neunzehn",
+        "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
+        "{unit}und{ten}",
+    ),
+}
+_OTHER_VALUES = {
+    "en": {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9},
+    "de": {"dreissig": 30, "hundert": 100, "tausend": 1000, "million": 10**6, "millionen": 10**6, "milliarde": 10**9},
+}
+
+VALUES: dict[str, dict[str, int]] = {
+    language: {word: value for value, word in enumerate(small.split())}
+    | {word: 10 * tenth for tenth, word in enumerate(tens.split(), start=2)}
+    | {
+        pattern.format(ten=ten, unit=unit).replace("einsund", "einund"): 10 * tenth + one
+        for tenth, ten in enumerate(tens.split(), start=2)
+        for one, unit in enumerate(small.split()[1:10], start=1)
+    }
+    | _OTHER_VALUES[language]
+    for language, (small, tens, pattern) in _NUMERALS.items()
+}
+"""By language: number words and their values."""
+
+SEPARATORS = {"en": (",", "."), "de": (".", ",")}
+"""By language: the thousands separator and the decimal point."""
+
+
+def number_value(text: str, language: str) -> str:
+    """A number as plain digits if its value is known, else its lower-cased text.
+
+    >>> number_value("1,000", "en"), number_value("1.000", "de"), number_value("achtunddreißig", "de")
+    ('1000', '1000', '38')
+    """
+    # Digits of any script become ASCII digits.
+    lowered = "".join(str(unicodedata.decimal(character, character)) for character in text.lower())
+    if lowered in VALUES.get(language, {}):
+        return str(VALUES[language][lowered])
+    thousands, point = map(re.escape, SEPARATORS.get(language, SEPARATORS["en"]))
+    match = re.fullmatch(rf"(\d{{1,3}}(?:{thousands}\d{{3}})+|\d+)(?:{point}(\d+))?", lowered)
+    if match is None:
+        return lowered
+    whole, decimals = re.sub(r"\D", "", match[1]), match[2]
+    return f"{whole}.{decimals}" if decimals else whole
+
+
+def with_compounds(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The same words; ten and unit in letters (thirty - eight) both have the whole number.
+
+    >>> parts = [("thirty", "30"), ("eight", "8")]
+    >>> words = [Word(text, 0, 0, "NUM", "nummod", 0, text, number=number) for text, number in parts]
+    >>> [word.number for word in with_compounds(words)]
+    ['38', '38']
+    """
+    joined = list(words)
+    values = [int(number) if word.text.isalpha() and (number := word.number or "").isdecimal() else 0 for word in words]
+    for index, ten in enumerate(words):
+        other = index + (2 if index + 1 < len(words) and words[index + 1].text in "-‐‑" else 1)
+        if other < len(words) and values[index] in range(20, 100, 10) and values[other] in range(1, 10):
+            whole = str(values[index] + values[other])
+            joined[index], joined[other] = replace(ten, number=whole), replace(words[other], number=whole)
+    return tuple(joined)
 
 
 def align(spans: Sequence[tuple[int, int]], words: Sequence[Word]) -> list[int | None]:
@@ -79,26 +174,14 @@ def align(spans: Sequence[tuple[int, int]], words: Sequence[Word]) -> list[int |
 
 def _best(start: int, end: int, words: Sequence[Word], first: int) -> int | None:
     """The word with the largest overlap, starting at ``first``, which ends after the span's start."""
-    best, most = None, 0
-    for index in range(first, len(words)):
-        if words[index].start >= end:
-            break
-        overlap = min(end, words[index].end) - max(start, words[index].start)
-        if overlap > most:
-            best, most = index, overlap
-    return best
-
-
-NOUNS = frozenset({"NOUN", "PROPN"})
+    touched = takewhile(lambda index: words[index].start < end, range(first, len(words)))
+    best = max(touched, key=lambda index: min(end, words[index].end) - max(start, words[index].start), default=None)
+    return best if start < end else None
 
 
 def noun_form(word: Word) -> str | None:
-    """A noun in lower case; None for other words.
-
-    >>> noun_form(Word("Dogs", start=0, end=4, pos="NOUN", dep="nsubj", head=1, lemma="dog"))
-    'dogs'
-    """
-    return word.text.lower() if word.pos in NOUNS else None
+    """A noun in lower case; None for other words."""
+    return word.text.lower() if word.pos in ("NOUN", "PROPN") else None
 
 
 def shared_nouns(left: ParsedText, right: ParsedText) -> int:
@@ -119,13 +202,8 @@ def noun_matches(left: ParsedText, right: ParsedText) -> list[tuple[int, int]]:
     >>> noun_matches(ParsedText("dog", (dog,)), ParsedText("dog dog", (dog, dog)))
     [(0, 0), (0, 1)]
     """
-    forms = [[noun_form(word) for word in text.words] for text in (left, right)]
-    return [
-        (row, column)
-        for row, one in enumerate(forms[0])
-        for column, other in enumerate(forms[1])
-        if one is not None and one == other
-    ]
+    one, other = ([(index, noun_form(word)) for index, word in enumerate(text.words)] for text in (left, right))
+    return [(row, column) for row, noun in one if noun is not None for column, form in other if form == noun]
 
 
 # Universal Dependencies first, then ClearNLP (spaCy's English pipelines) and TIGER (its German ones).
@@ -156,7 +234,7 @@ def roles(parsed: ParsedText) -> list[tuple[str, str, str]]:
     >>> roles(ParsedText("Dogs chase cats", words))
     [('dog', 'chase', 'cat')]
     """
-    tree = _Tree(parsed.words, _children(parsed.words))
+    tree = _Tree(parsed.words)
     triples = []
     for verb, word in enumerate(parsed.words):
         agents, patients = tree.sides(verb)
@@ -168,22 +246,16 @@ def roles(parsed: ParsedText) -> list[tuple[str, str, str]]:
     return triples
 
 
-def _children(words: tuple[Word, ...]) -> list[list[int]]:
-    """The indices of each word's dependents; those of auxiliaries move to the verb, as in Universal Dependencies."""
-    children: list[list[int]] = [[] for _ in words]
-    for index, word in enumerate(words):
-        head = words[word.head].head if words[word.head].dep in AUXILIARIES else word.head
-        if head != index:
-            children[head].append(index)
-    return children
-
-
-@dataclass(frozen=True, slots=True)
 class _Tree:
     """The dependency tree over a text's words, by word index."""
 
-    words: tuple[Word, ...]
-    children: list[list[int]]
+    def __init__(self, words: tuple[Word, ...]) -> None:
+        self.words, self.children = words, [list[int]() for _ in words]
+        for index, word in enumerate(words):
+            # The dependents of auxiliaries move to the verb, as in Universal Dependencies.
+            head = words[word.head].head if words[word.head].dep in AUXILIARIES else word.head
+            if head != index:
+                self.children[head].append(index)
 
     def sides(self, verb: int) -> tuple[list[int], list[int]]:
         """The agents and the patients."""
@@ -216,24 +288,20 @@ class _Tree:
         auxiliaries = self.labelled(verb, PASSIVE_AUXILIARIES)
         if found or not (auxiliaries or any(self.words[index].dep in PASSIVE_SUBJECTS for index in subjects)):
             return found
-        return [index for index in self.labelled(verb, {"obl"}) if self.has_marker(index)][:1]
-
-    def has_marker(self, index: int) -> bool:
-        """Whether "by" or "von" precedes it."""
-        return any(self.words[child].text.lower() in AGENT_MARKERS for child in self.labelled(index, {"case"}))
+        markers = ((index, case) for index in self.labelled(verb, {"obl"}) for case in self.labelled(index, {"case"}))
+        return [index for index, case in markers if self.words[case].text.lower() in AGENT_MARKERS][:1]
 
     def noun_indices(self, indices: list[int]) -> list[int]:
         """The nouns at the indices, or in the phrases that begin there, and nouns joined by "and"."""
         found: list[int] = []
-        waiting = [noun for index in indices for noun in self.in_phrase(index)]
+        waiting: list[int] = []
+        for index in indices:
+            # In ClearNLP and TIGER an adposition heads its phrase.
+            waiting += self.labelled(index, IN_A_PHRASE) if self.words[index].pos == "ADP" else [index]
         while waiting:
             found.append(waiting.pop(0))
             waiting = self.labelled(found[-1], {"conj"}) + waiting
         return found
-
-    def in_phrase(self, index: int) -> list[int]:
-        """The objects of an adposition that heads its phrase, as in ClearNLP and TIGER; any other word itself."""
-        return self.labelled(index, IN_A_PHRASE) if self.words[index].pos == "ADP" else [index]
 
     def lemma(self, index: int, verb: int) -> str:
         """The lemma of one of the verb's nouns; for a relative pronoun, the lemma of its noun."""

@@ -1,8 +1,8 @@
 """Search: texts and a query -> ranked hits, explained; baselines; recall."""
 
-from likewise.search.baselines import Hybrid, baseline
+from likewise.search.baselines import baseline
 from likewise.search.hits import Hit, Hits
 from likewise.search.index import Index, IndexSettings
-from likewise.search.ranker import Corpus, ranked
+from likewise.search.ranker import Corpus, Hybrid, ranked
 
 __all__ = ["Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "baseline", "ranked"]

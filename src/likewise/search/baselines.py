@@ -1,23 +1,264 @@
-"""Baselines by name, chance and hybrids: what a model's ranking is compared with."""
+"""Baselines that a model's ranking is compared with: word counts, TF-IDF, BM25, averaged word vectors, chance."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from likewise.encoder import Encoder
-from likewise.encoder.encoder import Source
-from likewise.errors import UsageError
-from likewise.search.lexical import BagOfWords, Bm25, InputEmbeddings, StaticVectors, TfIdf
-from likewise.search.ranker import TIE, Blocks, Ranker, Scores, block_rows
+from likewise.data import Dataset, SkippedRows, read_texts
+from likewise.data.word_vectors import WordVectors, read_word_vectors
+from likewise.encoder import Encoder, as_encoder
+from likewise.encoder.encoder import Source, Vectors, report_truncation, similarity, unit
+from likewise.encoder.forward import windows
+from likewise.errors import MissingExtra, UsageError
+from likewise.progress import Progress
+from likewise.search.hits import Hit, Hits, check_search
+from likewise.search.index import Index, open_store
+from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, ranked
+
+# scikit-learn's own pattern drops words of one letter: the 5 of "5 killed", and every part of "U.S.".
+WORD = re.compile(r"\w+")
+WINDOW = 16384
+"""Texts whose words are in memory at a time."""
 
 
-class Chance:
+def words(text: str) -> list[str]:
+    """The words of a text: runs of letters, digits and underscores, in lower case.
+
+    >>> words("U.S. troops: 5 killed")
+    ['u', 's', 'troops', '5', 'killed']
+    """
+    return cased_words(text.lower())
+
+
+def cased_words(text: str) -> list[str]:
+    """``words`` in their original case."""
+    # NFC, so that an accent that is a character of its own does not split its word.
+    return WORD.findall(unicodedata.normalize("NFC", text))
+
+
+class WordCosine(BlockRanker):
+    """The cosine of the vectors that a scikit-learn vectorizer, fitted to the texts, makes of texts and queries."""
+
+    name: str
+    floor = 0.0  # no word in common
+
+    def __init__(self, texts: Sequence[str], vectorizer: Any) -> None:
+        from sklearn.preprocessing import normalize
+
+        self.size, self._normalize = len(texts), normalize
+        # scikit-learn rejects texts without a single word; here nothing matches them.
+        self._vectorizer = vectorizer if any(map(vectorizer.build_analyzer(), texts)) else None
+        if self._vectorizer is not None:
+            postings = normalize(vectorizer.fit_transform(texts)).tocsc()
+            self._starts, self._values = postings.indptr.tolist(), postings.data
+            self._rows = postings.indices.astype(np.intp)  # np.add.at converts other types at each call
+
+    def scores(self, queries: Sequence[str]) -> Scores:
+        """The cosines (b, n) of some queries with all texts."""
+        scores = np.zeros((len(queries), self.size), np.float32)
+        if self._vectorizer is None:
+            return scores
+        vectors = self._normalize(self._vectorizer.transform(queries))
+        for row, (first, last) in zip(scores, pairwise(vectors.indptr), strict=True):
+            # Word by word takes a quarter of the time of a sparse product, which first makes a sparse result.
+            for column, weight in zip(vectors.indices[first:last].tolist(), vectors.data[first:last], strict=True):
+                postings = slice(self._starts[column], self._starts[column + 1])
+                np.add.at(row, self._rows[postings], weight * self._values[postings])
+        return scores
+
+
+class BagOfWords(WordCosine):
+    """The count of each word, compared by cosine. Words that the corpus lacks do not count.
+
+    ``stop_words`` is scikit-learn's: None keeps all words, "english" drops its list.
+
+    >>> ranker = BagOfWords(["A cat sat.", "A dog ran."])
+    >>> [(_, scores)] = ranker.score_blocks(["cat"])
+    >>> scores.round(2)
+    array([[0.58, 0.  ]], dtype=float32)
+    """
+
+    name = "bow"
+
+    def __init__(self, texts: Sequence[str], stop_words: str | list[str] | None = None) -> None:
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        super().__init__(texts, CountVectorizer(**_settings(stop_words)))
+
+
+class TfIdf(WordCosine):
+    """Word counts weighted by how rare a word is in the corpus, compared by cosine.
+
+    A word in ``d`` of ``n`` texts weighs ``1 + log((1 + n) / (1 + d))``; words that the corpus lacks do not count.
+
+    >>> ranker = TfIdf(["A cat sat.", "A dog ran."])
+    >>> [(_, scores)] = ranker.score_blocks(["a dog"])
+    >>> scores.round(2)
+    array([[0.26, 0.78]], dtype=float32)
+    """
+
+    name = "tfidf"
+
+    def __init__(self, texts: Sequence[str], stop_words: str | list[str] | None = None) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        super().__init__(texts, TfidfVectorizer(**_settings(stop_words), norm=None))
+
+
+def _settings(stop_words: str | list[str] | None) -> dict[str, Any]:
+    own = {"tokenizer": words, "token_pattern": None, "lowercase": False}
+    return own | {"stop_words": stop_words, "dtype": np.float32}
+
+
+class Bm25(BlockRanker):
+    """BM25 as Lucene computes it (by bm25s), over all words in lower case: no stemming, no stop words.
+
+    A word in ``d`` of ``n`` texts, ``f`` times in a text of length ``l`` (on average ``m``), adds
+    ``log(1 + (n - d + 0.5) / (d + 0.5)) * f / (f + k1 * (1 - b + b * l / m))`` each time the query has it.
+
+    >>> ranker = Bm25(["A cat sat.", "A dog ran.", "A cat ran."])
+    >>> [(_, scores)] = ranker.score_blocks(["cat", "bird"])
+    >>> scores.round(2)
+    array([[0.19, 0.  , 0.19],
+           [0.  , 0.  , 0.  ]], dtype=float32)
+    """
+
+    name = "bm25"
+    floor = 0.0  # no word in common
+
+    def __init__(self, texts: Sequence[str], k1: float = 1.5, b: float = 0.75) -> None:
+        if not 0 <= k1 < math.inf or not 0 <= b <= 1:
+            raise UsageError(f"BM25 with k1={k1} and b={b}; choose k1 of at least 0, and b from 0 to 1")
+        self.size = len(texts)
+        self._row_of: dict[str, int] = {}
+        rows = [[self._row_of.setdefault(word, len(self._row_of)) for word in words(text)] for text in texts]
+        try:
+            import bm25s
+        except ImportError as error:
+            raise MissingExtra("bm25s", "search") from error
+        self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
+        if self._row_of:  # bm25s does not take texts without any word
+            self._index.index((rows, self._row_of), create_empty_token=False, show_progress=False)
+
+    def scores(self, queries: Sequence[str]) -> Scores:
+        """The BM25 scores (b, n) of some queries with all texts."""
+        scores = np.zeros((len(queries), self.size), np.float32)
+        for row, query in zip(scores, queries, strict=True):
+            known = [self._row_of[word] for word in words(query) if word in self._row_of]
+            if known:
+                row[:] = self._index.get_scores_from_ids(known)
+        return scores
+
+
+class AveragedVectors(BlockRanker):
+    """The averages of vectors of the texts' words or tokens, compared by cosine."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.size = len(texts)
+        self._texts = unit(self.averages(texts))
+
+    def averages(self, texts: Sequence[str]) -> Vectors:
+        """The average (n, d) of each text."""
+        raise NotImplementedError
+
+    def prepared(self, queries: Sequence[str]) -> Vectors:
+        """The queries' averages (q, d)."""
+        return self.averages(queries)
+
+    def scores(self, queries: Vectors) -> Scores:
+        """The cosines (b, n) of some queries' averages (b, d) with all texts."""
+        return similarity(unit(queries), self._texts, "dot")
+
+
+class StaticVectors(AveragedVectors):
+    """The average of the words' vectors from a GloVe, word2vec or fastText text file, compared by cosine.
+
+    Words are looked up as they are written, then in lower case; a text without a known word scores 0. Words that
+    only queries have are looked up with the query, in one more pass over the file.
+    """
+
+    name = "static"
+
+    def __init__(self, texts: Sequence[str], path: str | Path) -> None:
+        self._path, self._looked_up = path, set[str]()
+        self._known: WordVectors | None = None
+        super().__init__(texts)
+
+    def averages(self, texts: Sequence[str]) -> Vectors:
+        """The average (n, d) of the known words of each text."""
+        new, known = {word for text in texts for word in cased_words(text)} - self._looked_up, self._known
+        if new or known is None:
+            found = read_word_vectors(self._path, new)
+            self._known = known = found if known is None else known.joined(found)
+            self._looked_up |= new
+        return _in_windows(
+            texts, lambda some: averages([known.rows_of(cased_words(text)) for text in some], known.matrix)
+        )
+
+
+class InputEmbeddings(AveragedVectors):
+    """The average of the model's own word embeddings of a text's tokens, before any layer, compared by cosine.
+
+    Positions, special tokens and prompts do not count; a text is cut at the model's limit.
+
+    >>> ranker = InputEmbeddings(["A cat sat.", "A dog ran."], "minilm")
+    >>> [int(scores.argmax()) for _, scores in ranker.score_blocks(["the dogs were running"])]
+    [1]
+    """
+
+    name = "input-embeddings"
+
+    def __init__(self, texts: Sequence[str], encoder: Encoder | Source) -> None:
+        self._encoder = as_encoder(encoder)
+        super().__init__(texts)
+
+    def averages(self, texts: Sequence[str]) -> Vectors:
+        """The average (n, d) of the tokens of each text."""
+        tokenizer = self._encoder.tokenizer
+        special = set(tokenizer.special_ids())
+        table = self._encoder.model_view.embeddings.word.weight.detach().float().cpu().numpy()
+        cut = 0
+
+        def average(some: Sequence[str]) -> Vectors:
+            nonlocal cut
+            ids, number = tokenizer.ids(some)
+            cut += number
+            return averages([[token for token in row if token not in special] for row in ids], table)
+
+        vectors = _in_windows(texts, average)
+        report_truncation(cut, len(texts), tokenizer.limit)
+        return vectors
+
+
+def averages(rows: Sequence[Sequence[int]], matrix: Vectors) -> Vectors:
+    """The average (n, d) of each text's rows of a matrix (v, d); the zero vector for a text without any."""
+    from scipy.sparse import csr_array
+
+    lengths = np.array([len(row) for row in rows], np.int64)
+    flat = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+    ends = np.concatenate([[0], lengths.cumsum()])
+    counts = csr_array((np.ones(len(flat), np.float32), flat, ends), shape=(len(rows), len(matrix)))
+    # A word that occurs a million times is one product, not a million sums with a rounding each.
+    counts.sum_duplicates()
+    total: Vectors = counts @ matrix
+    return total / np.maximum(lengths, 1).astype(np.float32)[:, None]
+
+
+def _in_windows(texts: Sequence[str], average: Callable[[Sequence[str]], Vectors]) -> Vectors:
+    """The vectors (n, d) of texts, some thousand texts at a time."""
+    return np.concatenate([average(some) for some in windows(texts, WINDOW)] or [average([])])
+
+
+class Chance(BlockRanker):
     """Random scores from 0 to 1, the same ones each time for a seed, a query and a number of texts.
 
     >>> ranker = Chance(["A cat sat.", "A dog ran."], seed=1)
@@ -27,108 +268,34 @@ class Chance:
     """
 
     name = "random"
-    floor = -np.inf
-    """no score means that there is nothing in common"""
 
     def __init__(self, texts: Sequence[str], seed: int = 0) -> None:
-        self._size, self._seed = len(texts), seed
+        self.size, self._seed = len(texts), seed
 
-    def score_blocks(self, queries: Sequence[str]) -> Blocks:
-        """Random scores (b, n) of each query with all texts, block by block."""
-        rows = block_rows(self._size)
-        for start in range(0, len(queries), rows):
-            yield start, np.stack([self._scores(query) for query in queries[start : start + rows]])
-
-    def _scores(self, query: str) -> Scores:
-        # Drawn from the query itself, so that neither the block nor the order of the queries matters.
-        source = f"{self._seed} {self._size} {query}".encode("utf-8", "surrogatepass")
-        entropy = np.frombuffer(hashlib.sha256(source).digest(), np.uint32)
-        return np.random.default_rng(entropy).random(self._size, dtype=np.float32)
+    def scores(self, queries: Sequence[str]) -> Scores:
+        """Random scores (b, n) of some queries with all texts."""
+        rows = []
+        for query in queries:
+            # Drawn from the query itself, so that neither the block nor the order of the queries matters.
+            source = f"{self._seed} {self.size} {query}".encode("utf-8", "surrogatepass")
+            entropy = np.frombuffer(hashlib.sha256(source).digest(), np.uint32)
+            rows.append(np.random.default_rng(entropy).random(self.size, dtype=np.float32))
+        return np.stack(rows)
 
 
-class Hybrid:
-    """Reciprocal rank fusion (Cormack et al. 2009), scaled so that a text that all rankers put first scores 1.
-
-    Each of r rankers gives a text of rank ``k`` among its ``depth`` best ``(constant + 1) / (constant + k) / r``.
-    Texts of equal score share their best rank, and all of them count if one does: the order of the corpus decides
-    nothing. Texts at a ranker's ``floor`` (no word in common: 0 by BM25 and TF-IDF) get nothing from it, while a
-    cosine of dense vectors is ranked even below 0.
-
-    >>> texts = ["A cat sat.", "A dog ran."]
-    >>> [scores.tolist() for _, scores in Hybrid([Bm25(texts), TfIdf(texts)]).score_blocks(["dog"])]
-    [[[0.0, 1.0]]]
-    """
-
-    floor = 0.0
-    """the score of a text that no ranker has among its best"""
-
-    def __init__(self, rankers: Sequence[Ranker], constant: float = 60, depth: int = 1000) -> None:
-        if not rankers:
-            raise UsageError("a hybrid needs at least one ranker; give for example BM25 and a model")
-        if not 0 <= constant < math.inf or depth < 1:
-            raise UsageError(f"a hybrid with constant={constant} and depth={depth}; choose at least 0 and at least 1")
-        # Neighbouring ranks k and k + 1 differ by (constant + 1) / (constant + k) / (constant + k + 1) / r.
-        deepest = int(math.sqrt((constant + 1) / (2 * TIE * len(rankers))) - constant) - 1
-        if depth > deepest:
-            cure = f"a depth of at most {deepest}" if deepest > 0 else "a lower constant"
-            raise UsageError(f"at depth {depth} neighbouring ranks would score the same; choose {cure}")
-        self.rankers, self.constant, self.depth = tuple(rankers), constant, depth
-
-    @property
-    def name(self) -> str:
-        """The rankers' names, joined by +."""
-        return "+".join(ranker.name for ranker in self.rankers)
-
-    def score_blocks(self, queries: Sequence[str]) -> Blocks:
-        """The fused scores (b, n) of each query with all texts, block by block."""
-        streams = (ranker.score_blocks(queries) for ranker in self.rankers)
-        for blocks in zip_longest(*streams, fillvalue=(-1, np.empty((0, 0), np.float32))):
-            start, first = blocks[0]
-            if any((begin, scores.shape) != (start, first.shape) for begin, scores in blocks):
-                raise UsageError(f"the rankers of {self.name} do not score the same texts; build them from one corpus")
-            fused = np.zeros(first.shape, np.float32)
-            for ranker, (_, scores) in zip(self.rankers, blocks, strict=True):
-                for index, row in enumerate(scores):
-                    fused[index] += self._credits(row, ranker.floor)
-            yield start, fused
-
-    def _credits(self, scores: Scores, floor: float) -> Scores:
-        """What one ranker's scores (n,) of one query are worth: (n,)."""
-        worth = scores > floor
-        if self.depth < len(scores):
-            worth &= scores >= np.partition(scores, -self.depth)[-self.depth] - TIE
-        chosen = np.flatnonzero(worth)
-        chosen = chosen[np.argsort(scores[chosen])]
-        ascending = scores[chosen].astype(np.float64)
-        better = len(chosen) - np.searchsorted(ascending, ascending + TIE, side="right")
-        credits = np.zeros(len(scores), np.float32)
-        credits[chosen] = (self.constant + 1) / (self.constant + 1 + better) / len(self.rankers)
-        return credits
-
-
-def _static(texts: Sequence[str], vectors: Path | None) -> Ranker:
-    if vectors is None:
-        raise UsageError(
-            "the baseline static needs word vectors; give --vectors FILE, or take input-embeddings, which needs no file"
-        )
-    return StaticVectors(texts, vectors)
-
-
-def _input_embeddings(texts: Sequence[str], encoder: Encoder | Source | None) -> Ranker:
-    if encoder is None:
-        raise UsageError("the baseline input-embeddings needs a model; give one with --model NAME")
-    return InputEmbeddings(texts, encoder)
-
-
-BASELINES: dict[str, Callable[[Sequence[str], Encoder | Source | None, Path | None, int], Ranker]] = {
-    "bow": lambda texts, *_: BagOfWords(texts),
-    "tfidf": lambda texts, *_: TfIdf(texts),
-    "bm25": lambda texts, *_: Bm25(texts),
-    "static": lambda texts, _encoder, vectors, _seed: _static(texts, vectors),
-    "input-embeddings": lambda texts, encoder, _vectors, _seed: _input_embeddings(texts, encoder),
-    "random": lambda texts, _encoder, _vectors, seed: Chance(texts, seed),
+BASELINES: dict[str, tuple[Callable[..., Ranker], str]] = {
+    "bow": (BagOfWords, ""),
+    "tfidf": (TfIdf, ""),
+    "bm25": (Bm25, ""),
+    "static": (StaticVectors, "vectors"),
+    "input-embeddings": (InputEmbeddings, "encoder"),
+    "random": (Chance, "seed"),
 }
-"""Each takes the texts, an encoder, a file of word vectors and a seed."""
+"""Each ranker, and which argument of ``baseline`` it takes after the texts."""
+MISSING = {
+    "static": "word vectors; give --vectors FILE, or take input-embeddings, which needs no file",
+    "input-embeddings": "a model; give one with --model NAME",
+}
 RANKERS = ("dense", *BASELINES, "hybrid")
 """All ways to rank: a model's vectors, the baselines, and BM25 with a model."""
 
@@ -148,7 +315,43 @@ def baseline(
     >>> baseline("bm25", ["A cat sat.", "A dog ran."]).name
     'bm25'
     """
-    builder = BASELINES.get(name)
-    if builder is None:
+    if name not in BASELINES:
         raise UsageError(f"unknown baseline {name!r}; choose from {', '.join(BASELINES)}")
-    return builder(texts, encoder, vectors, seed)
+    build, argument = BASELINES[name]
+    given = {"": (), "vectors": (vectors,), "encoder": (encoder,), "seed": (seed,)}[argument]
+    if None in given:
+        raise UsageError(f"the baseline {name} needs {MISSING[name]}")
+    return build(texts, *given)
+
+
+def stored_corpus(where: str | Path) -> Corpus:
+    """The texts of an index, without loading its model."""
+    with open_store(where) as store:
+        return store.corpus()
+
+
+def text_corpus(source: Dataset) -> tuple[Corpus, SkippedRows]:
+    """The texts of a file, and the bad rows that were skipped."""
+    skipped = SkippedRows()
+    return Corpus.of((row.id, row.text) for row in source.stream(read_texts, skipped)), skipped
+
+
+def hybrid_hits(index: Index, queries: Sequence[str], k: int, progress: Progress | None = None) -> list[Hits]:
+    """The k best texts for each query by BM25 and the model together."""
+    corpus = index.corpus()
+    return ranked_hits(Hybrid([baseline("bm25", corpus.texts), index]), corpus, queries, k, progress)
+
+
+def ranked_hits(
+    ranker: Ranker, corpus: Corpus, queries: Sequence[str], k: int, progress: Progress | None = None
+) -> list[Hits]:
+    """The k best texts for each query by any ranker of a corpus."""
+    check_search(queries, k)
+    found = ranked(ranker, queries, k, progress)
+    results = []
+    for query, rows, scores in zip(queries, found.rows.tolist(), found.scores.tolist(), strict=True):
+        # A text that has nothing in common with the query is not a hit.
+        pairs = [(row, score) for row, score in zip(rows, scores, strict=True) if score > ranker.floor]
+        hits = tuple(Hit(corpus.ids[row], corpus.texts[row], score) for row, score in pairs)
+        results.append(Hits(query, hits, ranker.name))
+    return results

@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.errors import DataError, MissingExtra, UsageError, first_line
+from likewise.errors import DataError, MissingExtra, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.search.ranker import Ranked, Rows, Scores, best
 
@@ -50,7 +49,7 @@ class StackedVectors:
 
     @property
     def dimension(self) -> int:
-        """The width of a row."""
+        """The number of components of a vector."""
         return int(self.parts[0].shape[1]) if len(self.parts) else 0
 
     @cached_property
@@ -61,7 +60,7 @@ class StackedVectors:
     def part_of(self, row: int) -> tuple[int, int]:
         """The part of a row, and its row in that part."""
         part = int(np.searchsorted(self.ends, row, side="right"))
-        return part, row - (int(self.ends[part - 1]) if part else 0)
+        return part, row - int(self.ends[part]) + len(self.parts[part])
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> Vectors:
         """Some rows (m, d), in the given order."""
@@ -70,8 +69,7 @@ class StackedVectors:
         indices = np.searchsorted(self.ends, wanted, side="right")
         for part in np.unique(indices):
             here = indices == part
-            start = int(self.ends[part - 1]) if part else 0
-            result[here] = self.parts[part][wanted[here] - start]
+            result[here] = self.parts[part][wanted[here] - (self.ends[part] - len(self.parts[part]))]
         return result
 
     def blocks(self, size: int, start: int = 0) -> Iterator[Vectors]:
@@ -83,9 +81,7 @@ class StackedVectors:
 
     def sample(self, most: int) -> Vectors:
         """At most ``most`` rows, evenly spread."""
-        if len(self) <= most:
-            return self.take(np.arange(len(self)))
-        return self.take(np.linspace(0, len(self) - 1, most).astype(np.int64))
+        return self.take(np.linspace(0, len(self) - 1, min(most, len(self))).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -208,10 +204,6 @@ class Engine:
         rows = np.concatenate([present, np.arange(first_new, len(vectors), dtype=np.int64)])
         return tuned(replace(self, vectors=vectors, rows=rows))
 
-    def save(self, path: Path) -> None:
-        """Write the faiss index."""
-        faiss().write_index(self.index, str(path))
-
     @property
     def bytes_per_vector(self) -> float:
         """The memory of the index per vector."""
@@ -233,32 +225,14 @@ def built(vectors: StackedVectors, engine_plan: Plan, progress: Progress | None 
     return engine if engine_plan.is_plain else tuned(engine)
 
 
-def loaded(
-    path: Path, engine_plan: Plan, vectors: StackedVectors, rows: Rows, width: int, recall: float | None
-) -> Engine:
-    """Read a saved index."""
-    try:
-        index = faiss().read_index(str(path))
-    except RuntimeError as error:
-        raise DataError(f"{path} cannot be read ({first_line(error)}); build the index again") from error
-    return Engine(index, engine_plan, vectors, rows, width, recall)
-
-
 def _empty(vectors: StackedVectors, engine_plan: Plan) -> Any:
-    library, dimension = faiss(), vectors.dimension
-    metric, eight = library.METRIC_INNER_PRODUCT, library.ScalarQuantizer.QT_8bit
+    """The planned index without rows; quantizers and lists are trained on a sample."""
+    library, lists = faiss(), max(1, min(int(4 * math.sqrt(len(vectors))), len(vectors) // 39))
+    kind = {"exact": "", "hnsw": f"HNSW{LINKS},", "ivf": f"IVF{lists},"}[engine_plan.kind]
+    storage = "SQ8" if engine_plan.bits == 8 else "Flat"
+    index = library.index_factory(vectors.dimension, kind + storage, library.METRIC_INNER_PRODUCT)
     if engine_plan.kind == "hnsw":
-        small = engine_plan.bits == 8
-        flat = library.IndexHNSWFlat
-        index = library.IndexHNSWSQ(dimension, eight, LINKS, metric) if small else flat(dimension, LINKS, metric)
         index.hnsw.efConstruction = BUILD_WIDTH
-    elif engine_plan.kind == "ivf":
-        lists = max(1, min(int(4 * math.sqrt(len(vectors))), len(vectors) // 39))
-        index = library.index_factory(dimension, f"IVF{lists},{'SQ8' if engine_plan.bits == 8 else 'Flat'}", metric)
-    elif engine_plan.bits == 8:
-        index = library.IndexScalarQuantizer(dimension, eight, metric)
-    else:
-        index = library.IndexFlatIP(dimension)
     if not index.is_trained:
         index.train(vectors.sample(256 * 1024))
     return index
@@ -277,21 +251,15 @@ def tuned(engine: Engine) -> Engine:
     """The engine with its recall measured, at the smallest width that finds enough."""
     if not len(engine.vectors):
         return engine
-    queries = midpoints(engine.vectors)
+    # Sums of two random rows: near the texts, as queries are; a text itself is too easy to find.
+    first, second = np.random.default_rng(len(engine.vectors)).integers(0, len(engine.vectors), (2, SAMPLE))
+    queries = engine.vectors.take(first) + engine.vectors.take(second)
     truth = exact_best(engine.vectors, queries, SAMPLE_K)
     for width in WIDTHS.get(engine.engine_plan.kind, (0,)):
-        engine = replace(engine, width=width)
-        engine = replace(engine, recall=recall_against(truth, engine.search(queries, SAMPLE_K)))
-        if engine.recall is not None and engine.recall >= ENOUGH_RECALL:
+        recall = recall_against(truth, replace(engine, width=width).search(queries, SAMPLE_K))
+        if recall >= ENOUGH_RECALL:
             break
-    return engine
-
-
-def midpoints(vectors: StackedVectors, count: int = SAMPLE) -> Vectors:
-    """Sums of two random rows each, (count, d): near the texts, as queries are; a text itself is too easy to find."""
-    rng = np.random.default_rng(len(vectors))
-    first, second = rng.integers(0, len(vectors), (2, count))
-    return vectors.take(first) + vectors.take(second)
+    return replace(engine, width=width, recall=recall)
 
 
 def exact_best(vectors: StackedVectors, queries: Vectors, k: int) -> Ranked:

@@ -7,7 +7,7 @@ with queries and judgements is taken as it is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,30 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data import (
-    Dataset,
+from likewise.data import Dataset, Pair, ScoredPair, SkippedRows, read_pairs, read_scored_pairs, read_texts
+from likewise.data.annotations import (
     JudgedFiles,
     Judgement,
-    Pair,
     Query,
-    ScoredPair,
-    SkippedRows,
     beir_files,
     read_documents,
-    read_pairs,
     read_qrels,
     read_queries,
-    read_scored_pairs,
-    read_texts,
 )
-from likewise.data.bad_rows import shown
-from likewise.data.dataset import OnBad
+from likewise.data.rows import OnBad, shown
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source, encode_variants, unit
 from likewise.encoder.pooling import PoolingConfig
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress
-from likewise.search.ranker import Blocks, Corpus, Ranker, block_rows
+from likewise.search.ranker import BlockRanker, Corpus, Ranker, Scores
 from likewise.search.recall import (
     KS,
     Relevant,
@@ -55,12 +48,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class RetrievalTask:
-    """Queries to a corpus, and which of its texts answer them.
-
-    >>> task = RetrievalTask("mine", Corpus(["1", "2"], ["A cat.", "A dog."]), ["dog"], Relevant.single([1]))
-    >>> task.metadata["texts"], len(task.key)
-    (2, 64)
-    """
+    """Queries to a corpus, and which of its texts answer them."""
 
     name: str
     corpus: Corpus
@@ -170,9 +158,8 @@ class RetrievalSource:
         column, _, value = self.where.partition("=")
         if column not in pair.meta:
             names = ", ".join(map(shown, pair.meta)) or "none"
-            raise DataError(
-                f"{self.dataset.name}: no column {shown(column)} beside the texts (--where); there are {names}"
-            )
+            flaw = f"no column {shown(column)} beside the texts (--where)"
+            raise DataError(f"{self.dataset.name}: {flaw}; there are {names}")
         return pair.meta[column] == value
 
     def _values(self, pairs: Sequence[Pair | ScoredPair]) -> str:
@@ -187,12 +174,14 @@ class RetrievalSource:
         everything, on_bad = replace(self.dataset, limit=None), bad.append if self.dataset.skip_bad else None
         documents = replace(everything, name=str(files.corpus)).stream(read_documents, bad.append)
         corpus = Corpus.of((text.id, text.text) for text in documents)
-        _check_ids(corpus, str(files.corpus))
+        try:
+            _ = corpus.row_of
+        except DataError as error:
+            raise DataError(f"{files.corpus}: {error}") from error
         queries = list(replace(everything, name=str(files.queries)).stream(read_queries, bad.append))
         found = _gains(corpus, queries, self._judgements(files, queries, on_bad), files, on_bad)
-        limit = len(corpus) if self.dataset.limit is None else self.dataset.limit
-        first = found if self.dataset.limit is None else found[:limit]
-        gains = [{row: gain for row, gain in each.items() if row < limit} for each in first]
+        limit = self.dataset.limit
+        gains = [{row: gain for row, gain in each.items() if limit is None or row < limit} for each in found[:limit]]
         if not any(gains):
             raise DataError(
                 f"{self.dataset.name}: no query has a relevant text; check the ids in {files.qrels or files.queries}"
@@ -210,13 +199,6 @@ class RetrievalSource:
                 f"{files.queries}: no query names its relevant texts; add a column relevant, or give --qrels"
             )
         return (Judgement(query.id, text, 1.0, query.location) for query in queries for text in query.relevant)
-
-
-def _check_ids(corpus: Corpus, file: str) -> None:
-    try:
-        _ = corpus.row_of
-    except DataError as error:
-        raise DataError(f"{file}: {error}") from error
 
 
 def _gains(
@@ -248,30 +230,21 @@ def _gains(
     return list(found.values())
 
 
-@dataclass(frozen=True, eq=False)
-class EncodedRanker:
-    """Ranks by the cosines of given vectors: the texts' (n, d) and the queries', all of length 1.
+class EncodedRanker(BlockRanker):
+    """Ranks by the cosines of given vectors of length 1: the texts' (n, d), and the (m, d) of m distinct queries."""
 
-    >>> one = np.ones((1, 1), np.float32)
-    >>> [scores.tolist() for _, scores in EncodedRanker(one, one, {"cat": 0}).score_blocks(["cat"])]
-    [[[1.0]]]
-    """
+    name = "dense"
 
-    texts: Vectors
-    query_vectors: Vectors
-    """the vectors (m, d) of m distinct queries"""
-    row_of: dict[str, int]
-    """the row of each query in ``query_vectors``"""
-    name: str = "dense"
-    floor: float = float("-inf")
-    """a cosine of 0 does not mean that there is nothing in common"""
+    def __init__(self, texts: Vectors, query_vectors: Vectors, row_of: Mapping[str, int]) -> None:
+        self.texts, self.query_vectors, self.row_of, self.size = texts, query_vectors, row_of, len(texts)
 
-    def score_blocks(self, queries: Sequence[str]) -> Blocks:
-        """The cosines (b, n) of each query with all texts, block by block."""
-        rows = np.array([self.row_of[query] for query in queries], np.int64)
-        size = block_rows(len(self.texts))
-        for start in range(0, len(rows), size):
-            yield start, self.query_vectors[rows[start : start + size]] @ self.texts.T
+    def prepared(self, queries: Sequence[str]) -> list[int]:
+        """The row of each query's vector."""
+        return [self.row_of[query] for query in queries]
+
+    def scores(self, queries: list[int]) -> Scores:
+        """The cosines (b, n) of some queries with all texts."""
+        return self.query_vectors[queries] @ self.texts.T
 
 
 def encoded_rankers(

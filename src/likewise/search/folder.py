@@ -21,25 +21,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.errors import DamagedIndex, DataError, UsageError
+from likewise.errors import DamagedIndex, DataError, UsageError, first_line
 from likewise.progress import Progress
-from likewise.search.engines import Engine, Plan, StackedVectors, built, loaded
+from likewise.search.engines import Engine, Plan, StackedVectors, built, faiss
 from likewise.search.ranker import Rows
-from likewise.search.segments import (
-    KnownRows,
-    Segment,
-    SegmentStore,
-    StoredRows,
-    check_files,
-    remove_others,
-    synced_checksum,
-)
+from likewise.search.segments import KnownRows, Segment, SegmentStore, StoredRows, check_files, synced_checksum
 from likewise.storage import only_writer, sync, write_text
 
 Labels = NDArray[np.uint64]
 
 FORMAT = 1
 MANIFEST, UNFINISHED, LOCK = "index.json", "building.json", ".lock"
+SCHEME, POINTER = "milvus:", "store.json"
+"""How addresses of Milvus begin; the file of a folder that only says in which Milvus collection its index is."""
 STALE_SHARE = 0.2
 """An engine with more deleted rows than this share is built anew."""
 OPENING_TRIES = 5
@@ -138,9 +132,14 @@ class IndexManifest:
 
 def load_engine(folder: Path, entry: EngineEntry, segments: Sequence[Segment]) -> Engine:
     """Read a saved engine for the present rows."""
-    rows = rows_of_labels(_labels(folder, entry), labels_of(segments))
-    engine_plan = Plan(entry.kind, entry.bits)
-    return loaded(_path(folder, entry, ".faiss"), engine_plan, _stacked(segments), rows, entry.width, entry.recall)
+    path = _path(folder, entry, ".faiss")
+    rows = rows_of_labels(np.load(_path(folder, entry, ".npy")), labels_of(segments))
+    try:
+        index = faiss().read_index(str(path))
+    except RuntimeError as error:
+        raise DataError(f"{path} cannot be read ({first_line(error)}); build the index again") from error
+    vectors = StackedVectors([segment.vectors for segment in segments])
+    return Engine(index, Plan(entry.kind, entry.bits), vectors, rows, entry.width, entry.recall)
 
 
 def new_engine(
@@ -150,20 +149,20 @@ def new_engine(
     labels = labels_of(segments)
     if old is not None and (old.kind, old.bits) == (engine_plan.kind, engine_plan.bits):
         check_files(folder, old.files)
-        engine, before = load_engine(folder, old, segments), _labels(folder, old)
+        engine, before = load_engine(folder, old, segments), np.load(_path(folder, old, ".npy"))
         assert engine.rows is not None
         alive = engine.rows[engine.rows >= 0]
         # Only rows after those that it knows can be added.
         if len(alive) >= (1 - STALE_SHARE) * len(before) and (alive == np.arange(len(alive))).all():
             extended = engine.extended(engine.vectors, engine.rows, progress)
             return extended, np.concatenate([before, labels[len(alive) :]])
-    return built(_stacked(segments), engine_plan, progress), labels
+    return built(StackedVectors([segment.vectors for segment in segments]), engine_plan, progress), labels
 
 
 def save_engine(folder: Path, name: str, engine: Engine, labels: Labels) -> EngineEntry:
     """Write and sync an engine and its labels."""
     paths = folder / f"{name}.faiss", folder / f"{name}.npy"
-    engine.save(paths[0])
+    faiss().write_index(engine.index, str(paths[0]))
     np.save(paths[1], labels)
     files = {path.name: synced_checksum(path) for path in paths}
     return EngineEntry(engine.engine_plan.kind, engine.engine_plan.bits, engine.width, engine.recall, files)
@@ -183,15 +182,6 @@ def rows_of_labels(labels: Labels, present: Labels) -> Rows:
     indices = np.minimum(np.searchsorted(present, labels, sorter=order), len(present) - 1)
     rows = order[indices]
     return np.where(present[rows] == labels, rows, -1).astype(np.int64)
-
-
-def _stacked(segments: Sequence[Segment]) -> StackedVectors:
-    return StackedVectors([segment.vectors for segment in segments])
-
-
-def _labels(folder: Path, entry: EngineEntry) -> Labels:
-    labels: Labels = np.load(_path(folder, entry, ".npy"))
-    return labels
 
 
 def _path(folder: Path, entry: EngineEntry, ending: str) -> Path:
@@ -251,10 +241,9 @@ class FolderStore(SegmentStore):
     @cached_property
     def engine(self) -> Engine:
         """What searches; built or read at the first search."""
-        entry = self.manifest.engine
-        return (
-            built(self.vectors, self.engine_plan) if entry is None else load_engine(self.folder, entry, self.segments)
-        )
+        if self.manifest.engine is None:
+            return built(self.vectors, self.engine_plan)
+        return load_engine(self.folder, self.manifest.engine, self.segments)
 
     @contextmanager
     def writer(self, change: str = "") -> Iterator[FolderWriter]:
@@ -286,12 +275,16 @@ class FolderWriter(KnownRows):
     @classmethod
     def begun(cls, folder: Path, present: IndexManifest | None, start: IndexManifest, change: str) -> FolderWriter:
         """Begin at ``start``, or where the same change to the same present state was cut short."""
-        change = _fingerprint(present, change) if change else ""
+        if change:
+            before = "" if present is None else present.checksum
+            change = hashlib.sha256(f"{before}:{change}".encode()).hexdigest()
         draft = _draft(folder)
         if draft is None or not change or draft.change != change:
             (folder / UNFINISHED).unlink(missing_ok=True)
             draft = replace(start, change=change)
-        number = max(draft.number, 0 if present is None else present.number, _highest_number(folder))
+        # A manifest may be missing or damaged, so the names of all files count.
+        given = [int(match[1]) for path in folder.iterdir() if (match := re.search(r"-(\d{6,})\.", path.name))]
+        number = max(draft.number, 0 if present is None else present.number, *given)
         segments = [Segment.open(folder, entry.name) for entry in draft.segments]
         writer = cls(folder, present, replace(draft, number=number), segments)
         writer._sweep()
@@ -337,19 +330,15 @@ class FolderWriter(KnownRows):
 
     def commit(self, progress: Progress | None = None) -> None:
         """Build or extend the engine, then make everything the present state by renaming the manifest."""
-        self.draft = replace(self.draft, engine=self._engine(progress), change="")
+        entry, engine_plan = None, Plan.of(self.draft.rows, self.draft.engine_kind, self.draft.bits)
+        if self.segments and not engine_plan.is_plain:
+            engine, labels = new_engine(self.folder, self.draft.engine, engine_plan, self.segments, progress)
+            entry = save_engine(self.folder, self._next_name("engine"), engine, labels)
+        self.draft = replace(self.draft, engine=entry, change="")
         self.draft.write(self.folder)
         self.present = self.draft
         (self.folder / UNFINISHED).unlink(missing_ok=True)
         self._sweep()
-
-    def _engine(self, progress: Progress | None) -> EngineEntry | None:
-        """The saved engine of the new state; None if the vectors themselves are searched."""
-        engine_plan = Plan.of(self.draft.rows, self.draft.engine_kind, self.draft.bits)
-        if engine_plan.is_plain or not self.segments:
-            return None
-        engine, labels = new_engine(self.folder, self.draft.engine, engine_plan, self.segments, progress)
-        return save_engine(self.folder, self._next_name("engine"), engine, labels)
 
     def _written(self, segment: Segment) -> SegmentEntry:
         name = self._next_name("segment")
@@ -369,9 +358,10 @@ class FolderWriter(KnownRows):
 
     def _sweep(self) -> None:
         """Remove the files of neither state."""
-        named = {**self.draft.files, **({} if self.present is None else self.present.files)}
-        for pattern in OWN_FILES:
-            remove_others(self.folder, named, pattern)
+        named = self.draft.files | ({} if self.present is None else self.present.files)
+        for path in (path for pattern in OWN_FILES for path in self.folder.glob(pattern)):
+            if path.name not in named:
+                path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -381,7 +371,9 @@ def building(folder: Path, empty: IndexManifest, replaces: bool = False) -> Iter
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
-    others = sorted(path.name for path in folder.iterdir() if not _is_own(path.name))
+    # Own files may be left over from a killed writer.
+    own = (LOCK, MANIFEST, UNFINISHED, *OWN_FILES)
+    others = sorted(path.name for path in folder.iterdir() if not any(fnmatch(path.name, name) for name in own))
     if others and _present(folder, replaces) is None:
         raise UsageError(f"{folder} already holds {others[0]}; give a new or empty folder as --out")
     with only_writer(folder / LOCK, folder):
@@ -401,23 +393,11 @@ def _present(folder: Path, replaces: bool) -> IndexManifest | None:
         return None
 
 
-def _is_own(name: str) -> bool:
-    """Whether a file may be left over from a killed writer."""
-    return name in (LOCK, MANIFEST, UNFINISHED) or any(fnmatch(name, pattern) for pattern in OWN_FILES)
-
-
 def _missing_index(folder: Path) -> str:
     if (folder / UNFINISHED).exists():
         return f"{folder} is unfinished; run the same likewise index again"
-    if folder.exists():
-        return f"{folder} holds no index; make one with: likewise index FILE --out {folder}"
-    return f"{folder} does not exist; make an index with: likewise index FILE --out {folder}"
-
-
-def _highest_number(folder: Path) -> int:
-    """The highest number of all file names; a manifest may be missing or damaged."""
-    found = (re.search(r"-(\d{6,})\.", path.name) for path in folder.iterdir())
-    return max((int(match[1]) for match in found if match), default=0)
+    flaw = "holds no index; make one" if folder.exists() else "does not exist; make an index"
+    return f"{folder} {flaw} with: likewise index FILE --out {folder}"
 
 
 def _draft(folder: Path) -> IndexManifest | None:
@@ -431,6 +411,38 @@ def _draft(folder: Path) -> IndexManifest | None:
         return None
 
 
-def _fingerprint(present: IndexManifest | None, change: str) -> str:
-    before = "" if present is None else present.checksum
-    return hashlib.sha256(f"{before}:{change}".encode()).hexdigest()
+def is_milvus(address: str) -> bool:
+    """Whether an address of a store names Milvus.
+
+    >>> is_milvus("milvus:news.db"), is_milvus("news")
+    (True, False)
+    """
+    return address.startswith(SCHEME)
+
+
+def address_of(folder: str | Path | None, store: str | None = None) -> str:
+    """The address of an index: Milvus, given or named in the folder's pointer, or the folder itself.
+
+    >>> address_of("news"), address_of("news", "milvus:news.db")
+    ('news', 'milvus:news.db')
+    """
+    if store is not None:
+        if not is_milvus(store):
+            raise UsageError(f"unknown store {store!r}; give milvus://HOST:PORT/COLLECTION or milvus:FILE.db")
+        return store
+    path = Path(str(folder)) / POINTER
+    if folder is None or is_milvus(str(folder)) or not path.is_file():
+        return str(folder)
+    try:
+        store = json.loads(path.read_text(encoding="utf-8"))["store"]
+        if isinstance(store, str) and is_milvus(store):
+            return store
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
+
+
+def check_pointer(folder: Path) -> None:
+    """Rejects a pointer in a folder that is an index itself."""
+    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
+        raise UsageError(f"{folder} already holds an index of its own; give another --out")

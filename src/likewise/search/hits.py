@@ -14,7 +14,7 @@ from likewise.explain.explanation import Contrast, Explanation, PairShares
 from likewise.explain.linear_map import has_columns
 from likewise.explain.pairs import explained_maps, explanation, metadata_of, pair_shares
 from likewise.explain.settings import Settings
-from likewise.explain.texts import TextInput, TextMap, TokenGroups, check_granularity, token_groups
+from likewise.explain.texts import TextInput, TextMap, check_granularity, token_groups
 from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
 from likewise.plotting.terminal import one_line, shortened
 from likewise.progress import Progress, Ticker
@@ -310,15 +310,13 @@ class _HitExplainer:
         """The first texts with pairs of words, the others with shares only; None depends on the length of the query."""
         inputs = [TextInput(text, self.prompt, self.text.granularity) for text in texts]
         groups = [token_groups(self.encoder, text, self.settings) for text in inputs]
-        is_short = self._is_short(self.query)
+        is_short = len(self.query.units) <= SHORT
         pairs = (FIRST_HITS if is_short else 0) if with_pairs is None else with_pairs
-        by_rows = {position for position, one in enumerate(groups) if is_short and self._is_short(one)}
-        if not has_columns("bilrp", self.settings):
-            by_rows = set(range(len(groups)))
+        every = not has_columns("bilrp", self.settings)
+        by_rows = [i for i, one in enumerate(groups) if every or (is_short and len(one.units) <= SHORT)]
         ticker = Ticker(progress, len(texts), "explained texts")
-        needed = [self.text, *(inputs[position] for position in sorted(by_rows))] if by_rows else []
-        rows = self.cache.of(needed, ticker.part())
-        cached = dict(zip(sorted(by_rows), rows[1:], strict=True))
+        rows = self.cache.of([self.text, *(inputs[i] for i in by_rows)] if by_rows else [], ticker.part())
+        cached = dict(zip(by_rows, rows[1:], strict=True))
         found: list[Explanation | PairShares] = []
         for position, group in enumerate(groups):
             if position in cached:
@@ -330,10 +328,6 @@ class _HitExplainer:
             ticker.add()
         ticker.close()
         return found
-
-    @staticmethod
-    def _is_short(text: TokenGroups) -> bool:
-        return len(text.units) <= SHORT
 
     @cached_property
     def _recorded_query(self) -> TextMap:

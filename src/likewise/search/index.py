@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from likewise.data import Text
+from likewise.data import Dataset, SkippedRows, Text, locate, read_texts
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import MEASURES, Source, similarity_blocks, unit
 from likewise.encoder.forward import steady_memory, text_windows
@@ -19,22 +21,32 @@ from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
-from likewise.errors import DataError, ModelError, UsageError
-from likewise.progress import Progress, Ticker
+from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
+from likewise.progress import Progress, Ticker, tracked
 from likewise.results import Column, Result, Table
 from likewise.search.engines import Vectors, check_engine
-from likewise.search.folder import FolderStore, FolderWriter, IndexManifest, building
+from likewise.search.folder import (
+    FORMAT,
+    MANIFEST,
+    FolderStore,
+    FolderWriter,
+    IndexManifest,
+    address_of,
+    building,
+    is_milvus,
+)
 from likewise.search.hits import Hits, check_search, explained_search
 from likewise.search.milvus import MilvusStore, MilvusWriter
-from likewise.search.milvus_address import address_of, is_milvus
 from likewise.search.ranker import Blocks, Corpus
-from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
+from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, hash_of
+from likewise.storage import file_hash, user_cache
 
-IdAndText = tuple[str, str]
-Item = str | IdAndText | Text
+Item = str | tuple[str, str] | Text
 """A plain text, whose id is its number from 1 on, or a text with an id."""
 POSTPROCESSING = "postprocessing"
-Store = FolderStore | MemoryStore | MilvusStore
+MOST_CACHED_BYTES = 2**33
+"""The size of all cached indexes of files, without the one in use."""
+AnyStore = FolderStore | MemoryStore | MilvusStore
 """Vectors of one model with their texts and ids, compared by inner product."""
 Writer = FolderWriter | MemoryWriter | MilvusWriter
 """One change of a store; nothing that it appends is lost once ``commit`` has returned."""
@@ -97,7 +109,7 @@ class Index:
     floor = -np.inf
     """a cosine of 0 does not mean that there is nothing in common"""
 
-    def __init__(self, encoder: Encoder, store: Store) -> None:
+    def __init__(self, encoder: Encoder, store: AnyStore) -> None:
         self.encoder, self.store = encoder, store
 
     @classmethod
@@ -126,28 +138,26 @@ class Index:
 
         ``source`` names the texts: with the same name, a build that was cut short continues. An index that is there
         already raises UsageError, or with ``replace`` stays until the new one is whole; in Milvus it is dropped first.
-
-        >>> encoder = Encoder.load("minilm", device="cpu")
-        >>> index = Index.build(encoder, ["The volcano spat ash.", "The bank cut rates."], "plain")
-        >>> index.search("interest", k=1)[0]
-        <Hit 2: 0.3287 'The bank cut rates.'>
         """
         encoder = as_encoder(encoder)
         stored = settings.stored(encoder)
+        rows, ticker = _rows(items), Ticker(progress, total, "texts")
         if is_milvus(str(where)):
-            store = _milvus(str(where), stored | {"texts": source[:16]}, encoder.dimension, replace)
+            if replace:
+                with suppress(DataError):  # there is nothing to replace
+                    MilvusStore.drop(str(where))
+            store = MilvusStore.create(str(where), stored | {"texts": source[:16]}, encoder.dimension)
             with closed_on_error(store), store.writer() as writer:
-                _write(encoder, _rows(items), writer, stored, Ticker(progress, total, "texts"))
+                _write(encoder, rows, writer, stored, ticker)
                 writer.commit()
             return cls(encoder, store)
-        folder = Path(where)
         empty = IndexManifest(stored, encoder.dimension, settings.engine, settings.bits, source)
-        with building(folder, empty, replace) as draft:
+        with building(Path(where), empty, replace) as draft:
             if encoder.postprocessing is not None:
                 draft.attach(POSTPROCESSING, ".safetensors", encoder.postprocessing.to_bytes())
-            _write(encoder, _rows(items), draft, stored, Ticker(progress, total, "texts"))
+            _write(encoder, rows, draft, stored, ticker)
             draft.commit(progress)
-        return cls(encoder, FolderStore.open(folder, verify=False))
+        return cls(encoder, FolderStore.open(Path(where), verify=False))
 
     @classmethod
     def open(
@@ -213,18 +223,17 @@ class Index:
     def summary(self) -> str:
         """One line for the user: how it searches and, if that is approximate, how much it finds."""
         searched = self.store.searched
-        line = f"{self._size}, engine {searched.engine}"
-        if searched.note:
-            line += f" ({searched.note})"
-        if searched.recall is not None:
-            line += f"; finds {searched.recall:.1%} of what an exact search does, by a sample"
-        return line
+        note = f" ({searched.note})" if searched.note else ""
+        found = (
+            ""
+            if searched.recall is None
+            else f"; finds {searched.recall:.1%} of what an exact search does, by a sample"
+        )
+        return f"{self._size}, engine {searched.engine}{note}{found}"
 
     def corpus(self) -> Corpus:
         """All texts with their ids."""
-        return corpus_of(self.store)
-
-    # Searching
+        return self.store.corpus()
 
     def search(self, query: str, k: int = 10, *, explain: bool = False, **options: Any) -> Hits:
         """The k best texts for a query; ``explain`` says why, with the options of ``explained_search``.
@@ -266,8 +275,6 @@ class Index:
         everything = np.concatenate([empty, *(rows.vectors for rows in self.store.windows())])
         yield from similarity_blocks(self.query_vectors(queries), everything, "dot")
 
-    # Changing
-
     def add(self, items: Iterable[Item], *, source: str = "", progress: Progress | None = None) -> None:
         """Encode and add texts, plain or as (id, text), all of them or none; texts that are there are skipped.
 
@@ -277,29 +284,16 @@ class Index:
             rows = _rows(items, len(self) + 1)
             if writer.at_once:
                 # A row that would be rejected must be found before the first is stored.
-                known = list(rows)
+                rows = iter(known := list(rows))
                 writer.missing([name for name, _ in known], [text for _, text in known])
-                rows = iter(known)
             _write(self.encoder, rows, writer, self.store.settings, Ticker(progress, None, "texts"))
             writer.commit()
         self.store = self.store.reopened()
 
     def delete(self, ids: Sequence[str]) -> None:
         """Delete texts; an unknown id raises DataError, and then nothing is deleted."""
-        delete_from(self.store, ids)
+        self.store.delete(ids)
         self.store = self.store.reopened()
-
-
-def corpus_of(store: Store) -> Corpus:
-    """All texts of a store with their ids."""
-    return Corpus.of((name, text) for rows in store.windows() for name, text in zip(rows.ids, rows.texts, strict=True))
-
-
-def delete_from(store: Store, ids: Sequence[str]) -> None:
-    """Delete texts from a store, without a model."""
-    with store.writer() as writer:
-        writer.delete([ids] if isinstance(ids, str) else ids)
-        writer.commit()
 
 
 @dataclass(frozen=True, repr=False)
@@ -309,7 +303,7 @@ class IndexInfo(Result):
     values: Mapping[str, Any]
 
     @classmethod
-    def of(cls, store: Store) -> IndexInfo:
+    def of(cls, store: AnyStore) -> IndexInfo:
         """What a store says, without loading its model."""
         searched, settings = store.searched, store.settings
         names = (
@@ -330,42 +324,27 @@ class IndexInfo(Result):
         return {"index": Table.of(["index", Column(address, address)], rows)}
 
 
-def _rows(items: Iterable[Item], first: int = 1) -> Iterator[IdAndText]:
+def _rows(items: Iterable[Any], first: int = 1) -> Iterator[tuple[str, str]]:
     """Ids and texts; a plain text has its number as its id, ``first`` for the first item."""
     for number, item in enumerate(items, start=first):
-        name, text = (str(number), item) if isinstance(item, str) else _id_and_text(item)
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise DataError(
-                f"an id and a text are strings, got {name!r} and {type(text).__name__}; convert them with str()"
-            )
-        yield name, text
+        row = (str(number), item) if isinstance(item, str) else (item.id, item.text) if isinstance(item, Text) else item
+        if not isinstance(row, tuple) or len(row) != 2:
+            kind = f"{type(item).__name__} {str(item)[:60]!r}"
+            raise DataError(f"an item is a text or a tuple (id, text), got {kind}; convert it")
+        if not all(isinstance(value, str) for value in row):
+            kind = f"{row[0]!r} and {type(row[1]).__name__}"
+            raise DataError(f"an id and a text are strings, got {kind}; convert them with str()")
+        yield row
 
 
-def _id_and_text(item: Any) -> IdAndText:
-    if isinstance(item, Text):
-        return item.id, item.text
-    if isinstance(item, tuple) and len(item) == 2:
-        return item
-    raise DataError(
-        f"an item is a text or a tuple (id, text), got {type(item).__name__} {str(item)[:60]!r}; convert it"
-    )
-
-
-def open_store(where: str | Path, verify: bool = True) -> Store:
+def open_store(where: str | Path, verify: bool = True) -> AnyStore:
     """The store of an address: a folder, a folder that points to Milvus, or Milvus itself."""
     address = address_of(where)
     return MilvusStore.open(address) if is_milvus(address) else FolderStore.open(Path(address), verify)
 
 
-def _milvus(address: str, stored: dict[str, Any], dimension: int, replace: bool) -> MilvusStore:
-    if replace:
-        with suppress(DataError):  # there is nothing to replace
-            MilvusStore.drop(address)
-    return MilvusStore.create(address, stored, dimension)
-
-
 def _write(
-    encoder: Encoder, rows: Iterator[IdAndText], writer: Writer, stored: Mapping[str, Any], ticker: Ticker
+    encoder: Encoder, rows: Iterator[tuple[str, str]], writer: Writer, stored: Mapping[str, Any], ticker: Ticker
 ) -> None:
     """Encode what the writer does not have yet, window by window."""
     truncated = total = 0
@@ -384,7 +363,7 @@ def _write(
     report_truncation(truncated, total, encoder.tokenizer.limit)
 
 
-def _own_encoder(store: Store, load: Callable[..., Encoder], changes: Mapping[str, Any]) -> Encoder:
+def _own_encoder(store: AnyStore, load: Callable[..., Encoder], changes: Mapping[str, Any]) -> Encoder:
     """The encoder that made the index, with the given changes."""
     wanted = {**store.settings, **changes}
     pooling_config = {name: wanted[name] for name in PoolingConfig.__dataclass_fields__}
@@ -401,17 +380,108 @@ def _own_encoder(store: Store, load: Callable[..., Encoder], changes: Mapping[st
     return encoder.with_postprocessing(PostProcessing.from_bytes(found[0], store.address))
 
 
-def _check_same(encoder: Encoder, store: Store) -> None:
+def _check_same(encoder: Encoder, store: AnyStore) -> None:
     """Rejects an encoder whose vectors differ from those in the index."""
-    own, settings = identity(encoder), store.settings
-    for key, value in own.items():
+    settings = store.settings
+    for key, value in identity(encoder).items():
         made = settings.get(key)
         if key == "model" or made == value:
             continue
+        flaw = f"with {key} {json.dumps(made)}, not {json.dumps(value)}; use the same settings"
         if key == "model_sha256":
             names = f"{settings['model']} ({str(made)[:12]}), not by {encoder.name} ({str(value)[:12]})"
-            raise ModelError(f"{store.address} was made by {names}; use that model or build the index again")
-        raise ModelError(
-            f"{store.address} was made with {key} {json.dumps(made)}, not {json.dumps(value)};"
-            " use the same settings or build the index again"
+            flaw = f"by {names}; use that model"
+        raise ModelError(f"{store.address} was made {flaw} or build the index again")
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """A file's index, its skipped bad rows, and whether the index was there already."""
+
+    index: Index
+    skipped: SkippedRows
+    cached: bool = False
+
+
+def index_file(
+    encoder: Encoder | Source, source: Dataset, where: str | Path, settings: IndexSettings, *, replace: bool = False,
+    progress: Progress | None = None,
+) -> IndexedFile:  # fmt: skip
+    """Build the index of a file; the same call again continues where it stopped, or finds it done.
+
+    The file is read through once before, so that a bad row is an error before hours of work and not after.
+    """
+    encoder, name = as_encoder(encoder), fingerprint(source)
+    present = None if is_milvus(str(where)) or replace else IndexManifest.read(Path(where))
+    if present is not None:
+        made = present.source, present.settings, present.engine_kind, present.bits
+        if made == (name, settings.stored(encoder), settings.engine, settings.bits):
+            skipped = checked(source, progress)[0] if source.skip_bad else SkippedRows()
+            return IndexedFile(Index.open(where, encoder), skipped, cached=True)
+        raise UsageError(
+            f"{where} already holds an index of other texts or settings; use --add, --replace or another --out"
         )
+    skipped, total = checked(source, progress)
+    how: dict[str, Any] = {"source": name, "replace": replace, "total": total, "progress": progress}
+    return IndexedFile(Index.build(encoder, source.stream(read_texts), where, settings, **how), skipped)
+
+
+def add_file(index: Index, source: Dataset, prefix: str = "", progress: Progress | None = None) -> SkippedRows:
+    """Add a file's texts to an index, all of them or none; the same call again continues where it stopped."""
+    skipped, _ = checked(source, progress)
+    items = ((prefix + row.id, row.text) for row in source.stream(read_texts))
+    index.add(items, source=f"{prefix} {fingerprint(source)}", progress=progress)
+    return skipped
+
+
+def cached_index(
+    encoder: Encoder | Source, source: Dataset, settings: IndexSettings, progress: Progress | None = None
+) -> IndexedFile:
+    """The index of a file, built at the first search; its key is the file's content and all settings."""
+    encoder = as_encoder(encoder)
+    made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
+    folder = user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
+    try:
+        done = index_file(encoder, source, folder, settings, progress=progress)
+    except DamagedIndex:
+        # The user does not know of this index and cannot build it again.
+        done = index_file(encoder, source, folder, settings, replace=True, progress=progress)
+    with suppress(OSError):  # another process may be pruning too
+        (folder / MANIFEST).touch()
+        _prune(folder)
+    return done
+
+
+def _prune(latest: Path) -> None:
+    """Remove the least recently used indexes beyond the limit; the latest stays."""
+    others = []
+    for folder in latest.parent.iterdir():
+        files = [path.stat() for path in folder.iterdir()]
+        if folder != latest and files:
+            others.append((max(file.st_mtime for file in files), sum(file.st_size for file in files), folder))
+    excess = sum(size for _, size, _ in others) - MOST_CACHED_BYTES
+    for _, size, folder in sorted(others):
+        if excess > 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            excess -= size
+
+
+def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedRows, int]:
+    """Read a file through: the bad rows that are skipped, and the number of good ones."""
+    skipped, total = SkippedRows(), 0
+    text_of: dict[int, int] = {}
+    for row in tracked(source.stream(read_texts, skipped), progress, note="rows checked"):
+        total += 1
+        if text_of.setdefault(hash_of(row.id), hash_of(row.text)) != hash_of(row.text):
+            raise DataError(f"{source.name}: the id {row.id!r} names two texts; give each text an id of its own")
+    return skipped, total
+
+
+def fingerprint(source: Dataset) -> str:
+    """A hash of a file's bytes and of how they are read."""
+    path = locate(source.name, source.data_dir)
+    # With the suffixes: the same bytes are other texts in a .csv than in a .txt.
+    how = [file_hash(path), path.suffixes, asdict(source.columns), source.skip_bad]
+    if source.limit is not None:
+        how.append(source.limit)
+    return hashlib.sha256(json.dumps(how).encode()).hexdigest()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import nlargest
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,21 +19,9 @@ import numpy as np
 from likewise.errors import DataError, UsageError
 from likewise.search.engines import Vectors
 from likewise.search.hits import Hit
-from likewise.search.milvus_address import (
-    BATCH_BYTES,
-    BATCH_ROWS,
-    Address,
-    Connection,
-    Row,
-    batches,
-    id_of,
-    is_milvus,
-    key_of,
-)
+from likewise.search.milvus_address import BATCH_BYTES, BATCH_ROWS, Address, Connection, Row, batches, id_of, key_of
 from likewise.search.ranker import TIE
-from likewise.search.segments import Searched, StoredRows, closed_on_error
-
-__all__ = ["MilvusStore", "MilvusWriter", "is_milvus"]
+from likewise.search.segments import KnownRows, Searched, Store, StoredRows, closed_on_error, hash_of
 
 TEXT_BYTES = 65_535  # Milvus's greatest VARCHAR
 GREATEST_K = 16_384  # Milvus's greatest answer
@@ -47,28 +36,29 @@ INDEX = {
 }
 
 
-class MilvusStore:
+class MilvusStore(Store):
     """A collection of Milvus with ids, texts and vectors, and the settings that the vectors depend on.
 
     Make one with ``create`` or ``open``, and close it: ``with MilvusStore.open("milvus:news.db") as store: ...``
     """
 
+    attachments: Mapping[str, bytes] = MappingProxyType({})  # Milvus stores no files
+
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._settings: dict[str, Any] = {}
-        self._searched = Searched("")
+        self._connection, self.address = connection, connection.where.written
+        self.settings: Mapping[str, Any] = {}
+        self.searched = Searched("")
 
     @classmethod
     def create(cls, address: str, settings: Mapping[str, Any], dimension: int) -> MilvusStore:
         """Make a collection, or continue the one that was begun with the same settings."""
         where = Address.parse(address)
         if where.file is not None:
+            folder = where.file.parent
             try:
-                where.file.parent.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise UsageError(
-                    f"{where.file.parent} cannot be made ({error.strerror}); give another --store"
-                ) from error
+                raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --store") from error
         store = cls(Connection(where))
         with closed_on_error(store):
             store._begin(json.loads(json.dumps(settings)), dimension)
@@ -91,9 +81,8 @@ class MilvusStore:
 
     @classmethod
     def _found(cls, where: Address) -> MilvusStore:
-        missing = DataError(
-            f"{where.written} holds no index; make one with: likewise index FILE --store {where.written}"
-        )
+        cure = f"make one with: likewise index FILE --store {where.written}"
+        missing = DataError(f"{where.written} holds no index; {cure}")
         if where.file is not None and not where.file.exists():
             raise missing  # Milvus Lite would make an empty one
         store = cls(Connection(where))
@@ -103,29 +92,8 @@ class MilvusStore:
             store._read_settings()
         return store
 
-    @property
-    def address(self) -> str:
-        """Where it is, as the user wrote it."""
-        return self._connection.where.written
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What the vectors depend on, as it was given to ``create``."""
-        return self._settings
-
-    @property
-    def searched(self) -> Searched:
-        """How Milvus searches; the recall is measured at each commit."""
-        return self._searched
-
     def __len__(self) -> int:
         return int(self._connection.query("", ["count(*)"])[0]["count(*)"])
-
-    def __enter__(self) -> MilvusStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Leave Milvus; the last store of a Milvus Lite database stops it."""
@@ -151,11 +119,6 @@ class MilvusStore:
         for rows in self._pages(["id", "text", "vector"]):
             yield StoredRows([id_of(row["id"]) for row in rows], [row["text"] for row in rows], _stacked(rows))
 
-    @property
-    def attachments(self) -> Mapping[str, bytes]:
-        """None: Milvus stores no files."""
-        return {}
-
     def reopened(self) -> MilvusStore:
         """Itself: every call asks Milvus."""
         return self
@@ -169,19 +132,15 @@ class MilvusStore:
         with self._connection.locked():
             yield MilvusWriter(self)
 
-    # The collection
-
     def _begin(self, settings: dict[str, Any], dimension: int) -> None:
         if not self._connection.ask("has_collection"):
-            properties = {SETTINGS: json.dumps(settings)}
-            self._connection.ask(
-                "create_collection", schema=_schema(dimension), properties=properties, consistency_level="Strong"
-            )
+            how: dict[str, Any] = {"properties": {SETTINGS: json.dumps(settings)}, "consistency_level": "Strong"}
+            self._connection.ask("create_collection", schema=_schema(dimension), **how)
         try:
             self._read_settings()
         except DataError as error:
             raise UsageError(f"{self.address} is taken ({error})") from error
-        begun = self._settings
+        begun = self.settings
         for key in sorted(begun.keys() | settings.keys()):
             if begun.get(key, ...) != settings.get(key, ...):
                 raise UsageError(
@@ -191,7 +150,7 @@ class MilvusStore:
 
     def _read_settings(self) -> None:
         try:
-            self._settings = dict(json.loads(self._properties()[SETTINGS]))
+            self.settings = dict(json.loads(self._properties()[SETTINGS]))
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(
                 f"the collection {self._connection.where.collection} was not made by Likewise; give another collection"
@@ -202,23 +161,27 @@ class MilvusStore:
 
     def _make_ready(self) -> None:
         """Load the collection; first make its index if a killed build could not."""
-        if self._index() is None:
+        if not self._index():
             # Not sync: there is nothing to wait for yet, and Milvus Lite does not know how pymilvus waits.
             self._connection.ask("create_index", index_params=_index_params(self._connection.where), sync=False)
         self._connection.ask("load_collection", timeout=INDEX_SECONDS)
-        self._searched = self._search_info()
+        self.searched = self._search_info()
 
-    def _index(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self._connection.ask("describe_index", index_name="vector")
-        return found
+    def _index(self) -> dict[str, Any]:
+        """What Milvus says of its index; empty without one."""
+        return self._connection.ask("describe_index", index_name="vector") or {}
 
     def _search_info(self) -> Searched:
-        engine = str((self._index() or {})["index_type"])
+        engine = str(self._index()["index_type"])
         if engine in EXACT:
             name = "Milvus" if self._connection.where.file is None else "Milvus Lite"
             return Searched(engine, None, f"{name} compares a query with every row; a Milvus server builds a graph")
-        recall = json.loads(self._properties().get(RECALL, "{}")).get("recall")
+        recall = self._measured().get("recall")
         return Searched(engine, recall, "" if recall is not None else "the recall was not measured yet")
+
+    def _measured(self) -> dict[str, Any]:
+        """The recall of the index and the number of rows when it was measured; empty before that."""
+        return dict(json.loads(self._properties().get(RECALL, "{}")))
 
     def _pages(self, fields: list[str]) -> Iterator[list[Row]]:
         """All rows by their field ``place``; a server limits offsets."""
@@ -234,8 +197,6 @@ class MilvusStore:
             end = 1 + max(int(row["place"]) for row in found)
         return end
 
-    # Searching
-
     def _candidates(self, queries: Vectors, k: int) -> list[list[str]]:
         """For each query the keys of all rows that may belong to its k best."""
         found = self._search(queries, min(k + 1, GREATEST_K))
@@ -246,27 +207,21 @@ class MilvusStore:
                 found[row] = hits
         short = [row for row, hits in enumerate(found) if len(hits) < k]
         if short and min(len(found[row]) for row in short) < min(k, len(self)):
-            for row, hits in zip(
-                short, self._scanned(queries[short], k), strict=True
-            ):  # a graph may not reach every row
+            # A graph may not reach every row.
+            for row, hits in zip(short, self._scanned(queries[short], k), strict=True):
                 found[row] = hits
         return [[key for score, key in hits if score >= _bar(hits, k)] for hits in found]
 
     def _search(self, queries: Vectors, k: int) -> list[list[tuple[float, str]]]:
         """The scores and keys that Milvus finds, best first."""
-        params = {"ef": max(128, k)} if self._searched.engine == "HNSW" else {}
+        params = {"ef": max(128, k)} if self.searched.engine == "HNSW" else {}
+        # Without any output field, Milvus Lite sends all.
+        how: dict[str, Any] = {"anns_field": "vector", "output_fields": ["place"], "consistency_level": "Strong"}
+        how["search_params"] = {"metric_type": "IP", "params": params}
         found: list[list[tuple[float, str]]] = []
         step = max(1, GREATEST_K // k)
         for start in range(0, len(queries), step):
-            answers = self._connection.ask(
-                "search",
-                data=list(queries[start : start + step]),
-                anns_field="vector",
-                limit=k,
-                search_params={"metric_type": "IP", "params": params},
-                output_fields=["place"],  # without any, Milvus Lite sends all
-                consistency_level="Strong",
-            )
+            answers = self._connection.ask("search", data=list(queries[start : start + step]), limit=k, **how)
             found += [[(float(hit["distance"]), str(hit["id"])) for hit in hits] for hits in answers]
         return found
 
@@ -296,12 +251,10 @@ class MilvusStore:
             found.append([Hit(id_of(known[i]), stored[known[i]][1], float(scores[i])) for i in order[:k]])
         return found
 
-    # Committing
-
     def _wait_for_index(self) -> None:
         until = time.monotonic() + INDEX_SECONDS
         while True:
-            found = self._index() or {}
+            found = self._index()
             if found.get("state") == "Failed":
                 raise DataError(f"Milvus could not build the index of {self.address}; see its log")
             if found.get("state") == "Finished" and not int(found.get("pending_index_rows", 0)):
@@ -315,16 +268,16 @@ class MilvusStore:
 
     def _measure(self) -> None:
         """Store the recall with the settings; it is measured anew after a tenth of the rows has changed."""
-        if self._searched.engine in EXACT:
+        if self.searched.engine in EXACT:
             return
-        rows, known = len(self), json.loads(self._properties().get(RECALL, "{}"))
+        rows, known = len(self), self._measured()
         if known and abs(rows - known["rows"]) * 10 <= known["rows"]:
             return
         indices = np.unique(np.linspace(0, max(0, self._end() - 1), SAMPLE).astype(int)).tolist()
         if rows > 1 and (sample := self._connection.query(f"place in {indices}", ["id", "vector"])):
             measured = json.dumps({"recall": self._recall(sample), "rows": rows})
             self._connection.ask("alter_collection_properties", properties={RECALL: measured})
-            self._searched = self._search_info()
+            self.searched = self._search_info()
 
     def _recall(self, sample: list[Row], k: int = 10) -> float:
         """The share of the k best rows that Milvus finds for stored rows, without the row itself."""
@@ -337,39 +290,29 @@ class MilvusStore:
         return float(np.mean(shares))
 
 
-class MilvusWriter:
+class MilvusWriter(KnownRows):
     """One change of a ``MilvusStore``. Rows are stored at once; a killed change can be repeated."""
 
     at_once = True
 
     def __init__(self, store: MilvusStore) -> None:
+        super().__init__()
         self._store = store
         self._end: int | None = None
 
     def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
         """The indices of the rows that are not stored yet; a row that is given twice counts once."""
-        indices: dict[str, int] = {}
-        for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
-            first = indices.setdefault(_checked_key(name, text), index)
-            if texts[first] != text:
-                raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
-        for rows in self._store._connection.rows(list(indices), ["text"]):
-            for row in rows:
-                index = indices.pop(row["id"])
-                if row["text"] != texts[index]:
-                    raise DataError(
-                        f"the id {ids[index]!r} is already in the index with another text;"
-                        " give the text another id or delete the old one"
-                    )
-        return list(indices.values())
+        keys = list({_checked_key(name, text): None for name, text in zip(ids, texts, strict=True)})
+        stored = (row for rows in self._store._connection.rows(keys, ["text"]) for row in rows)
+        self.known = {hash_of(id_of(row["id"])): hash_of(row["text"]) for row in stored}
+        return super().missing(ids, texts)
 
     def append(self, rows: StoredRows) -> None:
         """Add rows after the others; a row whose id is stored already replaces it."""
         vectors = np.ascontiguousarray(rows.vectors, dtype=np.float32)
-        keys = [_checked_key(name, text) for name, text in zip(rows.ids, rows.texts, strict=True)]
         entries = {
-            key: {"id": key, "text": text, "vector": vector}
-            for key, text, vector in zip(keys, rows.texts, vectors, strict=True)
+            (key := _checked_key(name, text)): {"id": key, "text": text, "vector": vector}
+            for name, text, vector in zip(rows.ids, rows.texts, vectors, strict=True)
         }
         start = self._store._end() if self._end is None else self._end
         data = [{**entry, "place": start + index} for index, entry in enumerate(entries.values())]

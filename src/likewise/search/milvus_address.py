@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -16,12 +16,9 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from likewise.errors import DataError, LikewiseError, MissingExtra, UsageError, first_line
-from likewise.search.folder import MANIFEST, UNFINISHED
+from likewise.search.folder import POINTER, SCHEME, check_pointer, is_milvus
 from likewise.storage import only_writer, write_text
 
-SCHEME = "milvus:"
-POINTER = "store.json"
-"""The file of a folder that only says in which Milvus collection its index is."""
 DEFAULT_COLLECTION = "likewise"
 BATCH_ROWS = 1024  # of the longest texts these are 67 MB; a server sends at most 100 MB at once
 BATCH_BYTES = 8_000_000
@@ -78,43 +75,6 @@ class Address:
     def absolute(self) -> str:
         """The same address as it can be read from any folder."""
         return self.written if self.file is None else f"{SCHEME}{self.file}#{self.collection}"
-
-
-def is_milvus(address: str) -> bool:
-    """Whether an address of a store names Milvus.
-
-    >>> is_milvus("milvus:news.db"), is_milvus("news")
-    (True, False)
-    """
-    return address.startswith(SCHEME)
-
-
-def address_of(folder: str | Path | None, store: str | None = None) -> str:
-    """The address of an index: Milvus, given or named in the folder's pointer, or the folder itself.
-
-    >>> address_of("news"), address_of("news", "milvus:news.db")
-    ('news', 'milvus:news.db')
-    """
-    if store is not None:
-        if not is_milvus(store):
-            raise UsageError(f"unknown store {store!r}; give milvus://HOST:PORT/COLLECTION or milvus:FILE.db")
-        return store
-    path = Path(str(folder)) / POINTER
-    if folder is None or is_milvus(str(folder)) or not path.is_file():
-        return str(folder)
-    try:
-        store = json.loads(path.read_text(encoding="utf-8"))["store"]
-        if isinstance(store, str) and is_milvus(store):
-            return store
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise DataError(f"{path} is damaged; give the store itself, or point to it again with likewise index --store")
-
-
-def check_pointer(folder: Path) -> None:
-    """Rejects a pointer in a folder that is an index itself."""
-    if (folder / MANIFEST).exists() or (folder / UNFINISHED).exists():
-        raise UsageError(f"{folder} already holds an index of its own; give another --out")
 
 
 def write_pointer(folder: Path, store: str) -> None:
@@ -194,17 +154,15 @@ class Connection:
 
     def rows(self, keys: Sequence[str], fields: list[str]) -> Iterator[list[Row]]:
         """The rows of these keys, in no order, some at a time; unknown keys are skipped."""
+        how: dict[str, Any] = {"output_fields": ["id", *fields], "consistency_level": "Strong"}
         for batch in batches([len(key) for key in keys]):
-            names = ["id", *fields]
-            yield list(self.ask("get", ids=list(keys[batch]), output_fields=names, consistency_level="Strong"))
+            yield list(self.ask("get", ids=list(keys[batch]), **how))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock a Milvus Lite database against other writers; a server's collection is not locked."""
-        if self.where.file is None:
-            yield
-            return
-        with only_writer(Path(f"{self.where.file}.lock"), self.where.file):
+        file = self.where.file
+        with nullcontext() if file is None else only_writer(Path(f"{file}.lock"), file):
             yield
 
 

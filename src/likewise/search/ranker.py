@@ -1,16 +1,18 @@
-"""A corpus, and the interface of everything that ranks it: dense vectors, BM25, TF-IDF and the other baselines."""
+"""A corpus, and what everything that ranks it has in common: dense vectors, baselines, and hybrids of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from itertools import zip_longest
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.errors import DataError
+from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker
 
 Scores = NDArray[np.float32]
@@ -56,7 +58,6 @@ class Corpus:
         """The row of each id; an id that names two texts raises DataError."""
         rows = {name: row for row, name in enumerate(self.ids)}
         if len(rows) != len(self.ids):
-            # The first row whose id a later row has too.
             twice = next(name for row, name in enumerate(self.ids) if rows[name] != row)
             raise DataError(f"the id {twice!r} names two texts; give each text an id of its own")
         return rows
@@ -75,6 +76,28 @@ class Ranker(Protocol):
 
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
         """The scores of all texts for each query, block by block, in bounded memory."""
+
+
+class BlockRanker:
+    """A ranker that scores some queries at once; the texts are those of a corpus of ``size`` texts."""
+
+    floor: float = -np.inf
+    """a cosine of 0 does not mean that there is nothing in common"""
+    size: int
+
+    def prepared(self, queries: Sequence[str]) -> Any:
+        """All queries, in the form that ``scores`` takes some of."""
+        return queries
+
+    def scores(self, queries: Any) -> Scores:
+        """The scores (b, n) of b prepared queries with all n texts."""
+        raise NotImplementedError
+
+    def score_blocks(self, queries: Sequence[str]) -> Blocks:
+        """The scores of all texts for each query, block by block, in bounded memory."""
+        rows, everything = block_rows(self.size), self.prepared(queries)
+        for start in range(0, len(queries), rows):
+            yield start, self.scores(everything[start : start + rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +139,71 @@ def ranked(ranker: Ranker, queries: Sequence[str], k: int, progress: Progress | 
     >>> ranked(baseline("bm25", ["A cat sat.", "A dog ran."]), ["dog"], k=1).rows
     array([[1]])
     """
-    ticker = Ticker(progress, len(queries), "queries")
-    parts = []
+    ticker, parts = Ticker(progress, len(queries), "queries"), []
     for _, scores in ranker.score_blocks(queries):
         parts.append(best(scores, k))
         ticker.add(len(scores))
     ticker.close()
-    if not parts:
-        return best(np.empty((0, 0), np.float32), k)
+    parts = parts or [best(np.empty((0, 0), np.float32), k)]
     return Ranked(np.concatenate([part.scores for part in parts]), np.concatenate([part.rows for part in parts]))
+
+
+class Hybrid:
+    """Reciprocal rank fusion (Cormack et al. 2009), scaled so that a text that all rankers put first scores 1.
+
+    Each of r rankers gives a text of rank ``k`` among its ``depth`` best ``(constant + 1) / (constant + k) / r``.
+    Texts of equal score share their best rank, and all of them count if one does: the order of the corpus decides
+    nothing. Texts at a ranker's ``floor`` (no word in common: 0 by BM25 and TF-IDF) get nothing from it, while a
+    cosine of dense vectors is ranked even below 0.
+
+    >>> from likewise.search import baseline
+    >>> rankers = [baseline(name, ["A cat sat.", "A dog ran."]) for name in ("bm25", "tfidf")]
+    >>> [scores.tolist() for _, scores in Hybrid(rankers).score_blocks(["dog"])]
+    [[[0.0, 1.0]]]
+    """
+
+    floor = 0.0
+    """the score of a text that no ranker has among its best"""
+
+    def __init__(self, rankers: Sequence[Ranker], constant: float = 60, depth: int = 1000) -> None:
+        if not rankers:
+            raise UsageError("a hybrid needs at least one ranker; give for example BM25 and a model")
+        if not 0 <= constant < math.inf or depth < 1:
+            raise UsageError(f"a hybrid with constant={constant} and depth={depth}; choose at least 0 and at least 1")
+        # Neighbouring ranks k and k + 1 differ by (constant + 1) / (constant + k) / (constant + k + 1) / r.
+        deepest = int(math.sqrt((constant + 1) / (2 * TIE * len(rankers))) - constant) - 1
+        if depth > deepest:
+            cure = f"a depth of at most {deepest}" if deepest > 0 else "a lower constant"
+            raise UsageError(f"at depth {depth} neighbouring ranks would score the same; choose {cure}")
+        self.rankers, self.constant, self.depth = tuple(rankers), constant, depth
+
+    @property
+    def name(self) -> str:
+        """The rankers' names, joined by +."""
+        return "+".join(ranker.name for ranker in self.rankers)
+
+    def score_blocks(self, queries: Sequence[str]) -> Blocks:
+        """The fused scores (b, n) of each query with all texts, block by block."""
+        streams = (ranker.score_blocks(queries) for ranker in self.rankers)
+        for blocks in zip_longest(*streams, fillvalue=(-1, np.empty((0, 0), np.float32))):
+            start, first = blocks[0]
+            if any((begin, scores.shape) != (start, first.shape) for begin, scores in blocks):
+                raise UsageError(f"the rankers of {self.name} do not score the same texts; build them from one corpus")
+            fused = np.zeros(first.shape, np.float32)
+            for ranker, (_, scores) in zip(self.rankers, blocks, strict=True):
+                for index, row in enumerate(scores):
+                    fused[index] += self._credits(row, ranker.floor)
+            yield start, fused
+
+    def _credits(self, scores: Scores, floor: float) -> Scores:
+        """What one ranker's scores (n,) of one query are worth: (n,)."""
+        worth = scores > floor
+        if self.depth < len(scores):
+            worth &= scores >= np.partition(scores, -self.depth)[-self.depth] - TIE
+        chosen = np.flatnonzero(worth)
+        chosen = chosen[np.argsort(scores[chosen])]
+        ascending = scores[chosen].astype(np.float64)
+        better = len(chosen) - np.searchsorted(ascending, ascending + TIE, side="right")
+        credits = np.zeros(len(scores), np.float32)
+        credits[chosen] = (self.constant + 1) / (self.constant + 1 + better) / len(self.rankers)
+        return credits

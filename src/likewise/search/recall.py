@@ -54,11 +54,7 @@ class Relevant:
 
     @classmethod
     def single(cls, rows: ArrayLike) -> Relevant:
-        """One relevant text for each query, of gain 1.
-
-        >>> Relevant.single([2, 0]).starts.tolist()
-        [0, 1, 2]
-        """
+        """One relevant text for each query, of gain 1."""
         wanted = np.asarray(rows, dtype=np.int64)
         return cls(wanted, np.ones(len(wanted)), np.arange(len(wanted) + 1, dtype=np.int64))
 
@@ -84,18 +80,18 @@ def ranks(blocks: Iterable[tuple[int, Scores]], relevant: Relevant, progress: Pr
     [0, 2, 0]
     """
     found = np.zeros(len(relevant.rows), np.int64)
-    ticker, seen = Ticker(progress, len(relevant), "queries"), 0
+    ticker = Ticker(progress, len(relevant), "queries")
     for start, scores in blocks:
         first, last = relevant.starts[start], relevant.starts[start + len(scores)]
         for entry, query in enumerate(relevant.query_of[first:last] - start, start=first):
             row = scores[query]
             # A row at a time stays in the processor's cache, where comparing and counting are cheap.
             found[entry] = np.count_nonzero(row > row[relevant.rows[entry]] + np.float32(TIE))
-        seen += len(scores)
         ticker.add(len(scores))
     ticker.close()
-    if seen != len(relevant):
-        raise DataError(f"scores of {seen} queries for judgements of {len(relevant)}; give the ranker all queries")
+    if ticker.done != len(relevant):
+        counts = f"scores of {ticker.done} queries for judgements of {len(relevant)}"
+        raise DataError(f"{counts}; give the ranker all queries")
     return found
 
 
@@ -118,24 +114,15 @@ def positions(found: Rows, relevant: Relevant) -> Rows:
 
 
 def per_query(values: ArrayLike, relevant: Relevant) -> NDArray[np.float64]:
-    """The sum of the relevant texts' values (m,) for each query: (q,).
-
-    >>> per_query([1.0, 2.0, 3.0], Relevant.of([{5: 1.0}, {0: 1.0, 1: 2.0}])).tolist()
-    [1.0, 5.0]
-    """
+    """The sum of the relevant texts' values (m,) for each query: (q,)."""
     return np.asarray(np.bincount(relevant.query_of, np.asarray(values, np.float64), len(relevant)), np.float64)
 
 
 def checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
-    """The values of k for recall@k, in order and each once; a k below 1 raises UsageError.
-
-    >>> checked_ks([10, 1, 10])
-    (1, 10)
-    """
+    """The values of k for recall@k, in order and each once; a k below 1 raises UsageError."""
     if not ks or min(ks) < 1:
-        raise UsageError(
-            f"recall is taken among the first k texts, k from 1 on, not {min(ks, default='none')}; give 1,5,10"
-        )
+        given = min(ks, default="none")
+        raise UsageError(f"recall is taken among the first k texts, k from 1 on, not {given}; give 1,5,10")
     return tuple(sorted(set(ks)))
 
 
@@ -165,11 +152,7 @@ def _discounted(gains: NDArray[np.float64], positions: Rows) -> NDArray[np.float
 
 @dataclass(frozen=True)
 class Setting:
-    """What ranked the texts: a ranker and, if it needs one, a model with its pooling and layers.
-
-    >>> Setting("dense", "minilm", "mean", (1, 6)).layer_name
-    '1,6'
-    """
+    """What ranked the texts: a ranker and, if it needs one, a model with its pooling and layers."""
 
     ranker: str = "dense"
     model: str | None = None
@@ -181,11 +164,6 @@ class Setting:
     def layer_name(self) -> str:
         """The layers as the command line takes them."""
         return ",".join(map(str, self.layers))
-
-    @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """Model, pooling, layer and ranker, as tables show them."""
-        return self.model or "", self.pooling or "", self.layer_name, self.ranker
 
     def to_dict(self) -> dict[str, Any]:
         """One layer as a number, several as a list, none as null."""
@@ -229,11 +207,10 @@ class RetrievalResult(Comparable):
     @property
     def cautions(self) -> list[str]:
         """Skipped rows, queries that were left out and texts that were cut."""
-        known = {"skipped": 0, "left_out": 0, "truncated": 0} | self.metadata
-        left_out = f"queries without a relevant text left out: {known['left_out']}"
-        found = [f"{self.data}: bad rows skipped: {known['skipped']}, {left_out}"]
-        cut = [f"{self.data}: texts cut at the limit: {known['truncated']}"] if known["truncated"] else []
-        return (found if known["skipped"] or known["left_out"] else []) + cut
+        skipped, left_out, cut = (self.metadata.get(name, 0) for name in ("skipped", "left_out", "truncated"))
+        found = f"{self.data}: bad rows skipped: {skipped}, queries without a relevant text left out: {left_out}"
+        limit = f"{self.data}: texts cut at the limit: {cut}"
+        return [line for line, count in ((found, skipped or left_out), (limit, cut)) if count]
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
@@ -257,7 +234,9 @@ class RetrievalResult(Comparable):
     def tables(self) -> dict[str, Table]:
         """One row of measures."""
         measured = [Column(name, format=".3f") for name in (*(f"R@{k}" for k in self.recall), "MRR@10", "nDCG@10")]
-        row = (*self.setting.cells, self.n, *self.recall.values(), self.mrr, self.ndcg)
+        one = self.setting
+        named = one.model or "", one.pooling or "", one.layer_name, one.ranker
+        row = (*named, self.n, *self.recall.values(), self.mrr, self.ndcg)
         title = f"{self.data}: {self.metadata.get('texts', '?')} texts; with bootstrap 95 % intervals"
         return {
             "recall": Table.of(["model", "pooling", "layer", "ranker", "n", *measured], [row], title, f"A{TIES[1:]}.")
@@ -273,11 +252,7 @@ def retrieval_result(
     data: str, setting: Setting, positions: Rows, relevant: Relevant, ks: Sequence[int] = KS,
     metadata: dict[str, Any] | None = None,
 ) -> RetrievalResult:  # fmt: skip
-    """Average the measures of all relevant texts over the queries.
-
-    >>> retrieval_result("mine", Setting("random"), np.array([9]), Relevant.single([0])).mrr.value
-    0.1
-    """
+    """Average the measures of all relevant texts over the queries."""
     *recall, mrr, ndcg = bootstrap_means(measures(positions, relevant, ks))
     measured = dict(zip(ks, recall, strict=True))
     return RetrievalResult(data, setting, positions, relevant, measured, mrr, ndcg, metadata or {})
@@ -299,10 +274,8 @@ class RetrievalTable(ResultSet[RetrievalResult]):
         written, table = super().save(folder, run), self.tables()["recall"]
         lines = [table.headings, ["---"] * len(table.columns), *map(list, table.texts())]
         rows = [" | ".join(cell.replace("|", chr(92) + "|").replace("\n", ", ") for cell in line) for line in lines]
-        command = f"    {(run or {}).get('command', '')}"
-        text = "\n".join(
-            [f"# {self.title}", "", table.title, "", table.note, "", command, "", *(f"| {row} |" for row in rows)]
-        )
+        paragraphs = [f"# {self.title}", table.title, table.note, f"    {(run or {}).get('command', '')}"]
+        text = "\n\n".join([*paragraphs, "\n".join(f"| {row} |" for row in rows)])
         (written / "recall.md").write_text(f"{text}\n", encoding="utf-8")
         return written
 

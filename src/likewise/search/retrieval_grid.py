@@ -22,19 +22,14 @@ from likewise.encoder.weights import identity
 from likewise.errors import UsageError
 from likewise.metrics import Interval
 from likewise.progress import Progress, Ticker
-from likewise.search.baselines import RANKERS, Hybrid, baseline, check_ranker
+from likewise.search.baselines import RANKERS, baseline, check_ranker
 from likewise.search.evaluation import RetrievalTask, dense_setting, encoded_rankers, evaluate_ranker
-from likewise.search.ranker import Ranker
+from likewise.search.ranker import Hybrid, Ranker
 from likewise.search.recall import KS, RetrievalResult, RetrievalTable, Setting, checked_ks
 from likewise.storage import FileCache, content_key, file_hash, user_cache
 
-DENSE, HYBRID, STATIC, RANDOM = "dense", "hybrid", "static", "random"
-INPUTS = "input-embeddings"
+DENSE, HYBRID, STATIC, INPUTS = "dense", "hybrid", "static", "input-embeddings"
 NEED_A_MODEL = (DENSE, INPUTS, HYBRID)
-WORDS = "bm25"
-"""What a hybrid fuses a model's vectors with."""
-
-ALL_LAYERS = "all"
 COMPARED_POOLINGS = ("mean", "cls", "max")
 
 FORMAT = 1
@@ -130,8 +125,6 @@ class _Run:
     grid: RetrievalGrid
     load: Load
 
-    # Cells
-
     def cells(self) -> Iterator[Cell]:
         """All cells, in the order of the table: model by model, then rankers that need none."""
         for model in self.grid.models:
@@ -140,7 +133,7 @@ class _Run:
         for ranker in self.grid.rankers:
             if ranker not in NEED_A_MODEL:
                 made_of = {"vectors": file_hash(self.grid.vectors)} if ranker == STATIC and self.grid.vectors else {}
-                made_of |= {"seed": str(self.grid.seed)} if ranker == RANDOM else {}
+                made_of |= {"seed": str(self.grid.seed)} if ranker == "random" else {}
                 yield Cell(Setting(ranker), self._key(ranker, made_of))
 
     def _model_cells(self, model: str, encoder: Encoder) -> Iterator[Cell]:
@@ -157,7 +150,7 @@ class _Run:
         depth = encoder.model_view.layers
         layers: list[Layer] = []
         for layer in self.grid.layers:
-            layers += range(depth + 1) if layer == ALL_LAYERS else [layer]
+            layers += range(depth + 1) if layer == "all" else [layer]
         one = ranker == HYBRID
         for name in self.grid.poolings[:1] if one else self.grid.poolings:
             pooling = name or encoder.pooling_config.pooling
@@ -169,15 +162,14 @@ class _Run:
     def _key(self, ranker: str, made_of: dict[str, Any]) -> str:
         return content_key(FORMAT, version("likewise"), self.task.key, self.grid.ks, ranker, made_of)
 
-    # Results
-
     def computed(self, cells: Sequence[Cell], progress: Progress | None) -> Iterator[tuple[Cell, RetrievalResult]]:
         """The result of each cell, as soon as it is computed; the cells of a model come together."""
         for model in dict.fromkeys(cell.model for cell in cells):
             own = [cell for cell in cells if cell.model == model]
             for cell in own:
                 if cell.pooling_config is None:
-                    yield cell, self._evaluated(self._baseline(cell), cell, 0, progress)
+                    encoder = None if model is None else self.load(model)
+                    yield cell, self._evaluated(self._baseline(cell.setting.ranker, encoder), cell, 0, progress)
             dense = [cell for cell in own if cell.pooling_config is not None]
             if dense and model is not None:
                 yield from self._dense(self.load(model), dense, progress)
@@ -195,29 +187,22 @@ class _Run:
             for pooling_config, ranker in zip(some, rankers, strict=True):
                 for cell in cells:
                     if cell.pooling_config == pooling_config:
-                        used = Hybrid([self._words, ranker]) if cell.setting.ranker == HYBRID else ranker
+                        used = Hybrid([self._bm25, ranker]) if cell.setting.ranker == HYBRID else ranker
                         yield cell, self._evaluated(used, cell, truncated, progress)
 
     def _evaluated(self, ranker: Ranker, cell: Cell, truncated: int, progress: Progress | None) -> RetrievalResult:
         return evaluate_ranker(ranker, self.task, cell.setting, self.grid.ks, truncated, progress)
 
-    def _baseline(self, cell: Cell) -> Ranker:
-        name, texts, grid = cell.setting.ranker, self.task.corpus.texts, self.grid
-        if name == WORDS:
-            return self._words
-        encoder = None if cell.model is None else self.load(cell.model)
+    def _baseline(self, name: str, encoder: Encoder | None) -> Ranker:
+        if name == "bm25":
+            return self._bm25
+        texts, grid = self.task.corpus.texts, self.grid
         return baseline(name, texts, encoder=encoder, vectors=grid.vectors, seed=grid.seed)
 
     @cached_property
-    def _words(self) -> Ranker:
-        return baseline(WORDS, self.task.corpus.texts)
-
-    # The cache
-
-    @property
-    def cache(self) -> FileCache:
-        """The results of earlier runs."""
-        return FileCache(user_cache() / "retrieval", ".json")
+    def _bm25(self) -> Ranker:
+        """Built once: every hybrid needs it."""
+        return baseline("bm25", self.task.corpus.texts)
 
     def cached(self, cell: Cell) -> RetrievalResult | None:
         """The result of an earlier run, if there is one that can be read."""
@@ -232,7 +217,7 @@ class _Run:
             metadata = self.task.metadata | {"truncated": found["truncated"]}
             return RetrievalResult(*ranked, Interval(*found["mrr"]), Interval(*found["ndcg"]), metadata, True)
 
-        return self.cache.read(cell.key, load)
+        return _cache().read(cell.key, load)
 
     def store(self, cell: Cell, result: RetrievalResult) -> None:
         """Write a result; a cache that cannot be written costs only time."""
@@ -241,7 +226,11 @@ class _Run:
         document["recall"] = {k: list(vars(interval).values()) for k, interval in result.recall.items()}
         document |= {"data": self.task.name, "setting": cell.setting.to_dict()}
         document |= {"truncated": result.metadata["truncated"], "places": result.positions.tolist()}
-        self.cache.write(cell.key, lambda draft: draft.write_text(json.dumps(document), encoding="utf-8"))
+        _cache().write(cell.key, lambda draft: draft.write_text(json.dumps(document), encoding="utf-8"))
+
+
+def _cache() -> FileCache:
+    return FileCache(user_cache() / "retrieval", ".json")
 
 
 def _model_identity(encoder: Encoder) -> dict[str, Any]:

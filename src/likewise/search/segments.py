@@ -1,4 +1,4 @@
-"""Segments: some rows of an index, written once and never changed; and a store that keeps them in memory.
+"""Stores and segments: some rows of an index, written once and never changed; and a store in memory.
 
 A segment on disk is three files: the vectors (.npy), a key for each row (.npy) and the rows themselves, one JSON list
 ``[id, text]`` a line. All three are mapped, not read: a hit reads its own line only.
@@ -10,11 +10,11 @@ import hashlib
 import json
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from likewise.errors import DamagedIndex, DataError
 from likewise.search.engines import Engine, Plan, StackedVectors, Vectors, built
 from likewise.search.hits import Hit
+from likewise.search.ranker import Corpus
 from likewise.storage import file_hash, sync
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])
@@ -55,8 +56,41 @@ class StoredRows:
         return len(self.ids)
 
 
+class Store:
+    """What stores in folders, in memory and in Milvus share."""
+
+    def windows(self) -> Iterator[StoredRows]:
+        """All rows in order, about a thousand at a time."""
+        raise NotImplementedError
+
+    def writer(self, change: str = "") -> AbstractContextManager[Any]:
+        """Begin a change."""
+        raise NotImplementedError
+
+    def corpus(self) -> Corpus:
+        """All texts with their ids."""
+        return Corpus.of(
+            (name, text) for rows in self.windows() for name, text in zip(rows.ids, rows.texts, strict=True)
+        )
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete texts; an unknown id raises DataError, and then nothing is deleted."""
+        with self.writer() as writer:
+            writer.delete([ids] if isinstance(ids, str) else ids)
+            writer.commit()
+
+    def close(self) -> None:
+        """Release what other processes may wait for."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 @contextmanager
-def closed_on_error(store: Any) -> Iterator[None]:
+def closed_on_error(store: Store) -> Iterator[None]:
     """Close a store that turns out to be unusable."""
     try:
         yield
@@ -65,7 +99,7 @@ def closed_on_error(store: Any) -> Iterator[None]:
         raise
 
 
-def key_of(text: str) -> int:
+def hash_of(text: str) -> int:
     """The 64-bit hash by which ids and texts are compared."""
     data = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
@@ -85,10 +119,14 @@ class Segment:
     @classmethod
     def of(cls, rows: StoredRows) -> Segment:
         """From ids, texts and vectors."""
-        lines = [_line(name, text) for name, text in zip(rows.ids, rows.texts, strict=True)]
+        # Lone surrogates are stored as they are: what goes in comes out.
+        lines = [
+            (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+            for row in zip(rows.ids, rows.texts, strict=True)
+        ]
         keys = np.empty(len(rows), KEY)
-        keys["id"] = [key_of(name) for name in rows.ids]
-        keys["text"] = [key_of(text) for text in rows.texts]
+        keys["id"] = [hash_of(name) for name in rows.ids]
+        keys["text"] = [hash_of(text) for text in rows.texts]
         keys["end"] = np.cumsum([len(line) for line in lines])
         return cls(np.ascontiguousarray(rows.vectors, dtype="<f4"), keys, b"".join(lines))
 
@@ -119,12 +157,11 @@ class Segment:
         name, text = json.loads(self.line(row))
         return name, text
 
-    def windows(self, size: int) -> Iterator[StoredRows]:
-        """All rows, ``size`` at a time."""
-        for start in range(0, len(self), size):
-            stop = min(start + size, len(self))
-            pairs = [self.row(row) for row in range(start, stop)]
-            names, texts = [name for name, _ in pairs], [text for _, text in pairs]
+    def windows(self) -> Iterator[StoredRows]:
+        """All rows, some thousand at a time."""
+        for start in range(0, len(self), WINDOW):
+            stop = min(start + WINDOW, len(self))
+            names, texts = zip(*(self.row(row) for row in range(start, stop)), strict=True)
             yield StoredRows(names, texts, np.asarray(self.vectors[start:stop]))
 
     def write(self, folder: Path, name: str) -> dict[str, str]:
@@ -145,11 +182,6 @@ class Segment:
         return cls(np.load(vectors, mmap_mode="r"), np.load(keys, mmap_mode="r"), mapped)
 
 
-def _line(name: str, text: str) -> bytes:
-    # Lone surrogates are stored as they are: what goes in comes out.
-    return (json.dumps([name, text], ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
-
-
 def synced_checksum(path: Path) -> str:
     """The sha256 of a file, after its bytes are synced to the disk."""
     sync(path)
@@ -165,15 +197,7 @@ def check_files(folder: Path, checksums: Mapping[str, str]) -> None:
             )
 
 
-def remove_others(folder: Path, named: Iterable[str], pattern: str) -> None:
-    """Remove the files of a pattern that no manifest names."""
-    names = set(named)
-    for path in folder.glob(pattern):
-        if path.name not in names:
-            path.unlink(missing_ok=True)
-
-
-class SegmentStore:
+class SegmentStore(Store):
     """What stores of segments share, on disk and in memory: the same engine, the same scores."""
 
     segments: Sequence[Segment]
@@ -209,12 +233,8 @@ class SegmentStore:
     @property
     def searched(self) -> Searched:
         """How the rows are searched."""
-        name = (
-            self.engine_plan.kind
-            if self.engine_plan.bits == 32
-            else f"{self.engine_plan.kind}, {self.engine_plan.bits} bits"
-        )
-        return Searched(name, self.recall, self.engine_plan.why)
+        found = self.engine_plan
+        return Searched(found.kind + ("" if found.bits == 32 else f", {found.bits} bits"), self.recall, found.why)
 
     def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
         """The k best rows for each query vector (q, d)."""
@@ -233,10 +253,7 @@ class SegmentStore:
     def windows(self) -> Iterator[StoredRows]:
         """All rows in order."""
         for segment in self.segments:
-            yield from segment.windows(WINDOW)
-
-    def close(self) -> None:
-        """Does nothing: no other process waits for these rows."""
+            yield from segment.windows()
 
 
 class KnownRows:
@@ -257,7 +274,7 @@ class KnownRows:
         wanted: list[int] = []
         new: dict[int, int] = {}
         for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
-            key, content = key_of(name), key_of(text)
+            key, content = hash_of(name), hash_of(text)
             if new.get(key, content) != content:
                 raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
             stored = self.known.get(key)
@@ -273,7 +290,7 @@ class KnownRows:
 
     def _forget(self, ids: Sequence[str]) -> NDArray[np.uint64]:
         """The keys of rows to delete; an unknown id raises DataError before any is deleted."""
-        keys = {key_of(name): name for name in ids}
+        keys = {hash_of(name): name for name in ids}
         unknown = [name for key, name in keys.items() if key not in self.known]
         if unknown:
             more = f" and {len(unknown) - 1} others are" if len(unknown) > 1 else " is"

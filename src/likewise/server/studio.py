@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from likewise.encoder import Encoder
 from likewise.errors import LikewiseError, UsageError
 from likewise.grammar import Grammar
-from likewise.grammar.pipelines import chosen, require
+from likewise.grammar.grammar import chosen, require
 from likewise.grammar.spans import sentence_spans
 from likewise.search.index import Index
 from likewise.search.ranker import Corpus, Ranker

@@ -19,7 +19,7 @@ from likewise.data import (
     read_scored_pairs,
     read_texts,
 )
-from likewise.data.bad_rows import Location, shown
+from likewise.data.rows import Location, shown
 from likewise.errors import DataError, UsageError
 from likewise.grammar import Grammar
 from likewise.grammar.words import shared_nouns

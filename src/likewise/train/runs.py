@@ -20,7 +20,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.saving import require_savable
 from likewise.encoder.weights import model_key
 from likewise.errors import DataError, UsageError
-from likewise.grammar.pipelines import chosen
+from likewise.grammar.grammar import chosen
 from likewise.progress import Progress, named
 from likewise.storage import atomic_write, only_writer
 from likewise.train.config import ROLES, TaskConfig, TrainConfig

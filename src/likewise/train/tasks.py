@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from likewise.data.bad_rows import Location
+from likewise.data.rows import Location
 from likewise.encoder.tokens import TextOrPair
 from likewise.errors import DataError, UsageError
 from likewise.plotting.terminal import one_line, shortened

@@ -10,10 +10,9 @@ from pydantic import Field
 from likewise.data import GUESSED, Columns, Dataset, pair_columns
 from likewise.encoder import Encoder
 from likewise.errors import DataError
-from likewise.search.baselines import baseline
+from likewise.search.baselines import baseline, ranked_hits, text_corpus
 from likewise.search.evaluation import RetrievalSource
-from likewise.search.index import Index, IndexSettings
-from likewise.search.indexing import index_file, ranked_hits, text_corpus
+from likewise.search.index import Index, IndexSettings, index_file
 from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
 from likewise.server.jobs import Job
 from likewise.server.schemas import ERRORS, Limit, Models, Name, PoolingRequest, StudioRequest, StudioResponse, Text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from likewise.data import locate
-from likewise.data.catalogue import SAMPLES, SUFFIXES
+from likewise.data.rows import SAMPLES, SUFFIXES
 from likewise.errors import DataError
 from likewise.storage import user_cache
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,21 +18,17 @@ from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.baselines import BASELINES, Hybrid, baseline
-from likewise.search.indexing import (
-    add_file,
-    baseline_hits,
-    cached_index,
-    checked,
-    fingerprint,
-    hybrid_hits,
-    index_file,
-    stored_corpus,
-    text_corpus,
-)
-from likewise.search.ranker import Corpus
+from likewise.search.baselines import BASELINES, baseline, hybrid_hits, ranked_hits, stored_corpus, text_corpus
+from likewise.search.index import add_file, cached_index, checked, fingerprint, index_file
+from likewise.search.ranker import Corpus, Hybrid
 
 USUAL = IndexSettings()
+
+
+def baseline_hits(name: str, corpus: Corpus, queries: list[str], k: int, given: tuple[Any, Any] = (None, None)) -> Any:
+    return ranked_hits(baseline(name, corpus.texts, encoder=given[0], vectors=given[1]), corpus, queries, k)
+
+
 TEXTS = sample_sentences()[:60]
 
 
@@ -260,7 +257,7 @@ class TestCachedIndex:
 
         folders = [folder_of(number) for number in range(4)]
         size = sum(path.stat().st_size for path in folders[0].iterdir())
-        monkeypatch.setattr("likewise.search.indexing.MOST_CACHED_BYTES", 2.5 * size)
+        monkeypatch.setattr("likewise.search.index.MOST_CACHED_BYTES", 2.5 * size)
         for age, folder in enumerate(folders):
             for path in folder.iterdir():
                 os.utime(path, (1000 + age, 1000 + age))

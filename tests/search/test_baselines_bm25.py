@@ -12,7 +12,7 @@ import pytest
 
 from likewise.errors import MissingExtra, UsageError
 from likewise.search import ranker
-from likewise.search.lexical import Bm25
+from likewise.search.baselines import Bm25
 from likewise.search.ranker import Scores
 
 bm25s = pytest.importorskip("bm25s", reason="bm25s is not installed (extra: search)")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from likewise.data import SkippedRows
-from likewise.data.bad_rows import KEPT_ERRORS, BadRow, Location, shown
+from likewise.data.rows import KEPT_ERRORS, BadRow, Location, shown
 from likewise.errors import DataError
 
 

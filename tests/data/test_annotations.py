@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from likewise.data.columns import Columns
-from likewise.data.judgements import (
+from likewise.data.annotations import (
     JudgedFiles,
     Judgement,
     Query,
@@ -17,6 +16,7 @@ from likewise.data.judgements import (
     read_qrels,
     read_queries,
 )
+from likewise.data.columns import Columns
 from likewise.errors import DataError
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.grammar.lexicon import NEGATIONS, is_negation
+from likewise.grammar.words import NEGATIONS, is_negation
 
 
 @pytest.mark.parametrize("text", ["not", "NOT", "n't", "n’t", "No", "never", "nobody", "without", "neither", "nor"])

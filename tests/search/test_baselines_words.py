@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from likewise.search import ranker
-from likewise.search.lexical import BagOfWords, TfIdf, WordCosine, cased_words, words
+from likewise.search.baselines import BagOfWords, TfIdf, WordCosine, cased_words, words
 from likewise.search.ranker import Ranker, Scores
 
 Weights = Callable[[str], dict[str, float]]

@@ -10,9 +10,8 @@ import pytest
 
 from likewise.errors import UsageError
 from likewise.search import ranker
-from likewise.search.baselines import Hybrid
-from likewise.search.lexical import TfIdf
-from likewise.search.ranker import TIE, Blocks, Ranker, Scores, block_rows
+from likewise.search.baselines import TfIdf
+from likewise.search.ranker import TIE, Blocks, Hybrid, Ranker, Scores, block_rows
 
 
 class Table:

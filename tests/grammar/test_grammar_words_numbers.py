@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from likewise.grammar.lexicon import number_value, with_compounds
-from likewise.grammar.words import Word
+from likewise.grammar.words import Word, number_value, with_compounds
 
 
 @pytest.mark.parametrize(
