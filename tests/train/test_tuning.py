@@ -180,7 +180,7 @@ def test_running_trials_in_the_file_are_done_again(
 def test_trial_without_a_loss_fails_and_the_study_goes_on(
     config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from likewise.train.losses import LOSSES
+    from likewise.train.heads import LOSSES
 
     known = LOSSES["scaled-mse"]
     monkeypatch.setitem(LOSSES, "scaled-mse", lambda said, wanted: known(said, wanted) * float("nan"))

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from likewise.errors import Cancelled, DataError, TrainingError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.train.examples import Example
-from likewise.train.heads import frozen_batchnorm
-from likewise.train.losses import loss_of, smoothness
+from likewise.train.heads import frozen_batchnorm, loss_of, smoothness
 from likewise.train.multitask import MultiTaskModel, evaluate, schedule
 from likewise.train.optimizer import (
     Weights,

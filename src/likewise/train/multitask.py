@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -17,13 +18,21 @@ from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker
 from likewise.train.config import SHARING, SINGLE, TaskConfig, TrainConfig
 from likewise.train.examples import Example
-from likewise.train.heads import bounded, features, features_of, new_head, pairwise_scores
-from likewise.train.losses import TOP, loss_of
-from likewise.train.packed_encoder import FrozenStates, Key, Packed, PackedEncoder, frozen_depth, frozen_layers
+from likewise.train.heads import TOP, features, features_of, loss_of, new_head, pairwise_scores
+from likewise.train.packed_encoder import (
+    FrozenStates,
+    Key,
+    Masking,
+    Packed,
+    PackedEncoder,
+    TokenTable,
+    frozen_depth,
+    frozen_layers,
+    jaccard,
+)
 from likewise.train.processes import Processes
 from likewise.train.results import EvalResult
 from likewise.train.tasks import Schedule, Task
-from likewise.train.tokens import Masking, TokenTable, jaccard
 
 SHARED = "shared"
 """The name of the head that paraphrase and similarity share."""
@@ -75,10 +84,8 @@ class MultiTaskModel:
             return encoder.embedded(texts, spread)
         assert spread is not None
         tokens, indices = encoder.tokens, encoder.tokens.indices(texts)
-        masked = [
-            masking.masked(tokens.own[index], tokens.ids[index], key)
-            for index, key in zip(indices, spread, strict=True)
-        ]
+        own = zip(indices, spread, strict=True)
+        masked = [masking.masked(tokens.own[index], tokens.ids[index], key) for index, key in own]
         return encoder.embedded(texts, spread if dropout else None, masked)
 
     def output(self, task: Task, examples: Sequence[Example], embedded: Packed) -> Tensor:
@@ -105,24 +112,25 @@ class MultiTaskModel:
             return pairwise_scores(vectors) / task.config.temperature
         seen = features(features_of(task.config), vectors, self._jaccard(task, examples, vectors[0]))
         output: Tensor = self.head(task.config)(seen)
-        output = output if task.config.kind == "sentiment" else output[:, 0]
-        return torch.sigmoid(output) if bounded(task.config) else output
+        if task.config.kind == "sentiment":
+            return output
+        is_bounded = task.config.kind == "similarity" and task.config.head == "feed-forward"
+        return torch.sigmoid(output[:, 0]) if is_bounded else output[:, 0]
 
     def _jaccard(self, task: Task, examples: Sequence[Example], like: Tensor) -> Tensor:
         if "jaccard" not in features_of(task.config):
             return like.new_zeros(len(examples), 1)
         tokens = self.encoders[task.name].tokens
         sides = [tokens.indices([example.texts[side] for example in examples]) for side in (0, 1)]
-        shares = [jaccard(tokens.words(left), tokens.words(right)) for left, right in zip(*sides, strict=True)]
-        return torch.tensor(shares, dtype=like.dtype, device=like.device)[:, None]
+        shares = [[jaccard(tokens.words(left), tokens.words(right))] for left, right in zip(*sides, strict=True)]
+        return like.new_tensor(shares)
 
     def targets(self, task: Task, examples: Sequence[Example], like: Tensor, embedded: Packed | None = None) -> Tensor:
         """The targets of the loss: classes, numbers (from 0 to 1 for similarities), or masked tokens (M,)."""
         if task.name in self.masking and embedded is not None:
             return self.encoders[task.name].masked_tokens(embedded)[0]
         top = TOP if task.config.kind == "similarity" else 1.0
-        values = [example.target / top for example in examples]
-        return torch.tensor(values, dtype=like.dtype, device=like.device)
+        return like.new_tensor([example.target / top for example in examples])
 
 
 def head_name(config: TrainConfig, task: TaskConfig) -> str:
@@ -146,11 +154,14 @@ def new_multitask_model(
     encoder: Encoder, tasks: Sequence[Task], config: TrainConfig, processes: Processes, progress: Progress | None = None
 ) -> MultiTaskModel:
     """Fresh heads over an encoder; the output of frozen layers is computed here, once."""
-    encoder = _limited(encoder, config)
+    encoder = _with_dropout(encoder, config.dropout)
+    if config.max_tokens is not None:
+        known = encoder.tokenizer
+        limit = min(known.limit, config.max_tokens)
+        encoder = replace(encoder, tokenizer=Tokenizer(known.vocabulary, limit, encoder.modules_config.lower))
     torch.manual_seed(config.seed)
-    poolings = poolings_of(encoder, config)
-    made = variants(encoder, poolings, new_poolings(encoder, poolings.values(), config))
-    made = {task.name: _with_dropout(made[task.name], task.dropout) for task in config.tasks}
+    pooled = new_variants(encoder, config)
+    made = {task.name: _with_dropout(pooled[task.name], task.dropout) for task in config.tasks}
     heads = new_heads(config, made)
     tokens = _tokens(encoder, tasks, config)
     frozen = frozen_layers(config.freeze, encoder.model_view.layers)
@@ -204,16 +215,6 @@ def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
     return Schedule(counts, batches, config.batch, config.accumulate, config.samples, config.seed)
 
 
-def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
-    """The encoder with the run's own dropout and length."""
-    encoder = _with_dropout(encoder, config.dropout)
-    if config.max_tokens is not None:
-        known = encoder.tokenizer
-        limit = min(known.limit, config.max_tokens)
-        encoder = replace(encoder, tokenizer=Tokenizer(known.vocabulary, limit, encoder.modules_config.lower))
-    return encoder
-
-
 def _with_dropout(encoder: Encoder, rate: float | None) -> Encoder:
     """The same weights with another dropout; None keeps the present one."""
     return encoder if rate is None else replace(encoder, model_view=encoder.model_view.with_dropout(rate))
@@ -225,19 +226,15 @@ def require_torch(encoder: Encoder) -> None:
         raise UsageError("training and its heads need the backend torch; load the model with that")
 
 
-def poolings_of(encoder: Encoder, config: TrainConfig) -> dict[str, str]:
-    """The pooling of each task: its own, or the encoder's."""
-    return {task.name: task.pooling or encoder.pooling_config.pooling for task in config.tasks}
-
-
-def new_poolings(encoder: Encoder, kinds: Iterable[str], config: TrainConfig) -> dict[str, LearnedPooling]:
-    """The learned poolings among several kinds: the encoder's own, or fresh ones."""
+def new_variants(encoder: Encoder, config: TrainConfig) -> dict[str, Encoder]:
+    """The encoder as each task pools it; learned poolings are the encoder's own, or fresh ones."""
+    poolings = {task.name: task.pooling or encoder.pooling_config.pooling for task in config.tasks}
     own, width = encoder.modules_config.learned, encoder.model_view.hidden_size
-    made: dict[str, LearnedPooling] = {}
-    for kind in LEARNED.keys() & set(kinds):
+    learned: dict[str, LearnedPooling] = {}
+    for kind in LEARNED.keys() & set(poolings.values()):
         hidden = config.lstm if kind == "bilstm" else None
-        made[kind] = own if own and own.kind == kind else new_learned_pooling(kind, width, hidden, config.seed)
-    return made
+        learned[kind] = own if own and own.kind == kind else new_learned_pooling(kind, width, hidden, config.seed)
+    return variants(encoder, poolings, learned)
 
 
 def variants(
@@ -259,9 +256,9 @@ def evaluate(
 ) -> EvalResult:
     """The model's predictions for a task's dev or test examples."""
     multitask.heads.eval()
-    way = _by_tokens if task.config.kind == "mlm" else _by_vectors
     task = task.eval_view
-    scores, loss = way(multitask, task, examples, progress)
+    measure = _by_tokens if task.config.kind == "mlm" else _by_vectors
+    scores, loss = measure(multitask, task, examples, progress)
     return EvalResult(task.name, task.config.kind, task.config.metric, tuple(examples), scores, loss)
 
 
@@ -270,7 +267,7 @@ def _by_vectors(
 ) -> tuple[np.ndarray, float]:
     """Scores from the vectors of all texts, each encoded once, and the loss."""
     texts = [task.texts(example) for example in examples]
-    known = {text: index for index, text in enumerate(dict.fromkeys(text for each in texts for text in each))}
+    known = {text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
     vectors = multitask.encoders[task.name].vectors(list(known), progress)
     outputs = []
     with torch.no_grad():
@@ -279,8 +276,11 @@ def _by_vectors(
             sides = [vectors[[known[each[side]] for each in rows]] for side in range(len(rows[0]))]
             outputs.append(multitask.output_of(task, examples[start : start + HEAD_ROWS], sides))
     output = torch.cat(outputs)
-    scores = SCORES[task.config.kind](output).double().cpu().numpy()
-    return scores, _loss(multitask, task, examples, output)
+    # In batches as in training: losses over pairs of examples depend on the size of the batch.
+    targets, size = multitask.targets(task, examples, output), multitask.config.batch_of(task.config)
+    parts = zip(torch.split(output, size), torch.split(targets, size), strict=True)
+    loss = sum(len(part) * float(loss_of(task.config)(part, wanted)) for part, wanted in parts)
+    return SCORES[task.config.kind](output).double().cpu().numpy(), loss / max(1, len(examples))
 
 
 def _by_tokens(
@@ -313,11 +313,3 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
     "sentiment": lambda output: torch.softmax(output, -1),
 }
 """A head's output -> similarities from 0 to 5, numbers, probabilities of a paraphrase, or (n, C) of classes."""
-
-
-def _loss(multitask: MultiTaskModel, task: Task, examples: Sequence[Example], output: Tensor) -> float:
-    """The loss in batches as in training: losses over pairs of examples depend on the size of the batch."""
-    targets, size = multitask.targets(task, examples, output), multitask.config.batch_of(task.config)
-    loss = loss_of(task.config)
-    parts = zip(torch.split(output, size), torch.split(targets, size), strict=True)
-    return sum(len(part) * float(loss(part, wanted)) for part, wanted in parts) / max(1, len(examples))

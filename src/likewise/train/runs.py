@@ -26,15 +26,7 @@ from likewise.storage import atomic_write, only_writer
 from likewise.train.config import ROLES, TaskConfig, TrainConfig
 from likewise.train.examples import SCALES, Example, Source
 from likewise.train.loop import BEST, CHECKPOINT, EpochDone, Run
-from likewise.train.multitask import (
-    evaluate,
-    main_task,
-    new_multitask_model,
-    new_poolings,
-    poolings_of,
-    require_torch,
-    variants,
-)
+from likewise.train.multitask import evaluate, main_task, new_multitask_model, new_variants, require_torch
 from likewise.train.processes import Processes
 from likewise.train.results import TrainReport
 from likewise.train.run_plan import Row
@@ -195,10 +187,8 @@ def _check(encoder: Encoder, config: TrainConfig) -> None:
     require_torch(encoder)
     if encoder.model_view.dtype not in (torch.float32, torch.float64):
         raise UsageError("training in half precision loses small steps; load the model with dtype float32")
-    poolings = poolings_of(encoder, config)
-    made = variants(encoder, poolings, new_poolings(encoder, poolings.values(), config))
     if config.out:
-        require_savable(made[main_task(config).name])
+        require_savable(new_variants(encoder, config)[main_task(config).name])
 
 
 def prepare(folder: Path, resume: bool) -> None:

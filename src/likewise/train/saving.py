@@ -31,11 +31,10 @@ from likewise.train.multitask import (
     require_torch,
     variants,
 )
-from likewise.train.packed_encoder import PackedEncoder
+from likewise.train.packed_encoder import PackedEncoder, TokenTable
 from likewise.train.processes import Processes
 from likewise.train.results import MEASURE_COLUMNS, NUMERIC, TrainReport
 from likewise.train.tasks import Task
-from likewise.train.tokens import TokenTable
 
 HEADS_PREFIX, OTHERS_PREFIX = "heads.", "poolings."
 """Prefixes of the names of weights: heads, and learned poolings of tasks other than the main one."""
