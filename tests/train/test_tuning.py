@@ -17,9 +17,9 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, MissingExtra, TrainingError, UsageError
 from likewise.train import TrainConfig, parse_config, tuning
-from likewise.train.run_plan import parse_plan, presets
-from likewise.train.runs import RunContext
-from likewise.train.tuning import TuneReport, TuneSettings, tune
+from likewise.train.runs import RunContext, parse_plan, presets
+from likewise.train.trials import TuneReport, TuneSettings
+from likewise.train.tuning import tune
 from tuning_files import config_text, pairs
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: train)")

@@ -48,7 +48,8 @@ def tune(
     """
     from likewise.train.runs import RunContext
     from likewise.train.tasks import Limits
-    from likewise.train.tuning import TuneSettings, check_optuna
+    from likewise.train.trials import TuneSettings
+    from likewise.train.tuning import check_optuna
     from likewise.train.tuning import tune as search
 
     check_optuna()
@@ -64,7 +65,7 @@ def tune(
 
 
 def _config(name: str, model: str | None) -> TrainConfig:
-    from likewise.train.run_plan import config_text, parse_plan
+    from likewise.train.runs import config_text, parse_plan
 
     run_plan = parse_plan(config_text(name), name, model=model)
     if run_plan.table:

@@ -33,7 +33,8 @@ from likewise.train.multitask import (
 )
 from likewise.train.packed_encoder import PackedEncoder, TokenTable
 from likewise.train.processes import Processes
-from likewise.train.results import MEASURE_COLUMNS, NUMERIC, TrainReport
+from likewise.train.report import MEASURE_COLUMNS, TrainReport
+from likewise.train.results import NUMERIC
 from likewise.train.tasks import Task
 
 HEADS_PREFIX, OTHERS_PREFIX = "heads.", "poolings."
