@@ -19,9 +19,8 @@ from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, train
 from likewise.train import heads as smart_module
 from likewise.train import loop as loop_module
 from likewise.train.heads import FIRST_NOISE, STEP, smoothness
-from likewise.train.loop import Run
+from likewise.train.loop import Run, pcgrad
 from likewise.train.multitask import MultiTaskModel, new_multitask_model
-from likewise.train.optimizer import pcgrad
 from likewise.train.processes import Processes
 from tiny_models import tiny_encoder
 from twins import twin_tokenizer

@@ -67,11 +67,7 @@ Measures = dict[str, float | list[float]]
 
 @dataclass(frozen=True)
 class BenchmarkData:
-    """The pairs with scores that all models are measured on.
-
-    >>> len(BenchmarkData(Dataset("sample/pairs", limit=5)).pairs)
-    5
-    """
+    """The pairs with scores that all models are measured on."""
 
     dataset: Dataset
     grammar: str | None = None
@@ -134,17 +130,13 @@ def _sts(model: ModelUnderTest, progress: Progress | None) -> Measures:
     if data.group_by is not None:
         for index, pair in enumerate(data.pairs):
             groups.setdefault(f"{data.group_by} {pair.meta.get(data.group_by, '')}", []).append(index)
-    for name, rows in (dict(sorted(groups.items())) | _lengths(data.pairs)).items():
+    words = np.array([len(f"{pair.left} {pair.right}".split()) for pair in data.pairs])
+    thirds = np.array_split(np.argsort(words, kind="stable"), len(THIRDS))
+    by_length = {name: sorted(map(int, rows)) for name, rows in zip(THIRDS, thirds, strict=True)}
+    for name, rows in (dict(sorted(groups.items())) | by_length).items():
         if len(rows) > 1:
             measures[f"spearman, {name}"] = spearman(found.predicted[rows], found.truth[rows])
     return measures
-
-
-def _lengths(pairs: Sequence[ScoredPair]) -> dict[str, list[int]]:
-    """Thirds of the pairs by their number of words."""
-    words = np.array([len(f"{pair.left} {pair.right}".split()) for pair in pairs])
-    parts = np.array_split(np.argsort(words, kind="stable"), len(THIRDS))
-    return {name: sorted(map(int, part)) for name, part in zip(THIRDS, parts, strict=True)}
 
 
 def _space(model: ModelUnderTest, progress: Progress | None) -> Measures:
@@ -174,11 +166,6 @@ def _skipped(model: ModelUnderTest, progress: Progress | None) -> Measures:
     return {"spearman without a layer": [each.value for each in found]}
 
 
-def _classes(model: ModelUnderTest, progress: Progress | None) -> Measures:
-    """Shares of all absolute relevance by parts of speech."""
-    return dict(class_shares(model.attributions(progress)[0]))
-
-
 def class_shares(found: PosRelevance) -> dict[str, float]:
     """Each pair of classes' share of all absolute relevance, biases included; all sum to 1."""
     sizes = np.triu(found.positive - found.negative)
@@ -199,7 +186,8 @@ def _lint(model: ModelUnderTest, progress: Progress | None) -> Measures:
 
 
 PARTS: dict[str, Callable[[ModelUnderTest, Progress | None], Measures]] = {
-    "sts": _sts, "space": _space, "layers": _layers, "skipped": _skipped, "classes": _classes, "lint": _lint,
+    "sts": _sts, "space": _space, "layers": _layers, "skipped": _skipped,
+    "classes": lambda model, progress: dict(class_shares(model.attributions(progress)[0])), "lint": _lint,
 }  # fmt: skip
 
 
@@ -306,8 +294,11 @@ class Benchmark(Result):
                     for name, value in each.items()
                 ]
                 found[part] = Table.of(("measure", "model", "seeds", "mean", "sd"), values, detail=True)
-                shown = _strongest(measures, next(iter(self.rows))) if part == "classes" else measures
-                cells = [[name, *(str(each.get(row, "")) for row in self.rows)] for name, each in shown.items()]
+                cells = [[name, *(str(each.get(row, "")) for row in self.rows)] for name, each in measures.items()]
+                if part == "classes":  # the largest measures of the first row
+                    first_row = next(iter(self.rows))
+                    means = {name: each[first_row].mean for name, each in measures.items() if first_row in each}
+                    cells = sorted(cells, key=lambda cell: -means.get(cell[0], 0.0))[:SHOWN_CLASSES]
                 found[f"{part}-by-model"] = Table.of(["measure", *self.rows], cells, part, NOTES[part])
             if lines := self.curves(part):
                 first = FIRST_LAYER.get(part, 0)
@@ -335,12 +326,6 @@ class Benchmark(Result):
             for part in self.parts
             for index, (measure, lines) in enumerate(self.curves(part).items())
         }
-
-
-def _strongest(found: dict[str, dict[str, Spread]], row: str) -> dict[str, dict[str, Spread]]:
-    """The largest measures of a row."""
-    order = sorted(found, key=lambda name: -found[name][row].mean if row in found[name] else 0.0)
-    return {name: found[name] for name in order[:SHOWN_CLASSES]}
 
 
 def _layer_name(part: str, measure: str) -> str:

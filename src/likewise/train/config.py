@@ -323,11 +323,7 @@ def parse_config(text: str, where: str = "config") -> TrainConfig:
 
 
 def toml_table(text: str, where: str) -> dict[str, Any]:
-    """The table that a TOML text holds.
-
-    >>> toml_table("epochs = 2", "config")
-    {'epochs': 2}
-    """
+    """The table that a TOML text holds."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -335,11 +331,7 @@ def toml_table(text: str, where: str) -> dict[str, Any]:
 
 
 def config_from(table: Mapping[str, Any], where: str = "config") -> TrainConfig:
-    """The config that a table of a TOML or JSON file holds.
-
-    >>> config_from({"task": [{"kind": "similarity", "train": "stsb/train"}]}).batch
-    32
-    """
+    """The config that a table of a TOML or JSON file holds."""
     tasks = tables_of(table, "task", where)
     try:
         given = _checked(TrainConfig, {name: each for name, each in table.items() if name != "task"}, "config")

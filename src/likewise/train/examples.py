@@ -72,11 +72,7 @@ class Source:
 
     @classmethod
     def parse(cls, value: object) -> Source:
-        """From a config's value: a name, or a table with ``source`` and other keys.
-
-        >>> Source.parse("stsb/train") == Source("stsb/train")
-        True
-        """
+        """From a config's value: a name, or a table with ``source`` and other keys."""
         table = {"source": value} if isinstance(value, str) else value
         if not isinstance(table, Mapping):
             raise UsageError(f'a source is a name or a table {{source = "stsb/train", ...}}, not {shown(value)}')
@@ -146,7 +142,7 @@ class Example:
     id: str
     """The row's id in its file, or its number."""
     file: str
-    """The file it comes from, as the source names it."""
+    """The source's name of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +154,7 @@ class Scale:
     """
 
     lowest: float
-    """The lowest target."""
     highest: float
-    """The highest target."""
     between: Literal["classes", "nothing", "scores"]
     """What lies between: classes (mapped numbers are rounded), nothing (only the ends), or any score."""
 
@@ -216,11 +210,9 @@ def read_examples(source: Source, form: Form, data_dir: Path | None = None) -> l
 
 def _in_range(examples: list[Example], source: Source) -> list[Example]:
     """Those whose target lies in the source's range."""
-    if source.scores is None:
-        return examples
-    low, high = source.scores
+    low, high = source.scores or (-math.inf, math.inf)
     found = [example for example in examples if low <= example.target <= high]
-    if not found:
+    if source.scores and not found:
         raise DataError(f"{Location(source.file)}: no row has a target from {low:g} to {high:g}; widen scores")
     return found
 
@@ -346,11 +338,6 @@ def _entailments(source: Source, data_dir: Path | None) -> Read:
             yield (text, other, denied[text][index % len(denied[text])]), None, row
 
 
-def _negatives(source: Source, data_dir: Path | None) -> Read:
-    for (left, right), _, row in _pairs(source, data_dir):
-        yield (left, left, right), None, row
-
-
 READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
     "sentiment": _labelled_texts,
     "paraphrase": _scored_pairs,
@@ -359,5 +346,7 @@ READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
     "texts": _texts,
     "pairs": _pairs,
     "entailment": _entailments,
-    "negatives": _negatives,
+    "negatives": lambda source, data_dir: (
+        ((left, left, right), None, row) for (left, right), _, row in _pairs(source, data_dir)
+    ),
 }

@@ -1,10 +1,13 @@
-"""The multi-task model: one encoder, pooled for each task, with a head per task; and its evaluation."""
+"""The multi-task model: one encoder, pooled for each task, with a head per task; its weights and its evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,8 +55,12 @@ class MultiTaskModel:
     heads: nn.ModuleDict
     """by task, or shared"""
     frozen: frozenset[int]
-    masking: dict[str, Masking]
-    """by task, of masked language models"""
+
+    @cached_property
+    def masking(self) -> dict[str, Masking]:
+        """How the tokens of each masked language model are masked, by task."""
+        own = {task.name: task.masked for task in self.config.tasks if task.kind == "mlm"}
+        return {name: Masking.of(self.base.tokenizer, share) for name, share in own.items()}
 
     @property
     def base(self) -> Encoder:
@@ -164,11 +171,17 @@ def new_multitask_model(
     made = {task.name: _with_dropout(pooled[task.name], task.dropout) for task in config.tasks}
     heads = new_heads(config, made)
     tokens = _tokens(encoder, tasks, config)
-    frozen = frozen_layers(config.freeze, encoder.model_view.layers)
-    start = _start_layer(encoder, config, frozen)
-    states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
+    depth = encoder.model_view.layers
+    frozen = frozen_layers(config.freeze, depth)
+    start = frozen_depth(frozen, depth)
+    states = None
+    if start is not None:
+        if any(task.kind == "mlm" for task in config.tasks):
+            raise UsageError("a task of kind mlm masks other tokens in each step, so the embeddings cannot be frozen")
+        start = min(start, *encoder.pooling_config.layers_of(depth))  # a layer that is pooled must be run
+        states = FrozenStates.of(encoder, tokens, start, progress)
     encoders = {name: PackedEncoder(each, tokens, processes, states, start or 0) for name, each in made.items()}
-    return MultiTaskModel(config, encoders, heads, frozen, maskings(encoder, config))
+    return MultiTaskModel(config, encoders, heads, frozen)
 
 
 def new_heads(config: TrainConfig, encoders: Mapping[str, Encoder]) -> nn.ModuleDict:
@@ -190,22 +203,6 @@ def _tokens(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> Tok
         tokens.add(text for index in drawn.drawn(number, config.epochs) for text in task.texts(task.train[index]))
         tokens.add(text for part in (task.dev, task.test) for each in part for text in task.eval_view.texts(each))
     return tokens
-
-
-def _start_layer(encoder: Encoder, config: TrainConfig, frozen: frozenset[int]) -> int | None:
-    """The layer whose output is computed once; None if nothing can be."""
-    depth = encoder.model_view.layers
-    start = frozen_depth(frozen, depth)
-    if start is None:
-        return None
-    if any(task.kind == "mlm" for task in config.tasks):
-        raise UsageError("a task of kind mlm masks other tokens in each step, so the embeddings cannot be frozen")
-    return min(start, *encoder.pooling_config.layers_of(depth))  # a layer that is pooled must be run
-
-
-def maskings(encoder: Encoder, config: TrainConfig) -> dict[str, Masking]:
-    """How each masked language model masks tokens."""
-    return {task.name: Masking.of(encoder.tokenizer, task.masked) for task in config.tasks if task.kind == "mlm"}
 
 
 def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
@@ -246,6 +243,88 @@ def variants(
         for kind in dict.fromkeys(poolings.values())
     }
     return {name: made[kind].with_pooling(normalize=False) for name, kind in poolings.items()}
+
+
+# Weights
+
+Weights = Mapping[str, nn.Parameter]
+
+
+def layer_weights(encoder: Encoder) -> list[list[nn.Parameter]]:
+    """The weights of each layer, 0 for the embeddings; one that several layers share belongs to the first of them."""
+    views = encoder.model_view
+    parts: list[list[Any]] = [[views.embeddings, views.projection], *([block] for block in views.blocks)]
+    parts[-1].append(views.final_norm)
+    first: dict[nn.Parameter, int] = {}
+    for layer, part in enumerate(parts):
+        for weight in (weight for module in _modules(part) for weight in module.parameters()):
+            first.setdefault(weight, layer)
+    return [[weight for weight, own in first.items() if own == layer] for layer in range(len(parts))]
+
+
+def _modules(view: Any) -> Iterator[nn.Module]:
+    """All modules inside a view or a list of views."""
+    if isinstance(view, nn.Module):
+        yield view
+    elif is_dataclass(view):
+        yield from _modules([getattr(view, each.name) for each in fields(view)])
+    elif isinstance(view, (list, tuple)):
+        for each in view:
+            yield from _modules(each)
+
+
+def freeze_layers(multitask: MultiTaskModel) -> None:
+    """Switch off the gradients of the frozen layers, and on those of all others."""
+    for layer, weights in enumerate(layer_weights(multitask.base)):
+        for weight in weights:
+            weight.requires_grad_(layer not in multitask.frozen)
+
+
+def named_weights(multitask: MultiTaskModel) -> dict[str, nn.Parameter]:
+    """Everything that learns, by a name that stays the same from run to run."""
+    in_layers = set(chain.from_iterable(layer_weights(multitask.base)))
+    named = {
+        f"encoder.{name}": weight
+        for name, weight in multitask.base.model.named_parameters()
+        if weight in in_layers and weight.requires_grad
+    }
+    named |= {f"heads.{name}": weight for name, weight in multitask.heads.named_parameters()}
+    for packed in multitask.encoders.values():
+        learned = packed.encoder.modules_config.learned
+        if learned is not None and learned.kind == packed.encoder.pooling_config.pooling:
+            named |= {f"{learned.kind}.{name}": weight for name, weight in learned.named_parameters()}
+    return named
+
+
+def prefixes(multitask: MultiTaskModel, task: TaskConfig) -> tuple[str, ...]:
+    """How the names of a task's weights begin."""
+    pooling = multitask.encoder(task).pooling_config.pooling
+    return ("encoder.", f"heads.{head_name(multitask.config, task)}.", f"{pooling}.")
+
+
+def common_weights(multitask: MultiTaskModel, weights: Weights) -> list[nn.Parameter]:
+    """The weights that more than one task trains: the encoder, a shared head, a learned pooling of several tasks."""
+    users = Counter(prefix for task in multitask.config.tasks for prefix in prefixes(multitask, task))
+    shared = tuple(prefix for prefix, count in users.items() if count > 1)
+    return [weight for name, weight in weights.items() if name.startswith(shared)]
+
+
+def new_optimizer(multitask: MultiTaskModel, weights: Weights) -> torch.optim.AdamW:
+    """AdamW with a group per learning rate and weight decay."""
+    config, layers = multitask.config, layer_weights(multitask.base)
+    rates = {
+        weight: config.learning_rate * config.layer_decay ** (len(layers) - 1 - layer)
+        for layer, each in enumerate(layers)
+        for weight in each
+    }
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for weight in weights.values():
+        rate = rates.get(weight, config.head_learning_rate)
+        # Biases and the gains of norms have no decay.
+        decay = config.weight_decay if weight.ndim > 1 else 0.0
+        groups.setdefault((rate, decay), []).append(weight)
+    made = [{"params": group, "lr": rate, "weight_decay": decay} for (rate, decay), group in groups.items()]
+    return torch.optim.AdamW(made, fused=multitask.base.device.type in ("cpu", "cuda"))
 
 
 # Evaluation

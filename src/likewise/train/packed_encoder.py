@@ -149,7 +149,7 @@ class Masking:
         """
         rng = np.random.default_rng([*key])
         count = min(len(own), max(1, round(self.share * len(own))))
-        positions = sorted(int(index) for index in rng.choice(np.array(own, dtype=int), count, replace=False))
+        positions = sorted(rng.choice(np.array(own, dtype=int), count, replace=False).tolist())
         draws = zip(positions, rng.random(count), rng.integers(len(self.others), size=count), strict=True)
         shown: dict[int, int] = {}
         for position, draw, other in draws:
@@ -165,8 +165,12 @@ def mask_tokens(batch: Batch, masked: Sequence[MaskedTokens]) -> tuple[Batch, Te
     for row, own in enumerate(masked):
         for position, shown in own.items():
             targets[row, position], ids[row, position] = ids[row, position].clone(), shown
-    flat = targets.flatten() if batch.mask is None else targets[batch.mask.bool()]
-    return replace(batch, ids=ids), flat
+    return replace(batch, ids=ids), end_to_end(targets, batch)
+
+
+def end_to_end(rows: Tensor, batch: Batch) -> Tensor:
+    """Rows (B, T, ...) of a batch without their padding, (N, ...)."""
+    return rows.flatten(0, 1) if batch.mask is None else rows[batch.mask.bool()]
 
 
 # Packed texts
@@ -219,11 +223,7 @@ class Packed:
 
 
 def flat(groups: Iterable[Sequence[int]]) -> list[int]:
-    """All numbers of all groups.
-
-    >>> flat([[1, 2], [3]])
-    [1, 2, 3]
-    """
+    """All numbers of all groups."""
     return [each for group in groups for each in group]
 
 
@@ -270,8 +270,7 @@ class PackedEncoder:
         if self.frozen is not None:
             return self.frozen.packed(chosen, self.encoder.device)
         model_view = self.encoder.model_view
-        states = forward.embed(model_view, batch)
-        states = states.flatten(0, 1) if batch.mask is None else states[batch.mask.bool()]
+        states = end_to_end(forward.embed(model_view, batch), batch)
         if keys is None:
             return states
         lengths = [len(self.tokens.ids[number]) for number in chosen]
@@ -317,21 +316,19 @@ class PackedEncoder:
         """Vectors (n, P) of any number of texts, without gradients and dropout."""
         indices = self.tokens.indices(texts)
         mine = [indices[position] for position in self.processes.share(len(texts))]
-        rows = torch.zeros(len(mine), self.encoder.dimension, dtype=self.encoder.model_view.dtype)
-        rows = rows.to(self.encoder.device)
+        model_view, device = self.encoder.model_view, self.encoder.device
+        rows = torch.zeros(len(mine), self.encoder.dimension, dtype=model_view.dtype, device=device)
         ticker = Ticker(progress, len(mine), "texts")
         with torch.no_grad():
-            for batch in exact_length_batches([len(self.tokens.ids[number]) for number in mine]):
-                rows[batch] = self._of_one_length([mine[position] for position in batch])
-                ticker.add(len(batch))
+            for positions in exact_length_batches([len(self.tokens.ids[number]) for number in mine]):
+                chosen = [mine[position] for position in positions]
+                batch = self.tokens.batch(chosen, device)
+                states = self._first_states(chosen, batch, None).view(*batch.ids.shape, -1)
+                steps = forward.layers(model_view, states, start=self.start)
+                rows[positions] = self._vectors(self.encoder.averaged(steps, self.start), batch.ids, None)
+                ticker.add(len(positions))
             ticker.close()
             return self.processes.gathered(rows, len(texts))
-
-    def _of_one_length(self, chosen: Sequence[int]) -> Tensor:
-        batch = self.tokens.batch(chosen, self.encoder.device)
-        states = self._first_states(chosen, batch, None).view(*batch.ids.shape, -1)
-        steps = forward.layers(self.encoder.model_view, states, start=self.start)
-        return self._vectors(self.encoder.averaged(steps, self.start), batch.ids, None)
 
 
 # Frozen layers
@@ -385,14 +382,12 @@ class FrozenStates:
         ticker = Ticker(progress, len(lengths), "texts through the frozen layers")
         for indices in exact_length_batches(lengths):
             with torch.inference_mode():
-                found._write(indices, _states_at(encoder, tokens.batch(indices, encoder.device), layer))
+                states = _states_at(encoder, tokens.batch(indices, encoder.device), layer).cpu().numpy()
+            for index, rows in zip(indices, states, strict=True):
+                found._states[found._starts[index] : found._starts[index + 1]] = rows
             ticker.add(len(indices))
         ticker.close()
         return found
-
-    def _write(self, indices: Sequence[int], states: Tensor) -> None:
-        for index, rows in zip(indices, states.cpu().numpy(), strict=True):
-            self._states[self._starts[index] : self._starts[index + 1]] = rows
 
     def packed(self, indices: Sequence[int], device: torch.device) -> Tensor:
         """States (N, D) of texts, laid end to end."""

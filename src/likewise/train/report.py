@@ -57,7 +57,11 @@ NOTES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainReport(Result):
-    """A finished run."""
+    """A finished run.
+
+    >>> TrainReport.__name__
+    'TrainReport'
+    """
 
     config: TrainConfig
     model: str
@@ -242,7 +246,7 @@ def training_changes(
     ticker = Ticker(progress, 1, "comparing before and after")
     ticker.close()
     found = pair_changes(before, after, fixed_sample(held_out[0], COMPARED_PAIRS, 0))
-    ticker.done = 1
+    ticker.add()
     ticker.close()
     return tuple(found)
 
@@ -261,7 +265,7 @@ def _losses(report: TrainReport) -> Any:
         train = train or [(epoch["epoch"], epoch["train"][task]) for epoch in report.epochs]
         dev = [(epoch["epoch"], epoch["dev"][task]["loss"]) for epoch in report.epochs if task in epoch["dev"]]
         lines: list[Any] = [{task: tuple(zip(*points, strict=True))} if points else {} for points in (train, dev)]
-        loss_curves(*lines, labels, task, report.best_epoch, ax)
+        loss_curves(lines[0], lines[1], labels, task, report.best_epoch, ax)
     return panels[0]
 
 

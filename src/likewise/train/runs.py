@@ -123,9 +123,13 @@ def open_run(
     """
     processes = Processes.joined(encoder.device.type == "cpu")
     folder = Path(config.out) if config.out else None
-    _check(encoder, config)
+    require_torch(encoder)
+    if encoder.model_view.dtype not in (torch.float32, torch.float64):
+        raise UsageError("training in half precision loses small steps; load the model with dtype float32")
+    if config.out:
+        require_savable(new_variants(encoder, config)[main_task(config).name])
     key = run_key(encoder, tasks, config)
-    model = encoder.name, encoder.hash
+    model, model_hash = encoder.name, encoder.hash
     with _locked(folder, resume, processes):
         with torch.random.fork_rng(devices=[]):
             multitask = new_multitask_model(encoder, tasks, config, processes, progress)
@@ -138,7 +142,7 @@ def open_run(
             test = {task.name: evaluate(multitask, task, task.test, progress) for task in tasks if task.test}
         state = run.train_state
         report = TrainReport(
-            config=config, model=model[0], model_sha256=model[1],
+            config=config, model=model, model_sha256=model_hash,
             weights=sum(weight.numel() for weight in run.weights.values()),
             examples={task.name: {role: len(getattr(task, role)) for role in ROLES} for task in tasks},
             overlaps=tuple(overlaps), truncated=next(iter(multitask.encoders.values())).tokens.truncated,
@@ -154,13 +158,24 @@ def open_run(
 
 @contextmanager
 def _locked(folder: Path | None, resume: bool, processes: Processes) -> Iterator[None]:
-    """Lock a run's folder against other writers; the other processes follow the first."""
+    """Lock a run's folder, a new or empty one or its own, against other writers; other processes follow the first."""
     if folder is None or not processes.first:
         processes.wait()
         yield
         processes.wait()
         return
-    prepare(folder, resume)
+    problem = None
+    if (folder / CHECKPOINT).exists():
+        problem = None if resume else "holds a run that was interrupted; add --resume, or choose another out"
+    elif (folder / "likewise.json").exists():
+        problem = "holds a finished run; choose another out, or delete it first"
+    elif folder.exists() and not folder.is_dir():
+        problem = "is a file; choose another out"
+    elif folder.exists() and any(each.name not in LEFTOVERS for each in folder.iterdir()):
+        problem = "holds files that are not of this command; choose another out"
+    if problem:
+        raise UsageError(f"{folder} {problem}")
+    folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / LOCK, folder):
         for left in folder.parent.glob(f".{escape(folder.name)}.draft-*"):
             shutil.rmtree(left)  # a model that was being written when the run was killed
@@ -174,29 +189,6 @@ def remove_checkpoint(folder: Path) -> None:
     """Delete the checkpoints; without them the run is finished."""
     for left in (BEST, CHECKPOINT):
         (folder / left).unlink(missing_ok=True)
-
-
-def _check(encoder: Encoder, config: TrainConfig) -> None:
-    """Reject at once what would fail at the end."""
-    require_torch(encoder)
-    if encoder.model_view.dtype not in (torch.float32, torch.float64):
-        raise UsageError("training in half precision loses small steps; load the model with dtype float32")
-    if config.out:
-        require_savable(new_variants(encoder, config)[main_task(config).name])
-
-
-def prepare(folder: Path, resume: bool) -> None:
-    """Check that a run may write into a folder: a new one, an empty one, or its own."""
-    if (folder / CHECKPOINT).exists():
-        if not resume:
-            raise UsageError(f"{folder} holds a run that was interrupted; add --resume, or choose another out")
-    elif (folder / "likewise.json").exists():
-        raise UsageError(f"{folder} holds a finished run; choose another out, or delete it first")
-    elif folder.is_dir() and any(each.name not in LEFTOVERS for each in folder.iterdir()):
-        raise UsageError(f"{folder} holds files that are not of this command; choose another out")
-    elif folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; choose another out")
-    folder.mkdir(parents=True, exist_ok=True)
 
 
 def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str:
@@ -213,11 +205,7 @@ def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str
 
 
 def presets() -> dict[str, str]:
-    """The TOML text of each ready-made config, by name.
-
-    >>> "sts-mean" in presets()
-    True
-    """
+    """The TOML text of each ready-made config, by name."""
     folder = resources.files("likewise.train") / "presets"
     found = [each for each in folder.iterdir() if each.name.endswith(".toml")]
     return {each.name.removesuffix(".toml"): each.read_text(encoding="utf-8") for each in sorted(found, key=str)}
@@ -315,34 +303,30 @@ def _row(base: Mapping[str, Any], row: Mapping[str, Any], given: Mapping[str, An
     name = row.get("name")
     if not isinstance(name, str) or not name.strip():
         raise UsageError(f"{where}: a [[row]] needs a name")
+    where = f"{where}, row {name}"
     if "seed" in row:
-        raise UsageError(f"{where}, row {name}: a row has no seed of its own; give seeds = [1, 2, 3] above the rows")
-    changed = deepcopy(dict(base))
-    changed |= {key: value for key, value in row.items() if key not in ROW_KEYS} | dict(given)
-    _change_tasks(changed, row, f"{where}, row {name}")
-    config = config_from(changed, f"{where}, row {name}")
+        raise UsageError(f"{where}: a row has no seed of its own; give seeds = [1, 2, 3] above the rows")
+    changed = deepcopy(dict(base)) | {key: value for key, value in row.items() if key not in ROW_KEYS} | dict(given)
+    _change_tasks(tables_of(changed, "task", where), row, where)
+    config = config_from(changed, where)
     published = row.get("published", [])
     if not isinstance(published, list) or not all(type(each) in (int, float) for each in published):
-        raise UsageError(f"{where}, row {name}: published takes numbers as [0.5, 0.7], got {published!r}")
-    return Row(name, replace(config, out=""), tuple(float(each) for each in published))
+        raise UsageError(f"{where}: published takes numbers as [0.5, 0.7], got {published!r}")
+    return Row(name, replace(config, out=""), tuple(map(float, published)))
 
 
-def _change_tasks(config: Mapping[str, Any], row: Mapping[str, Any], where: str) -> None:
-    tasks = tables_of(config, "task", where)
-    known = {task.get("name", task.get("kind")): task for task in tasks}
+def _change_tasks(tasks: list[dict[str, Any]], row: Mapping[str, Any], where: str) -> None:
+    """Change the tables of tasks as a row says: all of them, and single ones by name."""
     every, single = row.get("every_task", {}), row.get("task", {})
-    changes = {"every_task": every, "task": single}
-    if isinstance(single, dict):
-        changes |= {f"task.{key}": table for key, table in single.items()}
-    for key, table in changes.items():
+    named = {f"task.{key}": table for key, table in single.items()} if isinstance(single, dict) else {}
+    for key, table in {"every_task": every, "task": single, **named}.items():
         if not isinstance(table, dict):
             raise UsageError(f"{where}: {key} takes a table as {{ head = 'linear' }}, got {table!r}")
-    for task in tasks:
-        task.update(every)
-    for key, table in single.items():
-        if key not in known:
-            raise UsageError(f"{where}: no task {key!r}; choose from {', '.join(map(str, known))}")
-        known[key].update(table)
+    known = {task.get("name", task.get("kind")): task for task in tasks}
+    if unknown := [key for key in single if key not in known]:
+        raise UsageError(f"{where}: no task {unknown[0]!r}; choose from {', '.join(map(str, known))}")
+    for name, task in known.items():
+        task.update(every | single.get(name, {}))
 
 
 @dataclass(frozen=True)
@@ -355,11 +339,9 @@ class RunContext:
     resume: bool = False
 
     @contextmanager
-    def run(
-        self, config: TrainConfig, progress: Progress | None = None, on_epoch: EpochDone | None = None
-    ) -> Iterator[TrainReport]:
+    def run(self, config: TrainConfig, progress: Progress | None = None) -> Iterator[TrainReport]:
         """Read, check, load and train; the run is finished when the block ends."""
         tasks, overlaps = read_tasks(config.tasks, self.data_dir, self.limits)
-        options: dict[str, Any] = {"overlaps": overlaps, "progress": progress, "on_epoch": on_epoch}
-        with open_run(self.load(config.model), tasks, config, resume=self.resume, **options) as report:
+        options: dict[str, Any] = {"resume": self.resume, "overlaps": overlaps, "progress": progress}
+        with open_run(self.load(config.model), tasks, config, **options) as report:
             yield report

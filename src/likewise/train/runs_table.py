@@ -343,8 +343,10 @@ def training_table(rows: Sequence[TableRow]) -> TrainingTable:
         groups.setdefault(row.name, []).append(row)
     lines = tuple(_line(name, group) for name, group in groups.items())
     measures = _ordered(measure for row in rows for measure in _values(row.report))
-    chosen = _ordered(measure for row in rows for measure in _chosen(row.report))
-    return TrainingTable(tuple(rows), lines, measures, tuple(measure for measure in chosen if measure in measures))
+    metrics = {pair for row in rows for pair in _metrics(row.report).items()}
+    choosing = {Measure(metric, part, task) for task, metric in metrics for part in PARTS} | {SCORE, SECONDS}
+    chosen = tuple(measure for measure in measures if measure in choosing)
+    return TrainingTable(tuple(rows), lines, measures, chosen)
 
 
 def _line(name: str, rows: Sequence[TableRow]) -> TableLine:
@@ -370,11 +372,6 @@ def _values(report: Mapping[str, Any]) -> dict[Measure, Any]:
 
 def _metrics(report: Mapping[str, Any]) -> dict[str, str]:
     return {task["name"]: task["metric"] for task in report["config"]["task"]}
-
-
-def _chosen(report: Mapping[str, Any]) -> list[Measure]:
-    metrics = _metrics(report)
-    return [*(Measure(metrics[task], part, task) for part in PARTS for task in report[part]), SCORE, SECONDS]
 
 
 def _ordered(measures: Iterable[Measure]) -> tuple[Measure, ...]:

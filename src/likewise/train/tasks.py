@@ -103,36 +103,28 @@ def read_tasks(
     >>> len(tasks[0].train), overlaps
     (3, [])
     """
-    read = _Files(data_dir)
-    trained = dict(read(config.train_form, each) for config in configs for each in config.train)
-    held_out = dict(read(config.eval_form, each) for config in configs for each in (*config.dev, *config.test))
-    left, overlaps = without_overlap(trained, held_out, limits.allow_overlap)
+    train = [(config.train_form, source) for config in configs for source in config.train]
+    held_out = [(config.eval_form, source) for config in configs for source in (*config.dev, *config.test)]
+    names: dict[tuple[Form, Source], str] = {}
+    files: dict[str, list[Example]] = {}
+    # Each file is read once and has a name for each form: two tasks may read it in two ways.
+    for form, source in dict.fromkeys((*train, *held_out)):
+        earlier = sum(known.file == source.file for _, known in names)
+        names[form, source] = source.file if not earlier else f"{source.file} ({earlier + 1})"
+        files[names[form, source]] = read_examples(source, form, data_dir)
+    trained, held = ({names[key]: files[names[key]] for key in keys} for keys in (train, held_out))
+    left, overlaps = without_overlap(trained, held, limits.allow_overlap)
     tasks = []
     for config in configs:
         parts: dict[str, tuple[Example, ...]] = {}
         for role in ROLES:
-            form, rows = (config.train_form, left) if role == "train" else (config.eval_form, held_out)
-            names = [read(form, source)[0] for source in getattr(config, role)]
-            parts[role] = tuple(chain.from_iterable(rows[name][: limits.rows] for name in names))
-            if len(parts[role]) < LEAST and names:
+            form, rows = (config.train_form, left) if role == "train" else (config.eval_form, files)
+            own = [rows[names[form, source]][: limits.rows] for source in getattr(config, role)]
+            parts[role] = tuple(chain.from_iterable(own))
+            if len(parts[role]) < LEAST and own:
                 raise DataError(f"task {config.name}, {role}: {len(parts[role])} example(s); give at least {LEAST}")
         tasks.append(Task(config, **parts))
     return tasks, overlaps
-
-
-class _Files:
-    """Files as tasks read them, each once and under its own name: two tasks may read one file in two ways."""
-
-    def __init__(self, data_dir: Path | None) -> None:
-        self._data_dir = data_dir
-        self._read: dict[tuple[Form, Source], tuple[str, list[Example]]] = {}
-
-    def __call__(self, form: Form, source: Source) -> tuple[str, list[Example]]:
-        if (form, source) not in self._read:
-            earlier = sum(known.file == source.file for _, known in self._read)
-            name = source.file if not earlier else f"{source.file} ({earlier + 1})"
-            self._read[form, source] = name, read_examples(source, form, self._data_dir)
-        return self._read[form, source]
 
 
 # Overlap: rows of dev and test files that are also in train files make a model look better than it is
@@ -140,20 +132,15 @@ class _Files:
 
 @dataclass(frozen=True)
 class Overlap:
-    """What a train file and a dev or test file have in common.
-
-    >>> Overlap("stsb/train", "stsb/test", rows=12, of=1379, dropped=17, examples=()).share < MAX_SHARE
-    True
-    """
+    """What a train file and a dev or test file have in common."""
 
     train: str
-    """The train file."""
     held_out: str
     """The dev or test file."""
     rows: int
     """Rows of the dev or test file that are in the train file."""
     of: int
-    """Rows of the dev or test file."""
+    """All its rows."""
     dropped: int
     """Rows of the train file that were dropped for it; a row that is in several such files counts in each."""
     examples: tuple[str, ...]

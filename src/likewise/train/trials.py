@@ -12,6 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 from likewise.errors import TrainingError, UsageError
 from likewise.plotting.html import inline_png, paragraph, section
 from likewise.results import Column, Figure, Result, Table
@@ -45,11 +47,7 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """How hyperparameters are searched.
-
-    >>> TuneSettings(trials=3).batch
-    (16, 32, 64)
-    """
+    """How hyperparameters are searched."""
 
     trials: Annotated[int, Bounds(1)] = 8
     """total trials; raise it to continue a study"""
@@ -112,11 +110,7 @@ class TuneSettings:
 
 @dataclass(frozen=True)
 class TuneTrial:
-    """One training.
-
-    >>> TuneTrial(0, {"batch": 16}, 0.8, "complete", (0.7, 0.8), 3.0).epochs
-    2
-    """
+    """One training."""
 
     number: int
     parameters: Mapping[str, Any]
@@ -138,7 +132,7 @@ class TuneTrial:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, and the number of epochs."""
-        return asdict(self) | {"parameters": dict(self.parameters), "scores": list(self.scores), "epochs": self.epochs}
+        return asdict(self) | {"scores": list(self.scores), "epochs": self.epochs}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -262,7 +256,7 @@ class TuneReport(Result):
 
     @cached_property
     def _figures(self) -> dict[str, Figure]:
-        return {name: Figure(cache(partial(_drawn, plot)), *FIGURES[name]) for name, plot in _plots(self).items()}
+        return {name: Figure(cache(partial(_drawn, name, plot)), *FIGURES[name]) for name, plot in _plots(self).items()}
 
     def fragments(self) -> list[str]:
         """The page: pictures, since Optuna's style does not suit dark pages, then the tables."""
@@ -305,55 +299,38 @@ def quiet_optuna(level: int = logging.WARNING) -> Iterator[None]:
         log.setLevel(before)
 
 
-def _drawn(plot: Callable[[], Any]) -> Any:
+def _drawn(name: str, plot: Callable[[], Any]) -> Any:
     """Contain one of Optuna's plots: they set a style for all later figures, and warn that they are experimental."""
     import matplotlib
     from matplotlib import pyplot
+    from matplotlib.ticker import MaxNLocator, NullFormatter
 
     with matplotlib.rc_context(), warnings.catch_warnings(), quiet_optuna(logging.ERROR):
         warnings.simplefilter("ignore")
-        axes = plot()
-        pyplot.close(axes.figure)
-    return axes
+        panels = np.ravel(plot())
+        for axes in panels:
+            if name == "slice" and axes.get_xscale() == "log":
+                axes.xaxis.set_minor_formatter(NullFormatter())  # labels of minor ticks would overlap
+            elif name == "parallel":
+                axes.figure.set_size_inches(9.6, 4.8)  # wide enough for its names
+            elif name == "epochs":
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+                axes.set(xlabel="epoch", ylabel="dev score")
+        pyplot.close(panels[0].figure)
+    return panels[0]
 
 
 def _plots(report: TuneReport) -> dict[str, Callable[[], Any]]:
     """The function that draws each figure for which there are enough trials."""
     from optuna.visualization import matplotlib as plots
 
-    study, score = report.study, "dev score"
-    complete = sum(trial.state == "complete" for trial in report.trials)
+    study, complete = report.study, sum(trial.state == "complete" for trial in report.trials)
+    scored: dict[str, Any] = {"target_name": "dev score"}
     made: dict[str, tuple[bool, Callable[[], Any]]] = {
-        "history": (complete > 0, lambda: plots.plot_optimization_history(study, target_name=score)),
-        "importances": (bool(report.importances), lambda: plots.plot_param_importances(study, target_name=score)),
-        "slice": (complete > 1, lambda: _slices(plots.plot_slice(study, target_name=score))),
-        "parallel": (complete > 1, lambda: _parallel(plots.plot_parallel_coordinate(study, target_name=score))),
-        "epochs": (
-            any(each.epochs for each in report.trials), lambda: _epochs(plots.plot_intermediate_values(study))
-        ),
-    }  # fmt: skip
+        "history": (complete > 0, partial(plots.plot_optimization_history, study, **scored)),
+        "importances": (bool(report.importances), partial(plots.plot_param_importances, study, **scored)),
+        "slice": (complete > 1, partial(plots.plot_slice, study, **scored)),
+        "parallel": (complete > 1, partial(plots.plot_parallel_coordinate, study, **scored)),
+        "epochs": (any(each.epochs for each in report.trials), partial(plots.plot_intermediate_values, study)),
+    }
     return {name: plot for name, (enough, plot) in made.items() if enough}
-
-
-def _slices(found: Any) -> Any:
-    """One of the Axes; minor tick labels of a logarithmic axis would overlap."""
-    from matplotlib.ticker import NullFormatter
-
-    panels = found.ravel() if hasattr(found, "ravel") else [found]
-    for axes in panels:
-        if axes.get_xscale() == "log":
-            axes.xaxis.set_minor_formatter(NullFormatter())
-    return panels[0]
-
-
-def _parallel(axes: Any) -> Any:
-    """Wide enough for its names."""
-    axes.figure.set_size_inches(9.6, 4.8)
-    return axes
-
-
-def _epochs(axes: Any) -> Any:
-    """With whole numbers for epochs."""
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set(xlabel="epoch", ylabel="dev score")
-    return axes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from likewise.train.trials import CHOICES, LOGARITHMIC, SEARCHED, TuneReport, Tu
 if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.distributions import BaseDistribution
+    from optuna.pruners import BasePruner
     from optuna.trial import FrozenTrial
 
 FILE, NAME = "study.db", "likewise tune"
@@ -33,6 +34,7 @@ FILE, NAME = "study.db", "likewise tune"
 STARTUP = 4
 """Random trials before the sampler learns from results, and completed trials before any is pruned."""
 LEAST_FOR_IMPORTANCES = 4
+FINISHED = ("COMPLETE", "PRUNED")
 ERROR = "error"
 """The attribute of a trial that holds its error."""
 
@@ -45,17 +47,17 @@ def tune(
     The study is in the folder: a second call adds the missing trials. No trial sees a test file.
     """
     check_optuna()
-    search, overlaps = _prepared(run_context, config, settings)
+    search = _prepared(run_context, config, settings)
     folder.mkdir(parents=True, exist_ok=True)
     ticker = Ticker(progress, settings.trials, "trials")
     with only_writer(folder / ".lock", folder), _opened(folder / FILE, settings) as study:
         _claim(study, search, folder)
         _requeue(study, search)
         while True:
-            ticker.done = len(_finished(study))
+            ticker.done = len(_trials(study, *FINISHED))
             ticker.close()
             if ticker.done >= settings.trials:
-                return _report(study, search, overlaps)
+                return _report(study, search)
             search.run_trial(study, ticker.done, named(progress, f"trial {ticker.done + 1}"))
 
 
@@ -74,6 +76,7 @@ class _Search:
     run_context: RunContext
     config: TrainConfig
     tasks: tuple[Task, ...]
+    overlaps: tuple[Overlap, ...]
     settings: TuneSettings
     start: Mapping[str, Any]
     """the first trial's values, by the names of what is searched"""
@@ -128,22 +131,14 @@ class _Search:
         return report.score
 
 
-def _prepared(
-    run_context: RunContext, config: TrainConfig, settings: TuneSettings
-) -> tuple[_Search, tuple[Overlap, ...]]:
+def _prepared(run_context: RunContext, config: TrainConfig, settings: TuneSettings) -> _Search:
     """Read, check and sample the examples of all trials; then load the model."""
     if not any(task.dev for task in config.tasks):
         raise UsageError('tuning needs dev examples; give dev = "..." in a [[task]]')
     read, overlaps = read_tasks(config.tasks, run_context.data_dir, run_context.limits)
-    dev_rows = settings.dev_rows or config.selection
-    tasks = tuple(
-        Task(
-            task.config,
-            tuple(fixed_sample(task.train, settings.train_rows, settings.seed)),
-            tuple(fixed_sample(task.dev, dev_rows, settings.seed)),
-        )
-        for task in read
-    )
+    sizes, seed = {"train": settings.train_rows, "dev": settings.dev_rows or config.selection}, settings.seed
+    parts = [{role: tuple(fixed_sample(getattr(task, role), sizes[role], seed)) for role in sizes} for task in read]
+    tasks = tuple(Task(task.config, **own) for task, own in zip(read, parts, strict=True))
     encoder = run_context.load(config.model)
     own = {name: getattr(config, name) for name in _searched(config, encoder)}
     if "dropout" in own and config.dropout is None:
@@ -151,19 +146,18 @@ def _prepared(
     start = {name: settings.nearest(name, value) for name, value in own.items()}
     moved = {name: (value, start[name]) for name, value in own.items() if start[name] != value}
     key = run_key(encoder, tasks, config)
-    return _Search(run_context, config, tasks, settings, start, moved, encoder.hash, key), tuple(overlaps)
+    return _Search(run_context, config, tasks, tuple(overlaps), settings, start, moved, encoder.hash, key)
 
 
 def _searched(config: TrainConfig, encoder: Encoder) -> list[str]:
     """Names of the settings that matter to what a config trains."""
     known = encoder.modules_config.learned
     poolings = {task.pooling or encoder.pooling_config.pooling for task in config.tasks}
-    encoder_learns = config.freeze != "all"
+    heads = {task.head for task in config.tasks} - {"cosine", "dot"}
     matters = {
-        "learning_rate": encoder_learns,
-        "dropout": encoder_learns,
-        "head_learning_rate": bool(poolings & LEARNED.keys())
-        or any(task.head not in ("cosine", "dot") for task in config.tasks),
+        "learning_rate": config.freeze != "all",
+        "dropout": config.freeze != "all",
+        "head_learning_rate": bool(heads or poolings & LEARNED.keys()),
         # A bilstm that the model already has keeps its width.
         "lstm": "bilstm" in poolings and (known is None or known.kind != "bilstm"),
     }
@@ -194,11 +188,12 @@ def _opened(path: Path, settings: TuneSettings) -> Iterator[Study]:
             # A path, not an address: some of its characters mean something else in addresses.
             how = {"creator": lambda: sqlite3.connect(path, check_same_thread=False)}
             storage = optuna.storages.RDBStorage(f"sqlite:///{FILE}", engine_kwargs=how)
-            pruner = {
+            pruners: dict[str, Callable[[], BasePruner]] = {
                 "median": partial(optuna.pruners.MedianPruner, n_startup_trials=STARTUP),
                 "hyperband": partial(optuna.pruners.HyperbandPruner, 1, settings.epochs[1]),
                 "none": optuna.pruners.NopPruner,
-            }[settings.pruner]()
+            }
+            pruner = pruners[settings.pruner]()
             study = optuna.create_study(
                 storage=storage, pruner=pruner, study_name=NAME, direction="maximize", load_if_exists=True
             )
@@ -227,7 +222,7 @@ def _requeue(study: Study, search: _Search) -> None:
     """Fail trials that were killed, and queue them again."""
     from optuna.trial import TrialState
 
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+    for trial in _trials(study, "RUNNING"):
         known = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         study.tell(trial.number, state=TrialState.FAIL)
         # A trial that was killed before it had its values draws them again from its seed.
@@ -235,28 +230,26 @@ def _requeue(study: Study, search: _Search) -> None:
             study.enqueue_trial(known)
 
 
-def _finished(study: Study) -> list[FrozenTrial]:
+def _trials(study: Study, *states: str) -> list[FrozenTrial]:
     from optuna.trial import TrialState
 
-    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    return study.get_trials(deepcopy=False, states=[TrialState[state] for state in states])
 
 
 # The report
 
 
-def _report(study: Study, search: _Search, overlaps: Sequence[Overlap]) -> TuneReport:
+def _report(study: Study, search: _Search) -> TuneReport:
     import optuna
-    from optuna.trial import TrialState
 
-    finished = _finished(study)
+    finished = _trials(study, *FINISHED)
     with quiet_optuna():
         own = optuna.create_study(direction="maximize")
         own.add_trials(finished)
     return TuneReport(
         config=search.config, settings=search.settings, model_sha256=search.model_sha256,
         examples={task.name: {"train": len(task.train), "dev": len(task.dev)} for task in search.tasks},
-        overlaps=tuple(overlaps), moved=search.moved,
-        interrupted=len(study.get_trials(deepcopy=False, states=(TrialState.FAIL,))),
+        overlaps=search.overlaps, moved=search.moved, interrupted=len(_trials(study, "FAIL")),
         trials=tuple(_trial(index, trial, search) for index, trial in enumerate(finished)),
         importances=_importances(own), study=own,
     )  # fmt: skip
@@ -274,13 +267,9 @@ def _trial(index: int, trial: FrozenTrial, search: _Search) -> TuneTrial:
 def _importances(study: Study) -> dict[str, float]:
     """Optuna's own, if there are enough trials."""
     import optuna
-    from optuna.trial import TrialState
 
-    if len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))) < LEAST_FOR_IMPORTANCES:
-        return {}
-    try:
-        with quiet_optuna():
+    found: Mapping[str, float] = {}
+    if len(_trials(study, "COMPLETE")) >= LEAST_FOR_IMPORTANCES:
+        with quiet_optuna(), suppress(ValueError, RuntimeError):
             found = optuna.importance.get_param_importances(study)
-    except (ValueError, RuntimeError):
-        return {}
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
