@@ -31,8 +31,7 @@ from likewise.train.multitask import (
     MultiTaskModel,
     common_weights,
     evaluate,
-    freeze_layers,
-    named_weights,
+    learning_weights,
     new_optimizer,
     prefixes,
     schedule,
@@ -111,8 +110,7 @@ class Run:
     ) -> None:
         self.multitask, self.tasks, self.processes, self.folder = multitask, list(tasks), processes, folder
         self.config = multitask.config
-        freeze_layers(multitask)
-        self.weights = named_weights(multitask)
+        self.weights = learning_weights(multitask)
         for task in tasks:
             if not any(name.startswith(prefixes(multitask, task.config)) for name in self.weights):
                 raise UsageError(

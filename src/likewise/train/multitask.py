@@ -273,20 +273,15 @@ def _modules(view: Any) -> Iterator[nn.Module]:
             yield from _modules(each)
 
 
-def freeze_layers(multitask: MultiTaskModel) -> None:
-    """Switch off the gradients of the frozen layers, and on those of all others."""
-    for layer, weights in enumerate(layer_weights(multitask.base)):
-        for weight in weights:
-            weight.requires_grad_(layer not in multitask.frozen)
-
-
-def named_weights(multitask: MultiTaskModel) -> dict[str, nn.Parameter]:
-    """Everything that learns, by a name that stays the same from run to run."""
-    in_layers = set(chain.from_iterable(layer_weights(multitask.base)))
+def learning_weights(multitask: MultiTaskModel) -> dict[str, nn.Parameter]:
+    """Everything that learns, by a name that stays the same from run to run; frozen layers get no gradients."""
+    layers = {weight: layer for layer, each in enumerate(layer_weights(multitask.base)) for weight in each}
+    for weight, layer in layers.items():
+        weight.requires_grad_(layer not in multitask.frozen)
     named = {
         f"encoder.{name}": weight
         for name, weight in multitask.base.model.named_parameters()
-        if weight in in_layers and weight.requires_grad
+        if weight in layers and weight.requires_grad
     }
     named |= {f"heads.{name}": weight for name, weight in multitask.heads.named_parameters()}
     for packed in multitask.encoders.values():

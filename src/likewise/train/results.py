@@ -9,19 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from likewise import metrics
 from likewise.encoder import Encoder
 from likewise.encoder.similarity import paired_similarity
 from likewise.explain import Comparison, compare
-from likewise.metrics import (
-    accuracy,
-    confusion,
-    fitted_line,
-    mean_squared_error,
-    pearson,
-    scaled_mse,
-    share_within,
-    spearman,
-)
 from likewise.plotting.heatmap import confusion_matrix
 from likewise.plotting.scatter import fitted_scatter, line_text
 from likewise.plotting.text import printable, shortened
@@ -104,7 +95,7 @@ class EvalResult:
         """True classes by predicted ones; None for numbers."""
         if self.numeric:
             return None
-        return confusion(self.truth, self.predicted, CLASSES if self.kind == "sentiment" else 2)
+        return metrics.confusion(self.truth, self.predicted, CLASSES if self.kind == "sentiment" else 2)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -114,9 +105,9 @@ class EvalResult:
             return {"accuracy": float(self.scores.mean()), "perplexity": float(np.exp(min(self.loss, LARGEST_LOSS)))}
         if counts is None:
             return {
-                "pearson": pearson(predicted, truth), "spearman": spearman(predicted, truth),
-                "mse": mean_squared_error(predicted, truth), "mse_fitted": scaled_mse(predicted, truth),
-                f"within_{CLOSE:g}": share_within(predicted, truth, CLOSE),
+                "pearson": metrics.pearson(predicted, truth), "spearman": metrics.spearman(predicted, truth),
+                "mse": metrics.mean_squared_error(predicted, truth), "mse_fitted": metrics.scaled_mse(predicted, truth),
+                f"within_{CLOSE:g}": metrics.share_within(predicted, truth, CLOSE),
             }  # fmt: skip
         with np.errstate(invalid="ignore"):
             shares = counts / counts.sum(1, keepdims=True)  # of a class without examples: nan
@@ -125,7 +116,7 @@ class EvalResult:
         else:
             right = np.diag(shares).tolist()
             found = {f"accuracy_{label}": share for label, share in enumerate(right) if share == share}
-        return {"accuracy": accuracy(truth, predicted), **found}
+        return {"accuracy": metrics.accuracy(truth, predicted), **found}
 
     @property
     def score(self) -> float:
@@ -183,7 +174,7 @@ class EvalResult:
         """Confusions, or predicted numbers over true ones; returns the Axes."""
         if self.confusion is not None:
             return confusion_matrix(self.confusion, CLASS_NAMES[self.kind], title)
-        line = fitted_line(self.truth, self.predicted)
+        line = metrics.fitted_line(self.truth, self.predicted)
         return fitted_scatter(self.truth, self.predicted, ("true", "predicted"), line, title)
 
     @property
@@ -211,7 +202,7 @@ class EvalResult:
 
 
 def _number_summary(result: EvalResult) -> str:
-    found, line = result.metrics, fitted_line(result.truth, result.predicted)
+    found, line = result.metrics, metrics.fitted_line(result.truth, result.predicted)
     fitted = "True scores are all the same, so no line fits"
     if line is not None:
         fitted = f"The line that fits best is predicted = {line_text(*line, 'true')} (equal would be 1.00 true + 0.00)"

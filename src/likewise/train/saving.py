@@ -22,14 +22,7 @@ from likewise.progress import Progress
 from likewise.results import Result, Table
 from likewise.train.config import ROLES, SINGLE, TaskConfig, config_from
 from likewise.train.examples import Example
-from likewise.train.multitask import (
-    MultiTaskModel,
-    evaluate,
-    main_task,
-    new_heads,
-    require_torch,
-    variants,
-)
+from likewise.train.multitask import MultiTaskModel, evaluate, main_task, new_heads, require_torch, variants
 from likewise.train.packed_encoder import PackedEncoder, TokenTable
 from likewise.train.processes import Processes
 from likewise.train.report import MEASURE_COLUMNS, TrainReport
