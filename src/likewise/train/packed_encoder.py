@@ -134,9 +134,7 @@ class Masking:
         """Masking with the mask token of a model's own tokenizer."""
         mask = tokenizer.vocabulary.id_of("mask")
         if mask is None:
-            raise UsageError(
-                "this model's tokenizer has no mask token, which a task of kind mlm needs; use another model"
-            )
+            raise UsageError("this model's tokenizer has no mask token, which an mlm task needs; use another model")
         special = set(tokenizer.special_ids())
         size = tokenizer.backend.get_vocab_size(with_added_tokens=True)
         return cls(share, mask, tuple(each for each in range(size) if each not in special))
@@ -227,19 +225,15 @@ def flat(groups: Iterable[Sequence[int]]) -> list[int]:
     return [each for group in groups for each in group]
 
 
+@dataclass(eq=False)
 class PackedEncoder:
     """Texts -> vectors of one encoder; with ``frozen`` states, layers up to ``start`` are not run again."""
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        tokens: TokenTable,
-        processes: Processes,
-        frozen: FrozenStates | None = None,
-        start: int = 0,
-    ) -> None:
-        self.encoder, self.tokens, self.processes = encoder, tokens, processes
-        self.frozen, self.start = frozen, start
+    encoder: Encoder
+    tokens: TokenTable
+    processes: Processes
+    frozen: FrozenStates | None = None
+    start: int = 0
 
     def embedded(
         self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None, masked: Sequence[MaskedTokens] | None = None
