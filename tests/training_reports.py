@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from likewise.train import EvalResult, Example, Source, TaskConfig, TrainConfig, TrainReport
-from likewise.train.runs import TableRow
+from likewise.train.runs_table import TableRow
 from likewise.train.tasks import Overlap
 
 ATTACK = "<img src=x onerror=alert(1)>"

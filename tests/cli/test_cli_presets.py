@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from answers import one_document
-from likewise.train.run_plan import parse_plan, presets
+from likewise.train.runs import parse_plan, presets
 from training_files import sentence, write_rows
 
 pytest_plugins = ("command_line",)

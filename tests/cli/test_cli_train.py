@@ -19,7 +19,7 @@ from likewise.encoder import Encoder
 from likewise.errors import Cancelled
 from likewise.train import parse_config, read_tasks, runs, train_tasks
 from likewise.train.loop import Run
-from likewise.train.run_plan import parse_plan, presets
+from likewise.train.runs import parse_plan, presets
 from training_files import numbered_file, task_text, three_kinds, write_rows
 
 pytest_plugins = ("command_line",)

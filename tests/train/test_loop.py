@@ -16,12 +16,11 @@ from torch import Tensor
 
 from likewise.encoder import Encoder
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, train_tasks
+from likewise.train import heads as smart_module
 from likewise.train import loop as loop_module
-from likewise.train import losses as smart_module
-from likewise.train.loop import Run
-from likewise.train.losses import FIRST_NOISE, STEP, smoothness
+from likewise.train.heads import FIRST_NOISE, STEP, smoothness
+from likewise.train.loop import Run, pcgrad
 from likewise.train.multitask import MultiTaskModel, new_multitask_model
-from likewise.train.optimizer import pcgrad
 from likewise.train.processes import Processes
 from tiny_models import tiny_encoder
 from twins import twin_tokenizer

@@ -19,11 +19,11 @@ from likewise.sample import sample_sentences
 from likewise.train import Task, TrainConfig, parse_config, read_tasks, train_tasks
 from likewise.train import loop as loop_module
 from likewise.train.examples import Source, read_examples
+from likewise.train.heads import info_nce
 from likewise.train.loop import Run
-from likewise.train.losses import info_nce
 from likewise.train.multitask import MultiTaskModel, evaluate, new_multitask_model
+from likewise.train.packed_encoder import UNMASKED, Masking
 from likewise.train.processes import Processes
-from likewise.train.tokens import UNMASKED, Masking
 from training_files import similarity_file, write_rows
 from twins import twin_model
 

@@ -15,11 +15,10 @@ from likewise.encoder import Encoder, forward
 from likewise.errors import UsageError
 from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, TrainReport, train_tasks
 from likewise.train import multitask as trainee_module
-from likewise.train.losses import loss_of
+from likewise.train.heads import loss_of
 from likewise.train.multitask import new_multitask_model
-from likewise.train.packed_encoder import FrozenStates, frozen_depth, frozen_layers
+from likewise.train.packed_encoder import FrozenStates, TokenTable, frozen_depth, frozen_layers
 from likewise.train.processes import Processes
-from likewise.train.tokens import TokenTable
 from tiny_models import tiny_encoder
 
 DEPTH = 3

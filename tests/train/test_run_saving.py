@@ -106,7 +106,7 @@ def test_a_loaded_run_judges_as_the_trained_one_did(trained: Callable[[str], Tra
     run = trained(variant)
     loaded = load_run(run.folder, device="cpu")
     for task in run.tasks:
-        before, after = run.report.dev[task.name], evaluate(loaded.multitask, task, task.dev)
+        before, after = run.report.dev[task.name], evaluate(loaded, task, task.dev)
         # To the bit: the same weights in the same batches.
         assert (after.scores == before.scores).all(), task.name
         assert after.loss == before.loss and after.metrics == pytest.approx(before.metrics, rel=0, nan_ok=True)
@@ -153,7 +153,7 @@ def test_a_learned_pooling_is_ours_alone_and_the_card_says_so(trained: Callable[
     run = trained(pooling)
     ours = Encoder.load(str(run.folder), device="cpu")
     assert ours.pooling_config.pooling == pooling and ours.dimension == {"bilstm": 10, "qkv": 16}[pooling]
-    reader = load_run(run.folder, device="cpu").multitask.encoders["similarity"]
+    reader = load_run(run.folder, device="cpu").encoders["similarity"]
     rows = reader.vectors(TEXTS).numpy()
     assert np.abs(ours.encode(TEXTS) - rows / np.linalg.norm(rows, axis=1, keepdims=True)).max() < 1e-6
     vectors = theirs(run.folder).encode(TEXTS)
@@ -198,7 +198,7 @@ def test_a_run_in_double_precision_is_loaded_in_it(files: Path, tiny_folder: Pat
     report = train_tasks(encoder, tasks, replace(config, out=str(tmp_path / "run")))
     loaded = load_run(tmp_path / "run", device="cpu", dtype="float64")
     for task in tasks:
-        assert np.abs(evaluate(loaded.multitask, task, task.dev).scores - report.dev[task.name].scores).max() < 1e-12
+        assert np.abs(evaluate(loaded, task, task.dev).scores - report.dev[task.name].scores).max() < 1e-12
 
 
 # The card

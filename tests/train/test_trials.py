@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from likewise.train import TrainConfig, parse_config
-from likewise.train.trials import FIGURES, TuneReport, TuneTrial
-from likewise.train.tuning import TuneSettings
+from likewise.train.trials import FIGURES, TuneReport, TuneSettings, TuneTrial
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: train)")
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: plots)")

@@ -17,9 +17,9 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, MissingExtra, TrainingError, UsageError
 from likewise.train import TrainConfig, parse_config, tuning
-from likewise.train.run_plan import parse_plan, presets
-from likewise.train.runs import RunContext
-from likewise.train.tuning import TuneReport, TuneSettings, tune
+from likewise.train.runs import RunContext, parse_plan, presets
+from likewise.train.trials import TuneReport, TuneSettings
+from likewise.train.tuning import tune
 from tuning_files import config_text, pairs
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (extra: train)")
@@ -180,7 +180,7 @@ def test_running_trials_in_the_file_are_done_again(
 def test_trial_without_a_loss_fails_and_the_study_goes_on(
     config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from likewise.train.losses import LOSSES
+    from likewise.train.heads import LOSSES
 
     known = LOSSES["scaled-mse"]
     monkeypatch.setitem(LOSSES, "scaled-mse", lambda said, wanted: known(said, wanted) * float("nan"))

@@ -16,8 +16,7 @@ from likewise.errors import UsageError
 
 if TYPE_CHECKING:
     from likewise.train import TrainConfig
-    from likewise.train.run_plan import Plan
-    from likewise.train.runs import RunContext
+    from likewise.train.runs import Plan, RunContext
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def train(
     The folder gets the model (which sentence-transformers opens), its heads, a card, run.json and index.html.
     Processes that accelerate launch or torchrun has started work together as with --processes.
     """
-    from likewise.train.run_plan import PresetList, config_text, parse_plan
+    from likewise.train.runs import PresetList, RunContext, config_text, parse_plan
 
     if list_:
         return output.show(PresetList())
@@ -64,7 +63,6 @@ def train(
     if show:
         return echo(text, nl=False)
     from likewise.train.processes import launched, started_here
-    from likewise.train.runs import RunContext
     from likewise.train.tasks import Limits
 
     out = None if output.out is None else str(output.out)
@@ -83,7 +81,7 @@ def train(
 
 def _train(run_context: RunContext, run_plan: Plan, output: Output) -> None:
     from likewise.train.processes import Processes
-    from likewise.train.results import training_changes
+    from likewise.train.report import training_changes
 
     with ExitStack() as run:
         with progress_bar() as progress:
@@ -96,8 +94,7 @@ def _train(run_context: RunContext, run_plan: Plan, output: Output) -> None:
 
 def _train_table(run_context: RunContext, run_plan: Plan, keep_models: bool, output: Output) -> None:
     from likewise.train.processes import Processes
-    from likewise.train.runs import train_table
-    from likewise.train.runs_table import training_table
+    from likewise.train.runs_table import train_table, training_table
 
     with progress_bar() as progress:
         rows = train_table(run_context, run_plan.rows, Path(run_plan.out), keep_models, progress)
@@ -175,7 +172,7 @@ def tune(
 
 
 def _config(name: str, model: str | None) -> TrainConfig:
-    from likewise.train.run_plan import config_text, parse_plan
+    from likewise.train.runs import config_text, parse_plan
 
     run_plan = parse_plan(config_text(name), name, model=model)
     if run_plan.table:

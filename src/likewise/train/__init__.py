@@ -2,7 +2,8 @@
 
 from likewise.train.config import TaskConfig, TrainConfig, parse_config
 from likewise.train.examples import Example, Source
-from likewise.train.results import EvalResult, TrainReport
+from likewise.train.report import TrainReport
+from likewise.train.results import EvalResult
 from likewise.train.runs import train, train_tasks
 from likewise.train.tasks import Limits, Task, read_tasks
 

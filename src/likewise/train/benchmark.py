@@ -6,11 +6,10 @@ over their seeds.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +34,8 @@ from likewise.plotting.curves import Series, curves
 from likewise.plotting.terminal import unique_labels
 from likewise.progress import Progress, named
 from likewise.results import Column, Figure, Result, Table
-from likewise.storage import atomic_write
-from likewise.train.runs import RECORD
-from likewise.train.runs_table import Spread
+from likewise.storage import content_key, file_hash, write_text
+from likewise.train.runs_table import RECORD, Spread
 
 THIRDS = ("short", "medium", "long")
 LAYER_MEASURES = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted", "isoscore", "effective_rank")
@@ -69,11 +67,7 @@ Measures = dict[str, float | list[float]]
 
 @dataclass(frozen=True)
 class BenchmarkData:
-    """The pairs with scores that all models are measured on.
-
-    >>> len(BenchmarkData(Dataset("sample/pairs", limit=5)).pairs)
-    5
-    """
+    """The pairs with scores that all models are measured on."""
 
     dataset: Dataset
     grammar: str | None = None
@@ -105,9 +99,7 @@ class BenchmarkData:
     @property
     def identity(self) -> dict[str, Any]:
         """Everything that measures depend on besides the model."""
-        with locate(self.dataset.name, self.dataset.data_dir).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        columns = repr(self.dataset.columns)
+        digest, columns = file_hash(locate(self.dataset.name, self.dataset.data_dir)), repr(self.dataset.columns)
         return {"file": digest, "limit": self.dataset.limit, "by": self.group_by, "columns": columns}
 
 
@@ -116,20 +108,17 @@ class ModelUnderTest:
 
     def __init__(self, encoder: Encoder, data: BenchmarkData) -> None:
         self.encoder, self.data = encoder, data
-        self._attributions: tuple[PosRelevance, list[PairEvidence]] | None = None
+        self.attributions = cache(self._attributions)
 
-    def attributions(self, progress: Progress | None) -> tuple[PosRelevance, list[PairEvidence]]:
+    def _attributions(self, progress: Progress | None) -> tuple[PosRelevance, list[PairEvidence]]:
         """Relevance by part of speech, and the evidence of each pair for lint."""
-        if self._attributions is None:
-            pairs, parsed = self.data.pairs, self.data.parsed
-            sums, found = ClassSums(), []
-            explanations = explain_many(self.encoder, pairs, progress=progress, **PLAIN)
-            for pair, explained in zip(pairs, explanations, strict=True):
-                left, right = parsed.left[pair.left], parsed.right[pair.right]
-                sums.add(explained, unit_classes(explained.left, left), unit_classes(explained.right, right))
-                found.append(evidence(pair, explained, left, right))
-            self._attributions = sums.result(), found
-        return self._attributions
+        pairs, parsed = self.data.pairs, self.data.parsed
+        sums, found = ClassSums(), []
+        for pair, explained in zip(pairs, explain_many(self.encoder, pairs, progress=progress, **PLAIN), strict=True):
+            left, right = parsed.left[pair.left], parsed.right[pair.right]
+            sums.add(explained, unit_classes(explained.left, left), unit_classes(explained.right, right))
+            found.append(evidence(pair, explained, left, right))
+        return sums.result(), found
 
 
 def _sts(model: ModelUnderTest, progress: Progress | None) -> Measures:
@@ -141,17 +130,13 @@ def _sts(model: ModelUnderTest, progress: Progress | None) -> Measures:
     if data.group_by is not None:
         for index, pair in enumerate(data.pairs):
             groups.setdefault(f"{data.group_by} {pair.meta.get(data.group_by, '')}", []).append(index)
-    for name, rows in (dict(sorted(groups.items())) | _lengths(data.pairs)).items():
+    words = np.array([len(f"{pair.left} {pair.right}".split()) for pair in data.pairs])
+    thirds = np.array_split(np.argsort(words, kind="stable"), len(THIRDS))
+    by_length = {name: sorted(map(int, rows)) for name, rows in zip(THIRDS, thirds, strict=True)}
+    for name, rows in (dict(sorted(groups.items())) | by_length).items():
         if len(rows) > 1:
             measures[f"spearman, {name}"] = spearman(found.predicted[rows], found.truth[rows])
     return measures
-
-
-def _lengths(pairs: Sequence[ScoredPair]) -> dict[str, list[int]]:
-    """Thirds of the pairs by their number of words."""
-    words = np.array([len(f"{pair.left} {pair.right}".split()) for pair in pairs])
-    parts = np.array_split(np.argsort(words, kind="stable"), len(THIRDS))
-    return {name: sorted(map(int, part)) for name, part in zip(THIRDS, parts, strict=True)}
 
 
 def _space(model: ModelUnderTest, progress: Progress | None) -> Measures:
@@ -176,16 +161,9 @@ def _skipped(model: ModelUnderTest, progress: Progress | None) -> Measures:
     layers = encoder.model_view.layers
     if layers < 2:
         raise UsageError(f"{encoder.name} has one layer; leave out the part skipped")
-    without = (encoder.without_layer(layer) for layer in range(1, layers + 1))
-    found = [
-        evaluate_sts(each, data.pairs, data.dataset.name, progress).agreement["spearman"].value for each in without
-    ]
-    return {"spearman without a layer": found}
-
-
-def _classes(model: ModelUnderTest, progress: Progress | None) -> Measures:
-    """Shares of all absolute relevance by parts of speech."""
-    return dict(class_shares(model.attributions(progress)[0]))
+    without = map(encoder.without_layer, range(1, layers + 1))
+    found = [evaluate_sts(each, data.pairs, data.dataset.name, progress).agreement["spearman"] for each in without]
+    return {"spearman without a layer": [each.value for each in found]}
 
 
 def class_shares(found: PosRelevance) -> dict[str, float]:
@@ -208,7 +186,8 @@ def _lint(model: ModelUnderTest, progress: Progress | None) -> Measures:
 
 
 PARTS: dict[str, Callable[[ModelUnderTest, Progress | None], Measures]] = {
-    "sts": _sts, "space": _space, "layers": _layers, "skipped": _skipped, "classes": _classes, "lint": _lint,
+    "sts": _sts, "space": _space, "layers": _layers, "skipped": _skipped,
+    "classes": lambda model, progress: dict(class_shares(model.attributions(progress)[0])), "lint": _lint,
 }  # fmt: skip
 
 
@@ -236,6 +215,10 @@ class BenchmarkedModel:
         return cls(model, str(folder.resolve()).removesuffix(f"-{seed}"), seed)
 
 
+Lines = Mapping[str, list[Spread | None]]
+"""The numbers of each row of models, layer by layer."""
+
+
 @dataclass(frozen=True, repr=False)
 class Benchmark(Result):
     """Several models, measured in the same ways."""
@@ -257,44 +240,36 @@ class Benchmark(Result):
         """The measured parts."""
         return list(self.models[0].parts)
 
+    def _values(self, part: str, by_layer: bool) -> dict[str, dict[str, list[Any]]]:
+        """The values of all seeds, single numbers or lists over layers: by measure, then by row."""
+        found: dict[str, dict[str, list[Any]]] = {}
+        for row, runs in self.rows.items():
+            for name, value in (each for run in runs for each in run.parts[part].items()):
+                if isinstance(value, list) == by_layer:
+                    found.setdefault(name, {}).setdefault(row, []).append(value)
+        return found
+
     def measures(self, part: str) -> dict[str, dict[str, Spread]]:
         """The single numbers of a part: by measure, then by row."""
-        names = dict.fromkeys(name for one in self.models for name in _numbers(one.parts[part]))
         return {
-            name: {
-                row: spread
-                for row, runs in self.rows.items()
-                if (spread := Spread.of([_numbers(run.parts[part]).get(name) for run in runs])) is not None
-            }
-            for name in names
+            name: {row: spread for row, values in rows.items() if (spread := Spread.of(values)) is not None}
+            for name, rows in self._values(part, by_layer=False).items()
         }
 
     def curves(self, part: str) -> dict[str, dict[str, list[Spread | None]]]:
         """The numbers of a part for each layer: by measure, then by row."""
-        found: dict[str, dict[str, list[Spread | None]]] = {}
-        for row, runs in self.rows.items():
-            for name in dict.fromkeys(name for run in runs for name in run.parts[part]):
-                lines = [line for run in runs if isinstance(line := run.parts[part].get(name), list)]
-                if lines:
-                    found.setdefault(name, {})[row] = [Spread.of(values) for values in zip(*lines, strict=True)]
-        return found
+        return {
+            name: {row: [Spread.of(each) for each in zip(*lines, strict=True)] for row, lines in rows.items()}
+            for name, rows in self._values(part, by_layer=True).items()
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Every model's own numbers, and means over seeds."""
-        rows = {
-            name: {
-                "seeds": len(runs),
-                **{
-                    part: {
-                        measure: asdict(values[name])
-                        for measure, values in self.measures(part).items()
-                        if name in values
-                    }
-                    for part in self.parts
-                },
-            }
-            for name, runs in self.rows.items()
-        }
+        rows: dict[str, dict[str, Any]] = {name: {"seeds": len(runs)} for name, runs in self.rows.items()}
+        for part in self.parts:
+            for name in rows:
+                measures = self.measures(part).items()
+                rows[name][part] = {measure: asdict(found[name]) for measure, found in measures if name in found}
         runs = [
             {"model": one.model, "name": name, "seed": one.seed, "parts": dict(one.parts)}
             for name, several in self.rows.items()
@@ -319,68 +294,64 @@ class Benchmark(Result):
                     for name, value in each.items()
                 ]
                 found[part] = Table.of(("measure", "model", "seeds", "mean", "sd"), values, detail=True)
-                shown = _strongest(measures, next(iter(self.rows))) if part == "classes" else measures
-                cells = [[name, *(str(each.get(row, "")) for row in self.rows)] for name, each in shown.items()]
+                cells = [[name, *(str(each.get(row, "")) for row in self.rows)] for name, each in measures.items()]
+                if part == "classes":  # the largest measures of the first row
+                    first_row = next(iter(self.rows))
+                    means = {name: each[first_row].mean for name, each in measures.items() if first_row in each}
+                    cells = sorted(cells, key=lambda cell: -means.get(cell[0], 0.0))[:SHOWN_CLASSES]
                 found[f"{part}-by-model"] = Table.of(["measure", *self.rows], cells, part, NOTES[part])
             if lines := self.curves(part):
-                found[f"{part}-layers"] = self._by_layer(part, lines)
-                for measure, each in lines.items():
-                    found[f"{part}-{measure.replace(' ', '-')}"] = self._layer_table(part, measure, each)
+                first = FIRST_LAYER.get(part, 0)
+                values_by_layer = [
+                    (measure, name, layer, value.mean, value.deviation)
+                    for measure, each in lines.items()
+                    for name, line in each.items()
+                    for layer, value in enumerate(line, start=first)
+                    if value is not None
+                ]
+                header = ("measure", "model", "layer", "mean", "sd")
+                found[f"{part}-layers"] = Table.of(header, values_by_layer, detail=True)
+                for measure, rows in lines.items():
+                    found[_layer_name(part, measure)] = _layer_table(first, measure, rows)
         return found
-
-    @staticmethod
-    def _by_layer(part: str, lines: Mapping[str, Mapping[str, list[Spread | None]]]) -> Table:
-        values = [
-            (measure, name, layer, value.mean, value.deviation)
-            for measure, each in lines.items()
-            for name, line in each.items()
-            for layer, value in enumerate(line, start=FIRST_LAYER.get(part, 0))
-            if value is not None
-        ]
-        return Table.of(("measure", "model", "layer", "mean", "sd"), values, detail=True)
-
-    @staticmethod
-    def _layer_table(part: str, measure: str, lines: Mapping[str, list[Spread | None]]) -> Table:
-        depth, first = max(map(len, lines.values())), FIRST_LAYER.get(part, 0)
-        header = [Column("model"), *(Column(str(layer), format=".3f") for layer in range(first, first + depth))]
-        rows = [
-            (name, *(None if each is None else each.mean for each in line), *[None] * (depth - len(line)))
-            for name, line in lines.items()
-        ]
-        return Table.of(header, rows, f"{measure}, by layer")
 
     def figures(self) -> dict[str, Figure]:
         """A figure for each measure that has a number for each layer."""
-        found = {}
-        for part in self.parts:
-            for index, (measure, lines) in enumerate(self.curves(part).items()):
-                draw = partial(_layer_curves, part, measure, lines)
-                note = "" if index else NOTES[part]
-                found[f"{part}-{measure.replace(' ', '-')}"] = Figure(draw, f"{part}: {measure}", note)
-        return found
+        return {
+            _layer_name(part, measure): Figure(
+                partial(_layer_curves, FIRST_LAYER.get(part, 0), measure, lines),
+                f"{part}: {measure}",
+                "" if index else NOTES[part],
+            )
+            for part in self.parts
+            for index, (measure, lines) in enumerate(self.curves(part).items())
+        }
 
 
-def _numbers(measures: Measures) -> dict[str, float]:
-    return {name: value for name, value in measures.items() if not isinstance(value, list)}
+def _layer_name(part: str, measure: str) -> str:
+    return f"{part}-{measure.replace(' ', '-')}"
 
 
-def _strongest(found: dict[str, dict[str, Spread]], row: str) -> dict[str, dict[str, Spread]]:
-    """The largest measures of a row."""
-    order = sorted(found, key=lambda name: -found[name][row].mean if row in found[name] else 0.0)
-    return {name: found[name] for name in order[:SHOWN_CLASSES]}
+def _layer_table(first: int, measure: str, lines: Lines) -> Table:
+    depth = max(map(len, lines.values()))
+    header = [Column("model"), *(Column(str(layer), format=".3f") for layer in range(first, first + depth))]
+    rows = [
+        (name, *(each and each.mean for each in line), *[None] * (depth - len(line))) for name, line in lines.items()
+    ]
+    return Table.of(header, rows, f"{measure}, by layer")
 
 
-def _layer_curves(part: str, measure: str, lines: Mapping[str, list[Spread | None]]) -> Any:
+def _layer_curves(first: int, measure: str, lines: Lines) -> Any:
     """A line for each model over its layers; models of other depths are stretched to the same length."""
-    longest, first = max(map(len, lines.values())), FIRST_LAYER.get(part, 0)
+    positions = np.arange(max(map(len, lines.values())))
     series: dict[str, Series] = {}
     for name, line in lines.items():
         means = np.array([np.nan if value is None else value.mean for value in line])
         spread = np.array([0.0 if value is None else value.deviation or 0.0 for value in line])
-        depths, positions = np.linspace(0, longest - 1, len(line)), np.arange(longest)
-        bands = [np.interp(positions, depths, each) for each in (means, means - spread, means + spread)]
-        series[name] = (bands[0], bands[1], bands[2]) if spread.any() else (bands[0], None, None)
-    return curves(np.arange(first, first + longest), series, ("layer", measure), "", whole=True)
+        depths = np.linspace(0, positions[-1], len(line))
+        middle, low, high = (np.interp(positions, depths, each) for each in (means, means - spread, means + spread))
+        series[name] = (middle, low, high) if spread.any() else (middle, None, None)
+    return curves(first + positions, series, ("layer", measure), "", whole=True)
 
 
 def benchmark(
@@ -419,13 +390,11 @@ def _cached(folder: Path | None, model: ModelUnderTest, part: str, progress: Pro
     if folder is None:
         return PARTS[part](model, progress)
     grammar = model.data.language.name if part in GRAMMATICAL else ""
-    identity = json.dumps([part, model_key(model.encoder), model.data.identity, grammar], sort_keys=True)
-    path = folder / "parts" / f"{hashlib.sha256(identity.encode()).hexdigest()}.json"
+    path = folder / "parts" / f"{content_key(part, model_key(model.encoder), model.data.identity, grammar)}.json"
     try:
         found: Measures = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = PARTS[part](model, progress)
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(found)
-        atomic_write(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+        write_text(path, json.dumps(found))
     return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from likewise.errors import UsageError
 from likewise.train.examples import Form, Source
@@ -30,6 +31,7 @@ CHOICES: dict[Kind, dict[str, tuple[str, ...]]] = {
 """Settings that depend on the kind of the task; the first choice is the default."""
 POOLINGS = ("cls", "mean", "max", "bilstm", "qkv")
 PAIRS = ("bi-encoder", "cross-encoder")
+SCHEDULES = ("linear", "cosine", "constant")
 SHARING = ("paraphrase", "similarity")
 """Kinds that may share one head."""
 SINGLE = ("sentiment", "mlm")
@@ -37,7 +39,6 @@ SINGLE = ("sentiment", "mlm")
 VIEWS: dict[str, Form] = {"dropout": "texts", "pairs": "pairs", "entailment": "entailment", "negatives": "negatives"}
 """The two views that a contrastive task compares, and how its rows are read."""
 FEATURES = ("difference", "absolute", "product", "cosine", "jaccard")
-SCHEDULES = ("linear", "cosine", "constant")
 FROZEN = ("none", "lower", "upper", "last", "all")
 LARGEST_SEED = 2**32 - 1
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -48,6 +49,40 @@ BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """Keys that TOML takes without quotes."""
 
 
+class Bounds(NamedTuple):
+    """The lowest and the highest value of a field that is annotated with it."""
+
+    low: float
+    high: float = math.inf
+
+
+def marks_of(kind: Any) -> dict[str, Any]:
+    """What the fields of a dataclass are annotated with, by name: ``Bounds``, or a tuple of choices."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+
+
+def check_settings(config: Any, shown: Callable[[str], str] = str) -> None:
+    """Raise a UsageError for a setting that its field's annotation does not allow; None is unset."""
+    hints = get_type_hints(type(config))
+    for name, mark in marks_of(type(config)).items():
+        value = getattr(config, name)
+        if not isinstance(mark, Bounds):
+            _check_choice(name, value, mark)
+        elif value is None:
+            continue
+        elif int in (hints[name], *get_args(hints[name])) and (type(value) is not int or value < mark.low):
+            raise UsageError(f"{shown(name)} is a whole number from {mark.low} on, got {value!r}")
+        elif not mark.low <= value <= mark.high:
+            ends = [f"{each:g}" if isinstance(each, float) else str(each) for each in mark]
+            raise UsageError(f"{shown(name)} lies between {' and '.join(ends)}, got {value!r}")
+
+
+def _check_choice(what: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"unknown {what} {value!r}; choose from {', '.join(filter(None, known))}")
+
+
 @dataclass(frozen=True)
 class TaskConfig:
     """One task: its data, how a text becomes a vector, and the head on the vectors.
@@ -56,7 +91,7 @@ class TaskConfig:
     'cosine'
     """
 
-    kind: Kind
+    kind: Annotated[Kind, KINDS]
     """similarity, sentiment, paraphrase, count, contrastive or mlm"""
     train: tuple[Source, ...]
     """files to train on; several are joined"""
@@ -66,9 +101,9 @@ class TaskConfig:
     """files that measure the best epoch once, at the end"""
     name: str = ""
     """its name in reports; the kind by default"""
-    pooling: str = ""
+    pooling: Annotated[str, ("", *POOLINGS)] = ""
     """how the last layer becomes a vector: cls, mean, max, bilstm or qkv; the model's own by default"""
-    pairs: str = "bi-encoder"
+    pairs: Annotated[str, PAIRS] = "bi-encoder"
     """two texts as two vectors (bi-encoder), or as one sequence (cross-encoder)"""
     head: str = ""
     """cosine, linear or feed-forward; the simplest that the task allows by default"""
@@ -78,27 +113,23 @@ class TaskConfig:
     """what chooses the best epoch: similarity: spearman or pearson; else accuracy"""
     weight: float = 1.0
     """of its loss in the sum"""
-    batch: int | None = None
+    batch: Annotated[int | None, Bounds(2)] = None
     """examples of it in a step, if one task should see more than another; the run's by default"""
-    dropout: float | None = None
+    dropout: Annotated[float | None, Bounds(0, 0.9)] = None
     """of the encoder in steps of this task; the run's by default"""
     features: tuple[str, ...] = ("difference", "jaccard")
     """the features of a pair in a feed-forward head: difference, absolute, product, cosine, jaccard"""
-    views: str = "dropout"
+    views: Annotated[str, tuple(VIEWS)] = "dropout"
     """contrastive: a text twice with other dropout (dropout), the same with a pair's other text as its hard negative
     (negatives), the two of a pair (pairs), or a text, one that it entails and, as a hard negative, one that it
     contradicts (entailment)"""
-    temperature: float = 0.05
+    temperature: Annotated[float, Bounds(1e-4, 1e4)] = 0.05
     """contrastive and cosent: the divisor of cosines"""
-    masked: float = 0.15
+    masked: Annotated[float, Bounds(0.01, 0.9)] = 0.15
     """mlm: the share of a text's tokens that are masked"""
 
     def __post_init__(self) -> None:
-        _choice("kind", self.kind, KINDS)
-        _choice("pairs", self.pairs, PAIRS)
-        if self.pooling:
-            _choice("pooling", self.pooling, POOLINGS)
-        _choice("views", self.views, tuple(VIEWS))
+        check_settings(self)
         if self.pairs == "cross-encoder" and self.kind in ("count", "contrastive"):
             raise UsageError(f'a {self.kind} task compares vectors of two texts; leave out pairs = "cross-encoder"')
         object.__setattr__(self, "name", self.name or self.kind)
@@ -106,9 +137,9 @@ class TaskConfig:
             object.__setattr__(self, "head", next(head for head in CHOICES[self.kind]["head"] if head != "cosine"))
         for setting, choices in CHOICES[self.kind].items():
             object.__setattr__(self, setting, getattr(self, setting) or choices[0])
-            _choice(f"{setting} of {self.kind}", getattr(self, setting), choices)
+            _check_choice(f"{setting} of {self.kind}", getattr(self, setting), choices)
         for feature in self.features:
-            _choice("feature", feature, FEATURES)
+            _check_choice("feature", feature, FEATURES)
         if self.pairs == "cross-encoder" and self.head == "cosine":
             raise UsageError(
                 'a pair of a cross-encoder is one vector and has no cosine; use head = "linear" or pairs = "bi-encoder"'
@@ -117,8 +148,6 @@ class TaskConfig:
             raise UsageError(f"features takes different names of {', '.join(FEATURES)}, got {list(self.features)}")
         if not 0 < self.weight < float("inf"):
             raise UsageError(f"weight is a number above 0, got {self.weight}")
-        _at_least(self, {"batch": 2})
-        _within(self, {"temperature": (1e-4, 1e4), "masked": (0.01, 0.9), "dropout": (0, 0.9)})
         if not re.fullmatch(NAME, self.name) or self.name in RESERVED:
             raise UsageError(
                 f"a task's name is made of letters, digits, - and _, and none of {', '.join(RESERVED)};"
@@ -170,55 +199,55 @@ class TrainConfig:
     """a folder, minilm (bundled), a short name or a hub id"""
     out: str = ""
     """the folder of the run: the model, its heads and the report"""
-    seed: int = 1
+    seed: Annotated[int, Bounds(0, LARGEST_SEED)] = 1
     """of everything random"""
-    epochs: int = 4
+    epochs: Annotated[int, Bounds(1)] = 4
     """times through the data, or through the samples"""
-    batch: int = 32
+    batch: Annotated[int, Bounds(2)] = 32
     """examples of each task in a step"""
-    samples: int | None = None
+    samples: Annotated[int | None, Bounds(1)] = None
     """random examples of each task in an epoch; all by default; in proportion for a task with its own batch"""
-    learning_rate: float = 2e-5
+    learning_rate: Annotated[float, Bounds(0, 1)] = 2e-5
     """of the encoder"""
-    head_learning_rate: float = 1e-3
+    head_learning_rate: Annotated[float, Bounds(0, 1)] = 1e-3
     """of heads and learned poolings"""
-    layer_decay: float = 1.0
+    layer_decay: Annotated[float, Bounds(0.01, 1)] = 1.0
     """the learning rate of each layer is this times the one above it"""
-    weight_decay: float = 0.01
+    weight_decay: Annotated[float, Bounds(0, 10)] = 0.01
     """of AdamW, on matrices"""
-    warmup: float = 0.1
+    warmup: Annotated[float, Bounds(0, 1)] = 0.1
     """share of the steps in which the learning rate grows"""
-    schedule: str = "linear"
+    schedule: Annotated[str, SCHEDULES] = "linear"
     """how it falls afterwards: linear, cosine or constant"""
-    clip: float = 1.0
+    clip: Annotated[float, Bounds(1e-9, 1e9)] = 1.0
     """the largest norm of the gradient"""
-    accumulate: int = 1
+    accumulate: Annotated[int, Bounds(1)] = 1
     """batches whose gradients are averaged before a step"""
-    dropout: float | None = None
+    dropout: Annotated[float | None, Bounds(0, 0.9)] = None
     """of the encoder in training, except for tasks with their own; the model's by default"""
     freeze: str | tuple[int, ...] = "none"
     """none, lower, upper, last, all, or layers by number; 0 is the embeddings"""
-    patience: int | None = None
+    patience: Annotated[int | None, Bounds(1)] = None
     """epochs without a better dev score before it stops; never by default"""
-    selection: int | None = None
+    selection: Annotated[int | None, Bounds(2)] = None
     """random but fixed dev examples that measure an epoch; all by default"""
     shared_head: bool = False
     """one feed-forward head for paraphrase and similarity"""
-    hidden: int = 256
+    hidden: Annotated[int, Bounds(1)] = 256
     """width of feed-forward heads"""
-    depth: int = 2
+    depth: Annotated[int, Bounds(1)] = 2
     """layers of feed-forward heads, each with a skip connection"""
-    head_dropout: float = 0.3
+    head_dropout: Annotated[float, Bounds(0, 0.9)] = 0.3
     """of feed-forward heads"""
-    lstm: int = 128
+    lstm: Annotated[int, Bounds(1)] = 128
     """width of the BiLSTM pooling, in each direction"""
-    smart: float = 0.0
+    smart: Annotated[float, Bounds(0, 1e6)] = 0.0
     """weight of SMART's adversarial regularization; 0 is none"""
     pcgrad: bool = False
     """project conflicting gradients of tasks"""
-    max_tokens: int | None = None
+    max_tokens: Annotated[int | None, Bounds(4)] = None
     """longer texts are cut; the model's own limit by default"""
-    chunk: int | None = None
+    chunk: Annotated[int | None, Bounds(1)] = None
     """examples of a batch that are in memory at once; the gradient is that of the whole batch; all by default"""
 
     def __post_init__(self) -> None:
@@ -227,29 +256,19 @@ class TrainConfig:
         names = [task.name for task in self.tasks]
         if len(set(names)) < len(names):
             raise UsageError(f'two tasks are called {max(names, key=names.count)}; give each its own name = "..."')
-        _at_least(self, {"epochs": 1, "batch": 2, "accumulate": 1, "hidden": 1, "depth": 1, "lstm": 1, "seed": 0})
-        _at_least(self, {"samples": 1, "patience": 1, "selection": 2, "max_tokens": 4, "chunk": 1})
-        _within(self, {"warmup": (0, 1), "head_dropout": (0, 0.9), "dropout": (0, 0.9), "layer_decay": (0.01, 1)})
-        _within(self, {"learning_rate": (0, 1), "head_learning_rate": (0, 1), "weight_decay": (0, 10)})
-        _within(self, {"clip": (1e-9, 1e9), "smart": (0, 1e6), "seed": (0, LARGEST_SEED)})
-        _choice("schedule", self.schedule, SCHEDULES)
+        check_settings(self)
         if "\0" in self.out:
             raise UsageError(f"no folder can be called {self.out!r}; choose another out")
         object.__setattr__(self, "out", os.path.expanduser(self.out))
         if isinstance(self.freeze, str):
-            _choice("freeze", self.freeze, FROZEN)
+            _check_choice("freeze", self.freeze, FROZEN)
         if self.chunk is not None and (self.smart or any(task.kind == "mlm" for task in self.tasks)):
             raise UsageError("chunk needs losses on whole vectors; leave it out with smart and mlm tasks")
-        self._check_shared_head()
-
-    def _check_shared_head(self) -> None:
-        shared = [task for task in self.tasks if task.kind in SHARING]
-        if not self.shared_head:
-            return
-        if {task.kind for task in shared} != set(SHARING):
+        shared = [task for task in self.tasks if self.shared_head and task.kind in SHARING]
+        if self.shared_head and {task.kind for task in shared} != set(SHARING):
             raise UsageError("shared_head needs a paraphrase and a similarity task; add the missing one")
-        alike = len({(task.head, task.pairs, task.features, task.pooling) for task in shared}) == 1
-        if not alike or shared[0].head != "feed-forward":
+        settings = {(task.head, task.pairs, task.features, task.pooling) for task in shared}
+        if len(settings) > 1 or any(task.head != "feed-forward" for task in shared):
             raise UsageError('shared_head needs head = "feed-forward" and the same features in both tasks')
 
     def batch_of(self, task: TaskConfig) -> int:
@@ -304,11 +323,7 @@ def parse_config(text: str, where: str = "config") -> TrainConfig:
 
 
 def toml_table(text: str, where: str) -> dict[str, Any]:
-    """The table that a TOML text holds.
-
-    >>> toml_table("epochs = 2", "config")
-    {'epochs': 2}
-    """
+    """The table that a TOML text holds."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -316,19 +331,21 @@ def toml_table(text: str, where: str) -> dict[str, Any]:
 
 
 def config_from(table: Mapping[str, Any], where: str = "config") -> TrainConfig:
-    """The config that a table of a TOML or JSON file holds.
-
-    >>> config_from({"task": [{"kind": "similarity", "train": "stsb/train"}]}).batch
-    32
-    """
-    tasks = table.get("task", [])
-    if not isinstance(tasks, list) or not all(isinstance(task, Mapping) for task in tasks):
-        raise UsageError(f"{where}: write tasks as [[task]] tables, with two brackets")
+    """The config that a table of a TOML or JSON file holds."""
+    tasks = tables_of(table, "task", where)
     try:
         given = _checked(TrainConfig, {name: each for name, each in table.items() if name != "task"}, "config")
-        return TrainConfig(tasks=tuple(_task(task) for task in tasks), **given)
+        return TrainConfig(tasks=tuple(map(_task, tasks)), **given)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
+
+
+def tables_of(table: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    """The [[key]] tables of a TOML table."""
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise UsageError(f"{where}: write {key}s as [[{key}]] tables, with two brackets")
+    return found
 
 
 def _task(table: Mapping[str, Any]) -> TaskConfig:
@@ -370,23 +387,3 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
             return tuple(value)
     words = " | ".join(str(each) if get_origin(each) else each.__name__ for each in kinds)
     raise UsageError(f"{name} takes {words}, got {value!r}")
-
-
-def _choice(what: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UsageError(f"unknown {what} {value!r}; choose from {', '.join(known)}")
-
-
-def _at_least(config: Any, least: Mapping[str, int]) -> None:
-    for name, low in least.items():
-        value = getattr(config, name)
-        if value is not None and (not isinstance(value, int) or value < low):
-            raise UsageError(f"{name} is a whole number from {low} on, got {value!r}")
-
-
-def _within(config: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
-    for name, (low, high) in ranges.items():
-        value = getattr(config, name)
-        if value is not None and not low <= value <= high:
-            shown = [f"{each:g}" if isinstance(each, float) else str(each) for each in (low, high)]
-            raise UsageError(f"{name} lies between {' and '.join(shown)}, got {value!r}")

@@ -27,6 +27,8 @@ from likewise.grammar.words import shared_nouns
 COLUMN_KEYS = ("text", "left", "right", "score", "label")
 RANGES = ("scale", "scores")
 KEYS = ("source", "where", "target", "grammar", *RANGES, *COLUMN_KEYS)
+NAMES = ("source", "target", "grammar", *COLUMN_KEYS)
+"""Keys with a name or a path."""
 TARGETS = ("shared-nouns", "length")
 """Targets that are computed instead of read."""
 EXPECTED = {"source": "a name or a path", "target": f"one of {', '.join(TARGETS)}", "grammar": "a name or a folder"}
@@ -70,25 +72,23 @@ class Source:
 
     @classmethod
     def parse(cls, value: object) -> Source:
-        """From a config's value: a name, or a table with ``source`` and other keys.
-
-        >>> Source.parse("stsb/train") == Source("stsb/train")
-        True
-        """
+        """From a config's value: a name, or a table with ``source`` and other keys."""
         table = {"source": value} if isinstance(value, str) else value
         if not isinstance(table, Mapping):
             raise UsageError(f'a source is a name or a table {{source = "stsb/train", ...}}, not {shown(value)}')
-        unknown = [key for key in table if key not in KEYS]
-        if unknown:
+        if unknown := [key for key in table if key not in KEYS]:
             raise UsageError(f"a source has no key {shown(unknown[0])}; choose from {', '.join(KEYS)}")
         if "source" not in table:
             raise UsageError('a source has no file; add source = "stsb/train" or a path')
-        names = {key: _name(key, table[key]) for key in ("source", *COLUMN_KEYS) if key in table}
-        file = names.pop("source")
-        own: dict[str, Any] = {key: _name(key, table[key]) for key in ("target", "grammar") if key in table}
+        own: dict[str, Any] = {key: _name(key, table[key]) for key in NAMES if key in table}
+        file = own.pop("source")
         own |= {key: _range(file, key, table[key]) for key in RANGES if key in table}
-        where = _where(file, table.get("where", {}))
-        return cls(file, columns=Columns(**names) if names else GUESSED, where=where, **own)
+        if columns := {key: own.pop(key) for key in COLUMN_KEYS if key in own}:
+            own["columns"] = Columns(**columns)
+        where = table.get("where", {})
+        if not isinstance(where, Mapping) or not all(isinstance(each, str | int) for each in where.values()):
+            raise UsageError(f'{Location(file)}: where is a table {{column = "value"}}, not {shown(where)}')
+        return cls(file, where=tuple((str(column), str(each)) for column, each in where.items()), **own)
 
     def to_dict(self) -> dict[str, Any]:
         """In the shape of a TOML file."""
@@ -105,16 +105,9 @@ def _name(key: str, value: object) -> str:
     return value
 
 
-def _where(file: str, value: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, Mapping) or not all(isinstance(each, str | int) for each in value.values()):
-        raise UsageError(f'{Location(file)}: where is a table {{column = "value"}}, not {shown(value)}')
-    return tuple((str(column), str(each)) for column, each in value.items())
-
-
 def _range(file: str, key: str, value: object) -> tuple[float, float]:
     numbers = value if isinstance(value, list | tuple) else ()
-    # In Python, true is a number; in a config it is not.
-    if len(numbers) != 2 or any(isinstance(one, bool) or not isinstance(one, int | float) for one in numbers):
+    if len(numbers) != 2 or any(type(one) not in (int, float) for one in numbers):
         raise UsageError(f"{Location(file)}: {key} is two numbers, {key} = [lowest, highest], not {shown(value)}")
     try:
         return float(numbers[0]), float(numbers[1])
@@ -149,7 +142,7 @@ class Example:
     id: str
     """The row's id in its file, or its number."""
     file: str
-    """The file it comes from, as the source names it."""
+    """The source's name of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +154,7 @@ class Scale:
     """
 
     lowest: float
-    """The lowest target."""
     highest: float
-    """The highest target."""
     between: Literal["classes", "nothing", "scores"]
     """What lies between: classes (mapped numbers are rounded), nothing (only the ends), or any score."""
 
@@ -211,18 +202,17 @@ def read_examples(source: Source, form: Form, data_dir: Path | None = None) -> l
             target = 0.0 if value is None else SCALES[form].mapped(_number(value), source.scale)
         except ValueError as error:
             written = shown(value) if isinstance(value, str) else f"{value:g}"
-            raise DataError(f"{Location(source.file)}, row {_row(row)}: {written} {error}") from None
+            number = row if row.isprintable() and len(row) <= 40 else shown(row)
+            raise DataError(f"{Location(source.file)}, row {number}: {written} {error}") from None
         examples.append(Example(texts, target, row, source.file))
     return _in_range(examples, source) if form in SCALES else examples
 
 
 def _in_range(examples: list[Example], source: Source) -> list[Example]:
     """Those whose target lies in the source's range."""
-    if source.scores is None:
-        return examples
-    low, high = source.scores
+    low, high = source.scores or (-math.inf, math.inf)
     found = [example for example in examples if low <= example.target <= high]
-    if not found:
+    if source.scores and not found:
         raise DataError(f"{Location(source.file)}: no row has a target from {low:g} to {high:g}; widen scores")
     return found
 
@@ -237,10 +227,6 @@ def _number(value: str | float) -> float:
     return number
 
 
-def _row(row: str) -> str:
-    return row if row.isprintable() and len(row) <= 40 else shown(row)
-
-
 # Computed targets
 
 
@@ -253,29 +239,27 @@ def _computed(source: Source, form: Form, data_dir: Path | None) -> list[Example
         )
     if source.scale is not None:
         raise DataError(f"{Location(source.file)}: a target that is made has no scale; leave out scale")
-    rows = [(texts, row) for texts, _, row in _pairs(replace(source, scores=None), data_dir)]
-    targets = compute([(texts[0], texts[1]) for texts, _ in rows], source)
-    return [Example(texts, target, row, source.file) for (texts, row), target in zip(rows, targets, strict=True)]
+    rows = list(_pairs(replace(source, scores=None), data_dir))
+    targets = compute([texts for texts, _, _ in rows], source.grammar)
+    return [Example(texts, target, row, source.file) for (texts, _, row), target in zip(rows, targets, strict=True)]
 
 
-def _shared_noun_counts(pairs: list[tuple[str, str]], source: Source) -> list[float]:
-    grammar = Grammar.load(source.grammar or None)
+def _shared_noun_counts(pairs: list[tuple[str, ...]], grammar: str) -> list[float]:
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-    parsed = dict(zip(texts, grammar.parse(texts), strict=True))
+    parsed = dict(zip(texts, Grammar.load(grammar or None).parse(texts), strict=True))
     return [float(shared_nouns(parsed[left], parsed[right])) for left, right in pairs]
 
 
-def _length_shares(pairs: list[tuple[str, str]], source: Source) -> list[float]:
-    del source
+def _length_shares(pairs: list[tuple[str, ...]], _: str) -> list[float]:
     counts = [sorted(len(text.split()) for text in pair) for pair in pairs]
     return [SCALES["similarity"].highest * (low / high if high else 1.0) for low, high in counts]
 
 
-COMPUTED: dict[str, tuple[Form, Callable[[list[tuple[str, str]], Source], list[float]]]] = {
+COMPUTED: dict[str, tuple[Form, Callable[[list[tuple[str, ...]], str], list[float]]]] = {
     "shared-nouns": ("count", _shared_noun_counts),
     "length": ("similarity", _length_shares),
 }
-"""Each computed target: the form it fits, and the target of each pair of texts."""
+"""Each computed target: the form it fits, and the targets of pairs of texts with the grammar of a name."""
 
 
 # Rows
@@ -291,19 +275,15 @@ def _rows(read: Callable[..., Iterator[Any]], source: Source, data_dir: Path | N
     """The rows of a file that have the values in ``where``."""
     dataset, found = Dataset(source.file, replace(source.columns, **columns), data_dir), False
     for row in dataset.stream(read):
-        if all(_cell(row.meta, column, source) == value for column, value in source.where):
+        for column in (column for column, _ in source.where if column not in row.meta):
+            known = ", ".join(row.meta) or "none"
+            raise DataError(f"{Location(source.file)}: no other column {shown(column)} for where; there are: {known}")
+        if all(str(row.meta[column]) == value for column, value in source.where):
             found = True
             yield row
     if not found:
         wanted = ", ".join(f"{column} = {shown(value)}" for column, value in source.where)
         raise DataError(f"{Location(source.file)}: no row has {wanted}; correct where")
-
-
-def _cell(meta: Mapping[str, str], column: str, source: Source) -> str:
-    if column not in meta:
-        known = ", ".join(meta) or "none"
-        raise DataError(f"{Location(source.file)}: no other column {shown(column)} for where; there are: {known}")
-    return str(meta[column])
 
 
 def _labelled_texts(source: Source, data_dir: Path | None) -> Read:
@@ -321,24 +301,21 @@ def _scored_pairs(source: Source, data_dir: Path | None) -> Read:
 
 def _texts(source: Source, data_dir: Path | None) -> Read:
     """Every text of a file once; a file of pairs gives both texts of each pair."""
-    seen: set[str] = set()
+    first: dict[str, str] = {}
     if source.columns.text is None and holds_pairs(source.file, columns=source.columns, data_dir=data_dir):
         rows = ((text, row) for texts, _, row in _pairs(source, data_dir) for text in texts)
     else:
         rows = ((one.text, one.id) for one in _rows(read_texts, source, data_dir))
     for text, row in rows:
-        if text not in seen:
-            seen.add(text)
-            yield (text,), None, row
+        first.setdefault(text, row)
+    yield from (((text,), None, row) for text, row in first.items())
 
 
 def _pairs(source: Source, data_dir: Path | None) -> Read:
     if source.scores is not None:
-        chosen = read_examples(source, "similarity", data_dir)
-        yield from ((example.texts, None, example.id) for example in chosen)
-        return
-    for one in _rows(read_pairs, source, data_dir):
-        yield (one.left, one.right), None, one.id
+        yield from ((one.texts, None, one.id) for one in read_examples(source, "similarity", data_dir))
+    else:
+        yield from (((one.left, one.right), None, one.id) for one in _rows(read_pairs, source, data_dir))
 
 
 def _entailments(source: Source, data_dir: Path | None) -> Read:
@@ -361,11 +338,6 @@ def _entailments(source: Source, data_dir: Path | None) -> Read:
             yield (text, other, denied[text][index % len(denied[text])]), None, row
 
 
-def _negatives(source: Source, data_dir: Path | None) -> Read:
-    for (left, right), _, row in _pairs(source, data_dir):
-        yield (left, left, right), None, row
-
-
 READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
     "sentiment": _labelled_texts,
     "paraphrase": _scored_pairs,
@@ -374,5 +346,7 @@ READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
     "texts": _texts,
     "pairs": _pairs,
     "entailment": _entailments,
-    "negatives": _negatives,
+    "negatives": lambda source, data_dir: (
+        ((left, left, right), None, row) for (left, right), _, row in _pairs(source, data_dir)
+    ),
 }

@@ -7,34 +7,34 @@ repeats what it would have done.
 from __future__ import annotations
 
 import json
-import os
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 
 from likewise.errors import Cancelled, DataError, TrainingError, UsageError
 from likewise.progress import Progress, Ticker
+from likewise.storage import atomic_write
+from likewise.train.config import TrainConfig
 from likewise.train.examples import Example
-from likewise.train.heads import frozen_batchnorm
-from likewise.train.losses import loss_of, smoothness
-from likewise.train.multitask import MultiTaskModel, evaluate, schedule
-from likewise.train.optimizer import (
-    Weights,
+from likewise.train.heads import frozen_batchnorm, loss_of, smoothness
+from likewise.train.multitask import (
+    MultiTaskModel,
     common_weights,
-    freeze_layers,
-    gradients,
-    learns,
-    named_weights,
+    evaluate,
+    learning_weights,
     new_optimizer,
-    new_scheduler,
-    pcgrad,
+    prefixes,
+    schedule,
 )
 from likewise.train.packed_encoder import Key, Packed
 from likewise.train.processes import Processes
@@ -66,12 +66,9 @@ class Checkpoint:
         """Write the file atomically: a break leaves the earlier one."""
         from safetensors.torch import save_file
 
-        draft = path.with_suffix(".draft")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        save_file(tensors, str(draft), metadata={"facts": json.dumps({"format": FORMAT, **self.metadata})})
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        facts = {"facts": json.dumps({"format": FORMAT, **self.metadata})}
+        atomic_write(path, lambda draft: save_file(tensors, str(draft), metadata=facts))
 
     @classmethod
     def load(cls, path: Path) -> Checkpoint:
@@ -87,41 +84,6 @@ class Checkpoint:
         if metadata.get("format") != FORMAT:
             raise DataError(f"{path} was written by another version; delete it and begin anew")
         return cls(tensors, metadata)
-
-
-def weights_state(weights: Weights, heads: nn.Module) -> dict[str, Tensor]:
-    """All that a run has learned: the weights, and the buffers of batch norm."""
-    buffers = {f"buffers.{name}": value for name, value in heads.named_buffers()}
-    return {f"weights.{name}": weight for name, weight in weights.items()} | buffers
-
-
-def restore_weights(tensors: dict[str, Tensor], weights: Weights, heads: nn.Module) -> None:
-    """Put back the tensors of ``weights_state``."""
-    state = weights_state(weights, heads)
-    wrong = [name for name, value in state.items() if name not in tensors or tensors[name].shape != value.shape]
-    if wrong:
-        raise DataError(f"the checkpoint does not fit this run: {wrong[0]} is missing or of another shape; begin anew")
-    with torch.no_grad():
-        for name, value in state.items():
-            value.copy_(tensors[name])
-
-
-def moments_state(optimizer: torch.optim.Optimizer, weights: Weights) -> dict[str, Tensor]:
-    """The optimizer's moments of each weight."""
-    return {
-        f"{moment}.{name}": optimizer.state[weight][moment]
-        for name, weight in weights.items()
-        if weight in optimizer.state
-        for moment in MOMENTS
-    }
-
-
-def restore_moments(tensors: dict[str, Tensor], optimizer: torch.optim.Optimizer, weights: Weights) -> None:
-    """Put back the tensors of ``moments_state``."""
-    for name, weight in weights.items():
-        found = {moment: tensors[f"{moment}.{name}"] for moment in MOMENTS if f"{moment}.{name}" in tensors}
-        if found:
-            optimizer.state[weight] = {moment: value.to(weight.device) for moment, value in found.items()}
 
 
 @dataclass
@@ -148,10 +110,9 @@ class Run:
     ) -> None:
         self.multitask, self.tasks, self.processes, self.folder = multitask, list(tasks), processes, folder
         self.config = multitask.config
-        freeze_layers(multitask)
-        self.weights = named_weights(multitask)
+        self.weights = learning_weights(multitask)
         for task in tasks:
-            if not learns(multitask, task.config, self.weights):
+            if not any(name.startswith(prefixes(multitask, task.config)) for name in self.weights):
                 raise UsageError(
                     f"task {task.name} has no trainable parameters: all layers are frozen, and a cosine has no weights;"
                     " freeze fewer layers"
@@ -180,25 +141,22 @@ class Run:
                 if len(self.train_state.epochs) < self.train_state.step // self.in_epoch:
                     self._end_epoch(progress, on_epoch)
                     self._save(key)
-                if self.train_state.step == self.steps or self._out_of_patience():
+                waited = len(self.train_state.epochs) - self.train_state.best_epoch
+                if self.train_state.step == self.steps or waited >= (self.config.patience or math.inf):
                     break
                 self._step()
                 self.train_state.seconds = before + time.monotonic() - began
-                ticker.add(1, self._note())
+                epoch = min(self.train_state.step // self.in_epoch + 1, self.config.epochs)
+                points = self.train_state.curve[-1:]
+                losses = [value for point in points for name, value in point.items() if name != "step"]
+                loss = f", loss {sum(losses):.4f}" if losses else ""
+                ticker.add(1, f"steps, epoch {epoch}/{self.config.epochs}{loss}")
                 if time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
                     self._save(key)
         except Cancelled:
             self._save(key)
             raise
         ticker.close()
-
-    def _note(self) -> str:
-        epoch = min(self.train_state.step // self.in_epoch + 1, self.config.epochs)
-        note = f"steps, epoch {epoch}/{self.config.epochs}"
-        if not self.train_state.curve:
-            return note
-        point = self.train_state.curve[-1]
-        return f"{note}, loss {sum(value for name, value in point.items() if name != 'step'):.4f}"
 
     def _step(self) -> None:
         """One step of the optimizer over every task."""
@@ -213,7 +171,7 @@ class Run:
                 parts.append(self._take_common_gradients())
         if self.common:
             self._put_common_gradients(parts)
-        self.processes.average(gradients(self.weights))
+        self.processes.average(weight.grad for weight in self.weights.values() if weight.grad is not None)
         norm = float(torch.nn.utils.clip_grad_norm_(list(self.weights.values()), config.clip))
         if not np.isfinite(norm):
             raise TrainingError(self._broken("the gradient", self.tasks, norm))
@@ -285,11 +243,8 @@ class Run:
 
     def _broken(self, what: str, tasks: Sequence[Task], value: float) -> str:
         """One line that names the rows of the step."""
-        parts = range(self.config.accumulate)
-        numbers = [number for number, task in enumerate(self.tasks) if task in tasks]
-        examples = [
-            each for number in numbers for part in parts for each in self._examples(number, self.tasks[number], part)
-        ]
+        parts = product((each for each in enumerate(self.tasks) if each[1] in tasks), range(self.config.accumulate))
+        examples = [each for (number, task), part in parts for each in self._examples(number, task, part)]
         rows = ", ".join(f"{each.file} {each.id}" for each in examples[:SHOWN_ROWS])
         more = "" if len(examples) <= SHOWN_ROWS else f" and {len(examples) - SHOWN_ROWS} more"
         epoch = self.train_state.step // self.in_epoch + 1
@@ -312,10 +267,9 @@ class Run:
     def _put_common_gradients(self, parts: Sequence[Sequence[Tensor]]) -> None:
         rng = random.Random(self.config.seed * 1_000_003 + self.train_state.step)
         flat = pcgrad([torch.cat([each.flatten() for each in part]) for part in parts], rng)
-        start = 0
-        for weight in self.common:
-            weight.grad = flat[start : start + weight.numel()].view_as(weight)
-            start += weight.numel()
+        split = torch.split(flat, [weight.numel() for weight in self.common])
+        for weight, own in zip(self.common, split, strict=True):
+            weight.grad = own.view_as(weight)
 
     # Epochs
 
@@ -347,29 +301,43 @@ class Run:
         train_state.sums = {}
         if score is None or train_state.best_score is None or score > train_state.best_score:
             train_state.best_epoch, train_state.best_score = epoch, score
-            self._save_best()
+            if self.folder is None:
+                self.best = Checkpoint({name: each.detach().clone() for name, each in self._learned().items()}, {})
+            elif self.processes.first:
+                Checkpoint(self._learned(), {"epoch": epoch}).save(self.folder / BEST)
         if on_epoch is not None and score is not None:
             on_epoch(epoch, score)
 
-    def _out_of_patience(self) -> bool:
-        patience = self.config.patience
-        return patience is not None and len(self.train_state.epochs) - self.train_state.best_epoch >= patience
-
     # Files
 
-    def _save_best(self) -> None:
-        tensors = weights_state(self.weights, self.multitask.heads)
-        if self.folder is None:
-            self.best = Checkpoint({name: tensor.detach().clone() for name, tensor in tensors.items()}, {})
-        elif self.processes.first:
-            Checkpoint(tensors, {"epoch": self.train_state.best_epoch}).save(self.folder / BEST)
+    def _learned(self) -> dict[str, Tensor]:
+        """All that the run has learned: the weights, and the buffers of batch norm."""
+        buffers = {f"buffers.{name}": value for name, value in self.multitask.heads.named_buffers()}
+        return {f"weights.{name}": weight for name, weight in self.weights.items()} | buffers
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        """Put back the tensors of ``_learned``."""
+        own = self._learned()
+        wrong = [name for name, value in own.items() if name not in tensors or tensors[name].shape != value.shape]
+        if wrong:
+            problem = f"{wrong[0]} is missing or of another shape"
+            raise DataError(f"the checkpoint does not fit this run: {problem}; begin anew")
+        with torch.no_grad():
+            for name, value in own.items():
+                value.copy_(tensors[name])
 
     def _save(self, key: str) -> None:
         self._saved = time.monotonic()
         if self.folder is None or not self.processes.first:
             return
-        tensors = weights_state(self.weights, self.multitask.heads) | moments_state(self.optimizer, self.weights)
-        Checkpoint(tensors, {"key": key, "course": vars(self.train_state)}).save(self.folder / CHECKPOINT)
+        moments = {
+            f"{moment}.{name}": self.optimizer.state[weight][moment]
+            for name, weight in self.weights.items()
+            if weight in self.optimizer.state
+            for moment in MOMENTS
+        }
+        course = {"key": key, "course": vars(self.train_state)}
+        Checkpoint(self._learned() | moments, course).save(self.folder / CHECKPOINT)
 
     def resume(self, key: str) -> None:
         """Continue from the checkpoint in the folder."""
@@ -379,8 +347,12 @@ class Run:
             raise TrainingError(
                 f"{self.folder} was begun with other settings, data or weights; give it what it had, or another out"
             )
-        restore_weights(found.tensors, self.weights, self.multitask.heads)
-        restore_moments(found.tensors, self.optimizer, self.weights)
+        self._restore(found.tensors)
+        for name, weight in self.weights.items():
+            names = {moment: f"{moment}.{name}" for moment in MOMENTS if f"{moment}.{name}" in found.tensors}
+            if names:
+                moments = {moment: found.tensors[each].to(weight.device) for moment, each in names.items()}
+                self.optimizer.state[weight] = moments
         self.train_state = TrainState(**found.metadata["course"])
         self.scheduler = new_scheduler(self.optimizer, self.config, self.steps, self.train_state.step)
 
@@ -389,10 +361,58 @@ class Run:
         self.processes.wait()
         best = self.best if self.folder is None else Checkpoint.load(self.folder / BEST)
         assert best is not None
-        restore_weights(best.tensors, self.weights, self.multitask.heads)
+        self._restore(best.tensors)
         self.processes.wait()
 
 
 def _seed_heads(key: Key) -> None:
     """Seed the heads' dropout for this step."""
     torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+
+
+# Optimization
+
+
+def new_scheduler(optimizer: torch.optim.Optimizer, config: TrainConfig, steps: int, done: int = 0) -> LambdaLR:
+    """Warm-up and decay over so many steps, from the step after ``done``."""
+    return LambdaLR(optimizer, lambda step: lr_scale(config, step, steps), last_epoch=done - 1)
+
+
+def lr_scale(config: TrainConfig, step: int, steps: int) -> float:
+    """The share of the highest learning rate at a step of so many; the first step is 0.
+
+    >>> from likewise.train.config import parse_config
+    >>> config = parse_config('warmup = 0.5\\n[[task]]\\nkind = "similarity"\\ntrain = "a"')
+    >>> [lr_scale(config, step, 4) for step in range(4)]
+    [0.5, 1.0, 1.0, 0.5]
+    """
+    warm = round(config.warmup * steps)
+    if step < warm:
+        return (step + 1) / warm
+    return DECAYS[config.schedule]((steps - step) / max(1, steps - warm))
+
+
+DECAYS: dict[str, Callable[[float], float]] = {
+    "linear": lambda left: left,
+    "cosine": lambda left: (1 - math.cos(math.pi * left)) / 2,
+    "constant": lambda _: 1.0,
+}
+
+
+def pcgrad(gradients: Sequence[Tensor], rng: random.Random) -> Tensor:
+    """PCGrad (Yu et al. 2020): gradients (n,) of tasks -> their sum (n,), each projected off those it conflicts with.
+
+    >>> pcgrad([torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 1.0])], random.Random(0))
+    tensor([0.5000, 1.5000])
+    """
+    total = torch.zeros_like(gradients[0])
+    for position, gradient in enumerate(gradients):
+        projected = gradient.clone()
+        others = [other for index, other in enumerate(gradients) if index != position]
+        rng.shuffle(others)
+        for other in others:
+            along = torch.dot(projected, other)
+            if along < 0:
+                projected -= along / torch.dot(other, other) * other
+        total += projected
+    return total

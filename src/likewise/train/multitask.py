@@ -1,9 +1,13 @@
-"""The multi-task model: one encoder, pooled for each task, with a head per task; and its evaluation."""
+"""The multi-task model: one encoder, pooled for each task, with a head per task; its weights and its evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +21,21 @@ from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker
 from likewise.train.config import SHARING, SINGLE, TaskConfig, TrainConfig
 from likewise.train.examples import Example
-from likewise.train.heads import bounded, features, features_of, new_head, pairwise_scores
-from likewise.train.losses import TOP, loss_of
-from likewise.train.packed_encoder import FrozenStates, Key, Packed, PackedEncoder, frozen_depth, frozen_layers
+from likewise.train.heads import TOP, features, features_of, loss_of, new_head, pairwise_scores
+from likewise.train.packed_encoder import (
+    FrozenStates,
+    Key,
+    Masking,
+    Packed,
+    PackedEncoder,
+    TokenTable,
+    frozen_depth,
+    frozen_layers,
+    jaccard,
+)
 from likewise.train.processes import Processes
 from likewise.train.results import EvalResult
 from likewise.train.tasks import Schedule, Task
-from likewise.train.tokens import Masking, TokenTable, jaccard
 
 SHARED = "shared"
 """The name of the head that paraphrase and similarity share."""
@@ -43,8 +55,12 @@ class MultiTaskModel:
     heads: nn.ModuleDict
     """by task, or shared"""
     frozen: frozenset[int]
-    masking: dict[str, Masking]
-    """by task, of masked language models"""
+
+    @cached_property
+    def masking(self) -> dict[str, Masking]:
+        """How the tokens of each masked language model are masked, by task."""
+        own = {task.name: task.masked for task in self.config.tasks if task.kind == "mlm"}
+        return {name: Masking.of(self.base.tokenizer, share) for name, share in own.items()}
 
     @property
     def base(self) -> Encoder:
@@ -75,10 +91,8 @@ class MultiTaskModel:
             return encoder.embedded(texts, spread)
         assert spread is not None
         tokens, indices = encoder.tokens, encoder.tokens.indices(texts)
-        masked = [
-            masking.masked(tokens.own[index], tokens.ids[index], key)
-            for index, key in zip(indices, spread, strict=True)
-        ]
+        own = zip(indices, spread, strict=True)
+        masked = [masking.masked(tokens.own[index], tokens.ids[index], key) for index, key in own]
         return encoder.embedded(texts, spread if dropout else None, masked)
 
     def output(self, task: Task, examples: Sequence[Example], embedded: Packed) -> Tensor:
@@ -105,24 +119,25 @@ class MultiTaskModel:
             return pairwise_scores(vectors) / task.config.temperature
         seen = features(features_of(task.config), vectors, self._jaccard(task, examples, vectors[0]))
         output: Tensor = self.head(task.config)(seen)
-        output = output if task.config.kind == "sentiment" else output[:, 0]
-        return torch.sigmoid(output) if bounded(task.config) else output
+        if task.config.kind == "sentiment":
+            return output
+        is_bounded = task.config.kind == "similarity" and task.config.head == "feed-forward"
+        return torch.sigmoid(output[:, 0]) if is_bounded else output[:, 0]
 
     def _jaccard(self, task: Task, examples: Sequence[Example], like: Tensor) -> Tensor:
         if "jaccard" not in features_of(task.config):
             return like.new_zeros(len(examples), 1)
         tokens = self.encoders[task.name].tokens
         sides = [tokens.indices([example.texts[side] for example in examples]) for side in (0, 1)]
-        shares = [jaccard(tokens.words(left), tokens.words(right)) for left, right in zip(*sides, strict=True)]
-        return torch.tensor(shares, dtype=like.dtype, device=like.device)[:, None]
+        shares = [[jaccard(tokens.words(left), tokens.words(right))] for left, right in zip(*sides, strict=True)]
+        return like.new_tensor(shares)
 
     def targets(self, task: Task, examples: Sequence[Example], like: Tensor, embedded: Packed | None = None) -> Tensor:
         """The targets of the loss: classes, numbers (from 0 to 1 for similarities), or masked tokens (M,)."""
         if task.name in self.masking and embedded is not None:
             return self.encoders[task.name].masked_tokens(embedded)[0]
         top = TOP if task.config.kind == "similarity" else 1.0
-        values = [example.target / top for example in examples]
-        return torch.tensor(values, dtype=like.dtype, device=like.device)
+        return like.new_tensor([example.target / top for example in examples])
 
 
 def head_name(config: TrainConfig, task: TaskConfig) -> str:
@@ -146,18 +161,27 @@ def new_multitask_model(
     encoder: Encoder, tasks: Sequence[Task], config: TrainConfig, processes: Processes, progress: Progress | None = None
 ) -> MultiTaskModel:
     """Fresh heads over an encoder; the output of frozen layers is computed here, once."""
-    encoder = _limited(encoder, config)
+    encoder = _with_dropout(encoder, config.dropout)
+    if config.max_tokens is not None:
+        known = encoder.tokenizer
+        limit = min(known.limit, config.max_tokens)
+        encoder = replace(encoder, tokenizer=Tokenizer(known.vocabulary, limit, encoder.modules_config.lower))
     torch.manual_seed(config.seed)
-    poolings = poolings_of(encoder, config)
-    made = variants(encoder, poolings, new_poolings(encoder, poolings.values(), config))
-    made = {task.name: _with_dropout(made[task.name], task.dropout) for task in config.tasks}
+    pooled = new_variants(encoder, config)
+    made = {task.name: _with_dropout(pooled[task.name], task.dropout) for task in config.tasks}
     heads = new_heads(config, made)
     tokens = _tokens(encoder, tasks, config)
-    frozen = frozen_layers(config.freeze, encoder.model_view.layers)
-    start = _start_layer(encoder, config, frozen)
-    states = None if start is None else FrozenStates.of(encoder, tokens, start, progress)
+    depth = encoder.model_view.layers
+    frozen = frozen_layers(config.freeze, depth)
+    start = frozen_depth(frozen, depth)
+    states = None
+    if start is not None:
+        if any(task.kind == "mlm" for task in config.tasks):
+            raise UsageError("a task of kind mlm masks other tokens in each step, so the embeddings cannot be frozen")
+        start = min(start, *encoder.pooling_config.layers_of(depth))  # a layer that is pooled must be run
+        states = FrozenStates.of(encoder, tokens, start, progress)
     encoders = {name: PackedEncoder(each, tokens, processes, states, start or 0) for name, each in made.items()}
-    return MultiTaskModel(config, encoders, heads, frozen, maskings(encoder, config))
+    return MultiTaskModel(config, encoders, heads, frozen)
 
 
 def new_heads(config: TrainConfig, encoders: Mapping[str, Encoder]) -> nn.ModuleDict:
@@ -181,37 +205,11 @@ def _tokens(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> Tok
     return tokens
 
 
-def _start_layer(encoder: Encoder, config: TrainConfig, frozen: frozenset[int]) -> int | None:
-    """The layer whose output is computed once; None if nothing can be."""
-    depth = encoder.model_view.layers
-    start = frozen_depth(frozen, depth)
-    if start is None:
-        return None
-    if any(task.kind == "mlm" for task in config.tasks):
-        raise UsageError("a task of kind mlm masks other tokens in each step, so the embeddings cannot be frozen")
-    return min(start, *encoder.pooling_config.layers_of(depth))  # a layer that is pooled must be run
-
-
-def maskings(encoder: Encoder, config: TrainConfig) -> dict[str, Masking]:
-    """How each masked language model masks tokens."""
-    return {task.name: Masking.of(encoder.tokenizer, task.masked) for task in config.tasks if task.kind == "mlm"}
-
-
 def schedule(config: TrainConfig, tasks: Sequence[Task]) -> Schedule:
     """Which examples make which step of a run."""
     counts = tuple(len(task.train) for task in tasks)
     batches = tuple(config.batch_of(task.config) for task in tasks)
     return Schedule(counts, batches, config.batch, config.accumulate, config.samples, config.seed)
-
-
-def _limited(encoder: Encoder, config: TrainConfig) -> Encoder:
-    """The encoder with the run's own dropout and length."""
-    encoder = _with_dropout(encoder, config.dropout)
-    if config.max_tokens is not None:
-        known = encoder.tokenizer
-        limit = min(known.limit, config.max_tokens)
-        encoder = replace(encoder, tokenizer=Tokenizer(known.vocabulary, limit, encoder.modules_config.lower))
-    return encoder
 
 
 def _with_dropout(encoder: Encoder, rate: float | None) -> Encoder:
@@ -225,19 +223,15 @@ def require_torch(encoder: Encoder) -> None:
         raise UsageError("training and its heads need the backend torch; load the model with that")
 
 
-def poolings_of(encoder: Encoder, config: TrainConfig) -> dict[str, str]:
-    """The pooling of each task: its own, or the encoder's."""
-    return {task.name: task.pooling or encoder.pooling_config.pooling for task in config.tasks}
-
-
-def new_poolings(encoder: Encoder, kinds: Iterable[str], config: TrainConfig) -> dict[str, LearnedPooling]:
-    """The learned poolings among several kinds: the encoder's own, or fresh ones."""
+def new_variants(encoder: Encoder, config: TrainConfig) -> dict[str, Encoder]:
+    """The encoder as each task pools it; learned poolings are the encoder's own, or fresh ones."""
+    poolings = {task.name: task.pooling or encoder.pooling_config.pooling for task in config.tasks}
     own, width = encoder.modules_config.learned, encoder.model_view.hidden_size
-    made: dict[str, LearnedPooling] = {}
-    for kind in LEARNED.keys() & set(kinds):
+    learned: dict[str, LearnedPooling] = {}
+    for kind in LEARNED.keys() & set(poolings.values()):
         hidden = config.lstm if kind == "bilstm" else None
-        made[kind] = own if own and own.kind == kind else new_learned_pooling(kind, width, hidden, config.seed)
-    return made
+        learned[kind] = own if own and own.kind == kind else new_learned_pooling(kind, width, hidden, config.seed)
+    return variants(encoder, poolings, learned)
 
 
 def variants(
@@ -251,6 +245,83 @@ def variants(
     return {name: made[kind].with_pooling(normalize=False) for name, kind in poolings.items()}
 
 
+# Weights
+
+Weights = Mapping[str, nn.Parameter]
+
+
+def layer_weights(encoder: Encoder) -> list[list[nn.Parameter]]:
+    """The weights of each layer, 0 for the embeddings; one that several layers share belongs to the first of them."""
+    views = encoder.model_view
+    parts: list[list[Any]] = [[views.embeddings, views.projection], *([block] for block in views.blocks)]
+    parts[-1].append(views.final_norm)
+    first: dict[nn.Parameter, int] = {}
+    for layer, part in enumerate(parts):
+        for weight in (weight for module in _modules(part) for weight in module.parameters()):
+            first.setdefault(weight, layer)
+    return [[weight for weight, own in first.items() if own == layer] for layer in range(len(parts))]
+
+
+def _modules(view: Any) -> Iterator[nn.Module]:
+    """All modules inside a view or a list of views."""
+    if isinstance(view, nn.Module):
+        yield view
+    elif is_dataclass(view):
+        yield from _modules([getattr(view, each.name) for each in fields(view)])
+    elif isinstance(view, (list, tuple)):
+        for each in view:
+            yield from _modules(each)
+
+
+def learning_weights(multitask: MultiTaskModel) -> dict[str, nn.Parameter]:
+    """Everything that learns, by a name that stays the same from run to run; frozen layers get no gradients."""
+    layers = {weight: layer for layer, each in enumerate(layer_weights(multitask.base)) for weight in each}
+    for weight, layer in layers.items():
+        weight.requires_grad_(layer not in multitask.frozen)
+    named = {
+        f"encoder.{name}": weight
+        for name, weight in multitask.base.model.named_parameters()
+        if weight in layers and weight.requires_grad
+    }
+    named |= {f"heads.{name}": weight for name, weight in multitask.heads.named_parameters()}
+    for packed in multitask.encoders.values():
+        learned = packed.encoder.modules_config.learned
+        if learned is not None and learned.kind == packed.encoder.pooling_config.pooling:
+            named |= {f"{learned.kind}.{name}": weight for name, weight in learned.named_parameters()}
+    return named
+
+
+def prefixes(multitask: MultiTaskModel, task: TaskConfig) -> tuple[str, ...]:
+    """How the names of a task's weights begin."""
+    pooling = multitask.encoder(task).pooling_config.pooling
+    return ("encoder.", f"heads.{head_name(multitask.config, task)}.", f"{pooling}.")
+
+
+def common_weights(multitask: MultiTaskModel, weights: Weights) -> list[nn.Parameter]:
+    """The weights that more than one task trains: the encoder, a shared head, a learned pooling of several tasks."""
+    users = Counter(prefix for task in multitask.config.tasks for prefix in prefixes(multitask, task))
+    shared = tuple(prefix for prefix, count in users.items() if count > 1)
+    return [weight for name, weight in weights.items() if name.startswith(shared)]
+
+
+def new_optimizer(multitask: MultiTaskModel, weights: Weights) -> torch.optim.AdamW:
+    """AdamW with a group per learning rate and weight decay."""
+    config, layers = multitask.config, layer_weights(multitask.base)
+    rates = {
+        weight: config.learning_rate * config.layer_decay ** (len(layers) - 1 - layer)
+        for layer, each in enumerate(layers)
+        for weight in each
+    }
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for weight in weights.values():
+        rate = rates.get(weight, config.head_learning_rate)
+        # Biases and the gains of norms have no decay.
+        decay = config.weight_decay if weight.ndim > 1 else 0.0
+        groups.setdefault((rate, decay), []).append(weight)
+    made = [{"params": group, "lr": rate, "weight_decay": decay} for (rate, decay), group in groups.items()]
+    return torch.optim.AdamW(made, fused=multitask.base.device.type in ("cpu", "cuda"))
+
+
 # Evaluation
 
 
@@ -259,9 +330,9 @@ def evaluate(
 ) -> EvalResult:
     """The model's predictions for a task's dev or test examples."""
     multitask.heads.eval()
-    way = _by_tokens if task.config.kind == "mlm" else _by_vectors
     task = task.eval_view
-    scores, loss = way(multitask, task, examples, progress)
+    measure = _by_tokens if task.config.kind == "mlm" else _by_vectors
+    scores, loss = measure(multitask, task, examples, progress)
     return EvalResult(task.name, task.config.kind, task.config.metric, tuple(examples), scores, loss)
 
 
@@ -270,7 +341,7 @@ def _by_vectors(
 ) -> tuple[np.ndarray, float]:
     """Scores from the vectors of all texts, each encoded once, and the loss."""
     texts = [task.texts(example) for example in examples]
-    known = {text: index for index, text in enumerate(dict.fromkeys(text for each in texts for text in each))}
+    known = {text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
     vectors = multitask.encoders[task.name].vectors(list(known), progress)
     outputs = []
     with torch.no_grad():
@@ -279,8 +350,11 @@ def _by_vectors(
             sides = [vectors[[known[each[side]] for each in rows]] for side in range(len(rows[0]))]
             outputs.append(multitask.output_of(task, examples[start : start + HEAD_ROWS], sides))
     output = torch.cat(outputs)
-    scores = SCORES[task.config.kind](output).double().cpu().numpy()
-    return scores, _loss(multitask, task, examples, output)
+    # In batches as in training: losses over pairs of examples depend on the size of the batch.
+    targets, size = multitask.targets(task, examples, output), multitask.config.batch_of(task.config)
+    parts = zip(torch.split(output, size), torch.split(targets, size), strict=True)
+    loss = sum(len(part) * float(loss_of(task.config)(part, wanted)) for part, wanted in parts)
+    return SCORES[task.config.kind](output).double().cpu().numpy(), loss / max(1, len(examples))
 
 
 def _by_tokens(
@@ -313,11 +387,3 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
     "sentiment": lambda output: torch.softmax(output, -1),
 }
 """A head's output -> similarities from 0 to 5, numbers, probabilities of a paraphrase, or (n, C) of classes."""
-
-
-def _loss(multitask: MultiTaskModel, task: Task, examples: Sequence[Example], output: Tensor) -> float:
-    """The loss in batches as in training: losses over pairs of examples depend on the size of the batch."""
-    targets, size = multitask.targets(task, examples, output), multitask.config.batch_of(task.config)
-    loss = loss_of(task.config)
-    parts = zip(torch.split(output, size), torch.split(targets, size), strict=True)
-    return sum(len(part) * float(loss(part, wanted)) for part, wanted in parts) / max(1, len(examples))

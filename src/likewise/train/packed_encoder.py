@@ -1,10 +1,10 @@
-"""The packed encoder: texts -> vectors, with gradients in training, from the lowest layer that learns."""
+"""The packed encoder: texts -> tokens -> vectors, with gradients in training, from the lowest layer that learns."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from typing import IO, Any
@@ -13,16 +13,165 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from likewise.encoder import Encoder, forward
 from likewise.encoder.attention import Packing, packing
 from likewise.encoder.forward import Batch, TextDropout, exact_length_batches
 from likewise.encoder.model_view import Dropout, no_dropout
-from likewise.encoder.tokens import TextOrPair
+from likewise.encoder.tokens import TextOrPair, Tokenizer
 from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker
 from likewise.train.processes import Processes
-from likewise.train.tokens import UNMASKED, MaskedTokens, TokenTable, length_groups, mask_tokens
+
+WINDOW = 10_000
+"""Texts tokenized at once: the tokenizer's output besides the ids is large."""
+GROUP_COST = 300
+"""What a group of texts costs besides its tokens, in tokens; measured with the bundled model, from 30 to 1,000."""
+
+
+class TokenTable:
+    """Token ids, types and own tokens of texts, and of pairs that are one sequence, by number."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: str = "") -> None:
+        self._tokenizer, self._prompt = tokenizer, prompt
+        self._indices: dict[TextOrPair, int] = {}
+        self.ids: list[tuple[int, ...]] = []
+        self.types: list[tuple[int, ...]] = []
+        self.own: list[tuple[int, ...]] = []
+        """positions of a text's own tokens: no special ones, none of the prompt"""
+        self.truncated = 0
+
+    def add(self, texts: Iterable[TextOrPair]) -> None:
+        """Tokenize texts that are new."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._indices]
+        for start in range(0, len(new), WINDOW):
+            for text in self._tokenizer.tokenize(new[start : start + WINDOW], self._prompt):
+                self._indices[text.text] = len(self.ids)
+                self.ids.append(text.ids)
+                self.types.append(text.types)
+                marks = enumerate(zip(text.special, text.prompt, strict=True))
+                self.own.append(tuple(index for index, (special, prompt) in marks if not special and not prompt))
+                self.truncated += text.truncated
+
+    def words(self, index: int) -> frozenset[int]:
+        """The set of a text's own tokens."""
+        return frozenset(self.ids[index][own] for own in self.own[index])
+
+    def indices(self, texts: Sequence[TextOrPair]) -> list[int]:
+        """The numbers of texts; new ones are added."""
+        self.add(texts)
+        return [self._indices[text] for text in texts]
+
+    def batch(self, indices: Sequence[int], device: torch.device) -> Batch:
+        """Texts by number as a padded batch; without a mask if all have one length."""
+        lengths = torch.tensor([len(self.ids[index]) for index in indices], device=device)
+        # The mask hides padding, so any known id will do.
+        ids, types = (
+            pad_sequence([torch.tensor(table[index], dtype=torch.long) for index in indices], batch_first=True)
+            for table in (self.ids, self.types)
+        )
+        inside = torch.arange(ids.shape[1], device=device) < lengths[:, None]
+        return Batch(ids.to(device), types.to(device), None if bool(inside.all()) else inside.long())
+
+
+def jaccard(left: frozenset[int], right: frozenset[int]) -> float:
+    """The Jaccard similarity of two sets; 0 if both are empty.
+
+    >>> jaccard(frozenset({1, 2}), frozenset({2, 3}))
+    0.3333333333333333
+    """
+    return len(left & right) / max(1, len(left | right))
+
+
+def length_groups(lengths: Sequence[int], cost: int = GROUP_COST) -> list[list[int]]:
+    """Indices of texts in groups of like length that minimize padded tokens plus the cost of each group.
+
+    >>> length_groups([5, 100, 6, 90], cost=10)
+    [[0, 2], [3, 1]]
+    """
+    order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
+    # Cuts lie only between different lengths: one within a length costs a group and saves nothing.
+    sizes = [lengths[index] for index in order]
+    cuts = [index for index in range(len(order)) if index == 0 or sizes[index] > sizes[index - 1]] + [len(order)]
+    best, begins = [0], [0]  # up to each cut: the least cost, and the cut at which its last group begins
+    for number, end in enumerate(cuts[1:], start=1):
+        least, begin = min(
+            (best[early] + cost + (end - cuts[early]) * sizes[end - 1], early) for early in range(number)
+        )
+        best.append(least)
+        begins.append(begin)
+    made: list[list[int]] = []
+    number = len(cuts) - 1
+    while number:
+        made.append(order[cuts[begins[number]] : cuts[number]])
+        number = begins[number]
+    return made[::-1]
+
+
+# Masked language modelling
+
+MaskedTokens = Mapping[int, int]
+"""Positions of a text's masked tokens, and the ids that are shown there."""
+UNMASKED = -100
+"""Target of tokens that are not masked; losses ignore it."""
+SHOWN_AS_MASK, SHOWN_AS_ANY = 0.8, 0.1
+"""Shares of masked tokens shown as the mask or as any token; the rest is shown as it is (Devlin et al. 2019)."""
+
+
+@dataclass(frozen=True)
+class Masking:
+    """How tokens are masked."""
+
+    share: float
+    mask: int
+    """the id of the mask"""
+    others: tuple[int, ...]
+    """the ids that may stand for any token"""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, share: float) -> Masking:
+        """Masking with the mask token of a model's own tokenizer."""
+        mask = tokenizer.vocabulary.id_of("mask")
+        if mask is None:
+            raise UsageError("this model's tokenizer has no mask token, which an mlm task needs; use another model")
+        special = set(tokenizer.special_ids())
+        size = tokenizer.backend.get_vocab_size(with_added_tokens=True)
+        return cls(share, mask, tuple(each for each in range(size) if each not in special))
+
+    def masked(self, own: Sequence[int], ids: Sequence[int], key: Sequence[int]) -> MaskedTokens:
+        """Which of a text's own tokens are masked, at least one if there is any, and what is shown for them.
+
+        >>> Masking(0.5, 9, (1, 2)).masked([1, 2], [7, 3, 4, 7], [1]).keys() <= {1, 2}
+        True
+        """
+        rng = np.random.default_rng([*key])
+        count = min(len(own), max(1, round(self.share * len(own))))
+        positions = sorted(rng.choice(np.array(own, dtype=int), count, replace=False).tolist())
+        draws = zip(positions, rng.random(count), rng.integers(len(self.others), size=count), strict=True)
+        shown: dict[int, int] = {}
+        for position, draw, other in draws:
+            unmasked = ids[position] if draw >= SHOWN_AS_MASK + SHOWN_AS_ANY else self.others[other]
+            shown[position] = self.mask if draw < SHOWN_AS_MASK else unmasked
+        return shown
+
+
+def mask_tokens(batch: Batch, masked: Sequence[MaskedTokens]) -> tuple[Batch, Tensor]:
+    """A batch with tokens masked, and the true ids of these, (N,) over all texts laid end to end."""
+    ids = batch.ids.clone()
+    targets = torch.full_like(ids, UNMASKED)
+    for row, own in enumerate(masked):
+        for position, shown in own.items():
+            targets[row, position], ids[row, position] = ids[row, position].clone(), shown
+    return replace(batch, ids=ids), end_to_end(targets, batch)
+
+
+def end_to_end(rows: Tensor, batch: Batch) -> Tensor:
+    """Rows (B, T, ...) of a batch without their padding, (N, ...)."""
+    return rows.flatten(0, 1) if batch.mask is None else rows[batch.mask.bool()]
+
+
+# Packed texts
 
 Key = tuple[int, ...]
 """Whole numbers that seed a text's dropout."""
@@ -51,8 +200,13 @@ class Packed:
 
     @classmethod
     def of(cls, order: Sequence[int], lengths: Lengths, keys: Keys, batch: Batch, states: Tensor) -> Packed:
-        """Texts at the start of their dropout."""
-        dropout, parts = layer_dropout(keys, lengths)
+        """Texts at the start of their dropout above the embeddings, which have another key."""
+        dropout: Dropout = no_dropout
+        parts: list[Dropout] = [no_dropout] * len(lengths)
+        if keys is not None:
+            dropout = texts = TextDropout([(*key, 1) for key in keys], flat(lengths))
+            ends = accumulate(map(len, lengths))
+            parts = [texts.of(slice(end - len(group), end)) for group, end in zip(lengths, ends, strict=True)]
         return cls(tuple(order), lengths, keys, batch, states, packing(lengths, parts, states.device), dropout)
 
     def moved(self, states: Tensor) -> Packed:
@@ -66,37 +220,20 @@ class Packed:
         return (self.targets != UNMASKED).nonzero()[:, 0]
 
 
-def layer_dropout(keys: Keys, lengths: Lengths) -> tuple[Dropout, list[Dropout]]:
-    """The dropout of texts above the embeddings, which have another key: of all texts, and of each group's maps."""
-    if keys is None:
-        return no_dropout, [no_dropout] * len(lengths)
-    whole = TextDropout([(*key, 1) for key in keys], flat(lengths))
-    ends = list(accumulate(len(group) for group in lengths))
-    return whole, [whole.of(slice(end - len(group), end)) for group, end in zip(lengths, ends, strict=True)]
-
-
 def flat(groups: Iterable[Sequence[int]]) -> list[int]:
-    """All numbers of all groups.
-
-    >>> flat([[1, 2], [3]])
-    [1, 2, 3]
-    """
+    """All numbers of all groups."""
     return [each for group in groups for each in group]
 
 
+@dataclass(eq=False)
 class PackedEncoder:
     """Texts -> vectors of one encoder; with ``frozen`` states, layers up to ``start`` are not run again."""
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        tokens: TokenTable,
-        processes: Processes,
-        frozen: FrozenStates | None = None,
-        start: int = 0,
-    ) -> None:
-        self.encoder, self.tokens, self.processes = encoder, tokens, processes
-        self.frozen, self.start = frozen, start
+    encoder: Encoder
+    tokens: TokenTable
+    processes: Processes
+    frozen: FrozenStates | None = None
+    start: int = 0
 
     def embedded(
         self, texts: Sequence[TextOrPair], keys: Sequence[Key] | None, masked: Sequence[MaskedTokens] | None = None
@@ -127,8 +264,7 @@ class PackedEncoder:
         if self.frozen is not None:
             return self.frozen.packed(chosen, self.encoder.device)
         model_view = self.encoder.model_view
-        states = forward.embed(model_view, batch)
-        states = states.flatten(0, 1) if batch.mask is None else states[batch.mask.bool()]
+        states = end_to_end(forward.embed(model_view, batch), batch)
         if keys is None:
             return states
         lengths = [len(self.tokens.ids[number]) for number in chosen]
@@ -150,19 +286,18 @@ class PackedEncoder:
         assert embedded.targets is not None
         positions = embedded.masked_positions
         owners = torch.tensor(embedded.order).repeat_interleave(torch.tensor(flat(embedded.lengths)))
-        both = embedded.targets[positions], owners.to(positions.device)[positions]
-        return self.processes.collected(both[0]), self.processes.collected(both[1])
+        own = owners.to(positions.device)[positions]
+        return self.processes.collected(embedded.targets[positions]), self.processes.collected(own)
 
     def pooled(self, embedded: Packed, count: int) -> Tensor:
         """Texts at the layer they start from -> the vectors (count, P) of all texts of all processes, in order."""
         states = self.states(embedded)
-        rows: list[Tensor] = []
-        begin = 0
-        for group in embedded.packing.groups:
-            count_of_texts, longest = group.indices.shape
-            ids = embedded.batch.ids[begin : begin + count_of_texts, :longest]
-            rows.append(self._vectors(states[group.indices], ids, group.mask))
-            begin += count_of_texts
+        groups = embedded.packing.groups
+        ids = torch.split(embedded.batch.ids, [len(group.indices) for group in groups])
+        rows = [
+            self._vectors(states[group.indices], own[:, : group.indices.shape[1]], group.mask)
+            for group, own in zip(groups, ids, strict=True)
+        ]
         back = torch.tensor(sorted(range(len(embedded.order)), key=embedded.order.__getitem__), device=states.device)
         return self.processes.gathered(torch.cat(rows)[back], count)
 
@@ -175,21 +310,19 @@ class PackedEncoder:
         """Vectors (n, P) of any number of texts, without gradients and dropout."""
         indices = self.tokens.indices(texts)
         mine = [indices[position] for position in self.processes.share(len(texts))]
-        rows = torch.zeros(len(mine), self.encoder.dimension, dtype=self.encoder.model_view.dtype)
-        rows = rows.to(self.encoder.device)
+        model_view, device = self.encoder.model_view, self.encoder.device
+        rows = torch.zeros(len(mine), self.encoder.dimension, dtype=model_view.dtype, device=device)
         ticker = Ticker(progress, len(mine), "texts")
         with torch.no_grad():
-            for batch in exact_length_batches([len(self.tokens.ids[number]) for number in mine]):
-                rows[batch] = self._of_one_length([mine[position] for position in batch])
-                ticker.add(len(batch))
+            for positions in exact_length_batches([len(self.tokens.ids[number]) for number in mine]):
+                chosen = [mine[position] for position in positions]
+                batch = self.tokens.batch(chosen, device)
+                states = self._first_states(chosen, batch, None).view(*batch.ids.shape, -1)
+                steps = forward.layers(model_view, states, start=self.start)
+                rows[positions] = self._vectors(self.encoder.averaged(steps, self.start), batch.ids, None)
+                ticker.add(len(positions))
             ticker.close()
             return self.processes.gathered(rows, len(texts))
-
-    def _of_one_length(self, chosen: Sequence[int]) -> Tensor:
-        batch = self.tokens.batch(chosen, self.encoder.device)
-        states = self._first_states(chosen, batch, None).view(*batch.ids.shape, -1)
-        steps = forward.layers(self.encoder.model_view, states, start=self.start)
-        return self._vectors(self.encoder.averaged(steps, self.start), batch.ids, None)
 
 
 # Frozen layers
@@ -243,14 +376,12 @@ class FrozenStates:
         ticker = Ticker(progress, len(lengths), "texts through the frozen layers")
         for indices in exact_length_batches(lengths):
             with torch.inference_mode():
-                found._write(indices, _states_at(encoder, tokens.batch(indices, encoder.device), layer))
+                states = _states_at(encoder, tokens.batch(indices, encoder.device), layer).cpu().numpy()
+            for index, rows in zip(indices, states, strict=True):
+                found._states[found._starts[index] : found._starts[index + 1]] = rows
             ticker.add(len(indices))
         ticker.close()
         return found
-
-    def _write(self, indices: Sequence[int], states: Tensor) -> None:
-        for index, rows in zip(indices, states.cpu().numpy(), strict=True):
-            self._states[self._starts[index] : self._starts[index + 1]] = rows
 
     def packed(self, indices: Sequence[int], device: torch.device) -> Tensor:
         """States (N, D) of texts, laid end to end."""

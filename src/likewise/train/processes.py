@@ -33,11 +33,7 @@ def launched(count: int, arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Processes:
-    """This process's number and how many there are.
-
-    >>> Processes().first
-    True
-    """
+    """This process's number and how many there are."""
 
     rank: int = 0
     count: int = 1
@@ -67,10 +63,7 @@ class Processes:
         """This process's rows (n, D) -> the rows (count, D) of all, in order; gradients flow back."""
         if self.count == 1:
             return mine
-        most = -(-count // self.count)
-        padded = torch.cat([mine, mine.new_zeros(most - len(mine), *mine.shape[1:])])
-        rows: Tensor = _Gather.apply(padded, self.rank, self.count)  # type: ignore[no-untyped-call]  # (count, most, D)
-        return rows.transpose(0, 1).flatten(0, 1)[:count]
+        return self._all_rows(mine, -(-count // self.count)).transpose(0, 1).flatten(0, 1)[:count]
 
     def collected(self, mine: Tensor) -> Tensor:
         """Any number of rows (n, ...) of each process -> the rows of all; gradients flow back."""
@@ -78,15 +71,18 @@ class Processes:
             return mine
         counts: list[int] = [0] * self.count
         dist.all_gather_object(counts, len(mine))
-        padded = torch.cat([mine, mine.new_zeros(max(counts) - len(mine), *mine.shape[1:])])
-        rows: Tensor = _Gather.apply(padded, self.rank, self.count)  # type: ignore[no-untyped-call]
+        rows = self._all_rows(mine, max(counts))
         return torch.cat([part[:count] for part, count in zip(rows, counts, strict=True)])
+
+    def _all_rows(self, mine: Tensor, most: int) -> Tensor:
+        """The rows of each process, padded to (count, most, ...)."""
+        padded = torch.cat([mine, mine.new_zeros(most - len(mine), *mine.shape[1:])])
+        rows: Tensor = _Gather.apply(padded, self.rank, self.count)  # type: ignore[no-untyped-call]
+        return rows
 
     def average(self, gradients: Iterable[Tensor]) -> None:
         """Average gradients over the processes, in place."""
-        if self.count == 1:
-            return
-        for gradient in gradients:
+        for gradient in gradients if self.count > 1 else ():
             dist.all_reduce(gradient)
             gradient /= self.count
 

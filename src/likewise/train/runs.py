@@ -1,51 +1,45 @@
-"""Runs: encoder + tasks + config -> a better encoder and a report; runs of config files, and tables of them."""
+"""Runs: a config, ready-made or from a file -> one run, or a table of them; a run trains an encoder and reports it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from glob import escape
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from likewise.data import ScoredPair, locate
+from likewise.data import ScoredPair
 from likewise.encoder import Encoder
 from likewise.encoder.saving import require_savable
 from likewise.encoder.weights import model_key
 from likewise.errors import DataError, UsageError
-from likewise.grammar.grammar import chosen
-from likewise.progress import Progress, named
-from likewise.storage import atomic_write, only_writer
-from likewise.train.config import ROLES, TaskConfig, TrainConfig
+from likewise.progress import Progress
+from likewise.results import Result, Table
+from likewise.storage import only_writer
+from likewise.train.config import ROLES, TaskConfig, TrainConfig, config_from, tables_of, toml_table
 from likewise.train.examples import SCALES, Example, Source
 from likewise.train.loop import BEST, CHECKPOINT, EpochDone, Run
-from likewise.train.multitask import (
-    evaluate,
-    main_task,
-    new_multitask_model,
-    new_poolings,
-    poolings_of,
-    require_torch,
-    variants,
-)
+from likewise.train.multitask import evaluate, main_task, new_multitask_model, new_variants, require_torch
 from likewise.train.processes import Processes
-from likewise.train.results import TrainReport
-from likewise.train.run_plan import Row
+from likewise.train.report import TrainReport
 from likewise.train.saving import save_run
 from likewise.train.tasks import EVERYTHING, Limits, Overlap, Task, read_tasks, without_overlap
 
+ROW_KEYS = ("name", "published", "every_task", "task")
+"""Keys of a row that are not settings of a run."""
 LOCK = ".lock"
 LEFTOVERS = {LOCK, BEST, *(str(Path(name).with_suffix(".draft")) for name in (BEST, CHECKPOINT))}
 """Files that a run may leave if it is killed in its first epoch."""
-RECORD = "row.json"
-"""The file of a finished row of a table."""
 
 Pairs = Sequence[ScoredPair | tuple[str, str, float]]
 
@@ -94,19 +88,11 @@ def _examples(name: str, pairs: Pairs, scale: tuple[float, float]) -> list[Examp
     return examples
 
 
-def train_tasks(
-    encoder: Encoder,
-    tasks: Sequence[Task],
-    config: TrainConfig,
-    *,
-    resume: bool = False,
-    overlaps: Sequence[Overlap] = (),
-    progress: Progress | None = None,
-    on_epoch: EpochDone | None = None,
-) -> TrainReport:
+def train_tasks(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig, **options: Any) -> TrainReport:
     """Train an encoder on tasks; its weights change to those of the best epoch.
 
     With ``config.out`` the run leaves checkpoints there, from which ``resume`` continues, and at the end the model.
+    ``options`` are those of ``open_run``.
 
     >>> near = Example(("A plane.", "A jet."), 4.2, "1", "mine")
     >>> far = Example(("A plane.", "A cake."), 0.1, "2", "mine")
@@ -115,8 +101,7 @@ def train_tasks(
     >>> report.steps, report.formula
     (1, 'similarity spearman')
     """
-    run = open_run(encoder, tasks, config, resume=resume, overlaps=overlaps, progress=progress, on_epoch=on_epoch)
-    with run as report:
+    with open_run(encoder, tasks, config, **options) as report:
         return report
 
 
@@ -133,13 +118,18 @@ def open_run(
 ) -> Iterator[TrainReport]:
     """``train_tasks`` for a caller that writes more into the folder: the run is finished when the block ends.
 
-    An error in the block leaves the checkpoint, so the run can be resumed.
+    ``resume`` continues an interrupted run, ``overlaps`` go into the report, and ``on_epoch`` gets each dev score. An
+    error in the block leaves the checkpoint, so the run can be resumed.
     """
     processes = Processes.joined(encoder.device.type == "cpu")
     folder = Path(config.out) if config.out else None
-    _check(encoder, config)
+    require_torch(encoder)
+    if encoder.model_view.dtype not in (torch.float32, torch.float64):
+        raise UsageError("training in half precision loses small steps; load the model with dtype float32")
+    if config.out:
+        require_savable(new_variants(encoder, config)[main_task(config).name])
     key = run_key(encoder, tasks, config)
-    model = encoder.name, encoder.hash
+    model, model_hash = encoder.name, encoder.hash
     with _locked(folder, resume, processes):
         with torch.random.fork_rng(devices=[]):
             multitask = new_multitask_model(encoder, tasks, config, processes, progress)
@@ -152,7 +142,7 @@ def open_run(
             test = {task.name: evaluate(multitask, task, task.test, progress) for task in tasks if task.test}
         state = run.train_state
         report = TrainReport(
-            config=config, model=model[0], model_sha256=model[1],
+            config=config, model=model, model_sha256=model_hash,
             weights=sum(weight.numel() for weight in run.weights.values()),
             examples={task.name: {role: len(getattr(task, role)) for role in ROLES} for task in tasks},
             overlaps=tuple(overlaps), truncated=next(iter(multitask.encoders.values())).tokens.truncated,
@@ -168,13 +158,24 @@ def open_run(
 
 @contextmanager
 def _locked(folder: Path | None, resume: bool, processes: Processes) -> Iterator[None]:
-    """Lock a run's folder against other writers; the other processes follow the first."""
+    """Lock a run's folder, a new or empty one or its own, against other writers; other processes follow the first."""
     if folder is None or not processes.first:
         processes.wait()
         yield
         processes.wait()
         return
-    prepare(folder, resume)
+    problem = None
+    if (folder / CHECKPOINT).exists():
+        problem = None if resume else "holds a run that was interrupted; add --resume, or choose another out"
+    elif (folder / "likewise.json").exists():
+        problem = "holds a finished run; choose another out, or delete it first"
+    elif folder.exists() and not folder.is_dir():
+        problem = "is a file; choose another out"
+    elif folder.exists() and any(each.name not in LEFTOVERS for each in folder.iterdir()):
+        problem = "holds files that are not of this command; choose another out"
+    if problem:
+        raise UsageError(f"{folder} {problem}")
+    folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / LOCK, folder):
         for left in folder.parent.glob(f".{escape(folder.name)}.draft-*"):
             shutil.rmtree(left)  # a model that was being written when the run was killed
@@ -190,31 +191,6 @@ def remove_checkpoint(folder: Path) -> None:
         (folder / left).unlink(missing_ok=True)
 
 
-def _check(encoder: Encoder, config: TrainConfig) -> None:
-    """Reject at once what would fail at the end."""
-    require_torch(encoder)
-    if encoder.model_view.dtype not in (torch.float32, torch.float64):
-        raise UsageError("training in half precision loses small steps; load the model with dtype float32")
-    poolings = poolings_of(encoder, config)
-    made = variants(encoder, poolings, new_poolings(encoder, poolings.values(), config))
-    if config.out:
-        require_savable(made[main_task(config).name])
-
-
-def prepare(folder: Path, resume: bool) -> None:
-    """Check that a run may write into a folder: a new one, an empty one, or its own."""
-    if (folder / CHECKPOINT).exists():
-        if not resume:
-            raise UsageError(f"{folder} holds a run that was interrupted; add --resume, or choose another out")
-    elif (folder / "likewise.json").exists():
-        raise UsageError(f"{folder} holds a finished run; choose another out, or delete it first")
-    elif folder.is_dir() and any(each.name not in LEFTOVERS for each in folder.iterdir()):
-        raise UsageError(f"{folder} holds files that are not of this command; choose another out")
-    elif folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; choose another out")
-    folder.mkdir(parents=True, exist_ok=True)
-
-
 def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str:
     """A hash of everything that a run's weights depend on."""
     settings = {name: value for name, value in config.to_dict().items() if name != "out"}
@@ -228,6 +204,131 @@ def run_key(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig) -> str
 # Runs of config files
 
 
+def presets() -> dict[str, str]:
+    """The TOML text of each ready-made config, by name."""
+    folder = resources.files("likewise.train") / "presets"
+    found = [each for each in folder.iterdir() if each.name.endswith(".toml")]
+    return {each.name.removesuffix(".toml"): each.read_text(encoding="utf-8") for each in sorted(found, key=str)}
+
+
+class PresetList(Result):
+    """The ready-made configs and their first comments."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name and the first comment of each."""
+        first = {name: text.partition("\n")[0] for name, text in presets().items()}
+        about = {name: line.lstrip("# ").strip() if line.startswith("#") else "" for name, line in first.items()}
+        return {"configs": [{"name": name, "about": text} for name, text in about.items()]}
+
+    def tables(self) -> dict[str, Table]:
+        """A row for each."""
+        return {"configs": Table.of(("config", "about"), [tuple(each.values()) for each in self.to_dict()["configs"]])}
+
+
+def config_text(name: str) -> str:
+    """The text of a ready-made config or of a file."""
+    known, path = presets(), Path(name).expanduser()
+    if name in known:
+        return known[name]
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{name} is no TOML file that can be read; give one, or a ready-made one of {', '.join(known)}"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of a table."""
+
+    name: str
+    config: TrainConfig
+    published: tuple[float, ...] = ()
+    """results that others report for it: each task's measure, then their mean"""
+
+    @property
+    def slug(self) -> str:
+        """Its name as that of a folder.
+
+        >>> from likewise.train.config import parse_config
+        >>> Row("mean, SW+WL", parse_config('[[task]]\\nkind = "similarity"\\ntrain = "a"')).slug
+        'mean-sw-wl-1'
+        """
+        return f"{re.sub(r'[^a-z0-9]+', '-', self.name.lower()).strip('-')}-{self.config.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a config file: one, or the rows of a table, each with every seed."""
+
+    rows: tuple[Row, ...]
+    table: bool
+    out: str
+
+    @property
+    def single(self) -> TrainConfig:
+        """The config of a plan that is one run."""
+        return self.rows[0].config
+
+
+def parse_plan(text: str, where: str = "config", **changes: Any) -> Plan:
+    """The plan that a TOML text holds, with some settings changed in all of its rows.
+
+    >>> run_plan = parse_plan('[[task]]\\nkind = "similarity"\\ntrain = "a"\\n[[row]]\\nname = "b"\\nepochs = 2')
+    >>> run_plan.table, run_plan.rows[0].config.epochs
+    (True, 2)
+    """
+    table = toml_table(text, where)
+    rows, seeds = tables_of(table, "row", where), table.pop("seeds", None)
+    table.pop("row", None)
+    given = {name: value for name, value in changes.items() if value is not None}
+    base = {**table, **given}
+    if not rows:
+        if seeds is not None:
+            raise UsageError(f"{where}: seeds needs [[row]] tables; one run takes seed = 1")
+        single = config_from(base, where)
+        return Plan((Row("", single),), False, single.out)
+    if seeds is not None and (not isinstance(seeds, list) or not seeds or any(type(seed) is not int for seed in seeds)):
+        raise UsageError(f"{where}: seeds takes whole numbers as [1, 2, 3], got {seeds!r}")
+    numbers = [base.get("seed", 1)] if seeds is None or "seed" in given else seeds
+    made = tuple(_row(base, row, given | {"seed": seed}, where) for row in rows for seed in numbers)
+    slugs = [row.slug for row in made]
+    if len(set(slugs)) < len(slugs):
+        raise UsageError(f"{where}: two rows are called {max(slugs, key=slugs.count)}; give each its own name")
+    return Plan(made, True, os.path.expanduser(str(base.get("out", ""))))
+
+
+def _row(base: Mapping[str, Any], row: Mapping[str, Any], given: Mapping[str, Any], where: str) -> Row:
+    name = row.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise UsageError(f"{where}: a [[row]] needs a name")
+    where = f"{where}, row {name}"
+    if "seed" in row:
+        raise UsageError(f"{where}: a row has no seed of its own; give seeds = [1, 2, 3] above the rows")
+    changed = deepcopy(dict(base)) | {key: value for key, value in row.items() if key not in ROW_KEYS} | dict(given)
+    _change_tasks(tables_of(changed, "task", where), row, where)
+    config = config_from(changed, where)
+    published = row.get("published", [])
+    if not isinstance(published, list) or not all(type(each) in (int, float) for each in published):
+        raise UsageError(f"{where}: published takes numbers as [0.5, 0.7], got {published!r}")
+    return Row(name, replace(config, out=""), tuple(map(float, published)))
+
+
+def _change_tasks(tasks: list[dict[str, Any]], row: Mapping[str, Any], where: str) -> None:
+    """Change the tables of tasks as a row says: all of them, and single ones by name."""
+    every, single = row.get("every_task", {}), row.get("task", {})
+    named = {f"task.{key}": table for key, table in single.items()} if isinstance(single, dict) else {}
+    for key, table in {"every_task": every, "task": single, **named}.items():
+        if not isinstance(table, dict):
+            raise UsageError(f"{where}: {key} takes a table as {{ head = 'linear' }}, got {table!r}")
+    known = {task.get("name", task.get("kind")): task for task in tasks}
+    if unknown := [key for key in single if key not in known]:
+        raise UsageError(f"{where}: no task {unknown[0]!r}; choose from {', '.join(map(str, known))}")
+    for name, task in known.items():
+        task.update(every | single.get(name, {}))
+
+
 @dataclass(frozen=True)
 class RunContext:
     """How runs load their models and data."""
@@ -238,114 +339,9 @@ class RunContext:
     resume: bool = False
 
     @contextmanager
-    def run(
-        self, config: TrainConfig, progress: Progress | None = None, on_epoch: EpochDone | None = None
-    ) -> Iterator[TrainReport]:
+    def run(self, config: TrainConfig, progress: Progress | None = None) -> Iterator[TrainReport]:
         """Read, check, load and train; the run is finished when the block ends."""
         tasks, overlaps = read_tasks(config.tasks, self.data_dir, self.limits)
-        with open_run(
-            self.load(config.model), tasks, config, resume=self.resume, overlaps=overlaps, progress=progress,
-            on_epoch=on_epoch,
-        ) as report:  # fmt: skip
+        options: dict[str, Any] = {"resume": self.resume, "overlaps": overlaps, "progress": progress}
+        with open_run(self.load(config.model), tasks, config, **options) as report:
             yield report
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A finished row: its name, its seed and its report as JSON."""
-
-    name: str
-    seed: int
-    published: tuple[float, ...]
-    report: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report with the row's name, seed and published numbers."""
-        return {"name": self.name, "seed": self.seed, "published": list(self.published), **self.report}
-
-
-def train_table(
-    run_context: RunContext,
-    rows: Sequence[Row],
-    folder: Path,
-    keep_models: bool = False,
-    progress: Progress | None = None,
-) -> list[TableRow]:
-    """Every row's run, one after the other; finished rows are read back, an interrupted one is resumed."""
-    done, inputs = [], _Inputs(run_context)
-    processes = Processes.joined(cpu=True)
-    for index, row in enumerate(rows, start=1):
-        record = folder / row.slug / RECORD
-        used = {"config": _settings(row.config), **inputs.of(row.config)}
-        if not record.exists():
-            config = replace(row.config, out=str(record.parent))
-            noted = named(progress, f"row {index}/{len(rows)}, {row.name}")
-            with replace(run_context, resume=True).run(config, noted) as report:
-                if processes.first:
-                    _write(record, {"facts": used, "report": report.to_dict()})
-                    _tidy(record.parent, keep_models)
-        elif processes.first and (record.parent / CHECKPOINT).exists():  # the run was stopped before it was tidied
-            _tidy(record.parent, keep_models)
-            remove_checkpoint(record.parent)
-        processes.wait()
-        done.append(TableRow(row.name, row.config.seed, row.published, _record(record, row, used)))
-    return done
-
-
-class _Inputs:
-    """Everything that rows depend on besides their settings: the files, how much of them, and the weights."""
-
-    def __init__(self, run_context: RunContext) -> None:
-        self._run_context = run_context
-        self._sums: dict[str, str] = {}
-
-    def of(self, config: TrainConfig) -> dict[str, Any]:
-        """The limits, a checksum of each file and of the model, and the grammars that compute targets."""
-        sources = [source for task in config.tasks for source in (*task.train, *task.dev, *task.test)]
-        grammars = {chosen(source.grammar or None) for source in sources if source.target == "shared-nouns"}
-        return {
-            "limits": asdict(self._run_context.limits),
-            "files": {name: self._sum(name, self._file) for name in sorted({source.file for source in sources})},
-            "model": self._sum(config.model, lambda name: model_key(self._run_context.load(name))),
-            **({"grammars": sorted(grammars)} if grammars else {}),
-        }
-
-    def _sum(self, name: str, compute: Callable[[str], str]) -> str:
-        if name not in self._sums:
-            self._sums[name] = compute(name)
-        return self._sums[name]
-
-    def _file(self, name: str) -> str:
-        with locate(name, self._run_context.data_dir).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _settings(config: TrainConfig) -> Any:
-    """A row's settings as JSON gives them back."""
-    return json.loads(json.dumps(replace(config, out="").to_dict()))
-
-
-def _write(record: Path, found: Mapping[str, Any]) -> None:
-    atomic_write(record, lambda draft: draft.write_text(json.dumps(found), encoding="utf-8"))
-
-
-def _tidy(folder: Path, keep_models: bool) -> None:
-    """Delete the model of a finished row unless it is kept; the checkpoint stays until the run is finished."""
-    for left in [] if keep_models else list(folder.iterdir()):
-        if left.is_dir():
-            shutil.rmtree(left)
-        elif left.name not in (RECORD, CHECKPOINT, LOCK):
-            left.unlink()
-
-
-def _record(path: Path, row: Row, used: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        known, report = found["facts"], dict(found["report"])
-        changed = [name for name in used if known[name] != used[name]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} cannot be read; delete it, and the row is trained again") from error
-    if changed:
-        what = ", ".join(changed).replace("config", "settings")
-        raise UsageError(f"{path} is of other {what} than row {row.name!r} has; choose another out, or delete it")
-    return report

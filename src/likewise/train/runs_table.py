@@ -1,21 +1,36 @@
-"""Tables of training runs: one row with several seeds becomes one line of means and deviations."""
+"""Tables of training runs: every row's run, and one line of means and deviations for all seeds of a row."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from likewise.data import locate
+from likewise.encoder.weights import model_key
+from likewise.errors import UsageError
+from likewise.grammar.grammar import chosen
 from likewise.plotting.html import Number, section
 from likewise.plotting.html import table as html_table
 from likewise.plotting.terminal import printable
+from likewise.progress import Progress, named
 from likewise.results import Result, Table
-from likewise.train.runs import TableRow
+from likewise.storage import file_hash, write_text
+from likewise.train.config import TrainConfig
+from likewise.train.loop import CHECKPOINT
+from likewise.train.processes import Processes
+from likewise.train.runs import LOCK, Row, RunContext, remove_checkpoint
 
+RECORD = "row.json"
+"""The file of a finished row of a table."""
 PARTS = ("dev", "test")
 LOW_IS_BETTER = ("loss", "mse", "mse_fitted", "perplexity", "false_positive_rate", "false_negative_rate", "seconds")
 NO_MEASURES = ("n", "confusion", "best", "worst")
@@ -35,6 +50,90 @@ Cells = tuple[Sequence[str], list[Sequence[object]]]
 """A header and rows of HTML cells."""
 
 
+# Runs
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A finished row: its name, its seed and its report as JSON."""
+
+    name: str
+    seed: int
+    published: tuple[float, ...]
+    report: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report with the row's name, seed and published numbers."""
+        return {"name": self.name, "seed": self.seed, "published": list(self.published), **self.report}
+
+
+def train_table(
+    run_context: RunContext,
+    rows: Sequence[Row],
+    folder: Path,
+    keep_models: bool = False,
+    progress: Progress | None = None,
+) -> list[TableRow]:
+    """Every row's run, one after the other; finished rows are read back, an interrupted one is resumed."""
+    done, model_sum = [], cache(lambda model: model_key(run_context.load(model)))
+    file_sum = cache(lambda name: file_hash(locate(name, run_context.data_dir)))
+    processes = Processes.joined(cpu=True)
+
+    def inputs(config: TrainConfig) -> dict[str, Any]:
+        """Everything that a row depends on, as JSON gives it back."""
+        sources = [source for task in config.tasks for source in (*task.train, *task.dev, *task.test)]
+        grammars = {chosen(source.grammar or None) for source in sources if source.target == "shared-nouns"}
+        found = {
+            "config": replace(config, out="").to_dict(),
+            "limits": asdict(run_context.limits),
+            "files": {name: file_sum(name) for name in sorted({source.file for source in sources})},
+            "model": model_sum(config.model),
+        }
+        known: dict[str, Any] = json.loads(json.dumps(found | ({"grammars": sorted(grammars)} if grammars else {})))
+        return known
+
+    for index, row in enumerate(rows, start=1):
+        record, used = folder / row.slug / RECORD, inputs(row.config)
+        if not record.exists():
+            config = replace(row.config, out=str(record.parent))
+            noted = named(progress, f"row {index}/{len(rows)}, {row.name}")
+            with replace(run_context, resume=True).run(config, noted) as report:
+                if processes.first:
+                    write_text(record, json.dumps({"facts": used, "report": report.to_dict()}))
+                    _tidy(record.parent, keep_models)
+        elif processes.first and (record.parent / CHECKPOINT).exists():  # the run was stopped before it was tidied
+            _tidy(record.parent, keep_models)
+            remove_checkpoint(record.parent)
+        processes.wait()
+        done.append(TableRow(row.name, row.config.seed, row.published, _report(record, row, used)))
+    return done
+
+
+def _tidy(folder: Path, keep_models: bool) -> None:
+    """Delete the model of a finished row unless it is kept; the checkpoint stays until the run is finished."""
+    for left in [] if keep_models else list(folder.iterdir()):
+        if left.is_dir():
+            shutil.rmtree(left)
+        elif left.name not in (RECORD, CHECKPOINT, LOCK):
+            left.unlink()
+
+
+def _report(path: Path, row: Row, used: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        known, report = found["facts"], dict(found["report"])
+        changed = [name for name in used if known[name] != used[name]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} cannot be read; delete it, and the row is trained again") from error
+    if changed:
+        what = ", ".join(changed).replace("config", "settings")
+        raise UsageError(f"{path} is of other {what} than row {row.name!r} has; choose another out, or delete it")
+    return report
+
+
+# The table
+
+
 @dataclass(frozen=True)
 class Measure:
     """A measure of a task on a part, or of the whole run if these are empty.
@@ -51,11 +150,6 @@ class Measure:
     def name(self) -> str:
         """The measure in words."""
         return " ".join(word for word in (self.part, self.task, self.measure) if word)
-
-    @property
-    def low_is_better(self) -> bool:
-        """Whether its best value is the lowest."""
-        return self.measure in LOW_IS_BETTER
 
 
 SCORE, SECONDS = Measure("score"), Measure("seconds")
@@ -104,6 +198,15 @@ class TableLine:
         found = self.cells.get(SCORE)
         return found.mean - self.published[-1] if found and self.published else None
 
+    @property
+    def published_cells(self) -> list[Number]:
+        """The published numbers and the difference as people read them."""
+        if not self.published:
+            return [Number(""), Number("")]
+        *tasks, last = (f"{each:.3f}" for each in self.published)
+        apart = MISSING_TEXT if self.difference is None else f"{self.difference:+.3f}"
+        return [Number(f"{', '.join(tasks)};\n{last}" if tasks else last), Number(apart)]
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, by the names of measures."""
         return {
@@ -125,10 +228,7 @@ class TrainingTable(Result):
     chosen: tuple[Measure, ...]
     """the measures that choose the best epochs, the score and the seconds"""
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "Training runs"
+    title = "Training runs"
 
     @property
     def notes(self) -> list[str]:
@@ -157,13 +257,6 @@ class TrainingTable(Result):
             if line.formula:
                 found.setdefault(line.formula, []).append(line.name)
         return found
-
-    def best(self, measure: Measure, decimals: int = 3) -> float | None:
-        """The best mean of a measure as it is shown; None if all are the same."""
-        means = [round(line.cells[measure].mean, decimals) for line in self.groups if measure in line.cells]
-        if len(set(means)) < 2:
-            return None
-        return min(means) if measure.low_is_better else max(means)
 
     def to_dict(self) -> dict[str, Any]:
         """Every run's report, and the means over seeds."""
@@ -198,33 +291,37 @@ class TrainingTable(Result):
     def fragments(self) -> list[str]:
         """The page: the chosen measures, then all others, the best ones bold."""
         others = [measure for measure in self.measures if measure not in self.chosen]
-        turned: list[Sequence[object]] = [
-            (each.name, *(self._cell(line, each) for line in self.groups)) for each in others
-        ]
-        header = ("measure", *(line.name for line in self.groups))
-        return [_wide(self._chosen_cells()), section("Every other measure", [_wide((header, turned))])]
+        turned = [(each.name, *(self._cell(line, each) for line in self.groups)) for each in others]
+        rest = html_table(("measure", *(line.name for line in self.groups)), turned)
+        drawn = [f"<div style='{WIDE}'>{table}</div>\n" for table in (html_table(*self._chosen_cells()), rest)]
+        return [drawn[0], section("Every other measure", drawn[1:])]
 
     def to_markdown(self) -> str:
         """The table as GitHub's markdown, followed by the meaning of its columns."""
         header, lines = self._chosen_cells()
-        cells = [[_marked(cell) for cell in line] for line in lines]
         rule = ["---", *("---:" for _ in header[1:])]
-        drawn = [f"| {' | '.join(line)} |" for line in ([*map(_plain, header)], rule, *cells)]
-        return "\n".join([*drawn, "", *map(_plain, self.notes)]) + "\n"
+        marked = [[*map(_marked, line)] for line in (header, *lines)]
+        drawn = [f"| {' | '.join(line)} |" for line in (marked[0], rule, *marked[1:])]
+        return "\n".join([*drawn, "", *map(_marked, self.notes)]) + "\n"
 
     def _chosen_cells(self) -> Cells:
-        """A line for each name."""
+        """A line for each name; columns that say nothing are left out."""
         published = any(line.published for line in self.groups)
         seeds = len({len(line.seeds) for line in self.groups}) > 1
         header = ["run", *(["seeds"] if seeds else []), *(measure.name for measure in self.chosen)]
-        rows: list[Sequence[object]] = []
-        for line in self.groups:
-            row: list[object] = [line.name, *([Number(str(len(line.seeds)))] if seeds else [])]
-            row += [self._cell(line, measure) for measure in self.chosen]
-            rows.append([*row, *(_published(line) if published else [])])
+        rows: list[Sequence[object]] = [
+            [
+                line.name,
+                *([Number(str(len(line.seeds)))] if seeds else []),
+                *(self._cell(line, measure) for measure in self.chosen),
+                *(line.published_cells if published else []),
+            ]
+            for line in self.groups
+        ]
         return [*header, *(["published", "difference"] if published else [])], rows
 
     def _cell(self, line: TableLine, measure: Measure) -> Number:
+        """A mean and its deviation; bold if it is the best of different ones."""
         spread = line.cells.get(measure)
         if spread is None:
             return Number(MISSING_TEXT)
@@ -234,7 +331,9 @@ class TrainingTable(Result):
             text += f"\n± {spread.deviation:.{decimals}f}"
         if spread.n < len(line.seeds):
             text += f"\n({spread.n} of {len(line.seeds)})"
-        return Number(text, round(spread.mean, decimals) == self.best(measure, decimals))
+        means = {round(other.cells[measure].mean, decimals) for other in self.groups if measure in other.cells}
+        best = min(means) if measure.measure in LOW_IS_BETTER else max(means)
+        return Number(text, len(means) > 1 and round(spread.mean, decimals) == best)
 
 
 def training_table(rows: Sequence[TableRow]) -> TrainingTable:
@@ -242,16 +341,16 @@ def training_table(rows: Sequence[TableRow]) -> TrainingTable:
     groups: dict[str, list[TableRow]] = {}
     for row in rows:
         groups.setdefault(row.name, []).append(row)
-    values = {id(row): _values(row.report) for row in rows}
-    measures = _ordered(measure for row in rows for measure in values[id(row)])
-    chosen = _ordered(measure for row in rows for measure in _chosen(row.report))
-    lines = tuple(_line(name, group, [values[id(row)] for row in group]) for name, group in groups.items())
-    return TrainingTable(
-        tuple(rows), lines, tuple(measures), tuple(measure for measure in chosen if measure in measures)
-    )
+    lines = tuple(_line(name, group) for name, group in groups.items())
+    measures = _ordered(measure for row in rows for measure in _values(row.report))
+    metrics = {pair for row in rows for pair in _metrics(row.report).items()}
+    choosing = {Measure(metric, part, task) for task, metric in metrics for part in PARTS} | {SCORE, SECONDS}
+    chosen = tuple(measure for measure in measures if measure in choosing)
+    return TrainingTable(tuple(rows), lines, measures, chosen)
 
 
-def _line(name: str, rows: Sequence[TableRow], values: Sequence[Mapping[Measure, Any]]) -> TableLine:
+def _line(name: str, rows: Sequence[TableRow]) -> TableLine:
+    values = [_values(row.report) for row in rows]
     measures = dict.fromkeys(measure for found in values for measure in found)
     spreads = {measure: Spread.of([found.get(measure) for found in values]) for measure in measures}
     cells = {measure: spread for measure, spread in spreads.items() if spread is not None}
@@ -275,39 +374,15 @@ def _metrics(report: Mapping[str, Any]) -> dict[str, str]:
     return {task["name"]: task["metric"] for task in report["config"]["task"]}
 
 
-def _chosen(report: Mapping[str, Any]) -> list[Measure]:
-    metrics = _metrics(report)
-    return [*(Measure(metrics[task], part, task) for part in PARTS for task in report[part]), SCORE, SECONDS]
-
-
-def _ordered(measures: Iterable[Measure]) -> list[Measure]:
-    """Different measures: dev before test, then the score and the seconds."""
-    order = {"dev": 0, "test": 2, "": 1}
-    return sorted(dict.fromkeys(measures), key=lambda measure: 3 if measure == SECONDS else order[measure.part])
-
-
-def _wide(cells: Cells) -> str:
-    return f"<div style='{WIDE}'>{html_table(*cells)}</div>\n"
-
-
-def _published(line: TableLine) -> list[Number]:
-    if not line.published:
-        return [Number(""), Number("")]
-    *tasks, last = (f"{each:.3f}" for each in line.published)
-    apart = line.difference
-    return [
-        Number(f"{', '.join(tasks)};\n{last}" if tasks else last),
-        Number(MISSING_TEXT if apart is None else f"{apart:+.3f}"),
-    ]
+def _ordered(measures: Iterable[Measure]) -> tuple[Measure, ...]:
+    """Different measures: dev, the score, test, then the seconds."""
+    order = {"dev": 0, "": 1, "test": 2}
+    return tuple(sorted(dict.fromkeys(measures), key=lambda each: 3 if each == SECONDS else order[each.part]))
 
 
 def _marked(cell: object) -> str:
+    """A cell that markdown shows as it is, on one line."""
     if isinstance(cell, Number):
         text = cell.text.replace("\n", " ")
         return f"**{text}**" if cell.marked else text
-    return _plain(str(cell))
-
-
-def _plain(text: str) -> str:
-    """Text that markdown shows as it is, on one line."""
-    return MARKUP.sub(r"\\\1", " ".join(printable(text).split()))
+    return MARKUP.sub(r"\\\1", " ".join(printable(str(cell)).split()))

@@ -20,22 +20,14 @@ from likewise.encoder.saving import ExtraFiles, save_encoder
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress
 from likewise.results import Result, Table
-from likewise.train.config import ROLES, SINGLE, TaskConfig, TrainConfig, config_from
+from likewise.train.config import ROLES, SINGLE, TaskConfig, config_from
 from likewise.train.examples import Example
-from likewise.train.multitask import (
-    MultiTaskModel,
-    evaluate,
-    main_task,
-    maskings,
-    new_heads,
-    require_torch,
-    variants,
-)
-from likewise.train.packed_encoder import PackedEncoder
+from likewise.train.multitask import MultiTaskModel, evaluate, main_task, new_heads, require_torch, variants
+from likewise.train.packed_encoder import PackedEncoder, TokenTable
 from likewise.train.processes import Processes
-from likewise.train.results import MEASURE_COLUMNS, NUMERIC, TrainReport
+from likewise.train.report import MEASURE_COLUMNS, TrainReport
+from likewise.train.results import NUMERIC
 from likewise.train.tasks import Task
-from likewise.train.tokens import TokenTable
 
 HEADS_PREFIX, OTHERS_PREFIX = "heads.", "poolings."
 """Prefixes of the names of weights: heads, and learned poolings of tasks other than the main one."""
@@ -62,16 +54,8 @@ def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> No
     save_encoder(encoder, folder, model_card(report, encoder), ExtraFiles(settings, weights))
 
 
-@dataclass(frozen=True, eq=False)
-class SavedRun:
-    """A trained encoder with its heads."""
-
-    multitask: MultiTaskModel
-    config: TrainConfig
-
-
-def load_run(folder: Path, **options: Any) -> SavedRun:
-    """A saved run; ``options`` are those of ``Encoder.load``."""
+def load_run(folder: Path, **options: Any) -> MultiTaskModel:
+    """The trained encoder of a saved run with its heads; ``options`` are those of ``Encoder.load``."""
     settings, weights = _settings(folder), _weights(folder)
     encoder = Encoder.load(str(folder), **options)
     require_torch(encoder)
@@ -92,20 +76,19 @@ def load_run(folder: Path, **options: Any) -> SavedRun:
         raise ModelError(f"{folder / OWN_WEIGHTS} does not hold this run's heads; train again") from error
     tokens = TokenTable(encoder.tokenizer, encoder.modules_config.prompt_for(None))
     encoders = {name: PackedEncoder(each, tokens, Processes()) for name, each in made.items()}
-    return SavedRun(MultiTaskModel(config, encoders, heads, frozenset(), maskings(encoder, config)), config)
+    return MultiTaskModel(config, encoders, heads, frozenset())
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    path = folder / OWN_SETTINGS
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads((folder / OWN_SETTINGS).read_text(encoding="utf-8"))
         settings: dict[str, Any] = {name: found[name] for name in ("train", "poolings", "other_poolings")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(
             f"{folder} is no folder of a trained model with heads; give the out of: likewise train"
         ) from error
     if not all(isinstance(part, dict) for part in settings.values()):
-        raise ModelError(f"{path} does not say how the model was trained; train again")
+        raise ModelError(f"{folder / OWN_SETTINGS} does not say how the model was trained; train again")
     return settings
 
 
@@ -113,10 +96,9 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not (folder / OWN_WEIGHTS).exists():
-        return {}  # a cosine has no weights
     try:
-        return load_file(str(folder / OWN_WEIGHTS))
+        # A cosine has no weights.
+        return load_file(str(folder / OWN_WEIGHTS)) if (folder / OWN_WEIGHTS).exists() else {}
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder / OWN_WEIGHTS} cannot be read; train again") from error
 
@@ -148,24 +130,22 @@ def model_card(report: TrainReport, encoder: Encoder) -> str:
 
 
 def _data(report: TrainReport) -> str:
-    rows = ["## Data\n", "| task | train | examples | dev | test |", "|---|---|---|---|---|"]
+    rows = []
     for task in report.config.tasks:
-        files = [", ".join(source.file for source in getattr(task, role)) or "none" for role in ROLES]
-        rows.append(f"| {task.name} | {files[0]} | {report.examples[task.name]['train']} | {files[1]} | {files[2]} |")
-    rows += [f"\n{overlap.words}." for overlap in report.overlaps]
-    return "\n".join(rows) + "\n"
+        train, dev, test = (", ".join(source.file for source in getattr(task, role)) or "none" for role in ROLES)
+        rows.append((task.name, train, report.examples[task.name]["train"], dev, test))
+    table = _markdown(("task", "train", "examples", "dev", "test"), rows)
+    return "\n".join(["## Data\n", *table, *(f"\n{overlap.words}." for overlap in report.overlaps)]) + "\n"
 
 
 def _scores(report: TrainReport) -> str:
-    rows = [
-        f"## Scores (epoch {report.best_epoch}, the best on dev)\n",
-        f"| {' | '.join(MEASURE_COLUMNS)} |",
-        "|---|---|---|---|---|",
-        *(f"| {part} | {task} | {n} | {measure} | {value:.4f} |" for part, task, n, measure, value in report.measures),
-    ]
-    if report.score is not None and len(report.dev) > 1:
-        rows.append(f"\nScore on dev: {report.score:.4f} = {report.formula}.")
-    return "\n".join(rows) + "\n"
+    table = _markdown(MEASURE_COLUMNS, [(*row, f"{value:.4f}") for *row, value in report.measures])
+    formula = [f"\nScore on dev: {report.score:.4f} = {report.formula}."] if len(report.dev) > 1 else []
+    return "\n".join([f"## Scores (epoch {report.best_epoch}, the best on dev)\n", *table, *formula]) + "\n"
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    return [f"| {' | '.join(map(str, row))} |" for row in (header, ["---"] * len(header), *rows)]
 
 
 # Predictions
@@ -184,15 +164,16 @@ class Prediction:
 
     def to_dict(self, ids: Sequence[str]) -> dict[str, Any]:
         """One entry per row."""
-        whole = self.kind not in NUMERIC
+        predicted = self.predicted.astype(float if self.kind in NUMERIC else int).tolist()
+        scores = self.scores.reshape(len(predicted), -1).tolist()
         rows = [
-            {"id": name, "predicted": int(value) if whole else float(value), "scores": np.atleast_1d(score).tolist()}
-            for name, value, score in zip(ids, self.predicted, self.scores, strict=True)
+            {"id": name, "predicted": value, "scores": own}
+            for name, value, own in zip(ids, predicted, scores, strict=True)
         ]
         return {"task": self.task, "kind": self.kind, "n": len(rows), "predictions": rows}
 
 
-def task_of(run: SavedRun, name: str = "") -> TaskConfig:
+def task_of(run: MultiTaskModel, name: str = "") -> TaskConfig:
     """The task of this name, or the only one of this kind; without a name the only one."""
     known = run.config.tasks
     found = [task for task in known if name in ("", task.name)] or [task for task in known if task.kind == name]
@@ -202,7 +183,7 @@ def task_of(run: SavedRun, name: str = "") -> TaskConfig:
 
 
 def predict(
-    run: SavedRun, texts: Sequence[tuple[str, ...]], task: str = "", progress: Progress | None = None
+    run: MultiTaskModel, texts: Sequence[tuple[str, ...]], task: str = "", progress: Progress | None = None
 ) -> Prediction:
     """Predict single texts (sentiment) or pairs with a task's head; without a name, with the only one."""
     config = task_of(run, task)
@@ -212,7 +193,7 @@ def predict(
     if any(len(each) != wanted for each in texts):
         raise UsageError(f"task {config.name} judges {'single texts' if wanted == 1 else 'pairs'}; give a file of them")
     examples = [Example(tuple(each), 0.0, str(index), "") for index, each in enumerate(texts)]
-    found = evaluate(run.multitask, Task(config, tuple(examples)), examples, progress)
+    found = evaluate(run, Task(config, tuple(examples)), examples, progress)
     return Prediction(config.name, found.kind, found.predicted, found.scores)
 
 
@@ -249,7 +230,9 @@ class FilePrediction(Result):
         return {"predictions": Table.of(["id", self.prediction.task, "texts"], rows)}
 
 
-def predict_file(run: SavedRun, dataset: Dataset, task: str = "", progress: Progress | None = None) -> FilePrediction:
+def predict_file(
+    run: MultiTaskModel, dataset: Dataset, task: str = "", progress: Progress | None = None
+) -> FilePrediction:
     """The predictions of a saved run for a file's rows."""
     pairs, skipped = task_of(run, task).kind not in SINGLE, SkippedRows()
     rows: list[Any] = list(dataset.stream(read_pairs if pairs else read_texts, skipped))

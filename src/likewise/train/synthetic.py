@@ -32,6 +32,7 @@ SHOWN_COUNTS = (1, 2, 5)
 SHOWN_METHODS = ("embedding", "hxp", "bilrp")
 LONGEST = 18
 """Tokens of a text that is drawn, if there is such a pair."""
+COUNTING = {"mse": "mean squared error", "pearson": "Pearson", "spearman": "Spearman"}
 
 Pairs = Sequence[Pair | ScoredPair]
 
@@ -69,6 +70,8 @@ class SyntheticBenchmark(Result):
     """pairs that share a noun; the others have no true interaction"""
     examples: tuple[SyntheticExample, ...] = ()
 
+    title = "Synthetic benchmark: counting nouns"
+
     def to_dict(self) -> dict[str, Any]:
         """All numbers, without the examples' matrices."""
         return {
@@ -76,11 +79,6 @@ class SyntheticBenchmark(Result):
             "counting": {name: vars(one) for name, one in self.counting.items()},
             "acs": {name: vars(one) for name, one in self.agreement.items()},
         }  # fmt: skip
-
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "Synthetic benchmark: counting nouns"
 
     @property
     def notes(self) -> list[str]:
@@ -92,11 +90,10 @@ class SyntheticBenchmark(Result):
 
     def tables(self) -> dict[str, Table]:
         """The agreement of each method, and how well the model counts."""
-        acs = Column("acs", "ACS", ".3f")
         measures = [Column(name, title, ".3f") for name, title in COUNTING.items()]
         counting = [(name, *vars(one).values()) for name, one in self.counting.items()]
         return {
-            "acs": Table.of(["method", acs], self.agreement.items(), "Cosine with the truth"),
+            "acs": Table.of(["method", Column("acs", "ACS", ".3f")], self.agreement.items(), "Cosine with the truth"),
             "counting": Table.of(["data", "n", *measures], counting, "Counting shared nouns"),
         }
 
@@ -108,29 +105,23 @@ class SyntheticBenchmark(Result):
     def plot(self) -> Any:
         """A row for each example: the truth, then each method; returns the first Axes."""
         methods = [name for name in SHOWN_METHODS if name in self.agreement]
-        panels = iter(grid_of_axes(len(self.examples) * (1 + len(methods)), (4.6, 4.6), 1 + len(methods)))
-        first = None
+        panels = grid_of_axes(len(self.examples) * (1 + len(methods)), (4.6, 4.6), 1 + len(methods))
+        drawn = []
         for example in self.examples:
-            one = example.explanations[methods[0]]
-            labels = one.left.labels, one.right.labels
-            drawn = {f"truth: {example.shared} shared": example.truth}
-            drawn |= {f"{name}, cosine {matrix_cosine(found.relevance, example.truth):.2f}": found.relevance
-                      for name in methods if (found := example.explanations[name])}  # fmt: skip
-            for title, cells in drawn.items():
-                ax = heatmap(cells, *labels, title, next(panels))
-                first = first or ax
-        return first
-
-
-COUNTING = {"mse": "mean squared error", "pearson": "Pearson", "spearman": "Spearman"}
+            found = [example.explanations[name] for name in methods]
+            drawn.append((f"truth: {example.shared} shared", example.truth, found[0]))
+            cosines = [matrix_cosine(one.relevance, example.truth) for one in found]
+            drawn += [
+                (f"{name}, cosine {cosine:.2f}", one.relevance, one)
+                for name, cosine, one in zip(methods, cosines, found, strict=True)
+            ]
+        for ax, (title, cells, one) in zip(panels, drawn, strict=True):
+            heatmap(cells, one.left.labels, one.right.labels, title, ax)
+        return panels[0]
 
 
 def matrix_cosine(one: Array, other: Array) -> float:
-    """The cosine of two matrices as vectors; 0 if one of them is empty.
-
-    >>> matrix_cosine(np.ones((1, 1)), np.ones((1, 1)))
-    1.0
-    """
+    """The cosine of two matrices as vectors; 0 if one of them is empty."""
     sizes = float(np.linalg.norm(one) * np.linalg.norm(other))
     return float((one * other).sum()) / sizes if sizes else 0.0
 
@@ -185,20 +176,16 @@ def _shared(pair: Pair | ScoredPair, parsed: ParsedSides) -> int:
     return shared_nouns(parsed.left[pair.left], parsed.right[pair.right])
 
 
-def _explained(encoder: Encoder, pairs: Pairs, method: str, progress: Progress | None) -> Any:
-    return explain_many(
-        encoder, pairs, method=method, granularity="token", similarity="dot", progress=progress, **PLAIN
-    )
+def _explained(encoder: Encoder, pairs: Pairs, method: str, progress: Progress | None = None) -> Any:
+    options: dict[str, Any] = {"granularity": "token", "similarity": "dot", **PLAIN}
+    return explain_many(encoder, pairs, method=method, progress=progress, **options)
 
 
 def _counting(encoder: Encoder, pairs: Pairs, parsed: ParsedSides, progress: Progress | None) -> Counting:
     left = encoder.encode([pair.left for pair in pairs], progress=progress)
     right = encoder.encode([pair.right for pair in pairs], progress=progress)
-    predicted = (left.astype(np.float64) * right).sum(1)
-    truth = [_shared(pair, parsed) for pair in pairs]
-    return Counting(
-        len(pairs), mean_squared_error(predicted, truth), pearson(predicted, truth), spearman(predicted, truth)
-    )
+    predicted, truth = (left.astype(np.float64) * right).sum(1), [_shared(pair, parsed) for pair in pairs]
+    return Counting(len(pairs), *(measure(predicted, truth) for measure in (mean_squared_error, pearson, spearman)))
 
 
 def _examples(
@@ -213,7 +200,7 @@ def _examples(
         sizes = [max(len(pair.left.split()), len(pair.right.split())) for pair in having]
         short = [index for index, size in enumerate(sizes) if size <= LONGEST // 2 + count]
         pair = having[short[0] if short else int(np.argmin(sizes))]
-        found = {method: next(iter(_explained(encoder, [pair], method, None))) for method in methods}
+        found = {method: next(iter(_explained(encoder, [pair], method))) for method in methods}
         truth = true_interactions(found[methods[0]], parsed.left[pair.left], parsed.right[pair.right])
         made.append(SyntheticExample(count, truth, found))
     return tuple(made)

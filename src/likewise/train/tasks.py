@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from likewise.data.rows import Location
 from likewise.encoder.tokens import TextOrPair
 from likewise.errors import DataError, UsageError
 from likewise.plotting.terminal import one_line, shortened
-from likewise.train.config import TaskConfig
+from likewise.train.config import ROLES, TaskConfig
 from likewise.train.examples import Example, Form, Source, read_examples
 
 LEAST = 2
@@ -32,6 +33,8 @@ Keys = tuple[Key, ...]
 """Of one row."""
 Files = Mapping[str, Sequence[Example]]
 """Examples by the name of their file."""
+Keyed = Mapping[str, Sequence[tuple[Example, Keys]]]
+"""The same with the keys of each."""
 
 
 @dataclass(frozen=True)
@@ -100,41 +103,28 @@ def read_tasks(
     >>> len(tasks[0].train), overlaps
     (3, [])
     """
-    read = _Files(data_dir)
-    trained = dict(read(config.train_form, each) for config in configs for each in config.train)
-    held_out = dict(read(config.eval_form, each) for config in configs for each in (*config.dev, *config.test))
-    left, overlaps = without_overlap(trained, held_out, limits.allow_overlap)
+    train = [(config.train_form, source) for config in configs for source in config.train]
+    held_out = [(config.eval_form, source) for config in configs for source in (*config.dev, *config.test)]
+    names: dict[tuple[Form, Source], str] = {}
+    files: dict[str, list[Example]] = {}
+    # Each file is read once and has a name for each form: two tasks may read it in two ways.
+    for form, source in dict.fromkeys((*train, *held_out)):
+        earlier = sum(known.file == source.file for _, known in names)
+        names[form, source] = source.file if not earlier else f"{source.file} ({earlier + 1})"
+        files[names[form, source]] = read_examples(source, form, data_dir)
+    trained, held = ({names[key]: files[names[key]] for key in keys} for keys in (train, held_out))
+    left, overlaps = without_overlap(trained, held, limits.allow_overlap)
     tasks = []
     for config in configs:
-        train = _joined([left[read(config.train_form, each)[0]][: limits.rows] for each in config.train])
-        dev, test = (
-            _joined([held_out[read(config.eval_form, each)[0]][: limits.rows] for each in part])
-            for part in (config.dev, config.test)
-        )
-        for part, examples in {"train": train, "dev": dev, "test": test}.items():
-            if len(examples) < LEAST and getattr(config, part):
-                raise DataError(f"task {config.name}, {part}: {len(examples)} example(s); give at least {LEAST}")
-        tasks.append(Task(config, train, dev, test))
+        parts: dict[str, tuple[Example, ...]] = {}
+        for role in ROLES:
+            form, rows = (config.train_form, left) if role == "train" else (config.eval_form, files)
+            own = [rows[names[form, source]][: limits.rows] for source in getattr(config, role)]
+            parts[role] = tuple(chain.from_iterable(own))
+            if len(parts[role]) < LEAST and own:
+                raise DataError(f"task {config.name}, {role}: {len(parts[role])} example(s); give at least {LEAST}")
+        tasks.append(Task(config, **parts))
     return tasks, overlaps
-
-
-class _Files:
-    """Files as tasks read them, each once and under its own name: two tasks may read one file in two ways."""
-
-    def __init__(self, data_dir: Path | None) -> None:
-        self._data_dir = data_dir
-        self._read: dict[tuple[Form, Source], tuple[str, list[Example]]] = {}
-
-    def __call__(self, form: Form, source: Source) -> tuple[str, list[Example]]:
-        if (form, source) not in self._read:
-            earlier = sum(known.file == source.file for _, known in self._read)
-            name = source.file if not earlier else f"{source.file} ({earlier + 1})"
-            self._read[form, source] = name, read_examples(source, form, self._data_dir)
-        return self._read[form, source]
-
-
-def _joined(parts: Sequence[Sequence[Example]]) -> tuple[Example, ...]:
-    return tuple(example for part in parts for example in part)
 
 
 # Overlap: rows of dev and test files that are also in train files make a model look better than it is
@@ -142,20 +132,15 @@ def _joined(parts: Sequence[Sequence[Example]]) -> tuple[Example, ...]:
 
 @dataclass(frozen=True)
 class Overlap:
-    """What a train file and a dev or test file have in common.
-
-    >>> Overlap("stsb/train", "stsb/test", rows=12, of=1379, dropped=17, examples=()).share < MAX_SHARE
-    True
-    """
+    """What a train file and a dev or test file have in common."""
 
     train: str
-    """The train file."""
     held_out: str
     """The dev or test file."""
     rows: int
     """Rows of the dev or test file that are in the train file."""
     of: int
-    """Rows of the dev or test file."""
+    """All its rows."""
     dropped: int
     """Rows of the train file that were dropped for it; a row that is in several such files counts in each."""
     examples: tuple[str, ...]
@@ -196,7 +181,7 @@ def find_overlaps(train: Files, held_out: Files) -> list[Overlap]:
     >>> find_overlaps({"a": [one]}, {"b": [two]})[0].rows
     1
     """
-    return _overlaps(_keys(train), _keys(held_out), held_out)
+    return _overlaps(_keyed(train), _keyed(held_out))
 
 
 def without_overlap(
@@ -210,18 +195,14 @@ def without_overlap(
     >>> without_overlap({"a": [one]}, {"b": [two]})[1]
     []
     """
-    keys, held_keys = _keys(train), _keys(held_out)
-    found = _overlaps(keys, held_keys, held_out)
+    rows, held_rows = _keyed(train), _keyed(held_out)
+    found = _overlaps(rows, held_rows)
     if allow:
         return {file: list(rows) for file, rows in train.items()}, [replace(one, dropped=0) for one in found]
-    too_large = [one for one in (*found, *_combined(keys, held_keys, held_out, found)) if one.share > MAX_SHARE]
-    if too_large:
+    if too_large := [one for one in (*found, *_combined(rows, held_rows, found)) if one.share > MAX_SHARE]:
         raise DataError(_too_large(too_large))
-    held = {key for rows in held_keys.values() for own in rows for key in own}
-    left = {
-        file: [row for row, own in zip(rows, keys[file], strict=True) if not held.intersection(own)]
-        for file, rows in train.items()
-    }
+    held = _all_keys(row for rows in held_rows.values() for row in rows)
+    left = {file: [row for row, keys in own if not held.intersection(keys)] for file, own in rows.items()}
     for one in found:
         if not left[one.train]:
             raise DataError(
@@ -238,8 +219,8 @@ def _blanks() -> dict[int, str]:
     return dict.fromkeys((*marks, ord("`")), " ")
 
 
-def _keys(files: Files) -> dict[str, list[Keys]]:
-    return {file: [_row_keys(row) for row in rows] for file, rows in files.items()}
+def _keyed(files: Files) -> Keyed:
+    return {file: [(row, _row_keys(row)) for row in rows] for file, rows in files.items()}
 
 
 def _row_keys(row: Example) -> Keys:
@@ -248,24 +229,22 @@ def _row_keys(row: Example) -> Keys:
     return tuple((min(first, other), max(first, other)) for other in others) or ((first,),)
 
 
-def _overlaps(train: Mapping[str, list[Keys]], held_out: Mapping[str, list[Keys]], rows: Files) -> list[Overlap]:
-    trained, held = (
-        {file: {key for own in keys for key in own} for file, keys in files.items()} for files in (train, held_out)
-    )
+def _all_keys(rows: Iterable[tuple[Example, Keys]]) -> set[Key]:
+    return {key for _, keys in rows for key in keys}
+
+
+def _overlaps(train: Keyed, held_out: Keyed) -> list[Overlap]:
+    trained, held = ({file: _all_keys(rows) for file, rows in files.items()} for files in (train, held_out))
     found = []
-    for file, keys in train.items():
-        for other, other_keys in held_out.items():
-            common = [index for index, own in enumerate(other_keys) if trained[file].intersection(own)]
-            if common:
-                dropped = sum(bool(held[other].intersection(own)) for own in keys)
-                examples = _shown(rows[other][index] for index in common)
-                found.append(Overlap(file, other, len(common), len(other_keys), dropped, examples))
+    for file, other in product(train, held_out):
+        common = [row for row, keys in held_out[other] if trained[file].intersection(keys)]
+        if common:
+            dropped = sum(bool(held[other].intersection(keys)) for _, keys in train[file])
+            found.append(Overlap(file, other, len(common), len(held_out[other]), dropped, _shown(common)))
     return found
 
 
-def _combined(
-    train: Mapping[str, list[Keys]], held_out: Mapping[str, list[Keys]], rows: Files, found: Sequence[Overlap]
-) -> list[Overlap]:
+def _combined(train: Keyed, held_out: Keyed, found: Sequence[Overlap]) -> list[Overlap]:
     """What several train files together have in common with one dev or test file."""
     files: dict[str, list[str]] = {}
     for one in found:
@@ -273,8 +252,8 @@ def _combined(
     made = []
     for other, several in files.items():
         if len(several) > 1:
-            every = {" and ".join(several): [key for file in several for key in train[file]]}
-            made += _overlaps(every, {other: held_out[other]}, rows)
+            every = {" and ".join(several): [row for file in several for row in train[file]]}
+            made += _overlaps(every, {other: held_out[other]})
     return made
 
 
@@ -312,7 +291,8 @@ def epoch_order(count: int, wanted: int, key: Sequence[int]) -> list[int]:
     """
     rng = np.random.default_rng(list(key))
     rounds = [rng.permutation(count) for _ in range(-(-wanted // count))]
-    return [int(number) for number in np.concatenate(rounds)[:wanted]]
+    order: list[int] = np.concatenate(rounds)[:wanted].tolist()
+    return order
 
 
 _order = lru_cache(maxsize=8)(epoch_order)

@@ -1,4 +1,4 @@
-"""Trials: what a search for hyperparameters has tried, the best of it, and its page."""
+"""Trials: how hyperparameters are searched, what was tried, the best of it, and its page."""
 
 from __future__ import annotations
 
@@ -7,24 +7,30 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from likewise.errors import TrainingError
+import numpy as np
+
+from likewise.errors import TrainingError, UsageError
 from likewise.plotting.html import inline_png, paragraph, section
 from likewise.results import Column, Figure, Result, Table
 from likewise.storage import only_writer
-from likewise.train.config import TrainConfig
-from likewise.train.results import mean_of
+from likewise.train.config import LARGEST_SEED, Bounds, TrainConfig, check_settings, marks_of
+from likewise.train.report import mean_of
 from likewise.train.tasks import Overlap
 
 if TYPE_CHECKING:
     from optuna import Study
 
-    from likewise.train.tuning import TuneSettings
-
-ENDINGS = ("png", "svg")
+PRUNERS = ("median", "hyperband", "none")
+LOGARITHMIC = ("learning_rate", "head_learning_rate", "weight_decay")
+"""Ranges that are searched on a logarithmic scale."""
+CHOICES = ("batch", "lstm")
+"""Settings with a few values to choose from."""
+SEARCHED = ("learning_rate", "head_learning_rate", "batch", "epochs", "dropout", "weight_decay", "lstm")
 FIGURES = {
     "history": ("Scores, trial by trial", "A dot is a complete trial, the line the best one so far."),
     "importances": (
@@ -40,12 +46,71 @@ FIGURES = {
 
 
 @dataclass(frozen=True)
-class TuneTrial:
-    """One training.
+class TuneSettings:
+    """How hyperparameters are searched."""
 
-    >>> TuneTrial(0, {"batch": 16}, 0.8, "complete", (0.7, 0.8), 3.0).epochs
-    2
-    """
+    trials: Annotated[int, Bounds(1)] = 8
+    """total trials; raise it to continue a study"""
+    train_rows: Annotated[int, Bounds(2)] = 1500
+    """train examples of each task, the same in all trials"""
+    dev_rows: Annotated[int | None, Bounds(2)] = None
+    """dev examples of each task; by default the config's selection, or all"""
+    seed: Annotated[int, Bounds(0)] = 1
+    """of the search and of the examples; a trial uses the config's own seed"""
+    pruner: Annotated[str, PRUNERS] = "median"
+    """how hopeless trials end early: median, hyperband or none"""
+    learning_rate: tuple[float, float] = (1e-6, 2e-4)
+    """lowest and highest, on a logarithmic scale"""
+    head_learning_rate: tuple[float, float] = (1e-4, 1e-2)
+    """the same, if a head or a pooling learns"""
+    batch: tuple[int, ...] = (16, 32, 64)
+    """values to choose from"""
+    epochs: tuple[int, int] = (1, 4)
+    """fewest and most"""
+    dropout: tuple[float, float] = (0.0, 0.3)
+    """lowest and highest, of the encoder"""
+    weight_decay: tuple[float, float] = (1e-4, 0.1)
+    """lowest and highest, on a logarithmic scale"""
+    lstm: tuple[int, ...] = (64, 128, 256)
+    """values to choose from, if a task has a new bilstm pooling"""
+
+    def __post_init__(self) -> None:
+        check_settings(self, lambda name: name.replace("_", "-"))
+        if self.seed > LARGEST_SEED:
+            raise UsageError(f"seed is at most {LARGEST_SEED}, got {self.seed}")
+        marks = marks_of(TrainConfig)
+        for name in SEARCHED:
+            values, (least, most) = getattr(self, name), marks[name]
+            is_whole = all(type(each) is int and each >= least for each in values)
+            if name in CHOICES:
+                if not values or len(set(values)) < len(values) or not is_whole:
+                    raise UsageError(f"{name} takes different whole numbers from {least} on, got {list(values)}")
+            elif len(values) != 2 or not least <= values[0] <= values[1] <= most:
+                raise UsageError(f"{name} takes a range (lowest, highest) within {least:g} and {most:g}, got {values}")
+            elif name in LOGARITHMIC and values[0] <= 0:
+                raise UsageError(f"{name} is searched on a logarithmic scale: its lowest is above 0, got {values[0]}")
+            elif name == "epochs" and not is_whole:
+                raise UsageError(f"epochs takes whole numbers, got {values}")
+
+    def nearest(self, name: str, value: float) -> float:
+        """The value of the search nearest to this one.
+
+        >>> TuneSettings().nearest("batch", 8), TuneSettings().nearest("epochs", 25)
+        (16, 4)
+        """
+        values: tuple[float, ...] = getattr(self, name)
+        if name in CHOICES:
+            return min(values, key=lambda each: abs(each - value))
+        return min(max(value, values[0]), values[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class TuneTrial:
+    """One training."""
 
     number: int
     parameters: Mapping[str, Any]
@@ -67,7 +132,7 @@ class TuneTrial:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, and the number of epochs."""
-        return asdict(self) | {"parameters": dict(self.parameters), "scores": list(self.scores), "epochs": self.epochs}
+        return asdict(self) | {"scores": list(self.scores), "epochs": self.epochs}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,25 +206,23 @@ class TuneReport(Result):
             f"{name}: {each['train']} to train on, {each['dev']} to judge by" for name, each in self.examples.items()
         )
         states = [trial.state for trial in self.trials]
-        notes = [
-            f"{len(states)} trials of {self.config.model}: {states.count('complete')} complete,"
-            f" {states.count('pruned')} pruned, {states.count('failed')} failed. Examples, the same in all: {counts}."
-            f" The score is {self.measure} on dev, of the best epoch."
-        ]
-        if self.best is None:
-            notes.append("No trial was completed; run more trials with another --seed, in another folder.")
-        else:
+        best = "No trial was completed; run more trials with another --seed, in another folder."
+        if self.best is not None:
             first = self.trials[0].value
             begun = "no score" if first is None else f"{first:.4f}"
-            notes.append(
+            best = (
                 f"The first trial, of the config's own values, has {begun}; the best has {self.best.value:.4f}"
                 f" (best: trial {self.best.number})."
             )
-        notes.append(
-            "What is best on few examples need not be best on all: with more of them, an epoch has more steps."
-        )
-        again = [f"{self.interrupted} trials were interrupted and repeated."] if self.interrupted else []
-        return [*notes, *(f"Trial {each.number} failed: {each.error}." for each in self.trials if each.error), *again]
+        return [
+            f"{len(states)} trials of {self.config.model}: {states.count('complete')} complete,"
+            f" {states.count('pruned')} pruned, {states.count('failed')} failed. Examples, the same in all: {counts}."
+            f" The score is {self.measure} on dev, of the best epoch.",
+            best,
+            "What is best on few examples need not be best on all: with more of them, an epoch has more steps.",
+            *(f"Trial {each.number} failed: {each.error}." for each in self.trials if each.error),
+            *([f"{self.interrupted} trials were interrupted and repeated."] if self.interrupted else []),
+        ]
 
     @property
     def cautions(self) -> list[str]:
@@ -193,8 +256,7 @@ class TuneReport(Result):
 
     @cached_property
     def _figures(self) -> dict[str, Figure]:
-        plots = {name: plot for name, plot in _plots(self).items() if plot is not None}
-        return {name: Figure(cache(_in_own_style(plot)), *FIGURES[name]) for name, plot in plots.items()}
+        return {name: Figure(cache(partial(_drawn, name, plot)), *FIGURES[name]) for name, plot in _plots(self).items()}
 
     def fragments(self) -> list[str]:
         """The page: pictures, since Optuna's style does not suit dark pages, then the tables."""
@@ -210,27 +272,12 @@ class TuneReport(Result):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with only_writer(folder / ".lock", folder):
-            for name in FIGURES:
-                for ending in ENDINGS:
-                    (folder / f"{name}.{ending}").unlink(missing_ok=True)
+            for name, ending in product(FIGURES, ("png", "svg")):
+                (folder / f"{name}.{ending}").unlink(missing_ok=True)
             if self.best is not None:
                 (folder / "best.toml").write_text(self.best_toml(), encoding="utf-8", errors="replace")
             with _tight():
                 return super().save(folder, run)
-
-
-def _in_own_style(plot: Callable[[], Any]) -> Callable[[], Any]:
-    """A plot that leaves no style and no open figure behind."""
-
-    def draw() -> Any:
-        from matplotlib import pyplot
-
-        with _own_style():
-            axes = plot()
-            pyplot.close(axes.figure)
-        return axes
-
-    return draw
 
 
 def _tight() -> Any:
@@ -241,60 +288,49 @@ def _tight() -> Any:
 
 
 @contextmanager
-def _own_style() -> Iterator[None]:
-    """Contain Optuna's plots: they set a style for all later figures, and warn that they are experimental."""
-    import matplotlib
-
+def quiet_optuna(level: int = logging.WARNING) -> Iterator[None]:
+    """Without Optuna's log below a level."""
     log = logging.getLogger("optuna")
-    level = log.level
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    before = log.level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _drawn(name: str, plot: Callable[[], Any]) -> Any:
+    """Contain one of Optuna's plots: they set a style for all later figures, and warn that they are experimental."""
+    import matplotlib
+    from matplotlib import pyplot
+    from matplotlib.ticker import MaxNLocator, NullFormatter
+
+    with matplotlib.rc_context(), warnings.catch_warnings(), quiet_optuna(logging.ERROR):
         warnings.simplefilter("ignore")
-        log.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            log.setLevel(level)
-
-
-def _plots(report: TuneReport) -> dict[str, Callable[[], Any] | None]:
-    """The function that draws each figure; None if there are too few trials for it."""
-    from optuna.visualization import matplotlib as plots
-
-    study, score = report.study, "dev score"
-    complete = sum(trial.state == "complete" for trial in report.trials)
-    made: dict[str, tuple[bool, Callable[[], Any]]] = {
-        "history": (complete > 0, lambda: plots.plot_optimization_history(study, target_name=score)),
-        "importances": (bool(report.importances), lambda: plots.plot_param_importances(study, target_name=score)),
-        "slice": (complete > 1, lambda: _slices(plots.plot_slice(study, target_name=score))),
-        "parallel": (complete > 1, lambda: _parallel(plots.plot_parallel_coordinate(study, target_name=score))),
-        "epochs": (
-            any(each.epochs for each in report.trials), lambda: _epochs(plots.plot_intermediate_values(study))
-        ),
-    }  # fmt: skip
-    return {name: plot if enough else None for name, (enough, plot) in made.items()}
-
-
-def _slices(found: Any) -> Any:
-    """One of the Axes; minor tick labels of a logarithmic axis would overlap."""
-    from matplotlib.ticker import NullFormatter
-
-    panels = found.ravel() if hasattr(found, "ravel") else [found]
-    for axes in panels:
-        if axes.get_xscale() == "log":
-            axes.xaxis.set_minor_formatter(NullFormatter())
+        panels = np.ravel(plot())
+        for axes in panels:
+            if name == "slice" and axes.get_xscale() == "log":
+                axes.xaxis.set_minor_formatter(NullFormatter())  # labels of minor ticks would overlap
+            elif name == "parallel":
+                axes.figure.set_size_inches(9.6, 4.8)  # wide enough for its names
+            elif name == "epochs":
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+                axes.set(xlabel="epoch", ylabel="dev score")
+        pyplot.close(panels[0].figure)
     return panels[0]
 
 
-def _parallel(axes: Any) -> Any:
-    """Wide enough for its names."""
-    axes.figure.set_size_inches(9.6, 4.8)
-    return axes
+def _plots(report: TuneReport) -> dict[str, Callable[[], Any]]:
+    """The function that draws each figure for which there are enough trials."""
+    from optuna.visualization import matplotlib as plots
 
-
-def _epochs(axes: Any) -> Any:
-    """With whole numbers for epochs."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set(xlabel="epoch", ylabel="dev score")
-    return axes
+    study, complete = report.study, sum(trial.state == "complete" for trial in report.trials)
+    scored: dict[str, Any] = {"target_name": "dev score"}
+    made: dict[str, tuple[bool, Callable[[], Any]]] = {
+        "history": (complete > 0, partial(plots.plot_optimization_history, study, **scored)),
+        "importances": (bool(report.importances), partial(plots.plot_param_importances, study, **scored)),
+        "slice": (complete > 1, partial(plots.plot_slice, study, **scored)),
+        "parallel": (complete > 1, partial(plots.plot_parallel_coordinate, study, **scored)),
+        "epochs": (any(each.epochs for each in report.trials), partial(plots.plot_intermediate_values, study)),
+    }
+    return {name: plot for name, (enough, plot) in made.items() if enough}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
-import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +16,12 @@ import numpy as np
 from likewise.encoder import Encoder
 from likewise.encoder.learned_pooling import LEARNED
 from likewise.errors import DataError, MissingExtra, TrainingError, UsageError
-from likewise.progress import Progress, named
+from likewise.progress import Progress, Ticker, named
 from likewise.storage import only_writer
-from likewise.train.config import LARGEST_SEED, TrainConfig
+from likewise.train.config import TrainConfig
 from likewise.train.runs import RunContext, run_key, train_tasks
 from likewise.train.tasks import Overlap, Task, fixed_sample, read_tasks
-from likewise.train.trials import TuneReport, TuneTrial
+from likewise.train.trials import CHOICES, LOGARITHMIC, SEARCHED, TuneReport, TuneSettings, TuneTrial, quiet_optuna
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -35,99 +34,9 @@ FILE, NAME = "study.db", "likewise tune"
 STARTUP = 4
 """Random trials before the sampler learns from results, and completed trials before any is pruned."""
 LEAST_FOR_IMPORTANCES = 4
+FINISHED = ("COMPLETE", "PRUNED")
 ERROR = "error"
 """The attribute of a trial that holds its error."""
-PRUNERS = ("median", "hyperband", "none")
-LOGARITHMIC = ("learning_rate", "head_learning_rate", "weight_decay")
-"""Ranges that are searched on a logarithmic scale."""
-CHOICES = ("batch", "lstm")
-"""Settings with a few values to choose from."""
-SEARCHED = ("learning_rate", "head_learning_rate", "batch", "epochs", "dropout", "weight_decay", "lstm")
-LIMITS = {
-    "learning_rate": (0.0, 1.0), "head_learning_rate": (0.0, 1.0), "epochs": (1, math.inf), "dropout": (0.0, 0.9),
-    "weight_decay": (0.0, 10.0),
-}  # fmt: skip
-"""The values that a config accepts."""
-LEAST = {"trials": 1, "train_rows": 2, "dev_rows": 2, "seed": 0}
-LEAST_CHOICE = {"batch": 2, "lstm": 1}
-
-
-@dataclass(frozen=True)
-class TuneSettings:
-    """How hyperparameters are searched.
-
-    >>> TuneSettings(trials=3).batch
-    (16, 32, 64)
-    """
-
-    trials: int = 8
-    """total trials; raise it to continue a study"""
-    train_rows: int = 1500
-    """train examples of each task, the same in all trials"""
-    dev_rows: int | None = None
-    """dev examples of each task; by default the config's selection, or all"""
-    seed: int = 1
-    """of the search and of the examples; a trial uses the config's own seed"""
-    pruner: str = "median"
-    """how hopeless trials end early: median, hyperband or none"""
-    learning_rate: tuple[float, float] = (1e-6, 2e-4)
-    """lowest and highest, on a logarithmic scale"""
-    head_learning_rate: tuple[float, float] = (1e-4, 1e-2)
-    """the same, if a head or a pooling learns"""
-    batch: tuple[int, ...] = (16, 32, 64)
-    """values to choose from"""
-    epochs: tuple[int, int] = (1, 4)
-    """fewest and most"""
-    dropout: tuple[float, float] = (0.0, 0.3)
-    """lowest and highest, of the encoder"""
-    weight_decay: tuple[float, float] = (1e-4, 0.1)
-    """lowest and highest, on a logarithmic scale"""
-    lstm: tuple[int, ...] = (64, 128, 256)
-    """values to choose from, if a task has a new bilstm pooling"""
-
-    def __post_init__(self) -> None:
-        if self.pruner not in PRUNERS:
-            raise UsageError(f"unknown pruner {self.pruner!r}; choose from {', '.join(PRUNERS)}")
-        for name, low in LEAST.items():
-            value = getattr(self, name)
-            if (value is not None or name != "dev_rows") and not _whole(value, low):
-                raise UsageError(f"{name.replace('_', '-')} is a whole number from {low} on, got {value!r}")
-        if self.seed > LARGEST_SEED:
-            raise UsageError(f"seed is at most {LARGEST_SEED}, got {self.seed}")
-        for name in LIMITS:
-            self._check_range(name)
-        for name, low in LEAST_CHOICE.items():
-            values = getattr(self, name)
-            if not values or len(set(values)) < len(values) or not all(_whole(each, low) for each in values):
-                raise UsageError(f"{name} takes different whole numbers from {low} on, got {list(values)}")
-
-    def _check_range(self, name: str) -> None:
-        values, (least, most) = getattr(self, name), LIMITS[name]
-        if len(values) != 2 or not least <= values[0] <= values[1] <= most:
-            raise UsageError(f"{name} takes a range (lowest, highest) within {least:g} and {most:g}, got {values}")
-        if name in LOGARITHMIC and values[0] <= 0:
-            raise UsageError(f"{name} is searched on a logarithmic scale, so its lowest is above 0, got {values[0]}")
-        if name == "epochs" and not all(_whole(each, 1) for each in values):
-            raise UsageError(f"epochs takes whole numbers, got {values}")
-
-    def nearest(self, name: str, value: float) -> float:
-        """The value of the search nearest to this one.
-
-        >>> TuneSettings().nearest("batch", 8), TuneSettings().nearest("epochs", 25)
-        (16, 4)
-        """
-        values: tuple[float, ...] = getattr(self, name)
-        if name in CHOICES:
-            return min(values, key=lambda each: abs(each - value))
-        return min(max(value, values[0]), values[1])
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-
-
-def _whole(value: object, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
 def tune(
@@ -138,18 +47,18 @@ def tune(
     The study is in the folder: a second call adds the missing trials. No trial sees a test file.
     """
     check_optuna()
-    search, overlaps = _prepared(run_context, config, settings)
+    search = _prepared(run_context, config, settings)
     folder.mkdir(parents=True, exist_ok=True)
+    ticker = Ticker(progress, settings.trials, "trials")
     with only_writer(folder / ".lock", folder), _opened(folder / FILE, settings) as study:
         _claim(study, search, folder)
         _requeue(study, search)
-        while (done := len(_finished(study))) < settings.trials:
-            if progress is not None:
-                progress(done, settings.trials, "trials")
-            search.run_trial(study, done, named(progress, f"trial {done + 1}"))
-        if progress is not None:
-            progress(done, settings.trials, "trials")
-        return _report(study, search, overlaps)
+        while True:
+            ticker.done = len(_trials(study, *FINISHED))
+            ticker.close()
+            if ticker.done >= settings.trials:
+                return _report(study, search)
+            search.run_trial(study, ticker.done, named(progress, f"trial {ticker.done + 1}"))
 
 
 def check_optuna() -> None:
@@ -167,6 +76,7 @@ class _Search:
     run_context: RunContext
     config: TrainConfig
     tasks: tuple[Task, ...]
+    overlaps: tuple[Overlap, ...]
     settings: TuneSettings
     start: Mapping[str, Any]
     """the first trial's values, by the names of what is searched"""
@@ -176,17 +86,12 @@ class _Search:
     """of the config, the model's weights and the examples"""
 
     @property
-    def space(self) -> dict[str, BaseDistribution]:
-        """What is searched, and in which ranges."""
-        return {name: _distribution(name, getattr(self.settings, name)) for name in self.start}
-
-    @property
     def metadata(self) -> dict[str, Any]:
         """Everything that a study depends on, as JSON gives it back."""
         settings, config = self.settings.to_dict(), self.config.to_dict()
         del settings["trials"], config["out"]
-        metadata = {**settings, **{f"{name} of the config": value for name, value in config.items()}, "data": self.key}
-        found: dict[str, Any] = json.loads(json.dumps(metadata))
+        config = {f"{name} of the config": value for name, value in config.items()}
+        found: dict[str, Any] = json.loads(json.dumps({**settings, **config, "data": self.key}))
         return found
 
     def run_trial(self, study: Study, index: int, progress: Progress | None) -> None:
@@ -198,17 +103,14 @@ class _Search:
         # Each trial has its own seed: after a kill it draws the same values again.
         seed = int(np.random.SeedSequence([self.settings.seed, index]).generate_state(1)[0])
         study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
-        trial = study.ask(self.space)
+        trial = study.ask({name: _distribution(name, getattr(self.settings, name)) for name in self.start})
         try:
-            score = self._trained(trial, progress)
-        except TrialPruned:
+            study.tell(trial, self._trained(trial, progress))
+        except (TrialPruned, TrainingError) as error:
+            if isinstance(error, TrainingError):
+                trial.set_user_attr(ERROR, str(error))
+            # A failed trial is pruned for Optuna, so worse than any complete one: it learns nothing from failed ones.
             study.tell(trial, state=TrialState.PRUNED)
-        except TrainingError as error:
-            # Pruned for Optuna, which is worse than any complete trial: it learns nothing from failed ones.
-            trial.set_user_attr(ERROR, str(error))
-            study.tell(trial, state=TrialState.PRUNED)
-        else:
-            study.tell(trial, score)
 
     def _trained(self, trial: Trial, progress: Progress | None) -> float:
         """The dev score of the best epoch."""
@@ -229,49 +131,37 @@ class _Search:
         return report.score
 
 
-def _prepared(
-    run_context: RunContext, config: TrainConfig, settings: TuneSettings
-) -> tuple[_Search, tuple[Overlap, ...]]:
+def _prepared(run_context: RunContext, config: TrainConfig, settings: TuneSettings) -> _Search:
     """Read, check and sample the examples of all trials; then load the model."""
     if not any(task.dev for task in config.tasks):
         raise UsageError('tuning needs dev examples; give dev = "..." in a [[task]]')
     read, overlaps = read_tasks(config.tasks, run_context.data_dir, run_context.limits)
-    dev_rows = settings.dev_rows or config.selection
-    tasks = tuple(
-        Task(
-            task.config,
-            tuple(fixed_sample(task.train, settings.train_rows, settings.seed)),
-            tuple(fixed_sample(task.dev, dev_rows, settings.seed)),
-        )
-        for task in read
-    )
+    sizes, seed = {"train": settings.train_rows, "dev": settings.dev_rows or config.selection}, settings.seed
+    parts = [{role: tuple(fixed_sample(getattr(task, role), sizes[role], seed)) for role in sizes} for task in read]
+    tasks = tuple(Task(task.config, **own) for task, own in zip(read, parts, strict=True))
     encoder = run_context.load(config.model)
-    own = {name: _own(name, config, encoder) for name in _searched(config, encoder)}
+    own = {name: getattr(config, name) for name in _searched(config, encoder)}
+    if "dropout" in own and config.dropout is None:
+        own["dropout"] = encoder.model_view.embeddings.dropout or 0.0
     start = {name: settings.nearest(name, value) for name, value in own.items()}
     moved = {name: (value, start[name]) for name, value in own.items() if start[name] != value}
     key = run_key(encoder, tasks, config)
-    return _Search(run_context, config, tasks, settings, start, moved, encoder.hash, key), tuple(overlaps)
+    return _Search(run_context, config, tasks, tuple(overlaps), settings, start, moved, encoder.hash, key)
 
 
 def _searched(config: TrainConfig, encoder: Encoder) -> list[str]:
     """Names of the settings that matter to what a config trains."""
     known = encoder.modules_config.learned
     poolings = {task.pooling or encoder.pooling_config.pooling for task in config.tasks}
-    encoder_learns = config.freeze != "all"
+    heads = {task.head for task in config.tasks} - {"cosine", "dot"}
     matters = {
-        "learning_rate": encoder_learns,
-        "dropout": encoder_learns,
-        "head_learning_rate": bool(poolings & LEARNED.keys())
-        or any(task.head not in ("cosine", "dot") for task in config.tasks),
+        "learning_rate": config.freeze != "all",
+        "dropout": config.freeze != "all",
+        "head_learning_rate": bool(heads or poolings & LEARNED.keys()),
         # A bilstm that the model already has keeps its width.
         "lstm": "bilstm" in poolings and (known is None or known.kind != "bilstm"),
     }
     return [name for name in SEARCHED if matters.get(name, True)]
-
-
-def _own(name: str, config: TrainConfig, encoder: Encoder) -> Any:
-    value = getattr(config, name)
-    return encoder.model_view.embeddings.dropout or 0.0 if value is None else value
 
 
 def _distribution(name: str, values: Any) -> BaseDistribution:
@@ -294,11 +184,16 @@ def _opened(path: Path, settings: TuneSettings) -> Iterator[Study]:
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        with _quiet():
+        with quiet_optuna():
             # A path, not an address: some of its characters mean something else in addresses.
             how = {"creator": lambda: sqlite3.connect(path, check_same_thread=False)}
             storage = optuna.storages.RDBStorage(f"sqlite:///{FILE}", engine_kwargs=how)
-            pruner = _pruner(settings)
+            pruners: dict[str, Callable[[], BasePruner]] = {
+                "median": partial(optuna.pruners.MedianPruner, n_startup_trials=STARTUP),
+                "hyperband": partial(optuna.pruners.HyperbandPruner, 1, settings.epochs[1]),
+                "none": optuna.pruners.NopPruner,
+            }
+            pruner = pruners[settings.pruner]()
             study = optuna.create_study(
                 storage=storage, pruner=pruner, study_name=NAME, direction="maximize", load_if_exists=True
             )
@@ -309,29 +204,6 @@ def _opened(path: Path, settings: TuneSettings) -> Iterator[Study]:
     finally:
         storage.remove_session()
         storage.engine.dispose()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Optuna's log."""
-    log = logging.getLogger("optuna")
-    before = log.level
-    log.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
-
-
-def _pruner(settings: TuneSettings) -> BasePruner:
-    from optuna import pruners
-
-    made = {
-        "median": lambda: pruners.MedianPruner(n_startup_trials=STARTUP),
-        "hyperband": lambda: pruners.HyperbandPruner(1, settings.epochs[1]),
-        "none": pruners.NopPruner,
-    }
-    return made[settings.pruner]()
 
 
 def _claim(study: Study, search: _Search, folder: Path) -> None:
@@ -350,7 +222,7 @@ def _requeue(study: Study, search: _Search) -> None:
     """Fail trials that were killed, and queue them again."""
     from optuna.trial import TrialState
 
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+    for trial in _trials(study, "RUNNING"):
         known = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         study.tell(trial.number, state=TrialState.FAIL)
         # A trial that was killed before it had its values draws them again from its seed.
@@ -358,28 +230,26 @@ def _requeue(study: Study, search: _Search) -> None:
             study.enqueue_trial(known)
 
 
-def _finished(study: Study) -> list[FrozenTrial]:
+def _trials(study: Study, *states: str) -> list[FrozenTrial]:
     from optuna.trial import TrialState
 
-    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    return study.get_trials(deepcopy=False, states=[TrialState[state] for state in states])
 
 
 # The report
 
 
-def _report(study: Study, search: _Search, overlaps: Sequence[Overlap]) -> TuneReport:
+def _report(study: Study, search: _Search) -> TuneReport:
     import optuna
-    from optuna.trial import TrialState
 
-    finished = _finished(study)
-    with _quiet():
+    finished = _trials(study, *FINISHED)
+    with quiet_optuna():
         own = optuna.create_study(direction="maximize")
         own.add_trials(finished)
     return TuneReport(
         config=search.config, settings=search.settings, model_sha256=search.model_sha256,
         examples={task.name: {"train": len(task.train), "dev": len(task.dev)} for task in search.tasks},
-        overlaps=tuple(overlaps), moved=search.moved,
-        interrupted=len(study.get_trials(deepcopy=False, states=(TrialState.FAIL,))),
+        overlaps=search.overlaps, moved=search.moved, interrupted=len(_trials(study, "FAIL")),
         trials=tuple(_trial(index, trial, search) for index, trial in enumerate(finished)),
         importances=_importances(own), study=own,
     )  # fmt: skip
@@ -397,13 +267,9 @@ def _trial(index: int, trial: FrozenTrial, search: _Search) -> TuneTrial:
 def _importances(study: Study) -> dict[str, float]:
     """Optuna's own, if there are enough trials."""
     import optuna
-    from optuna.trial import TrialState
 
-    if len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))) < LEAST_FOR_IMPORTANCES:
-        return {}
-    try:
-        with _quiet():
+    found: Mapping[str, float] = {}
+    if len(_trials(study, "COMPLETE")) >= LEAST_FOR_IMPORTANCES:
+        with quiet_optuna(), suppress(ValueError, RuntimeError):
             found = optuna.importance.get_param_importances(study)
-    except (ValueError, RuntimeError):
-        return {}
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}

@@ -26,7 +26,7 @@ from likewise.server.studio import Studio, StudioDep
 from likewise.train import TrainConfig
 from likewise.train.config import config_from
 from likewise.train.loop import CHECKPOINT
-from likewise.train.results import training_changes
+from likewise.train.report import training_changes
 from likewise.train.runs import RunContext
 
 log = logging.getLogger("likewise")

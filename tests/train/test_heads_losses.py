@@ -13,11 +13,11 @@ from torch import nn
 from likewise.encoder import Encoder
 from likewise.train.config import TaskConfig, parse_config
 from likewise.train.examples import Source
-from likewise.train.heads import FeedForward, features
-from likewise.train.losses import LOSSES, cosent, divergence, loss_of
-from likewise.train.optimizer import layer_weights, lr_scale, pcgrad
+from likewise.train.heads import LOSSES, FeedForward, cosent, divergence, features, loss_of
+from likewise.train.loop import lr_scale, pcgrad
+from likewise.train.multitask import layer_weights
+from likewise.train.packed_encoder import jaccard, length_groups
 from likewise.train.tasks import Schedule, epoch_order, fixed_sample
-from likewise.train.tokens import jaccard, length_groups
 
 SEEDS = (0, 1, 2)
 

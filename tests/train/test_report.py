@@ -13,7 +13,7 @@ import pytest
 
 from likewise.results.folder import finite
 from likewise.train import EvalResult
-from likewise.train.results import file_names
+from likewise.train.report import file_names
 from likewise.train.runs_table import training_table
 from training_reports import ATTACK, KINDS, made_outcome, made_report, made_rows
 

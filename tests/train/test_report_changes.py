@@ -12,7 +12,8 @@ from likewise.encoder import Encoder
 from likewise.encoder.encoder import paired_similarity
 from likewise.train import Source, Task, TaskConfig, TrainConfig, TrainReport, read_tasks, train_tasks
 from likewise.train.examples import read_examples
-from likewise.train.results import pair_changes, training_changes
+from likewise.train.report import training_changes
+from likewise.train.results import pair_changes
 from likewise.train.runs import RunContext
 from training_files import sentiment_file, similarity_file
 
