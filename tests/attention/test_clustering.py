@@ -21,7 +21,6 @@ from sklearn.metrics import (
 from likewise.attention.clustering import (
     NOISE,
     PARTITIONS,
-    VARIANTS,
     Candidate,
     Clustering,
     ClusterScores,
@@ -35,6 +34,7 @@ from likewise.attention.clustering import (
     gaussian_silhouettes,
     objection,
     rank_sums,
+    variants_of,
     with_noise_assigned,
 )
 from likewise.attention.settings import ALGORITHMS, ClusterSettings
@@ -302,10 +302,10 @@ def test_settings_name_every_hyper_parameter() -> None:
     settings = ClusterSettings(distances=("manhattan", "cosine"))
     more = {"dbscan": {"eps", "min_samples"}, "spectral": {"affinity"}}
     for name in ALGORITHMS:
-        for variant in VARIANTS[name](Space(points, 0), settings):
+        for variant in variants_of(name, Space(points, 0), settings):
             assert variant.keys() == {"distance", "linkage", "covariance"} | more.get(name, set())
             assert variant["linkage"] != "ward" or variant["distance"] == "euclidean"
-    assert len(VARIANTS["agglomerative"](Space(points, 0), settings)) == 7
+    assert len(variants_of("agglomerative", Space(points, 0), settings)) == 7
 
 
 def test_a_scale_changes_no_cluster() -> None:
