@@ -303,7 +303,7 @@ def gaussian_silhouettes(
     rng = np.random.default_rng(seed)
     mean, covariance = rows.mean(0), np.atleast_2d(np.cov(rows, rowvar=False))
     lists = {"distance": "distances", "linkage": "linkages", "covariance": "covariances", "min_samples": "min_samples"}
-    own = {many: (clustering.settings[one],) for one, many in lists.items() if clustering.settings.get(one)}
+    own: Any = {many: (clustering.settings[one],) for one, many in lists.items() if clustering.settings.get(one)}
     tried = replace(settings or ClusterSettings(), algorithms=(clustering.algorithm,), **own)
     silhouettes = np.full(draws, np.nan)
     ticker = Ticker(progress, draws, "single Gaussians")

@@ -284,7 +284,7 @@ def layer_controls(
 def random_layer(
     groups: LayerGroups, points: Array, k: int, variables: Variables, settings: AttentionSettings
 ) -> RandomLayer:
-    """The tests of random attention, whose points (n, d) are also cut into k clusters; ``variables`` are its pairs'."""
+    """The tests of random attention with points (n, d), also with k clusters; ``variables`` are those of its pairs."""
     fixed = min(k, len(points) - 1)
     same_k = clusterings_of(points, ClusterSettings(("kmeans",), fixed, fixed), settings.seed)
     tests = layer_groups(groups.layer, same_k, variables, settings.alpha).tests

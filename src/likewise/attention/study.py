@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from likewise.results.result import figure_section, table_section
 from likewise.storage import only_writer
 
 Row = tuple[object, ...]
+Columns = Sequence[str | Column]
 
 FIGURE_FILES = re.compile(rf"(?:{'|'.join(NAMES)})\.(png|svg)")
 STRUCTURE_CHARACTERS = 160  # of the most frequent structure that the page shows
@@ -127,24 +128,25 @@ class AttentionStudy(StudyData, Result):
 
     def _methods(self) -> list[str]:
         n, latent = len(self.pairs), self.main.points.shape[2]
-        said = [
+        sentences = [
             f"{n} pairs of {self.data} went through {self.model}, each as one sequence. The attention of all heads of"
             f" a layer became a point of {latent} numbers ({self.main.reducer}), for each of {self.depth} layers. The"
             f" points of a layer were clustered, and the clusters compared in {', '.join(self.variables.names)}."
         ]
         if self.loss is not None:
-            said.append(_losses("When it reconstructs maps from points, the autoencoder", self.loss, self.trivial_loss))
+            who = "When it reconstructs maps from points, the autoencoder"
+            sentences.append(_losses(who, self.loss, self.trivial_loss))
         if self.random_losses is not None:
-            said.append(_losses("On random attention it", *self.random_losses))
+            sentences.append(_losses("On random attention it", *self.random_losses))
         if (found := self.variables.structure) is None:
-            said.append("Structure is unknown, because there was no grammar.")
+            sentences.append("Structure is unknown, because there was no grammar.")
         else:
             labels = shortened(" / ".join(" ".join(side) for side in found.most_frequent), STRUCTURE_CHARACTERS)
             share = f"{found.shared_by} of {n} pairs share the most frequent structure"
-            said.append(f"{share}, of {found.distinct} different ones: {labels}.")
+            sentences.append(f"{share}, of {found.distinct} different ones: {labels}.")
         known = {name: value for name, value in self.metadata.items() if isinstance(value, (str, int, float))}
         more = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in known.items())
-        return [*said, f"More: {more}."] if more else said
+        return [*sentences, f"More: {more}."] if more else sentences
 
     def save(self, folder: Path | str, run: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Path:
         """Write results.json, run.json, all tables and figures, and the page; figures of an earlier run are removed."""
@@ -165,16 +167,14 @@ def _losses(who: str, loss: float, trivial: float) -> str:
     return f"{who} has a mean squared error of {loss:.3g}; writing 1/n everywhere has {trivial:.3g}{share}."
 
 
-def _table(
-    columns: Iterable[str | Column], rows: Iterable[Row], title: str = "", note: str = "", detail: bool = False
-) -> Table:
+def _table(columns: Columns, rows: Iterable[Row], title: str = "", note: str = "", detail: bool = False) -> Table:
     """A table; unknown numbers, which are nan, become empty cells."""
     return Table.of(columns, [[None if cell != cell else cell for cell in row] for row in rows], title, note, detail)
 
 
 def metric_table(study: StudyData) -> Table:
     """The chosen clustering of each layer, with the silhouettes of one Gaussian and of random attention."""
-    columns = (
+    columns: Columns = (
         "layer", "algorithm", "K", Column("noise", format=".1%"), *SCORE_COLUMNS,
         Column("silhouette of one Gaussian, mean", "one Gaussian", ".3f"), Column("95 % quantile", format=".3f"),
         Column("silhouette of random attention", "random attention", ".3f"),
@@ -235,7 +235,7 @@ def _controls(control: LayerControls, variable: str) -> Row:
 def algorithm_table(study: StudyData) -> Table:
     """Each algorithm's best clustering of each layer, the chosen one first, and why others could not be chosen."""
     settings = ["layer", "algorithm", "chosen", "K", *CHOICES, "other settings"]
-    columns = [*settings, Column("noise", format=".1%"), *SCORE_COLUMNS, "why not"]
+    columns: Columns = [*settings, Column("noise", format=".1%"), *SCORE_COLUMNS, "why not"]
     rows = [(group.layer, *row) for group in study.main.groups for row in _algorithms(group.clusters)]
     return _table(columns, rows, "Algorithms", detail=True)
 

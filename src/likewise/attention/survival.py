@@ -66,9 +66,9 @@ def _loss_words(study: StudyData) -> Iterator[str]:
         return
     share = 1 - study.loss / study.trivial_loss if study.trivial_loss else 0.0
     found = f"The autoencoder's loss over all pairs is {study.loss:.4f}, beside {study.trivial_loss:.4f} of {TRIVIAL}"
-    said = f"{share:.0%} less" if share > 0 else "it is no better"
+    gain = f"{share:.0%} less" if share > 0 else "it is no better"
     follows = "the points hold little of what the maps show" if share < 0.25 else "the points hold part of the maps"
-    yield f"{found}: {said}, so {follows}." if share < 0.75 else f"{found}: {said}."
+    yield f"{found}: {gain}, so {follows}." if share < 0.75 else f"{found}: {gain}."
 
 
 def _cluster_words(study: StudyData) -> Iterator[str]:
@@ -94,26 +94,26 @@ def _cluster_words(study: StudyData) -> Iterator[str]:
 
 def _variable_words(study: StudyData, variable: str) -> str:
     found, depth = survival(study, variable), study.depth
-    said = [
+    sentences = [
         f"{variable.capitalize()}: the clusters differ in {_of(found.tested, depth)} (Kruskal-Wallis, Holm over the"
         f" layers), by permutation in {_of(found.permuted, depth)}."
     ]
     if found.given_length is not None and found.careful is not None:
-        said.append(
+        sentences.append(
             f"With length held fixed: {_of(found.given_length, depth)} by permutation among pairs of like length,"
             f" {_of(found.careful, depth)} by the rank test of what length leaves, which is more careful."
         )
-        said.append(_point_words(study, variable))
+        sentences.append(_point_words(study, variable))
     if found.random is not None:
-        said.append(_random_words(study, found))
+        sentences.append(_random_words(study, found))
     if found.survives:
         sizes = [group.tests[variable].eta2 for group in study.main.groups if group.layer in found.survives]
         low, high = f"{min(sizes):.3f}", f"{max(sizes):.3f}"
         size = low if low == high else f"{low} to {high}"
-        said.append(f"What survives of the clusters: {_of(found.survives, depth)}, eta^2 {size}.")
+        sentences.append(f"What survives of the clusters: {_of(found.survives, depth)}, eta^2 {size}.")
     else:
-        said.append("Of the clusters nothing survives.")
-    return " ".join(said)
+        sentences.append("Of the clusters nothing survives.")
+    return " ".join(sentences)
 
 
 def _point_words(study: StudyData, variable: str) -> str:
@@ -122,14 +122,14 @@ def _point_words(study: StudyData, variable: str) -> str:
     if not layers:
         return "Before any clustering, the points tell nothing of it that length does not."
     best = max(layers, key=lambda layer: ties[layer - 1].r2)
-    said = (
+    sentence = (
         f"Before any clustering, the points tell some of it beyond length in {_of(layers, study.depth)}, at most"
         f" {ties[best - 1].r2:.1%} of what length leaves, in layer {best}; clusters cut along length need not show it."
     )
     if not study.random_groups:
-        return said
+        return sentence
     random = _below([control.random.points[variable].p for control in study.controls if control.random], alpha)
-    return f"{said} Random attention's points tell it in {_of(random, study.depth)}."
+    return f"{sentence} Random attention's points tell it in {_of(random, study.depth)}."
 
 
 def _random_words(study: StudyData, found: Survival) -> str:
@@ -137,13 +137,13 @@ def _random_words(study: StudyData, found: Survival) -> str:
     own = float(np.mean([group.tests[name].eta2 for group in study.main.groups]))
     random = float(np.mean([layer.same_k[name].eta2 for layer in controls]))
     test = "differs as well" if found.given_length is None else "differs among pairs of like length"
-    said = (
+    sentence = (
         f"Random attention of the same shapes, which knows the length alone, {test} in"
         f" {_of(found.random or (), study.depth)}"
     )
     if not np.isfinite([own, random]).all():
-        return f"{said}."
-    return f"{said}; its eta^2 with as many clusters is {random:.3f} on average, beside {own:.3f}."
+        return f"{sentence}."
+    return f"{sentence}; its eta^2 with as many clusters is {random:.3f} on average, beside {own:.3f}."
 
 
 def _below(ps: Sequence[float], alpha: float, among: Layers | None = None) -> Layers:

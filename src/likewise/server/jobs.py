@@ -5,7 +5,6 @@ A job's id is a hash of its request: the same request finds the work that is und
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import shutil
@@ -23,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.progress import Progress
 from likewise.results.folder import versions
-from likewise.storage import only_writer, write_text
+from likewise.storage import content_key, only_writer, write_text
 
 log = logging.getLogger("likewise")
 
@@ -32,7 +31,7 @@ FINISHED = ("done", "failed", "cancelled")
 VERSION = versions()["likewise"]
 METADATA, RESULT, REMOVED = "job.json", "result.json", ".gone-"
 
-Work = Callable[[Progress, Path], BaseModel]  # takes a progress callable and a folder of its own; returns the result
+Work = Callable[[Progress, Path], BaseModel]  # takes a progress callable and the job's folder; returns the result
 
 
 class QueueFull(LikewiseError):
@@ -72,8 +71,7 @@ def job_id(view: str, request: Mapping[str, Any], depends_on: Iterable[str] = ()
     >>> job_id("search", {"a": 1}) == job_id("search", {"a": 1}) != job_id("corpus", {"a": 1})
     True
     """
-    question = [VERSION, view, request, sorted(depends_on)]
-    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:20]
+    return content_key(VERSION, view, request, sorted(depends_on))[:20]
 
 
 class Jobs:

@@ -37,7 +37,7 @@ class PoolingRequest(StudioRequest):
 
 
 def _open_schema(schema: dict[str, Any]) -> None:
-    """Further keys need no type of their own."""
+    """Further keys need no type."""
     schema.pop("additionalProperties", None)
 
 

@@ -150,7 +150,7 @@ def study(request: AttentionRequest, studio: StudioDep) -> Job:
     name = studio.corpora.name(request.corpus)
 
     def work(progress: Progress, folder: Path) -> AttentionResult:
-        # Clusterings are requests of their own; the study itself needs at least one.
+        # Clusterings are separate requests; the study itself needs at least one.
         clusters = ClusterSettings(("kmeans",), most=3)
         settings = AttentionSettings(request.reducer, (), clusters=clusters, control_pairs=0)
         load, grammar = partial(studio.models.encoder, request.model), None

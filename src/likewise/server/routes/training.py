@@ -34,7 +34,7 @@ router = APIRouter(prefix="/training", tags=["training"])
 
 VIEW, RESULTS = "training", "run.json"
 COLUMNS = ("id", "truth", "predicted")
-PATH_KEYS = ("model", "file")  # Keys of a report whose values may be paths
+PATH_KEYS = ("model", "file")  # keys of a report that may hold paths
 MOST_ROWS = 5_000  # rows of a table in one response
 
 
