@@ -231,10 +231,10 @@ def test_two_clusters_alone_and_reducers_named_twice(tiny: Encoder, tmp_path: Pa
 def test_nearly_as_many_clusters_as_pairs(tiny: Encoder, tmp_path: Path) -> None:
     many = replace(PCA, clusters=ClusterSettings(most=15), control_pairs=10)
     study = attention_study(tiny, made_pairs(FEWEST_PAIRS), tmp_path, many)
-    document(study)
+    assert all(2 <= layer["k"] <= 9 for layer in document(study)["layers"])
     only = replace(many, clusters=ClusterSettings(("kmeans",), least=9, most=9))
     study = attention_study(tiny, made_pairs(FEWEST_PAIRS), tmp_path, only)
-    document(study)
+    assert [layer["k"] for layer in document(study)["layers"]] == [9, 9]
 
 
 def test_a_missing_umap_is_told_before_any_work(tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -504,5 +504,6 @@ def test_a_picture_of_ones_own_is_left_alone(run_tiny: Any, pairs_csv: Path, tmp
     mine = tmp_path / "o" / "highlight-of-my-year.png"
     mine.parent.mkdir()
     mine.write_bytes(b"mine")
-    run_tiny("attention", pairs_csv, "--out", mine.parent, *QUICK_OPTIONS, "--reducer", "pca")
-    assert mine.exists()
+    answer = run_tiny("attention", pairs_csv, "--out", mine.parent, *QUICK_OPTIONS, "--reducer", "pca")
+    assert answer.code == 0 and (mine.parent / "index.html").exists()
+    assert mine.read_bytes() == b"mine"

@@ -22,7 +22,7 @@ def small(depth: int) -> AttentionStudy:
 
 
 def kruskal(p: float, eta2: float) -> ClusterTest:
-    return ClusterTest(60, 3, 1.0, p, eta2, eta2, (), 1.0)
+    return ClusterTest(60, 3, 1.0, p, eta2, eta2, 1.0, ())
 
 
 def permuted(p: float) -> PermutationTest:

@@ -15,7 +15,7 @@ from likewise.errors import UsageError
 from likewise.grammar.grammar import VARIABLE
 from likewise.search.index import Index
 from likewise.server.app import create_app
-from likewise.server.corpora import Uploads
+from likewise.server.offers import Uploads
 from likewise.server.routes import search
 from likewise.server.settings import Limits, StudioSettings
 from likewise.server.studio import Studio

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from likewise.errors import Cancelled
-from likewise.server.executor import DisconnectMiddleware, SerialExecutor, disconnected
+from likewise.server.guards import DisconnectMiddleware, disconnected
+from likewise.server.studio import SerialExecutor
 
 PATIENCE = 30.0
 

@@ -21,7 +21,7 @@ from likewise.explain import explain
 from likewise.grammar.grammar import VARIABLE
 from likewise.sample import SAMPLES
 from likewise.server.app import create_app
-from likewise.server.corpora import Corpora, Uploads
+from likewise.server.offers import Corpora, Uploads
 from likewise.server.routes.jobs import changes
 from likewise.server.settings import Limits, StudioSettings
 from studio_jobs import PATIENCE, failed, finished

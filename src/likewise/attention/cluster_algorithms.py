@@ -17,15 +17,10 @@ Labels = NDArray[np.int64]
 Variant = Mapping[str, Any]
 """Hyper-parameters except K; every algorithm has a distance, linkage and covariance, or None."""
 
-STARTS = 10
-"""Runs of k-means; the tightest counts."""
-MIXTURE_STARTS = 2
-"""Runs of Gaussian mixtures, which start from k-means."""
-NEIGHBOURS = 10
-"""Neighbours, itself included, in the graph of spectral clustering."""
-DENSE = 3000
-"""Up to this many points, spectral clustering uses a dense eigenvalue solver."""
-AFFINITIES = ("nearest-neighbours", "rbf")
+STARTS = 10  # runs of k-means; the tightest counts
+MIXTURE_STARTS = 2  # runs of Gaussian mixtures, which start from k-means
+NEIGHBOURS = 10  # in the graph of spectral clustering, the point itself included
+DENSE = 3000  # up to this many points, spectral clustering uses a dense eigenvalue solver
 EPS_QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0)
 """DBSCAN's eps are these quantiles of the points' distances to their ``min_samples``-th neighbour."""
 
@@ -71,21 +66,19 @@ def _dbscan_variants(space: Space, settings: ClusterSettings) -> list[Variant]:
     return found
 
 
-def _tree_variants(space: Space, settings: ClusterSettings) -> list[Variant]:  # noqa: ARG001
+def variants_of(algorithm: str, space: Space, settings: ClusterSettings) -> list[Variant]:
+    """The hyper-parameters that an algorithm is tried with."""
+    if algorithm == "dbscan":
+        return _dbscan_variants(space, settings)
     pairs = product(settings.linkages, settings.distances)
     # Ward's linkage is a sum of squares, so it is always Euclidean.
-    plain = [_variant(distance, linkage) for linkage, distance in pairs if linkage != "ward"]
-    return [_variant("euclidean", "ward")] * ("ward" in settings.linkages) + plain
-
-
-VARIANTS: dict[str, Callable[[Space, ClusterSettings], list[Variant]]] = {
-    "kmeans": lambda space, settings: [_variant("euclidean")],  # noqa: ARG005
-    "dbscan": _dbscan_variants,
-    "agglomerative": _tree_variants,
-    "spectral": lambda space, settings: [_variant("euclidean", affinity=one) for one in AFFINITIES],  # noqa: ARG005
-    "gaussian-mixture": lambda space, settings: [_variant(None, None, one) for one in settings.covariances],  # noqa: ARG005
-}
-"""The hyper-parameters of each algorithm."""
+    ward = [_variant("euclidean", "ward")] if "ward" in settings.linkages else []
+    return {
+        "kmeans": [_variant("euclidean")],
+        "agglomerative": ward + [_variant(distance, linkage) for linkage, distance in pairs if linkage != "ward"],
+        "spectral": [_variant("euclidean", affinity=one) for one in ("nearest-neighbours", "rbf")],
+        "gaussian-mixture": [_variant(None, None, one) for one in settings.covariances],
+    }[algorithm]
 
 
 def _kmeans(space: Space, variant: Variant, ks: Sequence[int]) -> Iterator[Labels]:  # noqa: ARG001
@@ -134,14 +127,11 @@ def _spectral_embedding(affinity: Any, count: int, seed: int) -> Array:
     from sklearn.manifold import spectral_embedding
 
     if affinity.shape[0] > DENSE:
+        how = {"n_components": count, "eigen_solver": "arpack", "random_state": seed, "drop_first": False}
         with warnings.catch_warnings():
             # A disconnected graph is fine: its components are the clusters.
             warnings.simplefilter("ignore")
-            return np.asarray(
-                spectral_embedding(
-                    affinity, n_components=count, eigen_solver="arpack", random_state=seed, drop_first=False
-                )
-            )
+            return np.asarray(spectral_embedding(affinity, **how))
     dense = affinity.toarray() if hasattr(affinity, "toarray") else affinity
     matrix, roots = laplacian(dense, normed=True, return_diag=True)
     # Dense: points along a curve have eigenvalues near 0, on which an iterative solver takes minutes.
@@ -173,14 +163,12 @@ def _gaussian_mixture(space: Space, variant: Variant, ks: Sequence[int]) -> Iter
     from sklearn.mixture import GaussianMixture
 
     # One scale for all columns changes no cluster, but scikit-learn adds a fixed 1e-6 to the variances.
-    centred = space.points - space.points.mean(0)
+    centred, kind = space.points - space.points.mean(0), variant["covariance"]
     rows = centred / np.sqrt(np.square(centred).mean())
     for k in ks:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mixture = GaussianMixture(
-                k, covariance_type=variant["covariance"], n_init=MIXTURE_STARTS, random_state=space.seed
-            )
+            mixture = GaussianMixture(k, covariance_type=kind, n_init=MIXTURE_STARTS, random_state=space.seed)
             labels = np.asarray(mixture.fit_predict(rows), np.int64)
         yield labels
 

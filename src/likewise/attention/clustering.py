@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likewise.attention.cluster_algorithms import PARTITIONS, VARIANTS, Array, Labels, Space
+from likewise.attention.cluster_algorithms import PARTITIONS, Array, Labels, Space, variants_of
 from likewise.attention.settings import ALGORITHMS, ClusterSettings
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
 
-NOISE = -1
-"""The label of a point in no cluster."""
-MOST_CACHED = 5000
-"""With more points, the silhouette computes its distances each time, in blocks."""
+NOISE = -1  # the label of a point in no cluster
+MOST_CACHED = 5000  # with more points, the silhouette computes its distances each time, in blocks
+FEWEST = 3  # a clustering with a smaller cluster is never chosen
+
+RULE = (
+    "A clustering may be chosen if it leaves few enough points as noise and each of its clusters is large enough. "
+    "Silhouette, Davies-Bouldin and Calinski-Harabasz each rank all clusterings of a layer that may be chosen, those "
+    "of all algorithms, hyper-parameters and numbers of clusters together, ties sharing their mean rank. The smallest "
+    "sum of the three ranks wins, then the higher silhouette, then fewer clusters, then less noise: it gives an "
+    "algorithm's hyper-parameters at each number of clusters, its number of clusters, and the algorithm. For these "
+    "ranks alone, noise counts to the cluster of the nearest point that has one, since to leave the fringe out would "
+    "better all three scores; the scores that are shown leave noise out. Clusterings that may not be chosen come "
+    "behind those that may, and are ranked among themselves, the least noise beyond what is allowed first."
+)
+# One ranking for all, not one per step: among few rivals, two scores that barely differ outvote a third that differs
+# much, and algorithms that agree share their mean rank, which favours one that does not agree.
 
 
 @dataclass(frozen=True)
@@ -42,10 +55,8 @@ class Clustering:
     """
 
     algorithm: str
-    labels: NDArray[np.int64]
-    """(n,), from 0; noise is -1"""
-    settings: Mapping[str, Any]
-    """its hyper-parameters except K: distance, linkage, covariance, eps, min_samples, affinity"""
+    labels: NDArray[np.int64]  # (n,), from 0; noise is -1
+    settings: Mapping[str, Any]  # hyper-parameters except K: distance, linkage, covariance, eps, min_samples, affinity
     scores: ClusterScores
 
     @property
@@ -76,24 +87,15 @@ class LayerClusters:
     """The clusterings of one layer: each algorithm's best, and the best of these."""
 
     chosen: Clustering
-    alternatives: tuple[Clustering, ...]
-    """the other algorithms' best, in the order of ``ALGORITHMS``"""
-    rejected: Mapping[str, str]
-    """algorithms without a clustering that may be chosen, and why; ``alternatives`` may have their best one"""
-    agreement: Mapping[tuple[str, str], float]
-    """the adjusted Rand index of any two algorithms' best, over points that are noise to neither"""
-    by_k: Mapping[str, Mapping[int, ClusterScores]]
-    """for each algorithm the scores of its best clustering at each K"""
+    alternatives: tuple[Clustering, ...]  # the other algorithms' best, in the order of ``ALGORITHMS``
+    rejected: Mapping[str, str]  # algorithms without a clustering that may be chosen, and why
+    agreement: Mapping[tuple[str, str], float]  # the adjusted Rand index of any two algorithms' best
+    by_k: Mapping[str, Mapping[int, ClusterScores]]  # of each algorithm's best clustering at each K
 
     @property
     def best(self) -> tuple[Clustering, ...]:
         """Each algorithm's best, the chosen one first."""
         return (self.chosen, *self.alternatives)
-
-    @property
-    def by_algorithm(self) -> list[Clustering]:
-        """The same, in the order of ``ALGORITHMS``."""
-        return sorted(self.best, key=lambda one: ALGORITHMS.index(one.algorithm))
 
     def to_json(self) -> dict[str, Any]:
         """Everything, for a cache."""
@@ -116,30 +118,12 @@ class LayerClusters:
         return cls(chosen, tuple(others), document["rejected"], agreement, by_k)
 
 
-FEWEST = 3
-"""A clustering with a smaller cluster is never chosen."""
-
-RULE = (
-    "A clustering may be chosen if it leaves few enough points as noise and each of its clusters is large enough. "
-    "Silhouette, Davies-Bouldin and Calinski-Harabasz each rank all clusterings of a layer that may be chosen, those "
-    "of all algorithms, hyper-parameters and numbers of clusters together, ties sharing their mean rank. The smallest "
-    "sum of the three ranks wins, then the higher silhouette, then fewer clusters, then less noise: it gives an "
-    "algorithm's hyper-parameters at each number of clusters, its number of clusters, and the algorithm. For these "
-    "ranks alone, noise counts to the cluster of the nearest point that has one, since to leave the fringe out would "
-    "better all three scores; the scores that are shown leave noise out. Clusterings that may not be chosen come "
-    "behind those that may, and are ranked among themselves, the least noise beyond what is allowed first."
-)
-# One ranking for all, not one per step: among few rivals, two scores that barely differ outvote a third that differs
-# much, and algorithms that agree share their mean rank, which favours one that does not agree.
-
-
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """A clustering, and the scores that it is compared by."""
 
     clustering: Clustering
-    all_scores: ClusterScores
-    """its scores over all points, as ``with_noise_assigned`` labels them"""
+    all_scores: ClusterScores  # over all points, as ``with_noise_assigned`` labels them
 
 
 def cluster_scores(points: ArrayLike, labels: ArrayLike, distances: Array | None = None) -> ClusterScores:
@@ -212,12 +196,16 @@ def best_first(candidates: Sequence[Candidate], settings: ClusterSettings) -> li
     >>> [one.clustering.sizes for one in best_first([Candidate(one, one.scores) for one in found], ClusterSettings())]
     [[3, 3], [4, 4], [2, 2]]
     """
+
+    def key(candidate: Candidate, rank_sum: float) -> tuple[float, ...]:
+        k, noise = candidate.clustering.k, candidate.clustering.noise
+        return max(0.0, noise - settings.most_noise), rank_sum, -candidate.all_scores.silhouette, k, noise
+
     ordered: list[Candidate] = []
     for allowed in (True, False):
         rivals = [one for one in candidates if (objection(one.clustering, settings) is None) == allowed]
-        sums = rank_sums([one.all_scores for one in rivals])
-        keys = [_key(one, total, settings) for one, total in zip(rivals, sums, strict=True)]
-        ordered += [rivals[index] for index in sorted(range(len(rivals)), key=keys.__getitem__)]
+        ranked = zip(rivals, rank_sums([one.all_scores for one in rivals]), strict=True)
+        ordered += [one for one, _ in sorted(ranked, key=lambda pair: key(*pair))]
     return ordered
 
 
@@ -240,12 +228,6 @@ def fewest_points(n: int, settings: ClusterSettings) -> int:
     14
     """
     return max(FEWEST, math.ceil(settings.smallest * n))
-
-
-def _key(candidate: Candidate, rank_sum: float, settings: ClusterSettings) -> tuple[float, ...]:
-    """The sort key of a candidate."""
-    k, noise = candidate.clustering.k, candidate.clustering.noise
-    return max(0.0, noise - settings.most_noise), rank_sum, -candidate.all_scores.silhouette, k, noise
 
 
 def clusterings_of(
@@ -274,13 +256,14 @@ def clusterings_of(
         raise DataError(f"{' and '.join(names)} {nothing}; add kmeans to the algorithms")
     # A dict keeps the last of equal keys, here the best.
     best = {one.algorithm: one for one in reversed(ordered)}
+    best_at = {(one.algorithm, one.k): one.scores for one in reversed(ordered)}
     bests = [best[name] for name in names if name in best]
     return LayerClusters(
         chosen=ordered[0],
         alternatives=tuple(one for one in bests if one is not ordered[0]),
         rejected={name: why for name in names if (why := objection(best[name], tried) if name in best else nothing)},
         agreement={(a.algorithm, b.algorithm): agreement(a, b) for a, b in combinations(bests, 2)},
-        by_k={name: _scores_by_k(ordered, name) for name in names},
+        by_k={name: {k: best_at[name, k] for k in ks if (name, k) in best_at} for name in names},
     )
 
 
@@ -319,36 +302,20 @@ def gaussian_silhouettes(
     rows = _checked(points)
     rng = np.random.default_rng(seed)
     mean, covariance = rows.mean(0), np.atleast_2d(np.cov(rows, rowvar=False))
-    tried = _settings_of(clustering, settings or ClusterSettings())
+    lists = {"distance": "distances", "linkage": "linkages", "covariance": "covariances", "min_samples": "min_samples"}
+    own: Any = {many: (clustering.settings[one],) for one, many in lists.items() if clustering.settings.get(one)}
+    tried = replace(settings or ClusterSettings(), algorithms=(clustering.algorithm,), **own)
     silhouettes = np.full(draws, np.nan)
     ticker = Ticker(progress, draws, "single Gaussians")
     for draw in range(draws):
         drawn = rng.multivariate_normal(mean, covariance, size=len(rows), method="svd")
         with contextlib.suppress(DataError):
-            found = clusterings_of(drawn, tried, seed, _heartbeat(ticker))
+            found = clusterings_of(drawn, tried, seed, lambda *_: ticker.add(0))  # a sign of life
             if not found.rejected:
                 silhouettes[draw] = found.chosen.scores.silhouette
         ticker.add()
     ticker.close()
     return silhouettes
-
-
-def _settings_of(clustering: Clustering, settings: ClusterSettings) -> ClusterSettings:
-    """Settings that try one algorithm, with a clustering's own choices of all but K and what has no list to try."""
-    lists = {"distance": "distances", "linkage": "linkages", "covariance": "covariances", "min_samples": "min_samples"}
-    chosen: dict[str, Any] = {
-        many: (clustering.settings[one],) for one, many in lists.items() if clustering.settings.get(one)
-    }
-    return replace(settings, algorithms=(clustering.algorithm,), **chosen)
-
-
-def _heartbeat(ticker: Ticker) -> Progress:
-    """Progress of a long part that does not count, as a sign of life."""
-
-    def progress(done: int, total: int | None, note: str) -> None:  # noqa: ARG001
-        ticker.add(0)
-
-    return progress
 
 
 def _checked(points: ArrayLike) -> Array:
@@ -371,53 +338,33 @@ def _possible_ks(points: Array, settings: ClusterSettings) -> range:
 
 def _candidates(space: Space, settings: ClusterSettings, ks: range, progress: Progress | None) -> list[Candidate]:
     """Every clustering with defined scores, in the order of ``ALGORITHMS``."""
+    from sklearn.metrics import pairwise_distances
+
+    distances = pairwise_distances(space.points) if len(space.points) <= MOST_CACHED else None
+
+    @cache  # several settings find the same clusters
+    def scores(labels: bytes) -> ClusterScores:
+        return cluster_scores(space.points, np.frombuffer(labels, np.int64), distances)
+
     names = [name for name in ALGORITHMS if name in settings.algorithms]
-    variants = {name: VARIANTS[name](space, settings) for name in names}
-    total = sum(len(variants[name]) * (1 if name == "dbscan" else len(ks)) for name in names)
-    ticker = Ticker(progress, total, "clusterings")
-    scores = _scorer(space.points)
+    tried = [(name, variant) for name in names for variant in variants_of(name, space, settings)]
+    ticker = Ticker(progress, sum(1 if name == "dbscan" else len(ks) for name, _ in tried), "clusterings")
     found: list[Candidate] = []
-    for name in names:
-        for variant in variants[name]:
-            for labels in PARTITIONS[name](space, variant, ks):
-                ordered = _by_size(labels)
-                clustering = Clustering(name, ordered, variant, scores(ordered))
-                # A mixture may have an empty component, and DBSCAN finds its own K.
-                if clustering.k in ks and not math.isnan(clustering.scores.silhouette):
-                    found.append(Candidate(clustering, scores(with_noise_assigned(space.points, ordered))))
-                ticker.add()
+    for name, variant in tried:
+        for labels in map(_by_size, PARTITIONS[name](space, variant, ks)):
+            clustering = Clustering(name, labels, variant, scores(labels.tobytes()))
+            # A mixture may have an empty component, and DBSCAN finds its own K.
+            if clustering.k in ks and not math.isnan(clustering.scores.silhouette):
+                assigned = with_noise_assigned(space.points, labels)
+                found.append(Candidate(clustering, scores(assigned.tobytes())))
+            ticker.add()
     ticker.close()
     return found
 
 
-def _scores_by_k(ordered: Sequence[Clustering], algorithm: str) -> dict[int, ClusterScores]:
-    """The scores of an algorithm's best hyper-parameters at each K."""
-    of_k = {one.k: one.scores for one in reversed(ordered) if one.algorithm == algorithm}
-    return dict(sorted(of_k.items()))
-
-
-def _scorer(points: Array) -> Callable[[Labels], ClusterScores]:
-    """A function that scores labels; equal labels are scored once."""
-    from sklearn.metrics import pairwise_distances
-
-    distances = pairwise_distances(points) if len(points) <= MOST_CACHED else None
-    known: dict[bytes, ClusterScores] = {}
-
-    def scores(labels: Labels) -> ClusterScores:
-        key = labels.tobytes()
-        if key not in known:
-            known[key] = cluster_scores(points, labels, distances)
-        return known[key]
-
-    return scores
-
-
 def _by_size(labels: Labels) -> Labels:
     """Number the clusters by size, equal ones by their first points."""
-    ordered = np.full(len(labels), NOISE, np.int64)
-    kept = labels != NOISE
+    ordered, kept = np.full(len(labels), NOISE, np.int64), labels != NOISE
     _, first, inverse, counts = np.unique(labels[kept], return_index=True, return_inverse=True, return_counts=True)
-    indices = np.empty(len(counts), np.int64)
-    indices[np.lexsort((first, -counts))] = np.arange(len(counts))
-    ordered[kept] = indices[inverse]
+    ordered[kept] = np.argsort(np.lexsort((first, -counts)))[inverse]
     return ordered

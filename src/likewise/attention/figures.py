@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from likewise.attention.clustering import Clustering, ClusterScores
+from likewise.attention.clustering import ClusterScores
 from likewise.attention.groups import LayerGroups, StudyData
-from likewise.attention.maps import MEASURE_NOTES
+from likewise.attention.maps import MEASURES
 from likewise.attention.reduction import TrainingCurve
 from likewise.attention.settings import VARIABLES, Highlight
 from likewise.plotting.axes import grid_of_axes, group_colour
@@ -24,14 +24,10 @@ from likewise.plotting.terminal import strongest
 from likewise.results import Figure
 
 SCORES = ("silhouette", "Davies-Bouldin", "Calinski-Harabasz")
-SMALL_P = 0.001
-"""Smaller p-values are shown as powers of ten."""
-PANEL, COLUMNS = (3.5, 2.8), 3
-"""The width and height of a layer's panel in inches, and the panels of a row."""
-CURVES = (4.6, 3.2)
-"""The width and height of a panel with curves."""
-LEGEND_LINE = 0.13
-"""The height of a line of a legend."""
+SMALL_P = 0.001  # smaller p-values are shown as powers of ten
+PANEL, COLUMNS = (3.5, 2.8), 3  # a layer's panel in inches, and the panels of a row
+CURVES = (4.6, 3.2)  # a panel with curves, in inches
+LEGEND_LINE = 0.13  # the height of a line of a legend, in inches
 NOTES = {
     "effects": "Eta squared of the chosen clusters (0 is chance), that of random attention with as many clusters, and"
     " that of what remains of the variable once length is known. A finding about the model is larger than random"
@@ -48,14 +44,13 @@ NOTES = {
     "highlight": "All pairs are grey, those in a range are coloured. A colour in one region: points follow this"
     " variable; a colour everywhere: they do not.",
     "heads": "Each cell is a head, bright where the mean over pairs is high; scales begin at 0. The title has the value"
-    " of a head that attends to all tokens equally.",
+    f" of a head that attends to all tokens equally. {'; '.join(map(': '.join, MEASURES.items()))}.",
     "reducers": "The same pipeline on other points: what holds for one reducer only is a finding about that reducer.",
     "consensus": "The three scores of the chosen algorithm at each number of clusters, scaled from 0 (worst) to 1"
     " (best), Davies-Bouldin inverted; the dashed line is the choice.",
 }
-KNOWN = "|".join(VARIABLES)
-NAMES = (*NOTES, f"boxes-({KNOWN})", rf"highlight-({KNOWN})(-\d+)?")
-"""Patterns of all figure names."""
+_ANY = "|".join(VARIABLES)
+NAMES = (*NOTES, f"boxes-({_ANY})", rf"highlight-({_ANY})(-\d+)?")  # patterns of all figure names
 
 
 def p_text(p: float) -> str:
@@ -73,35 +68,29 @@ def p_text(p: float) -> str:
 
 def study_figures(study: StudyData) -> dict[str, Figure]:
     """Every figure that the study has the numbers for, by name."""
-    measures = "; ".join(f"{measure}: {MEASURE_NOTES[measure]}" for measure in study.heads.values)
-    found = {"effects": _figure("effects", "What survives the controls", effects_figure, study)}
-    found["distributions"] = _figure("distributions", "Variables", _distributions, study)
+    found: dict[str, Figure] = {}
+
+    def add(name: str, title: str, draw: Any, *about: Any) -> None:
+        found[name] = Figure(partial(draw, study, *about), title, NOTES[name.partition("-")[0]])
+
+    add("effects", "What survives the controls", _effects)
+    add("distributions", "Variables", _distributions)
     if study.curve is not None:
-        found["loss"] = _figure("loss", "Training of the autoencoder", _losses, study, study.curve)
-    found["clusters"] = _figure("clusters", "Clusters", _clusters, study)
+        add("loss", "Training of the autoencoder", _losses, study.curve)
+    add("clusters", "Clusters", _clusters)
     for name in study.variables.names:
-        found[f"boxes-{name}"] = _figure("boxes", f"Clusters and {name}", _boxes, study, name)
-    for name, one in named_highlights(study).items():
-        found[name] = _figure("highlight", f"Highlighted: {', '.join(one.names)}", _highlight, study, one)
-    found["heads"] = Figure(partial(_heads, study), "Where heads look", f"{NOTES['heads']} {measures}.")
-    if study.others:
-        found["reducers"] = _figure("reducers", "Other reducers", _reducers, study)
-    return found | {"consensus": _figure("consensus", "The number of clusters", _consensus, study)}
-
-
-def _figure(kind: str, title: str, draw: Any, *about: Any) -> Figure:
-    return Figure(partial(draw, *about), title, NOTES[kind])
-
-
-def named_highlights(study: StudyData) -> dict[str, Highlight]:
-    """The highlights of known variables, by figure name; a variable's second one has a number."""
-    named, seen = {}, Counter[str]()
+        add(f"boxes-{name}", f"Clusters and {name}", _boxes, name)
+    seen = Counter[str]()
     for one in study.settings.highlights:
         if one.variable in study.variables.names:
             seen[one.variable] += 1
             number = f"-{seen[one.variable]}" if seen[one.variable] > 1 else ""
-            named[f"highlight-{one.variable}{number}"] = one
-    return named
+            add(f"highlight-{one.variable}{number}", f"Highlighted: {', '.join(one.names)}", _highlight, one)
+    add("heads", "Where heads look", _heads)
+    if study.others:
+        add("reducers", "Other reducers", _reducers)
+    add("consensus", "The number of clusters", _consensus)
+    return found
 
 
 def _distributions(study: StudyData) -> Any:
@@ -129,10 +118,8 @@ def _losses(study: StudyData, curve: TrainingCurve) -> Any:
 def _clusters(study: StudyData) -> Any:
     panels = grid_of_axes(study.depth, PANEL, COLUMNS)
     for ax, group in zip(panels, study.main.groups, strict=True):
-        chosen = group.clusters.chosen
-        grouped_scatter(
-            study.main.view[:, group.layer - 1], chosen.labels, None, _chosen_title(group.layer, chosen), ax
-        )
+        labels = group.clusters.chosen.labels
+        grouped_scatter(study.main.view[:, group.layer - 1], labels, None, _chosen_title(group), ax)
     return panels[0]
 
 
@@ -169,7 +156,7 @@ def _heads(study: StudyData) -> Any:
     return panels[0]
 
 
-def effects_figure(study: StudyData) -> Any:
+def _effects(study: StudyData) -> Any:
     """The effect of each variable over the layers, of random attention, given length, and of the points."""
     names = study.variables.names
     panels = grid_of_axes(len(names) + 1, CURVES, 2)
@@ -203,7 +190,7 @@ def _consensus(study: StudyData) -> Any:
         by_k = sorted(group.clusters.by_k[chosen.algorithm].items())
         lines = dict(zip(SCORES, _goodness([scores for _, scores in by_k]), strict=True))
         ax.set_ylim(-0.08, 1.08)
-        curves([k for k, _ in by_k], _series(lines), ("K", ""), _chosen_title(group.layer, chosen), ax, whole=True)
+        curves([k for k, _ in by_k], _series(lines), ("K", ""), _chosen_title(group), ax, whole=True)
         ax.axvline(chosen.k, color="#999999", linewidth=1, linestyle="--", zorder=0)
     panels[0].figure.supylabel("from 0 at the worst K to 1 at the best", fontsize=9)
     return panels[0]
@@ -231,8 +218,8 @@ def _series(lines: Mapping[str, ArrayLike]) -> dict[str, Series]:
     return {name: (values, None, None) for name, values in lines.items()}
 
 
-def _chosen_title(layer: int, chosen: Clustering) -> str:
-    return f"layer {layer}: {chosen.algorithm}, K = {chosen.k}"
+def _chosen_title(group: LayerGroups) -> str:
+    return f"layer {group.layer}: {group.clusters.chosen.algorithm}, K = {group.clusters.chosen.k}"
 
 
 def _test_title(group: LayerGroups, variable: str) -> str:

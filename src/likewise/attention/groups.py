@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +32,19 @@ from likewise.grammar import Grammar
 from likewise.progress import Progress, named
 
 Array = NDArray[np.float64]
-Labels = tuple[tuple[str, ...], tuple[str, ...]]
-"""The ordered dependency labels of a pair's two texts."""
+Labels = tuple[tuple[str, ...], tuple[str, ...]]  # the ordered dependency labels of a pair's two texts
+TextPairs = Sequence[tuple[str, str]]
 ARRAYS, PAIRS = "points.npz", "pairs.json"
 QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """The variables of n pairs; nan where a pair lacks one.
+    """The variables of n pairs; nan where a pair lacks one."""
 
-    >>> found = Variables(np.array([0.0, 5.0]), np.array([9.0, 12.0]), None)
-    >>> found.names
-    ('similarity', 'length')
-    """
-
-    similarity: Array
-    """(n,): the human score"""
-    length: Array
-    """(n,): tokens of the pair as one sequence, with special tokens"""
-    structure: Structures | None
-    """None without a grammar"""
+    similarity: Array  # (n,): the human score
+    length: Array  # (n,): tokens of the pair as one sequence, with special tokens
+    structure: Structures | None  # None without a grammar
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,8 +64,8 @@ class Variables:
 
     def of(self, indices: ArrayLike) -> Variables:
         """The variables of some of the pairs; structures keep their reference."""
-        some = np.asarray(indices)
-        structure = None if self.structure is None else self.structure.of(some)
+        some, known = np.asarray(indices), self.structure
+        structure = None if known is None else replace(known, cosines=known.cosines[some])
         return Variables(self.similarity[some], self.length[some], structure)
 
 
@@ -81,22 +73,15 @@ class Variables:
 class Structures:
     """How similar each pair's grammar is to the most frequent one."""
 
-    cosines: Array
-    """(n,): the cosine of a pair's label counts with those of the most frequent structure"""
+    cosines: Array  # (n,): the cosine of a pair's label counts with those of the most frequent structure
     most_frequent: Labels
-    shared_by: int
-    """pairs with exactly this structure"""
-    distinct: int
-    """different structures"""
+    shared_by: int  # pairs with exactly this structure
+    distinct: int  # different structures
 
     def to_dict(self) -> dict[str, Any]:
         """The most frequent structure and how many pairs share it."""
         most_frequent = [list(labels) for labels in self.most_frequent]
         return {"most_frequent": most_frequent, "shared_by": self.shared_by, "distinct": self.distinct}
-
-    def of(self, indices: NDArray[np.int64]) -> Structures:
-        """Those of some of the pairs."""
-        return Structures(self.cosines[indices], self.most_frequent, self.shared_by, self.distinct)
 
 
 def structures_of(labels: Sequence[Labels]) -> Structures:
@@ -122,9 +107,7 @@ def _cosine(left: Counter[str], right: Counter[str]) -> float:
     return shared / float(np.sqrt(sizes)) if sizes else 0.0
 
 
-def dependency_labels(
-    pairs: Sequence[tuple[str, str]], grammar: Grammar, progress: Progress | None = None
-) -> list[Labels]:
+def dependency_labels(pairs: TextPairs, grammar: Grammar, progress: Progress | None = None) -> list[Labels]:
     """The dependency labels of both texts of each pair, in word order."""
     parsed = grammar.parse([text for pair in pairs for text in pair], progress)
     labels = [tuple(word.dep for word in text.words) for text in parsed]
@@ -135,23 +118,19 @@ def dependency_labels(
 class LayerGroups:
     """The clusters of one layer's points and their tests against each variable."""
 
-    layer: int
-    """from 1"""
+    layer: int  # from 1
     clusters: LayerClusters
-    tests: Mapping[str, ClusterTest]
-    """by variable, of the chosen clustering, without noise"""
+    tests: Mapping[str, ClusterTest]  # by variable, of the chosen clustering, without noise
 
     def to_dict(self) -> dict[str, Any]:
         """The chosen clustering, its tests, and the other algorithms'."""
-        clusters = self.clusters
+        clusters, rejected = self.clusters, dict(self.clusters.rejected)
         return {
             "layer": self.layer,
             **clusters.chosen.to_dict(),
             "tests": _documents(self.tests),
-            "alternatives": [
-                one.to_dict() | {"why_not": clusters.rejected.get(one.algorithm)} for one in clusters.alternatives
-            ],
-            "rejected": dict(clusters.rejected),
+            "alternatives": [one.to_dict() | {"why_not": rejected.get(one.algorithm)} for one in clusters.alternatives],
+            "rejected": rejected,
             "agreement": [{"first": a, "second": b, "ari": value} for (a, b), value in clusters.agreement.items()],
         }
 
@@ -164,41 +143,29 @@ class LayerGroups:
 
 @dataclass(frozen=True, eq=False)
 class RandomLayer:
-    """The results of the same pipeline on random attention."""
+    """The results of the same pipeline on random attention, by variable; those given length are without length."""
 
     groups: LayerGroups
-    same_k: Mapping[str, ClusterTest]
-    """by variable: k-means with as many clusters as the model's layer has, because eta^2 grows with K"""
-    within_length: Mapping[str, PermutationTest]
-    """by variable except length: values permuted among pairs of similar length"""
-    points: Mapping[str, PointTie]
-    """by variable except length: what its points explain of it given length"""
+    same_k: Mapping[str, ClusterTest]  # of k-means with as many clusters as the model's layer; eta^2 grows with K
+    within_length: Mapping[str, PermutationTest]  # values permuted among pairs of similar length
+    points: Mapping[str, PointTie]  # what its points explain of a variable given length
 
     def to_dict(self) -> dict[str, Any]:
         """All tests."""
-        return self.groups.brief() | {
-            "same_k": _documents(self.same_k),
-            "within_length": _documents(self.within_length),
-            "points": _documents(self.points),
-        }
+        names = ("same_k", "within_length", "points")
+        return self.groups.brief() | {name: _documents(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
 class LayerControls:
-    """The controls of one layer's result."""
+    """The controls of one layer's result, by variable; those given length are without length."""
 
-    given_length: Mapping[str, ClusterTest]
-    """by variable except length: the test with length partialled out"""
-    within_length: Mapping[str, PermutationTest]
-    """by variable except length: values permuted among pairs of similar length"""
-    permutation: Mapping[str, PermutationTest]
-    """by variable: values permuted among all pairs"""
-    points: Mapping[str, PointTie]
-    """by variable except length: what the points explain of it given length, without clusters"""
-    gaussian_null: Array
-    """silhouettes of the same algorithm on draws from one Gaussian; nan where no clustering may be chosen"""
-    random: RandomLayer | None
-    """None without random attention"""
+    given_length: Mapping[str, ClusterTest]  # the test with length partialled out
+    within_length: Mapping[str, PermutationTest]  # values permuted among pairs of similar length
+    permutation: Mapping[str, PermutationTest]  # values permuted among all pairs
+    points: Mapping[str, PointTie]  # what the points explain of a variable given length, without clusters
+    gaussian_null: Array  # silhouettes of the same algorithm on draws from one Gaussian; nan where none may be chosen
+    random: RandomLayer | None  # None without random attention
 
     @property
     def null_mean(self) -> float:
@@ -214,12 +181,10 @@ class LayerControls:
 
     def to_dict(self) -> dict[str, Any]:
         """All controls."""
+        given, within = _documents(self.given_length), self.within_length
         return {
             "permutation": _documents(self.permutation),
-            "given_length": {
-                name: document | {"permutation": self.within_length[name].to_dict()}
-                for name, document in _documents(self.given_length).items()
-            },
+            "given_length": {name: given[name] | {"permutation": within[name].to_dict()} for name in given},
             "points": _documents(self.points),
             "random_attention": None if self.random is None else self.random.to_dict(),
             "single_gaussian": {"silhouette": self.null_mean, "high": self.null_high},
@@ -236,13 +201,10 @@ class ReducedMaps:
     """The points that one reducer makes of all maps, and their groups."""
 
     reducer: str
-    points: Array
-    """(n, L, d), as in points.csv"""
-    view: Array
-    """(n, L, 2): the points themselves, or the first two principal components of each layer"""
+    points: Array  # (n, L, d), as in points.csv
+    view: Array  # (n, L, 2): the points themselves, or the first two principal components of each layer
     groups: tuple[LayerGroups, ...]
-    loss: float | None = None
-    """an autoencoder's mean squared error over all sequences"""
+    loss: float | None = None  # an autoencoder's mean squared error over all sequences
 
     def to_dict(self) -> dict[str, Any]:
         """The loss, and each layer in brief."""
@@ -259,21 +221,15 @@ class StudyData:
     pairs: tuple[ScoredPair, ...]
     variables: Variables
     main: ReducedMaps
-    others: tuple[ReducedMaps, ...]
-    """the compared reducers, with the same clusters and tests"""
-    controls: tuple[LayerControls, ...]
-    """one per layer"""
+    others: tuple[ReducedMaps, ...]  # the compared reducers, with the same clusters and tests
+    controls: tuple[LayerControls, ...]  # one per layer
     heads: HeadMeasures
-    trivial_loss: float
-    """the mean squared error of a decoder that always answers 1 / n"""
+    trivial_loss: float  # the mean squared error of a decoder that always answers 1 / n
     curve: TrainingCurve | None
-    random_curve: TrainingCurve | None
-    """of the autoencoder of the random attention"""
-    random_losses: tuple[float, float] | None
-    """loss and trivial loss on the random attention"""
+    random_curve: TrainingCurve | None  # of the autoencoder of the random attention
+    random_losses: tuple[float, float] | None  # loss and trivial loss on the random attention
     settings: AttentionSettings
-    metadata: Mapping[str, Any]
-    """pairs left out, pairs cut at the model's limit, the grammar's name"""
+    metadata: Mapping[str, Any]  # pairs left out, pairs cut at the model's limit, the grammar's name
 
     @property
     def loss(self) -> float | None:
@@ -298,23 +254,14 @@ def layer_groups(layer: int, clusters: LayerClusters, variables: Variables, alph
     return LayerGroups(layer, clusters, tests)
 
 
-def within_length_tests(
-    groups: LayerGroups, variables: Variables, settings: AttentionSettings
-) -> dict[str, PermutationTest]:
-    """By variable except length: do clusters differ among pairs of similar length?"""
+def _given_length(
+    groups: LayerGroups, points: Array, variables: Variables, settings: AttentionSettings
+) -> tuple[dict[str, PermutationTest], dict[str, PointTie]]:
+    """By variable except length: whether clusters differ, and what points (n, d) explain, given length."""
     labels, length = groups.clusters.chosen.labels, variables.length
-    return {
-        name: partial_permutation_test(variables[name], length, labels, settings.permutations, settings.seed)
-        for name in variables.without_length
-    }
-
-
-def point_ties(points: Array, variables: Variables, settings: AttentionSettings) -> dict[str, PointTie]:
-    """By variable except length: what points (n, d) explain of it given length."""
-    return {
-        name: point_tie(points, variables[name], variables.length, settings.permutations, settings.seed)
-        for name in variables.without_length
-    }
+    draws, values = (settings.permutations, settings.seed), {name: variables[name] for name in variables.without_length}
+    within = {name: partial_permutation_test(each, length, labels, *draws) for name, each in values.items()}
+    return within, {name: point_tie(points, each, length, *draws) for name, each in values.items()}
 
 
 def layer_controls(
@@ -327,45 +274,38 @@ def layer_controls(
 ) -> LayerControls:
     """The controls of a layer with points (n, d): permutations, length, the points themselves, random attention."""
     labels, length = groups.clusters.chosen.labels, variables.length
+    draws, seed = settings.permutations, settings.seed
     given = {name: partial_test(variables[name], length, labels, settings.alpha) for name in variables.without_length}
-    permutation = {
-        name: permutation_test(variables[name], labels, draws=settings.permutations, seed=settings.seed)
-        for name in variables.names
-    }
-    within, ties = within_length_tests(groups, variables, settings), point_ties(points, variables, settings)
+    permutation = {name: permutation_test(variables[name], labels, None, draws, seed) for name in variables.names}
+    within, ties = _given_length(groups, points, variables, settings)
     return LayerControls(given, within, permutation, ties, gaussian_null, random)
 
 
 def random_layer(
     groups: LayerGroups, points: Array, k: int, variables: Variables, settings: AttentionSettings
 ) -> RandomLayer:
-    """The tests of random attention, whose points (n, d) are also cut into k clusters; ``variables`` are its pairs'."""
+    """The tests of random attention with points (n, d), also with k clusters; ``variables`` are those of its pairs."""
     fixed = min(k, len(points) - 1)
     same_k = clusterings_of(points, ClusterSettings(("kmeans",), fixed, fixed), settings.seed)
     tests = layer_groups(groups.layer, same_k, variables, settings.alpha).tests
-    within = within_length_tests(groups, variables, settings)
-    return RandomLayer(groups, tests, within, point_ties(points, variables, settings))
+    return RandomLayer(groups, tests, *_given_length(groups, points, variables, settings))
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionPoints:
     """What remains of a study to look at: the points of each pair in each layer, and its variables."""
 
-    points: Array
-    """(n, L, d)"""
-    view: Array
-    """(n, L, 2): what is drawn"""
-    variables: Mapping[str, Array]
-    """by name, (n,) each; nan where a pair lacks one"""
+    points: Array  # (n, L, d)
+    view: Array  # (n, L, 2): what is drawn
+    variables: Mapping[str, Array]  # by name, (n,) each; nan where a pair lacks one
     pairs: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, study: StudyData) -> AttentionPoints:
         """Those of a study."""
         variables = {name: study.variables[name] for name in study.variables.names}
-        return cls(
-            study.main.points, study.main.view, variables, tuple((pair.left, pair.right) for pair in study.pairs)
-        )
+        pairs = tuple((pair.left, pair.right) for pair in study.pairs)
+        return cls(study.main.points, study.main.view, variables, pairs)
 
     def save(self, folder: Path) -> None:
         """Write them into a folder."""
@@ -410,13 +350,9 @@ class AttentionPoints:
             raise UsageError(f"rows run from 0 to {len(labels) - 1}, got {int(chosen[0])} and {int(chosen[-1])}")
         marks = np.asarray(labels)[chosen]
         values = {name: each[chosen] for name, each in self.variables.items()}
-        return {
-            "n": len(chosen),
-            "clusters": [_cluster(int(label), marks == label, values) for label in np.unique(marks)],
-            "tests": {
-                name: cluster_test(each, marks).to_dict() if len(marks) else None for name, each in values.items()
-            },
-        }
+        clusters = [_cluster(int(label), marks == label, values) for label in np.unique(marks)]
+        tests = {name: cluster_test(each, marks).to_dict() if len(marks) else None for name, each in values.items()}
+        return {"n": len(chosen), "clusters": clusters, "tests": tests}
 
 
 def _cluster(label: int, own: NDArray[np.bool_], values: Mapping[str, Array]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,12 +21,10 @@ from likewise.encoder.forward import StateBatch
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError
 from likewise.progress import Progress, Ticker
-from likewise.storage import atomic_write
+from likewise.storage import DAMAGED, write_text
 
-MAP_TOKENS = 1024
-"""Tokens of a batch, fewer than for vectors, because maps grow with their square."""
-MEASURES = ("entropy", "first", "separators", "previous", "next", "between")
-MEASURE_NOTES = {
+MAP_TOKENS = 1024  # of a batch, fewer than for vectors, because maps grow with their square
+MEASURES = {
     "entropy": "entropy of a token's attention as a share of log n, 1 for even attention",
     "first": "share of attention on the first special token, such as [CLS]",
     "separators": "share of attention on the other special tokens, such as [SEP]",
@@ -34,29 +32,6 @@ MEASURE_NOTES = {
     "next": "share of attention on the token after",
     "between": "share of attention that tokens of one text give to tokens of the other",
 }
-
-
-class MapSource(Protocol):
-    """Sequences of attention maps."""
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each sequence."""
-        ...
-
-    @property
-    def heads(self) -> int:
-        """Heads of a layer."""
-        ...
-
-    @property
-    def layers(self) -> int:
-        """Layers of a sequence."""
-        ...
-
-    def sequence(self, index: int) -> Tensor:
-        """A sequence's maps as steps: (L, n * n, H), step i * n + j is the attention of token i to token j."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +46,7 @@ class AttentionMaps:
     """
 
     folder: Path
-    lengths: NDArray[np.int64]
+    lengths: NDArray[np.int64]  # tokens of each sequence
     layers: int
     heads: int
 
@@ -80,13 +55,14 @@ class AttentionMaps:
         return np.memmap(self.folder / "maps.f16", np.float16, "r")
 
     @cached_property
-    def _starts(self) -> NDArray[np.int64]:
-        return map_starts(self.lengths, self.layers, self.heads)
+    def starts(self) -> NDArray[np.int64]:
+        """The start of each sequence's numbers in the file, and the end of the last: (n + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.lengths**2 * self.layers * self.heads)])
 
     def sequence(self, index: int) -> Tensor:
-        """A sequence's maps as steps (L, n * n, H)."""
+        """A sequence's maps as steps: (L, n * n, H), step i * n + j is the attention of token i to token j."""
         shape = (self.layers, int(self.lengths[index]) ** 2, self.heads)
-        flat = self._numbers[self._starts[index] : self._starts[index + 1]]
+        flat = self._numbers[self.starts[index] : self.starts[index + 1]]
         return torch.from_numpy(flat.reshape(shape).astype(np.float32))
 
     def map_of(self, index: int, layer: int) -> NDArray[np.float32]:
@@ -96,10 +72,18 @@ class AttentionMaps:
         return steps.reshape(n, n, self.heads).transpose(2, 0, 1)
 
     def head_measures(self) -> HeadMeasures:
-        """The measures of each head, taken in full precision while the maps were made."""
+        """The measures of each head, averaged over the texts that have them.
+
+        They are taken in full precision while the maps are made.
+        """
         shape = (len(self.lengths), len(MEASURES), self.layers, self.heads)
         per_text = np.fromfile(self.folder / "heads.f32", np.float32).reshape(shape)
-        return averaged(per_text, np.load(self.folder / "even.npy"))
+        with warnings.catch_warnings():
+            # NumPy warns if no text has a measure; it is nan then.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            means = np.asarray(np.nanmean(per_text, axis=0, dtype=np.float64))
+            even: list[float] = np.nanmean(np.load(self.folder / "even.npy"), axis=0).tolist()
+        return HeadMeasures(dict(zip(MEASURES, means, strict=True)), dict(zip(MEASURES, even, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +109,7 @@ class RandomMaps:
         return torch.from_numpy(drawn.reshape(self.layers, n * n, self.heads))
 
 
-def map_starts(lengths: NDArray[np.int64], layers: int, heads: int) -> NDArray[np.int64]:
-    """The start of each sequence's numbers in the file, and the end of the last: (n + 1,)."""
-    return np.concatenate([[0], np.cumsum(lengths**2 * layers * heads)])
+Maps = AttentionMaps | RandomMaps
 
 
 def write_maps(
@@ -145,15 +127,15 @@ def write_maps(
     tokens = encoder.tokenize(pairs, prompt)
     lengths = np.array([len(text) for text in tokens], dtype=np.int64)
     maps = AttentionMaps(folder, lengths, encoder.model_view.layers, encoder.model_view.heads)
-    written = _Writer(maps)
-    if written.done == 0:
-        written.begin()
+    writer = _Writer(maps)
+    if writer.batches == 0:
+        writer.create_files()
         np.save(folder / "even.npy", even_measures(tokens))
     ticker = Ticker(progress, len(pairs), "attention maps")
-    batches = encoder.state_batches(pairs, prompt=prompt, attention=True, budget=MAP_TOKENS, skip=written.done)
-    ticker.add(written.sequences_done)
+    batches = encoder.state_batches(pairs, prompt=prompt, attention=True, budget=MAP_TOKENS, skip=writer.batches)
+    ticker.add(writer.sequences)
     for batch in batches:
-        written.add(batch)
+        writer.add(batch)
         ticker.add(len(batch.indices))
     ticker.close()
     return maps
@@ -164,34 +146,24 @@ class _Writer:
 
     def __init__(self, maps: AttentionMaps) -> None:
         self.maps, self.note = maps, maps.folder / "progress.json"
-        self.starts = map_starts(maps.lengths, maps.layers, maps.heads)
-        self.done, self.sequences_done = self._finished() if self._complete() else (0, 0)
+        self.row_bytes = len(MEASURES) * maps.layers * maps.heads * 4
+        self.sizes = {"maps.f16": int(maps.starts[-1]) * 2, "heads.f32": len(maps.lengths) * self.row_bytes}
+        self.batches, self.sequences = self._finished()
 
     def _finished(self) -> tuple[int, int]:
-        """The finished batches and sequences; none if the record is missing or invalid."""
+        """The finished batches and sequences; none if a file is missing or damaged."""
+        folder, total = self.maps.folder, len(self.maps.lengths)
         try:
-            said = json.loads(self.note.read_text(encoding="utf-8"))
-            batches, sequences = int(said["batches"]), int(said["sequences"])
-        except (OSError, ValueError, KeyError, TypeError):
+            known = json.loads(self.note.read_text(encoding="utf-8"))
+            batches, sequences = int(known["batches"]), int(known["sequences"])
+            is_whole = self.sizes == {name: (folder / name).stat().st_size for name in self.sizes}
+            is_whole = is_whole and len(np.load(folder / "even.npy")) == total
+        except DAMAGED:
             return 0, 0
-        return (batches, sequences) if 0 < batches <= sequences <= len(self.maps.lengths) else (0, 0)
+        return (batches, sequences) if is_whole and 0 < batches <= sequences <= total else (0, 0)
 
-    def _complete(self) -> bool:
-        """Whether the files have their full size."""
-        folder, even = self.maps.folder, self.maps.folder / "even.npy"
-        try:
-            sizes = {name: (folder / name).stat().st_size for name in self.sizes}
-            return sizes == self.sizes and len(np.load(even)) == len(self.maps.lengths)
-        except (OSError, ValueError, EOFError):
-            return False
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The bytes of each file."""
-        return {"maps.f16": int(self.starts[-1]) * 2, "heads.f32": len(self.maps.lengths) * self._row_bytes}
-
-    def begin(self) -> None:
-        """Creates files of their full size, if the disk has space."""
+    def create_files(self) -> None:
+        """Create files of their full size, if the disk has space."""
         folder = self.maps.folder
         folder.mkdir(parents=True, exist_ok=True)
         needed, free = self.sizes["maps.f16"], shutil.disk_usage(folder).free
@@ -204,10 +176,6 @@ class _Writer:
             with (folder / name).open("wb") as file:
                 file.truncate(size)
 
-    @property
-    def _row_bytes(self) -> int:
-        return len(MEASURES) * self.maps.layers * self.maps.heads * 4
-
     def add(self, batch: StateBatch) -> None:
         """Write a batch, then record it."""
         assert batch.attention is not None
@@ -215,16 +183,15 @@ class _Writer:
         measured = measures_of(batch.attention.float(), batch.tokens).float().cpu().numpy()
         with (self.maps.folder / "maps.f16").open("r+b") as maps, (self.maps.folder / "heads.f32").open("r+b") as heads:
             for row, index in enumerate(batch.indices):
-                maps.seek(int(self.starts[index]) * 2)
+                maps.seek(int(self.maps.starts[index]) * 2)
                 maps.write(np.ascontiguousarray(steps[row]).tobytes())
-                heads.seek(index * self._row_bytes)
+                heads.seek(index * self.row_bytes)
                 heads.write(measured[row].tobytes())
-        self.done, self.sequences_done = self.done + 1, self.sequences_done + len(batch.indices)
-        said = json.dumps({"batches": self.done, "sequences": self.sequences_done})
-        atomic_write(self.note, lambda draft: draft.write_text(said))
+        self.batches, self.sequences = self.batches + 1, self.sequences + len(batch.indices)
+        write_text(self.note, json.dumps({"batches": self.batches, "sequences": self.sequences}))
 
 
-def trivial_loss(maps: MapSource) -> float:
+def trivial_loss(maps: Maps) -> float:
     """The mean squared error, averaged over sequences, of a decoder that always answers 1 / n."""
     lengths = maps.lengths.tolist()
     losses = [float((maps.sequence(index) - 1 / n).square().mean()) for index, n in enumerate(lengths)]
@@ -233,17 +200,10 @@ def trivial_loss(maps: MapSource) -> float:
 
 @dataclass(frozen=True, eq=False)
 class HeadMeasures:
-    """The mean over sequences of each measure, for every layer and head, and its value for even attention.
+    """The mean over sequences of each measure, for every layer and head, and its value for even attention."""
 
-    >>> found = HeadMeasures({"next": np.array([[0.5, 0.1]])}, {"next": 0.08})
-    >>> found.values["next"].shape
-    (1, 2)
-    """
-
-    values: dict[str, NDArray[np.float64]]
-    """by measure: (L, H)"""
-    even: dict[str, float]
-    """by measure: its value if every token attends to all tokens equally"""
+    values: dict[str, NDArray[np.float64]]  # by measure: (L, H)
+    even: dict[str, float]  # by measure: its value if every token attends to all tokens equally
 
     def to_dict(self) -> dict[str, Any]:
         """Each measure's values by layer, and its value for even attention."""
@@ -255,65 +215,36 @@ def measures_of(maps: Tensor, tokens: Sequence[TokenizedText]) -> Tensor:
 
     nan where a measure is undefined: a single token, or a pair with an empty text.
     """
-    roles = torch.stack([token_roles(text) for text in tokens]).to(maps)
+    roles = torch.stack([_token_roles(text) for text in tokens]).to(maps)
     first, separators, left, right = roles.unbind(1)
     length = maps.shape[-1]
+    entropy = torch.special.entr(maps).sum(-1).mean(-1)
+    crossing = torch.einsum("lbhij,bi,bj->lbh", maps, left, right) + torch.einsum("lbhij,bi,bj->lbh", maps, right, left)
+    both = (left.sum(1) > 0) & (right.sum(1) > 0)
     found = [
-        _entropy(maps) / np.log(length) if length > 1 else torch.full_like(maps[..., 0, 0], torch.nan),
-        _share(maps, first),
-        _share(maps, separators),
+        entropy / np.log(length) if length > 1 else torch.full_like(entropy, torch.nan),
+        *(torch.einsum("lbhij,bj->lbh", maps, chosen) / length for chosen in (first, separators)),
         maps.diagonal(-1, -2, -1).mean(-1),
         maps.diagonal(1, -2, -1).mean(-1),
-        _between(maps, left, right),
+        crossing / torch.where(both, (left + right).sum(1), torch.nan)[None, :, None],
     ]
     return torch.stack(found).permute(2, 0, 1, 3)
 
 
-def token_roles(text: TokenizedText) -> Tensor:
+def _token_roles(text: TokenizedText) -> Tensor:
     """Masks (4, T) of the opening token, the separators, the first and the second text."""
     special = torch.tensor(text.special)
     sides = torch.tensor([-1 if side is None else side for side in text.sides])
     opens = torch.zeros_like(special)
     opens[0] = special[0]
-    roles: Tensor = torch.stack([opens, special & ~opens, sides == 0, sides == 1]).float()
-    return roles
-
-
-def _entropy(maps: Tensor) -> Tensor:
-    """The mean entropy over query tokens: (L, B, H)."""
-    entropies: Tensor = torch.special.entr(maps).sum(-1)
-    return entropies.mean(-1)
-
-
-def _share(maps: Tensor, chosen: Tensor) -> Tensor:
-    """The mean share of attention on chosen tokens (B, T): (L, B, H)."""
-    return torch.einsum("lbhij,bj->lbh", maps, chosen) / maps.shape[-1]
-
-
-def _between(maps: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """The mean over the tokens of both texts of their attention on the other text: (L, B, H)."""
-    crossing = torch.einsum("lbhij,bi,bj->lbh", maps, left, right) + torch.einsum("lbhij,bi,bj->lbh", maps, right, left)
-    both = (left.sum(1) > 0) & (right.sum(1) > 0)
-    return crossing / torch.where(both, (left + right).sum(1), torch.nan)[None, :, None]
+    return torch.stack([opens, special & ~opens, sides == 0, sides == 1]).float()
 
 
 def even_measures(tokens: Sequence[TokenizedText]) -> NDArray[np.float64]:
-    """The measures of even attention, each text on its own: (n, M)."""
-    found = []
-    for text in tokens:
-        even = torch.full((1, 1, 1, len(text), len(text)), 1 / len(text))
-        found.append(measures_of(even, [text])[0, :, 0, 0].double().numpy())
-    return np.array(found)
-
-
-def averaged(per_text: NDArray[np.float32], even: NDArray[np.float64]) -> HeadMeasures:
-    """Measures of texts (n, M, L, H), and of even attention (n, M), averaged over the texts that have them."""
-    with warnings.catch_warnings():
-        # NumPy warns if no text has a measure; it is nan then.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        means: NDArray[np.float64] = np.asarray(np.nanmean(per_text, axis=0, dtype=np.float64))
-        flat: list[float] = np.asarray(np.nanmean(even, axis=0)).tolist()
-    return HeadMeasures(dict(zip(MEASURES, means, strict=True)), dict(zip(MEASURES, flat, strict=True)))
+    """The measures of even attention for each text: (n, M)."""
+    maps = [torch.full((1, 1, 1, len(text), len(text)), 1 / len(text)) for text in tokens]
+    measured = [measures_of(even, [text])[0, :, 0, 0] for even, text in zip(maps, tokens, strict=True)]
+    return torch.stack(measured).double().numpy()
 
 
 def pair_maps(encoder: Encoder, left: str, right: str, layer: int) -> dict[str, Any]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from io import BytesIO
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ from likewise.attention.clustering import LayerClusters, clusterings_of, gaussia
 from likewise.attention.groups import (
     LayerControls,
     LayerGroups,
-    RandomLayer,
     ReducedMaps,
     Structures,
     Variables,
@@ -30,7 +28,7 @@ from likewise.attention.groups import (
     random_layer,
     structures_of,
 )
-from likewise.attention.maps import MAP_TOKENS, AttentionMaps, MapSource, RandomMaps, trivial_loss, write_maps
+from likewise.attention.maps import MAP_TOKENS, AttentionMaps, Maps, RandomMaps, trivial_loss, write_maps
 from likewise.attention.reduction import Reduction, TrainingCurve, plane_view, reduced, require_reducers
 from likewise.attention.settings import FEWEST_PAIRS, MOST_PAIRS, AttentionSettings
 from likewise.attention.study import AttentionStudy
@@ -39,16 +37,13 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.grammar import Grammar
 from likewise.progress import Progress
-from likewise.storage import atomic_write, only_writer
+from likewise.storage import DAMAGED, atomic_write, content_key, only_writer
 
 log = logging.getLogger("likewise")
 
+T = TypeVar("T")
 GAUSSIAN_DRAWS = 20
-FORMAT = 2
-"""Raised when stages of an older version cannot be read or would be different now."""
-MARK = "about.txt"
-DAMAGED = (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile)
-"""Errors of reading a missing or damaged file."""
+FORMAT = 2  # raised when stages of an older version cannot be read or would be different now
 DEFAULTS = AttentionSettings()
 
 
@@ -87,32 +82,28 @@ def attention_study(
     (12, 6, 2)
     """
     require_reducers(settings.reducers)
-    _check_draws(settings, encoder.model_view.layers)
     tokens = encoder.tokenize([(pair.left, pair.right) for pair in pairs], settings.prompt)
-    short = [index for index, text in enumerate(tokens) if 0 < len(text) <= settings.max_tokens]
-    _check_count(len(short), settings)
-    if len(short) < len(pairs):
-        log.warning("left out %d pairs of no or more than %d tokens", len(pairs) - len(short), settings.max_tokens)
-    metadata = {"left_out": len(pairs) - len(short), "truncated": sum(tokens[index].truncated for index in short)}
+    kept = [(pair, text) for pair, text in zip(pairs, tokens, strict=True) if 0 < len(text) <= settings.max_tokens]
+    left_out = len(pairs) - len(kept)
+    _require_feasible(settings, encoder.model_view.layers, len(kept))
+    if left_out:
+        log.warning("left out %d pairs of no or more than %d tokens", left_out, settings.max_tokens)
+    metadata = {"left_out": left_out, "truncated": sum(text.truncated for _, text in kept)}
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder / ".lock", folder):
-        kept = tuple(pairs[index] for index in short)
-        texts = [(tokens[index].ids, tokens[index].types, tokens[index].sides) for index in short]
-        pipeline = _Pipeline(encoder, kept, key_of(texts), Stages(folder / "stages"), settings, progress)
-        return pipeline.study(grammar, metadata)
+        key = key_of([(text.ids, text.types, text.sides) for _, text in kept])
+        stages, some = Stages(folder / "stages"), tuple(pair for pair, _ in kept)
+        return _Pipeline(encoder, some, key, stages, settings, progress).study(grammar, metadata)
 
 
-def _check_draws(settings: AttentionSettings, layers: int) -> None:
-    """Rejects so few draws that no p can be significant after Holm's correction."""
+def _require_feasible(settings: AttentionSettings, layers: int, count: int) -> None:
+    """Reject what cannot work: too few draws to be significant after Holm's correction, too few or too many pairs."""
     needed = math.ceil(layers / settings.alpha)
     if settings.permutations < needed:
         raise UsageError(
             f"permutations must be at least {needed} for {layers} layers at a level of {settings.alpha:g}, got"
             f" {settings.permutations}"
         )
-
-
-def _check_count(count: int, settings: AttentionSettings) -> None:
     least, control = settings.clusters.least, min(settings.control_pairs, count) or count
     if count < FEWEST_PAIRS:
         raise DataError(
@@ -133,8 +124,7 @@ class _Pipeline:
 
     encoder: Encoder
     pairs: tuple[ScoredPair, ...]
-    tokens_key: str
-    """the key of the model's input"""
+    tokens_key: str  # the key of the model's input
     stages: Stages
     settings: AttentionSettings
     progress: Progress | None
@@ -148,6 +138,7 @@ class _Pipeline:
         found = {name: self._reduction(name, maps, key) for name in self.settings.reducers}
         main, *others = (self._grouped(name, reduction, variables) for name, reduction in found.items())
         random = self._random(maps, variables) if self.settings.control_pairs else None
+        loss = None if random is None else random.reduced.loss
         return AttentionStudy(
             model=self.encoder.name,
             data="pairs",
@@ -160,7 +151,7 @@ class _Pipeline:
             trivial_loss=self._trivial_loss("trivial", maps, key),
             curve=found[main.reducer].curve,
             random_curve=None if random is None else random.curve,
-            random_losses=None if random is None else random.losses,
+            random_losses=None if random is None or loss is None else (loss, random.trivial_loss),
             settings=self.settings,
             metadata=metadata | {"grammar": None if grammar is None else grammar.name},
         )
@@ -181,10 +172,10 @@ class _Pipeline:
         key = key_of(self.tokens_key, MAP_TOKENS, encoder.hash, encoder.config_hash, str(encoder.model_view.dtype))
         return write_maps(encoder, texts, self.stages.path("maps", key), prompt, self.progress), key
 
-    def _trivial_loss(self, name: str, maps: MapSource, key: str) -> float:
+    def _trivial_loss(self, name: str, maps: Maps, key: str) -> float:
         return float(self.stages.document(name, key, lambda: trivial_loss(maps)))
 
-    def _reduction(self, reducer: str, maps: MapSource, maps_key: str, prefix: str = "") -> Reduction:
+    def _reduction(self, reducer: str, maps: Maps, maps_key: str, prefix: str = "") -> Reduction:
         settings, seed = self.settings.autoencoder, self.settings.seed
         known = asdict(settings) if reducer == "lstm" else {"latent": settings.latent}
         # More epochs or patience continue the same training.
@@ -233,8 +224,8 @@ class _Pipeline:
     def _controls(
         self, groups: LayerGroups, main: ReducedMaps, variables: Variables, random: _RandomAttention | None
     ) -> LayerControls:
-        points, chosen, seed = main.points[:, groups.layer - 1], groups.clusters.chosen, self.settings.seed
-        clusters = self.settings.clusters
+        index, chosen, seed = groups.layer - 1, groups.clusters.chosen, self.settings.seed
+        points, clusters, control = main.points[:, index], self.settings.clusters, None
         key = key_of(points.tolist(), chosen.to_dict(), asdict(clusters), seed, GAUSSIAN_DRAWS)
 
         def make() -> dict[str, Any]:
@@ -242,7 +233,9 @@ class _Pipeline:
             return {"silhouettes": draws}
 
         kept = self.stages.arrays(f"gaussian-{groups.layer}", key, make)
-        control = None if random is None else random.layer(groups, self.settings)
+        if random is not None:
+            own, of_layer = random.reduced.groups[index], random.reduced.points[:, index]
+            control = random_layer(own, of_layer, chosen.k, random.variables, self.settings)
         return layer_controls(groups, points, variables, self.settings, kept["silhouettes"], control)
 
 
@@ -255,24 +248,10 @@ class _RandomAttention:
     curve: TrainingCurve | None
     trivial_loss: float
 
-    def layer(self, model: LayerGroups, settings: AttentionSettings) -> RandomLayer:
-        """The random layer that a layer of the model is compared with."""
-        groups, points = self.reduced.groups[model.layer - 1], self.reduced.points[:, model.layer - 1]
-        return random_layer(groups, points, model.clusters.chosen.k, self.variables, settings)
-
-    @property
-    def losses(self) -> tuple[float, float] | None:
-        loss = self.reduced.loss
-        return None if loss is None else (loss, self.trivial_loss)
-
 
 def key_of(*parts: Any) -> str:
-    """A hash of everything that a stage's result depends on.
-
-    >>> key_of("minilm", {"seed": 1}) == key_of("minilm", {"seed": 1}), key_of(1) == key_of(2)
-    (True, False)
-    """
-    return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True, default=str).encode()).hexdigest()
+    """A hash of everything that a stage's result depends on."""
+    return content_key(FORMAT, *parts)
 
 
 @dataclass(frozen=True)
@@ -296,7 +275,7 @@ class Stages:
 
     def _owned(self) -> None:
         """Creates the folder and marks it; a folder with other files is rejected."""
-        mark = self.folder / MARK
+        mark = self.folder / "about.txt"
         if mark.exists():
             return
         if self.folder.exists() and any(self.folder.iterdir()):
@@ -306,34 +285,31 @@ class Stages:
 
     def document(self, name: str, key: str, make: Callable[[], Any]) -> Any:
         """The JSON value of ``make``, or the cached one."""
+
+        def read(path: Path) -> Any:
+            return json.loads(path.read_text(encoding="utf-8"))["result"]
+
         # Wrapped, because half of a bare number is a number too.
-        return self._cached(
-            self.path(name, key) / "result.json",
-            lambda path: json.loads(path.read_text(encoding="utf-8"))["result"],
-            lambda path: path.write_text(json.dumps({"result": make()}), encoding="utf-8"),
-        )
+        return _cached(self.path(name, key) / "result.json", read, lambda: json.dumps({"result": make()}).encode())
 
     def arrays(self, name: str, key: str, make: Callable[[], dict[str, Any]]) -> dict[str, NDArray[Any]]:
         """The arrays of ``make``, or the cached ones."""
-        found: dict[str, NDArray[Any]] = self._cached(
-            self.path(name, key) / "result.npz", _arrays, lambda path: _save_arrays(path, make())
-        )
-        return found
 
-    def _cached(self, path: Path, read: Callable[[Path], Any], write: Callable[[Path], Any]) -> Any:
-        """A file's content; a missing or damaged file is made again."""
-        try:
-            return read(path)
-        except DAMAGED:
-            atomic_write(path, write)
-            return read(path)
+        def read(path: Path) -> dict[str, NDArray[Any]]:
+            with np.load(path) as arrays:
+                return dict(arrays)
+
+        def content() -> bytes:
+            np.savez(file := BytesIO(), **make())
+            return file.getvalue()
+
+        return _cached(self.path(name, key) / "result.npz", read, content)
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path) as arrays:
-        return dict(arrays)
-
-
-def _save_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    with path.open("wb") as file:
-        np.savez(file, **arrays)
+def _cached(path: Path, read: Callable[[Path], T], content: Callable[[], bytes]) -> T:
+    """A file's content; a missing or damaged file is made again."""
+    try:
+        return read(path)
+    except DAMAGED:
+        atomic_write(path, lambda draft: draft.write_bytes(content()))
+        return read(path)

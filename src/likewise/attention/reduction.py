@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from pickle import UnpicklingError
@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
-from likewise.attention.maps import MapSource
+from likewise.attention.maps import Maps
 from likewise.attention.settings import AutoencoderSettings
 from likewise.errors import DataError, MissingExtra
-from likewise.progress import Progress, Ticker
-from likewise.storage import atomic_write
+from likewise.progress import Progress, Ticker, tracked
+from likewise.storage import DAMAGED, atomic_write
 
-SIDE = 8
-"""A map is averaged to a grid of this many cells on each side."""
-UMAP_COMPONENTS = 50
-"""Principal components that UMAP starts from."""
+SIDE = 8  # a map is averaged to a grid of this many cells on each side
+UMAP_COMPONENTS = 50  # principal components that UMAP starts from
 DEFAULTS = AutoencoderSettings()
 Numbers = NDArray[np.float32]
 
@@ -36,15 +34,13 @@ Numbers = NDArray[np.float32]
 class Reduction:
     """The points of maps."""
 
-    points: NDArray[np.float64]
-    """(n, L, d), one space for all layers"""
-    loss: float | None = None
-    """an autoencoder's mean squared error over all sequences"""
+    points: NDArray[np.float64]  # (n, L, d), one space for all layers
+    loss: float | None = None  # an autoencoder's mean squared error over all sequences
     curve: TrainingCurve | None = None
 
 
 def reduced(
-    maps: MapSource,
+    maps: Maps,
     reducer: str,
     settings: AutoencoderSettings,
     seed: int = 0,
@@ -62,8 +58,8 @@ def reduced(
         trained = train_autoencoder(maps, settings, seed, checkpoint, progress)
         points, loss = trained.points(maps, progress)
         return Reduction(points.astype(np.float64), loss, trained.curve)
-    points = SUMMARISERS[reducer](grids_of(maps, progress), settings.latent, seed)
-    return Reduction(points.astype(np.float64))
+    of_grids = {"pca": pca_points, "umap": umap_points}[reducer]
+    return Reduction(of_grids(grids_of(maps, progress), settings.latent, seed).astype(np.float64))
 
 
 def require_reducers(names: Iterable[str]) -> None:
@@ -90,10 +86,8 @@ class TrainingCurve:
     1
     """
 
-    train: tuple[float, ...]
-    """while training, by epoch"""
-    held_out: tuple[float, ...]
-    """on held-out sequences; the training loss if none is held out"""
+    train: tuple[float, ...]  # while training, by epoch
+    held_out: tuple[float, ...]  # on held-out sequences; the training loss if none is held out
 
     @property
     def best(self) -> int:
@@ -160,23 +154,19 @@ class TrainedAutoencoder:
     model: LstmAutoencoder
     curve: TrainingCurve
 
-    def points(self, maps: MapSource, progress: Progress | None = None) -> tuple[NDArray[np.float32], float]:
+    def points(self, maps: Maps, progress: Progress | None = None) -> tuple[NDArray[np.float32], float]:
         """The points (n, L, latent) of all sequences, and their mean loss."""
-        points, losses = [], []
-        ticker = Ticker(progress, len(maps.lengths), "points")
+        points, losses, count = [], [], len(maps.lengths)
         with torch.inference_mode(), quick_recurrence():
-            for index in range(len(maps.lengths)):
-                steps = maps.sequence(index)
+            for steps in tracked(map(maps.sequence, range(count)), progress, count, "points"):
                 found = self.model.points(steps)
                 points.append(found.numpy())
                 losses.append(float(nn.functional.mse_loss(self.model.decoded(found, steps.shape[1]), steps)))
-                ticker.add()
-        ticker.close()
         return np.stack(points), float(np.mean(losses))
 
 
 def train_autoencoder(
-    maps: MapSource,
+    maps: Maps,
     settings: AutoencoderSettings = DEFAULTS,
     seed: int = 0,
     checkpoint: Path | None = None,
@@ -194,56 +184,51 @@ def train_autoencoder(
     >>> points.shape, len(trained.curve.train)
     ((3, 2, 2), 1)
     """
-    state = _Training.begun(maps, settings, seed)
+    training = _Training(maps, settings, seed)
     if checkpoint is not None and checkpoint.exists():
-        state = state.resumed(checkpoint, settings)
-    seen, held = _split(len(maps.lengths), settings.held_out, seed)
-    ticker = Ticker(progress, settings.epochs * len(seen), "maps learnt")
-    ticker.add(len(state.curve.train) * len(seen))
-    while not state.curve.over(settings.epochs, settings.patience):
-        ticker.note = f"maps learnt, epoch {len(state.curve.train) + 1}"
+        training.resume(checkpoint)
+    steps = len(training.seen)
+    ticker = Ticker(progress, settings.epochs * steps, "maps learnt")
+    ticker.add(len(training.curve.train) * steps)
+    while not training.curve.over(settings.epochs, settings.patience):
+        ticker.note = f"maps learnt, epoch {len(training.curve.train) + 1}"
         with quick_recurrence():
-            state = state.after_epoch(maps, seen, held, seed, ticker)
+            training.run_epoch(ticker)
         if checkpoint is not None:
-            state.save(checkpoint)
+            training.save(checkpoint)
     ticker.close()
-    state.model.load_state_dict(state.best)
-    return TrainedAutoencoder(state.model.eval(), state.curve)
+    training.model.load_state_dict(training.best)
+    return TrainedAutoencoder(training.model.eval(), training.curve)
 
 
-@dataclass(frozen=True, eq=False)
 class _Training:
-    """The state of a training."""
+    """A training that can be saved after each epoch and resumed."""
 
-    model: LstmAutoencoder
-    optimizer: torch.optim.Adam
-    best: dict[str, Tensor]
-    """weights of the best epoch so far"""
-    curve: TrainingCurve
-
-    @classmethod
-    def begun(cls, maps: MapSource, settings: AutoencoderSettings, seed: int) -> _Training:
+    def __init__(self, maps: Maps, settings: AutoencoderSettings, seed: int) -> None:
+        self.maps, self.settings, self.seed = maps, settings, seed
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = LstmAutoencoder(maps.heads, settings.hidden, settings.directions, settings.latent)
-        optimizer = torch.optim.Adam(model.parameters(), settings.learning_rate)
-        return cls(model, optimizer, {}, TrainingCurve((), ()))
+            self.model = LstmAutoencoder(maps.heads, settings.hidden, settings.directions, settings.latent)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), settings.learning_rate)
+        self.best: dict[str, Tensor] = {}  # weights of the best epoch so far
+        self.curve = TrainingCurve((), ())
+        count = len(maps.lengths)
+        order = np.random.default_rng(seed).permutation(count).tolist()
+        held = min(round(settings.held_out * count), count - 1)
+        self.seen, self.held = order[held:], order[:held]
 
-    def after_epoch(
-        self, maps: MapSource, seen: Sequence[int], held: Sequence[int], seed: int, ticker: Ticker
-    ) -> _Training:
+    def run_epoch(self, ticker: Ticker) -> None:
         epoch = len(self.curve.train)
-        order = np.random.default_rng((seed, epoch)).permutation(np.asarray(seen))
-        train = float(np.mean([self._step(maps.sequence(int(index)), ticker) for index in order]))
+        order = np.random.default_rng((self.seed, epoch)).permutation(np.asarray(self.seen))
+        train = float(np.mean([self._step(self.maps.sequence(int(index)), ticker) for index in order]))
         with torch.inference_mode():
-            held_losses = [float(self.model.loss(maps.sequence(index))) for index in held]
+            held_losses = [float(self.model.loss(self.maps.sequence(index))) for index in self.held]
         held_out = float(np.mean(held_losses)) if held_losses else train
         if not math.isfinite(train + held_out):
             raise DataError("the autoencoder's loss is not finite; lower --learning-rate")
-        curve = TrainingCurve((*self.curve.train, train), (*self.curve.held_out, held_out))
-        better = curve.best == epoch
-        best = {name: weight.clone() for name, weight in self.model.state_dict().items()} if better else self.best
-        return replace(self, best=best, curve=curve)
+        self.curve = TrainingCurve((*self.curve.train, train), (*self.curve.held_out, held_out))
+        if self.curve.best == epoch:
+            self.best = {name: weight.clone() for name, weight in self.model.state_dict().items()}
 
     def _step(self, steps: Tensor, ticker: Ticker) -> float:
         self.optimizer.zero_grad()
@@ -258,25 +243,17 @@ class _Training:
         state |= {"best": self.best, "curve": asdict(self.curve)}
         atomic_write(path, lambda draft: torch.save(state, draft))
 
-    def resumed(self, path: Path, settings: AutoencoderSettings) -> _Training:
-        """The state of a checkpoint, if this training passes through it; else the initial state."""
+    def resume(self, path: Path) -> None:
+        """Take the state of a checkpoint, if it is readable and this training passes through it."""
         try:
             state = torch.load(path, weights_only=True)
             curve = TrainingCurve(tuple(state["curve"]["train"]), tuple(state["curve"]["held_out"]))
-        except (UnpicklingError, EOFError, RuntimeError, KeyError, TypeError, ValueError, OSError):
-            return self  # a damaged file: training starts again
-        if not curve.can_resume(settings.epochs, settings.patience):
-            return self
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        return replace(self, best=state["best"], curve=curve)
-
-
-def _split(count: int, held_out: float, seed: int) -> tuple[list[int], list[int]]:
-    """The training sequences, at least one, and the held-out ones."""
-    order = np.random.default_rng(seed).permutation(count).tolist()
-    held = min(round(held_out * count), count - 1)
-    return order[held:], order[:held]
+        except (UnpicklingError, RuntimeError, *DAMAGED):
+            return
+        if curve.can_resume(self.settings.epochs, self.settings.patience):
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.best, self.curve = state["best"], curve
 
 
 @contextmanager
@@ -297,17 +274,13 @@ def quick_recurrence() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def grids_of(maps: MapSource, progress: Progress | None = None) -> Numbers:
+def grids_of(maps: Maps, progress: Progress | None = None) -> Numbers:
     """Every map as a grid of averages, in multiples of even attention: (n, L, H * SIDE * SIDE).
 
     Even attention gives 1 everywhere at any length, so that the size of the numbers does not reveal the length.
     """
-    ticker, found = Ticker(progress, len(maps.lengths), "maps summarised"), []
-    for index, n in enumerate(maps.lengths.tolist()):
-        found.append(grid_of(maps.sequence(index), n).numpy())
-        ticker.add()
-    ticker.close()
-    return np.stack(found)
+    lengths = tracked(enumerate(maps.lengths.tolist()), progress, len(maps.lengths), "maps summarised")
+    return np.stack([grid_of(maps.sequence(index), n).numpy() for index, n in lengths])
 
 
 def grid_of(steps: Tensor, n: int) -> Tensor:
@@ -341,7 +314,3 @@ def umap_points(grids: Numbers, latent: int, seed: int = 0) -> Numbers:
         warnings.simplefilter("ignore")
         points = UMAP(n_components=latent, random_state=seed).fit_transform(rows)
     return np.asarray(points, np.float32).reshape(*grids.shape[:2], latent)
-
-
-SUMMARISERS: dict[str, Callable[[Numbers, int, int], Numbers]] = {"pca": pca_points, "umap": umap_points}
-"""Reducers of grids (n, L, S) to points (n, L, latent), with a seed."""

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-FEWEST_PAIRS, MOST_PAIRS = 10, 10_000
-"""Fewer pairs make no clusters; more need too much memory for their distances."""
-LARGEST_SEED = 2**32 - 1
-"""scikit-learn's limit."""
+FEWEST_PAIRS, MOST_PAIRS = 10, 10_000  # fewer make no clusters; more need too much memory for their distances
+LARGEST_SEED = 2**32 - 1  # scikit-learn's limit
 SMALLEST_ALPHA = 1e-6
 VARIABLES = ("similarity", "length", "structure")
 REDUCERS = ("lstm", "pca", "umap")
@@ -23,8 +21,7 @@ ALGORITHMS = ("kmeans", "dbscan", "agglomerative", "spectral", "gaussian-mixture
 LINKAGES = ("ward", "complete", "average", "single")
 COVARIANCES = ("full", "tied", "diag", "spherical")
 DISTANCES = ("euclidean", "manhattan", "cosine")
-PUBLISHED_DEPTH = 12
-"""Layers of the model in the published figures."""
+PUBLISHED_DEPTH = 12  # layers of the model in the published figures
 NUMBER = r"-?\d+(?:\.\d+)?"
 RANGE = re.compile(rf"({NUMBER})(?:-({NUMBER})?)?")
 
@@ -39,8 +36,7 @@ class Highlight:
 
     variable: str
     ranges: tuple[tuple[float, float], ...]
-    layers: tuple[int, ...] = ()
-    """layers of a 12-layer model that are drawn; empty: all layers"""
+    layers: tuple[int, ...] = ()  # of a 12-layer model that are drawn; empty: all layers
 
     def __post_init__(self) -> None:
         if self.variable not in VARIABLES:
@@ -143,16 +139,13 @@ class ClusterSettings:
     """
 
     algorithms: Annotated[tuple[str, ...], "Clustering algorithms to try."] = ALGORITHMS
-    least: int = 2
-    """the smallest number of clusters"""
-    most: int = 15
-    """the largest number of clusters"""
+    least: int = 2  # the smallest number of clusters
+    most: int = 15  # the largest number of clusters
     distances: Annotated[tuple[str, ...], "Distances of agglomerative and dbscan; also: cosine."] = DISTANCES[:2]
     linkages: Annotated[tuple[str, ...], "Linkages of agglomerative."] = LINKAGES
     covariances: Annotated[tuple[str, ...], "Covariances of gaussian-mixture."] = COVARIANCES
     min_samples: Annotated[tuple[int, ...], "Neighbours that make a core point of dbscan."] = (5, 10)
-    eps: tuple[float, ...] = ()
-    """DBSCAN's radius; empty: quantiles of the points' distances"""
+    eps: tuple[float, ...] = ()  # DBSCAN's radius; empty: quantiles of the points' distances
     smallest: Annotated[float, "Clusterings with a smaller cluster than this share are not chosen."] = 0.01
     most_noise: Annotated[float, "Clusterings with a larger share of noise are not chosen."] = 0.1
 
@@ -187,8 +180,7 @@ class AttentionSettings:
     control_pairs: Annotated[int, "Pairs of the random-attention control; 0: none."] = 300
     max_tokens: Annotated[int, "Longer pairs are left out."] = 128
     prompt: Annotated[str, "Put before the first text of each pair."] = ""
-    highlights: tuple[Highlight, ...] = PUBLISHED_HIGHLIGHTS
-    """ranges of the variables that scatter plots show in colour"""
+    highlights: tuple[Highlight, ...] = PUBLISHED_HIGHLIGHTS  # what scatter plots show in colour
     seed: Annotated[int, "The seed of all random draws."] = 0
 
     def __post_init__(self) -> None:

@@ -16,18 +16,12 @@ from likewise.errors import DataError, UsageError
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-ALPHA = 0.05
-DEGREE = 6
-"""The degree of the polynomial in the other variable's ranks."""
-POINTS_PER_DEGREE = 10
+ALPHA, DRAWS = 0.05, 1000
+DEGREE, POINTS_PER_DEGREE = 6, 10  # of the polynomial in the other variable's ranks
 PASSES = 3
-DECIMALS = 8
-"""Residual ranks are rounded: an exact fit leaves zeros, and a test must not rank their rounding errors."""
-DRAWS = 1000
-CHUNK = 2**20
-"""Shuffled values in memory at a time."""
-SAME = 1e-12
-"""Effects this close are equal: the same split may be summed in another order."""
+DECIMALS = 8  # of residual ranks: an exact fit leaves zeros, and a test must not rank their rounding errors
+CHUNK = 2**20  # shuffled values in memory at a time
+SAME = 1e-12  # effects this close are equal: the same split may be summed in another order
 
 
 @dataclass(frozen=True)
@@ -36,14 +30,10 @@ class PairTest:
 
     first: int
     second: int
-    u: float
-    """how often a value of the first cluster is above one of the second; ties count one half"""
-    p: float
-    """two-sided"""
-    holm: float
-    """p with Holm's correction for the number of pairs"""
-    rank_biserial: float
-    """from -1 to 1: positive if the first cluster has larger values"""
+    u: float  # how often a value of the first cluster is above one of the second; ties count one half
+    p: float  # two-sided
+    holm: float  # p with Holm's correction for the number of pairs
+    rank_biserial: float  # from -1 to 1: positive if the first cluster has larger values
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,28 +43,18 @@ class ClusterTest:
     With fewer than two clusters every number except ``n`` and ``k`` is nan, and ``pairs`` is empty.
     """
 
-    n: int
-    """points in the test: those in a cluster with a value"""
-    k: int
-    """clusters with at least one such point"""
-    h: float
-    """Kruskal and Wallis's H, corrected for ties"""
+    n: int  # points in the test: those in a cluster with a value
+    k: int  # clusters with at least one such point
+    h: float  # Kruskal and Wallis's H, corrected for ties
     kruskal_p: float
-    epsilon2: float
-    """H / (n - 1) (Tomczak and Tomczak, 2014): the share of the ranks' variance between clusters"""
-    eta2: float
-    """(H - k + 1) / (n - k): chance gives 0 at any n and k, so it may be negative; nan if n is k"""
+    epsilon2: float  # H / (n - 1) (Tomczak and Tomczak, 2014): the share of the ranks' variance between clusters
+    eta2: float  # (H - k + 1) / (n - k): chance gives 0 at any n and k, so it may be negative; nan if n is k
+    pairs_significant: float  # the share of pairs with a corrected p below the level
     pairs: tuple[PairTest, ...]
-    pairs_significant: float
-    """the share of pairs with a corrected p below the level"""
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, and a dict per pair under ``pairs``."""
-        return {
-            "n": self.n, "k": self.k, "h": self.h, "kruskal_p": self.kruskal_p,
-            "epsilon2": self.epsilon2, "eta2": self.eta2, "pairs_significant": self.pairs_significant,
-            "pairs": [asdict(pair) for pair in self.pairs],
-        }  # fmt: skip
+        return asdict(self)
 
 
 def cluster_test(values: ArrayLike, labels: ArrayLike, alpha: float = ALPHA) -> ClusterTest:
@@ -84,16 +64,13 @@ def cluster_test(values: ArrayLike, labels: ArrayLike, alpha: float = ALPHA) -> 
     >>> test.n, test.k, round(test.kruskal_p, 3), round(test.epsilon2, 3), test.pairs[0].rank_biserial
     (6, 2, 0.05, 0.771, -1.0)
     """
-    kept = points_tested(values, labels)
-    numbers, marks = np.asarray(values, dtype=np.float64)[kept], np.asarray(labels)[kept]
-    groups = {int(cluster): numbers[marks == cluster] for cluster in np.unique(marks)}
-    n, k = len(numbers), len(groups)
+    kept, numbers, marks = _tested(values, labels)
+    groups = {int(cluster): numbers[kept & (marks == cluster)] for cluster in np.unique(marks[kept])}
+    n, k = int(kept.sum()), len(groups)
     h, p = _kruskal(list(groups.values()))
     pairs = _pair_tests(groups)
-    return ClusterTest(
-        n=n, k=k, h=h, kruskal_p=p, epsilon2=h / max(n - 1, 1), eta2=(h - k + 1) / (n - k) if n > k else np.nan,
-        pairs=pairs, pairs_significant=float(np.mean([pair.holm < alpha for pair in pairs])) if pairs else np.nan,
-    )  # fmt: skip
+    significant = float(np.mean([pair.holm < alpha for pair in pairs])) if pairs else np.nan
+    return ClusterTest(n, k, h, p, h / max(n - 1, 1), (h - k + 1) / (n - k) if n > k else np.nan, significant, pairs)
 
 
 def holm(p: ArrayLike) -> Array:
@@ -109,17 +86,12 @@ def holm(p: ArrayLike) -> Array:
     return adjusted
 
 
-def points_tested(values: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
-    """Which points (n,) are in a test of values (n,) and labels (n,): those in a cluster with a value.
-
-    >>> points_tested([0.5, np.nan, 2.5], [0, 1, -1]).tolist()
-    [True, False, False]
-    """
+def _tested(values: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.bool_], Array, Labels]:
+    """Which points (n,) are in a test: those in a cluster with a value; and both as arrays."""
     numbers, marks = np.asarray(values, dtype=np.float64), np.asarray(labels)
     if numbers.ndim != 1 or numbers.shape != marks.shape:
         raise DataError(f"a value and a label for each point are needed, got {numbers.shape} and {marks.shape}")
-    kept: NDArray[np.bool_] = (marks != NOISE) & ~np.isnan(numbers)
-    return kept
+    return (marks != NOISE) & ~np.isnan(numbers), numbers, marks
 
 
 def _kruskal(groups: Sequence[Array]) -> tuple[float, float]:
@@ -215,12 +187,9 @@ def _residuals(values: Array, other: Array) -> Array:
 class PermutationTest:
     """Epsilon squared compared with shuffled values; nan with fewer than two clusters."""
 
-    p: float
-    """the share of draws, the observed one included, with at least the observed epsilon squared"""
-    null_mean: float
-    """the mean over the draws"""
-    null_high: float
-    """the 95 % quantile over the draws"""
+    p: float  # the share of draws, the observed one included, with at least the observed epsilon squared
+    null_mean: float  # over the draws
+    null_high: float  # the 95 % quantile over the draws
     draws: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -238,14 +207,16 @@ def permutation_test(
     >>> permutation_test([1, 2, 3, 4, 6, 7, 8, 9], [0, 0, 0, 0, 1, 1, 1, 1]).p < 0.05
     True
     """
+    from scipy.stats import rankdata
+
     if draws < 1:
         raise UsageError(f"draws must be at least 1, got {draws}; 1000 are usual")
-    kept = points_tested(values, labels)
+    kept, numbers, marks = _tested(values, labels)
     groups = np.zeros(len(kept), np.int64) if strata is None else np.asarray(strata)
     if groups.shape != kept.shape:
         raise DataError(f"a stratum for each point is needed, got {groups.shape} for {kept.shape}")
     kept = kept & (groups != NOISE)
-    ranks, clusters = _centred_ranks(np.asarray(values, dtype=np.float64)[kept]), np.asarray(labels)[kept]
+    ranks, clusters = rankdata(numbers[kept]) - (kept.sum() + 1) / 2, marks[kept]
     if len(np.unique(clusters)) < 2:
         return PermutationTest(np.nan, np.nan, np.nan, draws)
     observed = _epsilon2(ranks[None], clusters)[0]
@@ -296,13 +267,6 @@ def length_strata(lengths: ArrayLike, most: int = 20, least: int = 10) -> Labels
     return strata
 
 
-def _centred_ranks(values: Array) -> Array:
-    from scipy.stats import rankdata
-
-    ranks: Array = rankdata(values) - (len(values) + 1) / 2
-    return ranks
-
-
 def _epsilon2(rows: Array, clusters: Labels) -> Array:
     """Epsilon squared (m,) of centred ranks (m, n): squares between clusters over all squares, H / (n - 1)."""
     _, indices, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
@@ -329,15 +293,10 @@ def shuffled(ranks: Array, strata: Labels, draws: int, seed: int) -> Iterator[Ar
 
 @dataclass(frozen=True)
 class PointTie:
-    """The share of a variable's residual ranks given another variable that points explain linearly.
-
-    >>> PointTie(r2=0.04, p=0.001).to_dict()
-    {'r2': 0.04, 'p': 0.001}
-    """
+    """The share of a variable's residual ranks given another variable that points explain linearly."""
 
     r2: float
-    p: float
-    """the share of shuffles among points similar in the other variable with an R^2 as large"""
+    p: float  # the share of shuffles among points similar in the other variable with an R^2 as large
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers by name."""
@@ -359,21 +318,15 @@ def point_tie(points: ArrayLike, values: ArrayLike, other: ArrayLike, draws: int
     if len(length) < 2:
         return PointTie(float("nan"), float("nan"))
     target, *left = (residual_ranks(column, length) for column in columns)
-    target, basis = target - target.mean(), _basis(np.column_stack(left))
-    observed = _r2(target[None], basis)[0]
-    null = np.concatenate([_r2(some, basis) for some in shuffled(target, length_strata(length), draws, seed)])
+    target, explaining = target - target.mean(), np.column_stack(left)
+    directions, sizes, _ = np.linalg.svd(explaining - explaining.mean(0), full_matrices=False)
+    basis, total = directions[:, sizes > 1e-9 * max(sizes[0], 1e-300)], np.square(target).sum()
+
+    def r2(rows: Array) -> Array:
+        """The share (m,) of the squares of shuffled targets (m, n) inside the basis."""
+        inside: Array = np.square(rows @ basis).sum(1)
+        return inside / total if total > 0 else np.zeros(len(rows))
+
+    observed = r2(target[None])[0]
+    null = np.concatenate([r2(rows) for rows in shuffled(target, length_strata(length), draws, seed)])
     return PointTie(float(observed), (1 + int((null >= observed - SAME).sum())) / (1 + draws))
-
-
-def _basis(columns: Array) -> Array:
-    """An orthonormal basis of centred columns (n, d)."""
-    directions, sizes, _ = np.linalg.svd(columns - columns.mean(0), full_matrices=False)
-    basis: Array = directions[:, sizes > 1e-9 * max(sizes[0], 1e-300)]
-    return basis
-
-
-def _r2(rows: Array, basis: Array) -> Array:
-    """The share (m,) of the squares of centred rows (m, n) inside the basis (n, d)."""
-    total = np.square(rows[0]).sum()
-    inside: Array = np.square(rows @ basis).sum(1)
-    return inside / total if total > 0 else np.zeros(len(rows))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from likewise.attention.clustering import RULE, ClusterScores, LayerClusters
+from likewise.attention.clustering import RULE, LayerClusters
 from likewise.attention.figures import NAMES, SCORES, p_text, study_figures
 from likewise.attention.groups import LayerControls, StudyData
+from likewise.attention.settings import ALGORITHMS, VARIABLES
 from likewise.attention.survival import survival, verdicts
 from likewise.plotting.html import paragraph, section
 from likewise.plotting.terminal import printable, shortened
@@ -26,13 +25,12 @@ from likewise.results.result import figure_section, table_section
 from likewise.storage import only_writer
 
 Row = tuple[object, ...]
+Columns = Sequence[str | Column]
 
 FIGURE_FILES = re.compile(rf"(?:{'|'.join(NAMES)})\.(png|svg)")
-"""The files of figures; those of an earlier run are removed."""
-STRUCTURE_CHARACTERS = 160
-"""How much of the most frequent structure the page shows."""
-CHOICES = ("distance", "linkage", "covariance")
-"""Hyper-parameters with their own column."""
+STRUCTURE_CHARACTERS = 160  # of the most frequent structure that the page shows
+CHOICES = ("distance", "linkage", "covariance")  # hyper-parameters with their own column
+SCORE_COLUMNS = [Column(name, format=digits) for name, digits in zip(SCORES, (".3f", ".3f", ".0f"), strict=True)]
 TESTS = (
     Column("Kruskal-Wallis p", format=p_text), Column("epsilon2", format=".3f"), Column("eta2", format=".3f"),
     Column("pairs significant", format=".0%"), Column("largest rank-biserial", format=".3f"),
@@ -130,24 +128,25 @@ class AttentionStudy(StudyData, Result):
 
     def _methods(self) -> list[str]:
         n, latent = len(self.pairs), self.main.points.shape[2]
-        said = [
+        sentences = [
             f"{n} pairs of {self.data} went through {self.model}, each as one sequence. The attention of all heads of"
             f" a layer became a point of {latent} numbers ({self.main.reducer}), for each of {self.depth} layers. The"
             f" points of a layer were clustered, and the clusters compared in {', '.join(self.variables.names)}."
         ]
         if self.loss is not None:
-            said.append(_losses("When it reconstructs maps from points, the autoencoder", self.loss, self.trivial_loss))
+            who = "When it reconstructs maps from points, the autoencoder"
+            sentences.append(_losses(who, self.loss, self.trivial_loss))
         if self.random_losses is not None:
-            said.append(_losses("On random attention it", *self.random_losses))
+            sentences.append(_losses("On random attention it", *self.random_losses))
         if (found := self.variables.structure) is None:
-            said.append("Structure is unknown, because there was no grammar.")
+            sentences.append("Structure is unknown, because there was no grammar.")
         else:
             labels = shortened(" / ".join(" ".join(side) for side in found.most_frequent), STRUCTURE_CHARACTERS)
             share = f"{found.shared_by} of {n} pairs share the most frequent structure"
-            said.append(f"{share}, of {found.distinct} different ones: {labels}.")
+            sentences.append(f"{share}, of {found.distinct} different ones: {labels}.")
         known = {name: value for name, value in self.metadata.items() if isinstance(value, (str, int, float))}
         more = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in known.items())
-        return [*said, f"More: {more}."] if more else said
+        return [*sentences, f"More: {more}."] if more else sentences
 
     def save(self, folder: Path | str, run: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Path:
         """Write results.json, run.json, all tables and figures, and the page; figures of an earlier run are removed."""
@@ -168,32 +167,36 @@ def _losses(who: str, loss: float, trivial: float) -> str:
     return f"{who} has a mean squared error of {loss:.3g}; writing 1/n everywhere has {trivial:.3g}{share}."
 
 
+def _table(columns: Columns, rows: Iterable[Row], title: str = "", note: str = "", detail: bool = False) -> Table:
+    """A table; unknown numbers, which are nan, become empty cells."""
+    return Table.of(columns, [[None if cell != cell else cell for cell in row] for row in rows], title, note, detail)
+
+
 def metric_table(study: StudyData) -> Table:
     """The chosen clustering of each layer, with the silhouettes of one Gaussian and of random attention."""
-    columns: tuple[str | Column, ...] = (
-        "layer", "algorithm", "K", Column("noise", format=".1%"), *_score_columns(),
+    columns: Columns = (
+        "layer", "algorithm", "K", Column("noise", format=".1%"), *SCORE_COLUMNS,
         Column("silhouette of one Gaussian, mean", "one Gaussian", ".3f"), Column("95 % quantile", format=".3f"),
         Column("silhouette of random attention", "random attention", ".3f"),
     )  # fmt: skip
     rows = []
     for group, control in zip(study.main.groups, study.controls, strict=True):
         chosen, random = group.clusters.chosen, control.random
-        nulls = (control.null_mean, control.null_high)
-        silhouette = math.nan if random is None else random.groups.clusters.chosen.scores.silhouette
-        own = (group.layer, chosen.algorithm, chosen.k, chosen.noise, *_scores(chosen.scores))
-        rows.append((*own, *map(_known, (*nulls, silhouette))))
+        silhouette = random and random.groups.clusters.chosen.scores.silhouette
+        own = (group.layer, chosen.algorithm, chosen.k, chosen.noise, *astuple(chosen.scores))
+        rows.append((*own, control.null_mean, control.null_high, silhouette))
     note = (
         "The chosen clustering of each layer. One Gaussian: the silhouette that the same algorithm, with a newly chosen"
         " K, reaches on points without clusters."
     )
-    return Table.of(columns, rows, "Layers", note)
+    return _table(columns, rows, "Layers", note)
 
 
 def variable_table(study: StudyData) -> Table:
     """Whether clusters differ in each variable, in each layer."""
     rows = [
-        (group.layer, name, *map(_known, (test.kruskal_p, test.epsilon2, test.eta2, test.pairs_significant)),
-         _known(max((abs(pair.rank_biserial) for pair in test.pairs), default=math.nan)))
+        (group.layer, name, test.kruskal_p, test.epsilon2, test.eta2, test.pairs_significant,
+         max((abs(pair.rank_biserial) for pair in test.pairs), default=None))
         for group in study.main.groups
         for name, test in group.tests.items()
     ]  # fmt: skip
@@ -201,7 +204,7 @@ def variable_table(study: StudyData) -> Table:
         "Do clusters differ in a variable? Pairs significant: the share of pairs of clusters with a Mann-Whitney p"
         f" below {study.settings.alpha:g} after Holm's correction."
     )
-    return Table.of(["layer", "variable", *TESTS], rows, "Variables by layer", note)
+    return _table(["layer", "variable", *TESTS], rows, "Variables by layer", note)
 
 
 def control_table(study: StudyData) -> Table:
@@ -216,26 +219,25 @@ def control_table(study: StudyData) -> Table:
         f" {study.settings.permutations} shuffles with an effect as large, over all pairs and among pairs of similar"
         " length. Points: what the points explain given length. Random: the same on random attention."
     )
-    return Table.of(["layer", "variable", *CONTROLS], rows, "Controls by layer", note)
+    return _table(["layer", "variable", *CONTROLS], rows, "Controls by layer", note)
 
 
 def _controls(control: LayerControls, variable: str) -> Row:
     given, tie, random = control.given_length.get(variable), control.points.get(variable), control.random
     within, random_within = control.within_length.get(variable), random and random.within_length.get(variable)
     return (
-        _known(control.permutation[variable].p), within and _known(within.p),
-        given and _known(given.kruskal_p), given and _known(given.eta2), tie and _known(tie.r2), tie and _known(tie.p),
-        random and _known(random.groups.tests[variable].kruskal_p), random and _known(random.same_k[variable].eta2),
-        random_within and _known(random_within.p),
+        control.permutation[variable].p, within and within.p, given and given.kruskal_p, given and given.eta2,
+        tie and tie.r2, tie and tie.p, random and random.groups.tests[variable].kruskal_p,
+        random and random.same_k[variable].eta2, random_within and random_within.p,
     )  # fmt: skip
 
 
 def algorithm_table(study: StudyData) -> Table:
     """Each algorithm's best clustering of each layer, the chosen one first, and why others could not be chosen."""
     settings = ["layer", "algorithm", "chosen", "K", *CHOICES, "other settings"]
-    columns: list[str | Column] = [*settings, Column("noise", format=".1%"), *_score_columns(), "why not"]
+    columns: Columns = [*settings, Column("noise", format=".1%"), *SCORE_COLUMNS, "why not"]
     rows = [(group.layer, *row) for group in study.main.groups for row in _algorithms(group.clusters)]
-    return Table.of(columns, rows, "Algorithms", detail=True)
+    return _table(columns, rows, "Algorithms", detail=True)
 
 
 def _algorithms(clusters: LayerClusters) -> Iterator[Row]:
@@ -244,7 +246,7 @@ def _algorithms(clusters: LayerClusters) -> Iterator[Row]:
         more = [f"{name} = {value}" for name, value in one.settings.items() if name not in CHOICES]
         how = (*(one.settings.get(name) or "" for name in CHOICES), ", ".join(more))
         why = clusters.rejected.get(one.algorithm, "")
-        yield (one.algorithm, chosen, one.k, *how, one.noise, *_scores(one.scores), why)
+        yield (one.algorithm, chosen, one.k, *how, one.noise, *astuple(one.scores), why)
     found = {one.algorithm for one in clusters.best}
     for name, why in clusters.rejected.items():
         if name not in found:
@@ -253,35 +255,29 @@ def _algorithms(clusters: LayerClusters) -> Iterator[Row]:
 
 def agreement_table(study: StudyData) -> Table:
     """The adjusted Rand index of any two algorithms' best clusterings of a layer."""
-    rows = [
-        (group.layer, first, second, _known(index))
-        for group in study.main.groups
-        for (first, second), index in group.clusters.agreement.items()
-    ]
-    return Table.of(("layer", "first", "second", "adjusted Rand index"), rows, detail=True)
+    rows = [(group.layer, *two, ari) for group in study.main.groups for two, ari in group.clusters.agreement.items()]
+    return _table(("layer", "first", "second", "adjusted Rand index"), rows, detail=True)
 
 
 def agreement_matrix(study: StudyData) -> Table:
     """The same with a row per layer and a column per pair of algorithms."""
-    both = list(dict.fromkeys(two for group in study.main.groups for two in group.clusters.agreement))
-    rows = [
-        (group.layer, *(_known(group.clusters.agreement.get(two, math.nan)) for two in both))
-        for group in study.main.groups
-    ]
+    found = {group.layer: group.clusters.agreement for group in study.main.groups}
+    both = list(dict.fromkeys(two for of_layer in found.values() for two in of_layer))
+    rows = [(layer, *map(of_layer.get, both)) for layer, of_layer in found.items()]
     columns = [Column(f"{first}, {second}", format=".3f") for first, second in both]
     note = "The adjusted Rand index of any two algorithms' best clusterings: 1 is full agreement, 0 is chance."
-    return Table.of(["layer", *columns], rows, "Agreement of the algorithms", note)
+    return _table(["layer", *columns], rows, "Agreement of the algorithms", note)
 
 
 def pair_table(study: StudyData) -> Table:
     """The Mann-Whitney tests of any two clusters of a layer, for each variable."""
     rows = [
-        (group.layer, variable, pair.first, pair.second, pair.u, pair.p, pair.holm, pair.rank_biserial)
+        (group.layer, variable, *astuple(pair))
         for group in study.main.groups
         for variable, test in group.tests.items()
         for pair in test.pairs
     ]
-    return Table.of(("layer", "variable", "first", "second", "U", "p", "p by Holm", "rank-biserial"), rows, detail=True)
+    return _table(("layer", "variable", "first", "second", "U", "p", "p by Holm", "rank-biserial"), rows, detail=True)
 
 
 def cluster_table(study: StudyData) -> Table:
@@ -293,21 +289,19 @@ def cluster_table(study: StudyData) -> Table:
         labels = group.clusters.chosen.labels
         for cluster in np.unique(labels).tolist():
             own = labels == cluster
-            ends = [end for name in names for end in _range(study.variables[name][own])]
+            values = [study.variables[name][own] for name in names]
+            known = [each[~np.isnan(each)] for each in values]
+            ends = [float(end(each)) if len(each) else None for each in known for end in (np.min, np.median, np.max)]
             rows.append((group.layer, cluster, int(own.sum()), *ends))
-    return Table.of(header, rows, detail=True)
+    return _table(header, rows, detail=True)
 
 
 def head_table(study: StudyData) -> Table:
     """Each measure of each head."""
     values = study.heads.values
-    layers, heads = next(iter(values.values())).shape
-    rows = [
-        (layer + 1, head + 1, *(_known(found[layer, head]) for found in values.values()))
-        for layer in range(layers)
-        for head in range(heads)
-    ]
-    return Table.of(("layer", "head", *values), rows, detail=True)
+    measured = np.stack(list(values.values()), axis=-1).tolist()
+    rows = [(i, j, *head) for i, layer in enumerate(measured, start=1) for j, head in enumerate(layer, start=1)]
+    return _table(("layer", "head", *values), rows, detail=True)
 
 
 def point_table(study: StudyData) -> Table:
@@ -317,25 +311,24 @@ def point_table(study: StudyData) -> Table:
     if latent > 2:
         columns += ["view1", "view2"]
         numbers = np.concatenate([numbers, study.main.view], axis=2)
-    values = _values(study)
     # Python's own numbers, which csv writes exactly.
     rows = [
-        (pair + 1, layer, *point, *values[pair])
-        for pair, points in enumerate(numbers.tolist())
+        (pair, layer, *point, *values)
+        for pair, (points, values) in enumerate(zip(numbers.tolist(), _values(study), strict=True), start=1)
         for layer, point in enumerate(points, start=1)
     ]
-    return Table.of(("pair", "layer", *columns, "similarity", "length", "structure"), rows, detail=True)
+    return _table(("pair", "layer", *columns, *VARIABLES), rows, detail=True)
 
 
 def label_table(study: StudyData) -> Table:
     """One row per pair, layer and algorithm."""
     rows = [
-        (pair + 1, group.layer, one.algorithm, label)
+        (pair, group.layer, one.algorithm, label)
         for group in study.main.groups
-        for one in group.clusters.by_algorithm
-        for pair, label in enumerate(one.labels.tolist())
+        for one in sorted(group.clusters.best, key=lambda one: ALGORITHMS.index(one.algorithm))
+        for pair, label in enumerate(one.labels.tolist(), start=1)
     ]
-    return Table.of(("pair", "layer", "algorithm", "cluster"), rows, detail=True)
+    return _table(("pair", "layer", "algorithm", "cluster"), rows, detail=True)
 
 
 def text_table(study: StudyData) -> Table:
@@ -344,29 +337,11 @@ def text_table(study: StudyData) -> Table:
         (index, *map(printable, (pair.id, pair.left, pair.right)), *values)
         for index, (pair, values) in enumerate(zip(study.pairs, _values(study), strict=True), start=1)
     ]
-    return Table.of(("pair", "id", "left", "right", "similarity", "length", "structure"), rows, detail=True)
+    return _table(("pair", "id", "left", "right", *VARIABLES), rows, detail=True)
 
 
 def _values(study: StudyData) -> list[list[object]]:
-    """Similarity, length and structure of each pair, None where unknown."""
-    known = study.variables
-    structure = np.full(len(study.pairs), np.nan) if known.structure is None else known.structure.cosines
-    rows = np.column_stack([known.similarity, known.length, structure]).tolist()
-    return [[None if value != value else value for value in row] for row in rows]
-
-
-def _score_columns() -> list[Column]:
-    return [Column(name, format=digits) for name, digits in zip(SCORES, (".3f", ".3f", ".0f"), strict=True)]
-
-
-def _scores(scores: ClusterScores) -> Row:
-    return tuple(map(_known, (scores.silhouette, scores.davies_bouldin, scores.calinski_harabasz)))
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-def _range(values: NDArray[np.float64]) -> Row:
-    known = values[~np.isnan(values)]
-    return (float(known.min()), float(np.median(known)), float(known.max())) if len(known) else (None, None, None)
+    """Similarity, length and structure of each pair, nan where unknown."""
+    known, unknown = study.variables, np.full(len(study.pairs), np.nan)
+    columns = [known[name] if name in known.names else unknown for name in VARIABLES]
+    return np.column_stack(columns).tolist()  # type: ignore[no-any-return]

@@ -17,36 +17,23 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from likewise.errors import (
-    Cancelled,
-    DamagedIndex,
-    DataError,
-    LikewiseError,
-    MissingExtra,
-    ModelError,
-    UsageError,
-    first_line,
-)
+from likewise.errors import Cancelled, DamagedIndex, LikewiseError, MissingExtra, UsageError, first_line
 from likewise.results.folder import versions
-from likewise.server.executor import DisconnectMiddleware
-from likewise.server.guards import HEADERS, Guards
+from likewise.server.guards import HEADERS, DisconnectMiddleware, Guards
 from likewise.server.jobs import QueueFull
-from likewise.server.model_registry import NotAllowed
+from likewise.server.offers import NotAllowed
 from likewise.server.routes import attention, corpus, jobs, layers, pair, search, start, training
+from likewise.server.schemas import ERRORS
 from likewise.server.settings import StudioSettings
 from likewise.server.studio import Studio, TooLong
 
 log = logging.getLogger("likewise")
 
 STATIC = Path(__file__).parent / "static"
-STATUSES: tuple[tuple[type[LikewiseError], int], ...] = (
-    (QueueFull, 429), (TooLong, 413), (NotAllowed, 403), (MissingExtra, 501), (Cancelled, 409), (ModelError, 422),
-    (DamagedIndex, 409), (DataError, 422), (LikewiseError, 422),
-)  # fmt: skip
-"""The HTTP status of an error; the first that fits."""
+STATUSES = {QueueFull: 429, TooLong: 413, NotAllowed: 403, MissingExtra: 501, Cancelled: 409, DamagedIndex: 409}
+"""The HTTP status of an error; all other errors of the library are 422."""
 ROUTES = (start, pair, search, layers, attention, corpus, training, jobs)
-SECONDS_TO_END = 2
-"""Open event streams must not keep the server from ending."""
+SECONDS_TO_END = 2  # open event streams must not keep the server from ending
 SECONDS_TO_WARM_UP = 10
 
 
@@ -62,19 +49,24 @@ def create_app(settings: StudioSettings) -> FastAPI:
         studio.close()
         warm_up.join(SECONDS_TO_WARM_UP)  # torch aborts the process if it ends while a model is loaded
 
-    app = FastAPI(
-        title="Likewise studio", version=versions()["likewise"], lifespan=lifespan, docs_url=None, redoc_url=None
-    )
+    version = versions()["likewise"]
+    app = FastAPI(title="Likewise studio", version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.studio = studio
     for module in ROUTES:
-        app.include_router(module.router, prefix="/api")
+        app.include_router(module.router, prefix="/api", responses=ERRORS)
     app.add_middleware(Guards, settings=settings)
     app.add_middleware(DisconnectMiddleware)
     app.add_exception_handler(LikewiseError, _library_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unknown_error)
-    _serve_front_end(app)
+    # The assets carry a hash in their names and may be cached.
+    app.mount("/assets", StaticFiles(directory=STATIC / "assets", check_dir=False), name="assets")
+
+    @app.get("/", include_in_schema=False)
+    def page() -> Response:
+        return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+
     return app
 
 
@@ -86,18 +78,9 @@ def _warm_up(studio: Studio) -> None:
         log.warning("%s", first_line(error))
 
 
-def _serve_front_end(app: FastAPI) -> None:
-    """The page at /; its assets carry a hash in their names and may be cached."""
-    app.mount("/assets", StaticFiles(directory=STATIC / "assets", check_dir=False), name="assets")
-
-    @app.get("/", include_in_schema=False)
-    def page() -> Response:
-        return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
-
-
 async def _library_error(request: Request, error: Exception) -> Response:
     words = request.app.state.studio.settings.redact(first_line(error))
-    status = next(status for kind, status in STATUSES if isinstance(error, kind))
+    status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 422)
     return JSONResponse({"error": words}, status_code=status)
 
 

@@ -1,4 +1,4 @@
-"""Guards: checks of every request before a route sees it.
+"""Middleware: checks of every request before a route sees it, and the detection of clients that disconnect.
 
 A foreign page can make a browser send requests to this machine, and can even rename itself to it (DNS rebinding). So
 the Host must be the studio's own, requests from other origins are refused, and any address that other machines can
@@ -7,18 +7,21 @@ reach needs a token.
 
 from __future__ import annotations
 
-import json
+import asyncio
 import secrets
+from concurrent.futures import Future
+from contextvars import ContextVar
 from urllib.parse import parse_qs, urlsplit
 
 from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+from starlette.datastructures import MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from likewise.server.settings import EVERYWHERE, StudioSettings
 
-COOKIE = "likewise_token"
-"""The port is appended, since all ports of a host share its cookies."""
+COOKIE = "likewise_token"  # the port is appended, since all ports of a host share its cookies
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline';"
@@ -30,6 +33,9 @@ HEADERS = {
 }
 """Of every response."""
 UPLOADS = "/api/corpora"
+
+disconnected: ContextVar[Future[None] | None] = ContextVar("disconnected", default=None)
+"""Done once the client of the current request has closed its connection; None outside of requests."""
 
 
 class TooLarge(HTTPException):
@@ -58,7 +64,8 @@ class Guards:
         if refusal is None and declared.isdigit() and int(declared) > limit:
             refusal = 413, TooLarge(limit).detail
         if refusal is not None:
-            await _respond(send, *refusal)
+            status, words = refusal
+            await JSONResponse({"error": words}, status, HEADERS)(scope, receive, send)
             return
         await self.app(scope, _limited(receive, limit), self._with_headers(scope, send))
 
@@ -103,12 +110,13 @@ class Guards:
 
         async def respond(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name.lower() for name, _ in message.get("headers", [])}
-                added = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in own]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
                 if remember:
-                    cookie = f"{self._cookie}={self.settings.token}; HttpOnly; SameSite=Lax; Path=/"
-                    added.append((b"set-cookie", cookie.encode()))
-                message = {**message, "headers": [*message.get("headers", []), *added]}
+                    headers.append(
+                        "set-cookie", f"{self._cookie}={self.settings.token}; HttpOnly; SameSite=Lax; Path=/"
+                    )
             await send(message)
 
         return respond
@@ -143,9 +151,31 @@ def _limited(receive: Receive, limit: int) -> Receive:
     return receive_limited
 
 
-async def _respond(send: Send, status: int, words: str) -> None:
-    body = json.dumps({"error": words}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+class DisconnectMiddleware:
+    """Listens for the client while its request is worked on, and completes ``disconnected`` when it leaves."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass every message on and note the end of the connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        gone: Future[None] = Future()
+        # One message at a time, so that a client cannot send faster than the application reads.
+        messages: asyncio.Queue[Message] = asyncio.Queue(maxsize=1)
+
+        async def listen() -> None:
+            while not gone.done():
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    gone.set_result(None)
+                await messages.put(message)
+
+        listener, before = asyncio.create_task(listen()), disconnected.set(gone)
+        try:
+            await self.app(scope, messages.get, send)
+        finally:
+            disconnected.reset(before)
+            listener.cancel()

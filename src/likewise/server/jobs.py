@@ -5,7 +5,6 @@ A job's id is a hash of its request: the same request finds the work that is und
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import shutil
@@ -14,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.progress import Progress
 from likewise.results.folder import versions
-from likewise.storage import atomic_write, only_writer
+from likewise.storage import content_key, only_writer, write_text
 
 log = logging.getLogger("likewise")
 
@@ -31,8 +31,7 @@ FINISHED = ("done", "failed", "cancelled")
 VERSION = versions()["likewise"]
 METADATA, RESULT, REMOVED = "job.json", "result.json", ".gone-"
 
-Work = Callable[[Progress, Path], BaseModel]
-"""Takes a progress callable and a folder of its own; returns the result."""
+Work = Callable[[Progress, Path], BaseModel]  # takes a progress callable and the job's folder; returns the result
 
 
 class QueueFull(LikewiseError):
@@ -49,8 +48,7 @@ class Job(BaseModel):
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
     id: str
-    view: str = Field(alias="room")
-    """the view that started it"""
+    view: str = Field(alias="room")  # the view that started it
     title: str
     request: dict[str, Any] = Field(alias="asked")
     state: State = "waiting"
@@ -58,12 +56,9 @@ class Job(BaseModel):
     total: int | None = None
     note: str = ""
     error: str = ""
-    began: float = 0.0
-    """time of the request, in seconds since the epoch"""
-    seconds: float = 0.0
-    """duration"""
-    version: str = ""
-    """of Likewise, at the time of the request"""
+    began: float = 0.0  # time of the request, in seconds since the epoch
+    seconds: float = 0.0  # duration
+    version: str = ""  # of Likewise, at the time of the request
 
     def to_json(self) -> str:
         """The job as one line of JSON."""
@@ -76,8 +71,7 @@ def job_id(view: str, request: Mapping[str, Any], depends_on: Iterable[str] = ()
     >>> job_id("search", {"a": 1}) == job_id("search", {"a": 1}) != job_id("corpus", {"a": 1})
     True
     """
-    question = [VERSION, view, request, sorted(depends_on)]
-    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:20]
+    return content_key(VERSION, view, request, sorted(depends_on))[:20]
 
 
 class Jobs:
@@ -86,7 +80,6 @@ class Jobs:
     def __init__(self, folder: Path, waiting: int, redact: Callable[[str], str] = str) -> None:
         """``redact`` hides local paths in errors."""
         self._folder, self._waiting, self._redact = folder, waiting, redact
-        self._jobs: dict[str, Job] = {}
         self._queue: list[tuple[str, Work]] = []
         self._stopped: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
@@ -97,16 +90,12 @@ class Jobs:
         self._held.enter_context(only_writer(folder / ".lock", folder, "give this studio a --folder of its own"))
         for path in folder.glob(f"{REMOVED}*"):
             shutil.rmtree(path, ignore_errors=True)
-        self._load()
-        self._thread = threading.Thread(target=self._run, name="likewise-jobs", daemon=True)
-        self._thread.start()
-
-    def _load(self) -> None:
-        """The jobs that an earlier studio left in the folder."""
-        found = [job for path in sorted(self._folder.glob(f"*/{METADATA}")) if (job := _read(path)) is not None]
+        found = [job for path in sorted(folder.glob(f"*/{METADATA}")) if (job := _read(path)) is not None]
         self._jobs = {job.id: job for job in found if job.version == VERSION}
         if others := len(found) - len(self._jobs):
-            log.warning("%s: %d jobs of other versions of Likewise are not shown; delete them", self._folder, others)
+            log.warning("%s: %d jobs of other versions of Likewise are not shown; delete them", folder, others)
+        self._thread = threading.Thread(target=self._run, name="likewise-jobs", daemon=True)
+        self._thread.start()
 
     def submit(
         self,
@@ -129,7 +118,8 @@ class Jobs:
                 raise QueueFull("the same work is just being cancelled; ask again in a moment")
             if known is not None and known.state in ("waiting", "running", "done"):
                 return known
-            if unique is not None and self._is_active(view, unique, request[unique]):
+            active = [job for job in self._jobs.values() if job.view == view and job.state not in FINISHED]
+            if unique is not None and any(job.request.get(unique) == request[unique] for job in active):
                 cure = f"choose another {unique}, or cancel it first"
                 raise NameTaken(f"the {title} is under way with other settings; {cure}")
             if len(self._queue) >= self._waiting:
@@ -138,10 +128,6 @@ class Jobs:
             self._queue.append((name, work))
             self._set(Job(id=name, room=view, title=title, asked=request, began=time.time(), version=VERSION))
             return self._jobs[name]
-
-    def _is_active(self, view: str, key: str, value: object) -> bool:
-        active = (job for job in self._jobs.values() if job.view == view and job.state not in FINISHED)
-        return any(job.request.get(key) == value for job in active)
 
     def get(self, name: str) -> Job | None:
         """A job by its id."""
@@ -160,8 +146,7 @@ class Jobs:
 
     def result(self, name: str) -> Path | None:
         """The file of a job's result; None where there is none."""
-        path = self._folder / name / RESULT
-        job = self.get(name)
+        path, job = self._folder / name / RESULT, self.get(name)
         return path if job is not None and job.state == "done" and path.exists() else None
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -229,7 +214,7 @@ class Jobs:
     def _result_of(self, name: str, work: Work) -> tuple[State, str]:
         """Do the work, store its result, and return the job's last state with an error."""
         try:
-            found = work(self._progress(name), self._folder / name)
+            found = work(partial(self._report, name), self._folder / name)
             _write(self._folder / name / RESULT, found.model_dump_json(exclude_unset=True))
         except Cancelled:
             return "cancelled", ""
@@ -240,16 +225,13 @@ class Jobs:
             return "failed", "something went wrong inside; the studio's log says what"
         return "done", ""
 
-    def _progress(self, name: str) -> Progress:
-        def progress(done: int, total: int | None, note: str) -> None:
-            with self._changed:
-                if name in self._stopped:
-                    raise Cancelled("stopped")
-                update = {"done": done, "total": total, "note": note}
-                self._jobs[name] = self._jobs[name].model_copy(update=update)
-                self._notify()
-
-        return progress
+    def _report(self, name: str, done: int, total: int | None, note: str) -> None:
+        """Note a job's progress, or stop it."""
+        with self._changed:
+            if name in self._stopped:
+                raise Cancelled("stopped")
+            self._jobs[name] = self._jobs[name].model_copy(update={"done": done, "total": total, "note": note})
+            self._notify()
 
     def _set(self, job: Job) -> None:
         self._jobs[job.id] = job
@@ -280,4 +262,4 @@ def _read(path: Path) -> Job | None:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+    write_text(path, text)

@@ -8,12 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST_NAME = 200
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-Text = Annotated[str, Field(min_length=1)]
-"""The studio's limits bound its length."""
+Text = Annotated[str, Field(min_length=1)]  # the studio's limits bound its length
 Models = Annotated[list[Name], Field(min_length=1, max_length=4)]
 Limit = Annotated[int, Field(ge=2)] | None
-Number = float | None
-"""None stands for what is no number."""
+Number = float | None  # None stands for what is no number
 Matrix = list[list[float]]
 
 
@@ -39,7 +37,7 @@ class PoolingRequest(StudioRequest):
 
 
 def _open_schema(schema: dict[str, Any]) -> None:
-    """Further keys need no type of their own."""
+    """Further keys need no type."""
     schema.pop("additionalProperties", None)
 
 

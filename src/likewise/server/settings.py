@@ -13,71 +13,42 @@ from pathlib import Path
 from likewise.errors import UsageError
 from likewise.storage import user_cache
 
-EVERYWHERE = ("0.0.0.0", "::")
-"""Every address of this machine."""
+EVERYWHERE = ("0.0.0.0", "::")  # every address of this machine
 TOKEN = re.compile(r"[A-Za-z0-9_-]*")
 MEGABYTE = 2**20
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one request, and of what stays in memory.
+    """Limits of one request, and of what stays in memory."""
 
-    >>> Limits().characters
-    4000
-    """
-
-    characters: int = 4_000
-    """of a text"""
-    tokens: int = 256
-    """of a text that is explained by token or word while others wait"""
-    row_characters: int = 100_000
-    """of a text of an uploaded file"""
-    upload_bytes: int = 32 * MEGABYTE
-    """of an uploaded file"""
-    body_bytes: int = MEGABYTE
-    """of any other request"""
-    rows: int = 50_000
-    """of an uploaded file"""
-    uploads: int = 100
-    """uploaded files"""
-    waiting: int = 8
-    """jobs in the queue"""
-    asking: int = 16
-    """questions that wait for an answer, including the one that is worked on"""
-    models: int = 3
-    """models in memory"""
-    rankers: int = 4
-    """indexes in memory, each with its model, and as many classic rankers"""
+    characters: int = 4_000  # of a text
+    tokens: int = 256  # of a text that is explained by token or word while others wait
+    row_characters: int = 100_000  # of a text of an uploaded file
+    upload_bytes: int = 32 * MEGABYTE  # of an uploaded file
+    body_bytes: int = MEGABYTE  # of any other request
+    rows: int = 50_000  # of an uploaded file
+    uploads: int = 100  # uploaded files
+    waiting: int = 8  # jobs in the queue
+    asking: int = 16  # questions that wait for an answer, including the one that is worked on
+    models: int = 3  # models in memory
+    rankers: int = 4  # indexes in memory, each with its model, and as many classic rankers
 
 
 @dataclass(frozen=True)
 class StudioSettings:
-    """Everything that a studio needs to start.
+    """Everything that a studio needs to start."""
 
-    >>> StudioSettings().is_loopback
-    True
-    """
-
-    host: str = "127.0.0.1"
-    """the address to listen on"""
+    host: str = "127.0.0.1"  # the address to listen on
     port: int = 8000
-    token: str = ""
-    """what visitors must send; generated where other machines can reach the address"""
-    folder: Path = field(default_factory=lambda: user_cache() / "studio")
-    """the folder of uploads and results"""
-    models: tuple[str, ...] = ("minilm",)
-    """the models that may be loaded"""
-    corpora: tuple[str, ...] = ()
-    """files and data sets that may be chosen, in addition to the samples and uploads"""
-    runs: Path = Path("runs")
-    """the folder of training runs"""
-    data_dir: Path | None = None
-    """the folder of data sets such as stsb/test"""
-    grammar: str | None = None
-    """the spaCy pipeline for views that need one"""
-    threads: int | None = None
-    """of the models"""
+    token: str = ""  # what visitors must send; generated where other machines can reach the address
+    folder: Path = field(default_factory=lambda: user_cache() / "studio")  # the folder of uploads and results
+    models: tuple[str, ...] = ("minilm",)  # the models that may be loaded
+    corpora: tuple[str, ...] = ()  # files and data sets that may be chosen, in addition to the samples and uploads
+    runs: Path = Path("runs")  # the folder of training runs
+    data_dir: Path | None = None  # the folder of data sets such as stsb/test
+    grammar: str | None = None  # the spaCy pipeline for views that need one
+    threads: int | None = None  # of the models
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -1,38 +1,75 @@
-"""The studio: what all routes share, made once when the server starts."""
+"""The studio: what all routes share, made once when the server starts; questions run one after the other."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
+from likewise.data import Dataset
 from likewise.encoder import Encoder
-from likewise.errors import LikewiseError, UsageError
+from likewise.errors import Cancelled, LikewiseError, UsageError
 from likewise.grammar import Grammar
 from likewise.grammar.grammar import chosen, require
 from likewise.grammar.spans import sentence_spans
 from likewise.search.index import Index
 from likewise.search.ranker import Corpus, Ranker
-from likewise.server.corpora import Corpora, Uploads
-from likewise.server.executor import SerialExecutor
-from likewise.server.jobs import Jobs
-from likewise.server.model_registry import Cache, ModelRegistry
+from likewise.server.guards import disconnected
+from likewise.server.jobs import Jobs, QueueFull
+from likewise.server.offers import Cache, Corpora, ModelRegistry, Uploads
 from likewise.server.settings import StudioSettings
 
 T = TypeVar("T")
 
 COST = {"bilrp": 1.0, "hxp": 2.5, "embedding": 0.0, "embedding-squared": 0.0, "random": 0.0}
 """Measured cost of a method relative to BiLRP."""
-SLOWEST = 20.0
-"""The cost of integrated Jacobians."""
-RankedTexts = tuple[Ranker, Corpus]
-"""A classic ranker and the texts that it ranks."""
+SLOWEST = 20.0  # the cost of integrated Jacobians
+RankedTexts = tuple[Ranker, Corpus]  # a classic ranker and the texts that it ranks
 
 
 class TooLong(UsageError):
     """A text beyond the limit."""
+
+
+class SerialExecutor:
+    """Runs questions one after the other in one thread; refuses those beyond a limit.
+
+    One worker thread bounds torch's per-thread memory.
+
+    >>> SerialExecutor(1).run(lambda: 6 * 7)
+    42
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="likewise-questions")
+        self.pending = 0
+
+    def run(self, work: Callable[[], T]) -> T:
+        """The result of some work; work whose client disconnects before it starts is dropped."""
+        with self._lock:
+            if self.pending >= self._limit:
+                raise QueueFull(f"{self._limit} questions are waiting already; ask again in a moment")
+            self.pending += 1
+        try:
+            future, gone = self._worker.submit(work), disconnected.get()
+            if gone is not None:
+                gone.add_done_callback(lambda _: future.cancel())
+            return future.result()
+        except CancelledError as error:
+            raise Cancelled("the client has disconnected") from error
+        finally:
+            with self._lock:
+                self.pending -= 1
+
+    def close(self) -> None:
+        """Take no more questions."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +81,8 @@ class Studio:
     jobs: Jobs
     uploads: Uploads
     corpora: Corpora
-    executor: SerialExecutor
-    """for questions to models"""
-    side_executor: SerialExecutor
-    """for questions without a model that may take long, so that no other question waits for them"""
+    executor: SerialExecutor  # for questions to models
+    side_executor: SerialExecutor  # for long questions without a model, so that no other question waits for them
     indexes: Cache[Index]
     rankers: Cache[RankedTexts]
 
@@ -62,9 +97,8 @@ class Studio:
         # Last, when nothing can fail any more: it takes the folder's lock and starts a thread.
         jobs = Jobs(settings.folder / "jobs", limits.waiting, settings.redact)
         executors = SerialExecutor(limits.asking), SerialExecutor(limits.asking)
-        return cls(
-            settings, models, jobs, uploads, corpora, *executors, Cache(limits.rankers), Cache(limits.rankers)
-        )  # fmt: skip
+        caches: Any = Cache(limits.rankers), Cache(limits.rankers)
+        return cls(settings, models, jobs, uploads, corpora, *executors, *caches)
 
     def run(self, work: Callable[[Encoder], T], model: str, **pooling: Any) -> T:
         """The result of some work with a model, in the executor of the models."""
@@ -80,6 +114,10 @@ class Studio:
         named = [self.grammar_name()] if grammar else []
         return [self.corpora.fingerprint(corpus), *map(self.models.fingerprint, models), *named]
 
+    def dataset(self, corpus: str, limit: int | None = None) -> Dataset:
+        """The file of a corpus, which must be there."""
+        return Dataset(self.corpora.source(corpus), data_dir=self.settings.data_dir, limit=limit)
+
     def grammar_name(self) -> str:
         """The spaCy pipeline; empty where there is none, or no spaCy."""
         try:
@@ -94,13 +132,6 @@ class Studio:
     def grammar(self) -> Grammar:
         """The grammar of the views that need one."""
         return Grammar.load(self.settings.grammar)
-
-    def grammar_or_none(self) -> Grammar | None:
-        """The same where there is one."""
-        try:
-            return self.grammar()
-        except LikewiseError:
-            return None
 
     def text(self, text: str) -> str:
         """A text within the limit."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -15,16 +17,15 @@ from likewise.attention.groups import AttentionPoints
 from likewise.attention.maps import pair_maps
 from likewise.attention.pipeline import study_dataset
 from likewise.attention.settings import ClusterSettings
-from likewise.data import Dataset
-from likewise.errors import DataError
+from likewise.errors import DataError, LikewiseError
+from likewise.progress import Progress
 from likewise.server.jobs import Job
-from likewise.server.schemas import ERRORS, Matrix, Name, Number, StudioRequest, StudioResponse
+from likewise.server.schemas import Matrix, Name, Number, StudioRequest, StudioResponse
 from likewise.server.studio import Studio, StudioDep
 
-router = APIRouter(prefix="/attention", tags=["attention"], responses=ERRORS)
+router = APIRouter(prefix="/attention", tags=["attention"])
 
-VIEW, CLUSTERS = "attention", "clusters"
-POINTS, STUDY = "points", "study"
+VIEW, CLUSTERS, POINTS = "attention", "clusters", "points"
 MOST_FOUND, MOST_ROWS = 50, 50_000
 
 
@@ -144,20 +145,21 @@ class MapsResponse(StudioResponse):
 @router.post("", status_code=202)
 def study(request: AttentionRequest, studio: StudioDep) -> Job:
     """Turn a corpus's attention maps into points of every layer, as a job."""
-    corpus = request.corpus
-    file = Dataset(studio.corpora.source(corpus), data_dir=studio.settings.data_dir, limit=request.limit)
-    depends_on = studio.dependencies(corpus, request.model, grammar=True)
-    name = studio.corpora.name(corpus)
+    dataset = studio.dataset(request.corpus, request.limit)
+    depends_on = studio.dependencies(request.corpus, request.model, grammar=True)
+    name = studio.corpora.name(request.corpus)
 
-    def work(progress: Any, folder: Any) -> AttentionResult:
-        # Clusterings are requests of their own; the study itself needs at least one.
+    def work(progress: Progress, folder: Path) -> AttentionResult:
+        # Clusterings are separate requests; the study itself needs at least one.
         clusters = ClusterSettings(("kmeans",), most=3)
         settings = AttentionSettings(request.reducer, (), clusters=clusters, control_pairs=0)
-        load, grammar = lambda: studio.models.encoder(request.model), studio.grammar_or_none()
-        found = study_dataset(file, load, grammar, settings, folder / STUDY, progress)
-        points = AttentionPoints.of(replace(found, data=corpus))
+        load, grammar = partial(studio.models.encoder, request.model), None
+        with suppress(LikewiseError):
+            grammar = studio.grammar()
+        found = study_dataset(dataset, load, grammar, settings, folder / "study", progress)
+        points = AttentionPoints.of(found)
         points.save(folder / POINTS)
-        shutil.rmtree(folder / STUDY)  # only needed to resume, and larger than all else
+        shutil.rmtree(folder / "study")  # only needed to resume, and larger than all else
         return AttentionResult(
             model=request.model, corpus=name, reducer=request.reducer, depth=points.depth, view=points.view.tolist(),
             pairs=list(points.pairs), loss=found.loss, trivial_loss=found.trivial_loss,
@@ -179,7 +181,7 @@ def clusters(job: str, request: ClustersRequest, studio: StudioDep) -> Job:
         eps=() if request.eps is None else (request.eps,), smallest=0.0, most_noise=0.99,
     )  # fmt: skip
 
-    def work(progress: Any, _: Any) -> ClustersResult:
+    def work(progress: Progress, _: Any) -> ClustersResult:
         points = AttentionPoints.load(studio.jobs.folder(known.id) / POINTS)
         return ClustersResult.model_validate({"study": known.id, "layers": points.clustered(settings, progress)})
 

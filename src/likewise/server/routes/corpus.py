@@ -6,27 +6,16 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from likewise.data import Dataset
 from likewise.lint.lint import LintRules
 from likewise.lint.lint import lint as lint_pairs
 from likewise.lint.parsed_pairs import parsed_sides
 from likewise.lint.pos_relevance import pos_change
 from likewise.lint.pos_study import corpus_relevance, setting_names
 from likewise.server.jobs import Job
-from likewise.server.schemas import (
-    ERRORS,
-    Estimate,
-    Limit,
-    Matrix,
-    Name,
-    Number,
-    PoolingRequest,
-    StudioRequest,
-    StudioResponse,
-)
-from likewise.server.studio import Studio, StudioDep
+from likewise.server.schemas import Estimate, Limit, Matrix, Name, Number, PoolingRequest, StudioRequest, StudioResponse
+from likewise.server.studio import StudioDep
 
-router = APIRouter(prefix="/corpus", tags=["corpus"], responses=ERRORS)
+router = APIRouter(prefix="/corpus", tags=["corpus"])
 
 
 class PosRelevanceRequest(StudioRequest):
@@ -173,27 +162,19 @@ class LintResult(StudioResponse):
     findings: list[Finding]
 
 
-def _dataset(studio: Studio, corpus: str, limit: int | None) -> Dataset:
-    return Dataset(studio.corpora.source(corpus), data_dir=studio.settings.data_dir, limit=limit)
-
-
 @router.post("/patterns", status_code=202)
 def pos_relevance(request: PosRelevanceRequest, studio: StudioDep) -> Job:
     """Relevance between parts of speech and the strongest word pairs, in one setting or two, as a job."""
     studio.require_grammar()
-    dataset = _dataset(studio, request.corpus, request.limit)
+    dataset = studio.dataset(request.corpus, request.limit)
     settings = [each for each in (request.first, request.second) if each is not None]
     depends_on = studio.dependencies(request.corpus, *(each.model for each in settings), grammar=True)
 
     def work(progress: Any, _: Any) -> PosRelevanceResult:
         pairs = dataset.pairs()
         parsed = parsed_sides(pairs, studio.grammar(), progress=progress)
-        found = [
-            corpus_relevance(
-                studio.encoder(each.model, **each.options()), pairs, parsed, data=request.corpus, progress=progress
-            )
-            for each in settings
-        ]
+        encoders = (studio.encoder(each.model, **each.options()) for each in settings)
+        found = [corpus_relevance(one, pairs, parsed, data=request.corpus, progress=progress) for one in encoders]
         change = None
         if len(found) == 2:
             change = pos_change(setting_names(*found), found[0].classes, found[1].classes).to_dict()
@@ -207,7 +188,7 @@ def pos_relevance(request: PosRelevanceRequest, studio: StudioDep) -> Job:
 def lint(request: LintRequest, studio: StudioDep) -> Job:
     """Suspicious pairs, each with its evidence, as a job."""
     studio.require_grammar()
-    dataset = _dataset(studio, request.corpus, request.limit)
+    dataset = studio.dataset(request.corpus, request.limit)
     depends_on = studio.dependencies(request.corpus, request.model, grammar=True)
 
     def work(progress: Any, _: Any) -> LintResult:

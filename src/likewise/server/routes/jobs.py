@@ -12,17 +12,16 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import FileResponse, StreamingResponse
 
-from likewise.server.executor import disconnected
+from likewise.server.guards import disconnected
 from likewise.server.jobs import Job, Jobs
 from likewise.server.routes.attention import AttentionResult, ClustersResult
 from likewise.server.routes.corpus import LintResult, PosRelevanceResult
 from likewise.server.routes.layers import GeometryResult
 from likewise.server.routes.search import IndexResult, RecallResult
 from likewise.server.routes.training import TrainResult
-from likewise.server.schemas import ERRORS
 from likewise.server.studio import Studio, StudioDep
 
-router = APIRouter(prefix="/jobs", tags=["jobs"], responses=ERRORS)
+router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 SECONDS_BETWEEN_EVENTS, SECONDS_BETWEEN_SIGNS = 0.1, 10.0
 JobResult = (

@@ -7,25 +7,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from likewise.data import Dataset
 from likewise.geometry import GeometrySettings, compare_geometry
 from likewise.geometry.trajectories import Example, compare_layers
 from likewise.plotting.terminal import unique_labels
 from likewise.server.jobs import Job
-from likewise.server.schemas import (
-    ERRORS,
-    Limit,
-    Matrix,
-    Models,
-    Name,
-    Number,
-    StudioRequest,
-    StudioResponse,
-    Text,
-)
+from likewise.server.schemas import Limit, Matrix, Models, Name, Number, StudioRequest, StudioResponse, Text
 from likewise.server.studio import StudioDep
 
-router = APIRouter(prefix="/layers", tags=["layers"], responses=ERRORS)
+router = APIRouter(prefix="/layers", tags=["layers"])
 
 MOST_TEXTS = 12
 
@@ -110,12 +99,11 @@ def trajectories(request: LayersRequest, studio: StudioDep) -> LayersResponse:
 @router.post("/geometry", status_code=202)
 def geometry(request: GeometryRequest, studio: StudioDep) -> Job:
     """Anisotropy, self-similarity and other measures, raw and corrected, as a job."""
-    file, data_dir = studio.corpora.source(request.corpus), studio.settings.data_dir
-    source = Dataset(file, data_dir=data_dir, limit=request.limit)
+    dataset = studio.dataset(request.corpus, request.limit)
 
     def work(progress: Any, _: Any) -> GeometryResult:
         settings = GeometrySettings(min_contexts=request.min_contexts)
-        found = compare_geometry(source, request.models, settings, studio.models.encoder, progress)
+        found = compare_geometry(dataset, request.models, settings, studio.models.encoder, progress)
         results = [one.to_dict() for one in found.results]
         names = unique_labels([one.model for one in found.results])
         return GeometryResult.model_validate({"results": results, "names": names})

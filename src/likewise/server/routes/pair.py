@@ -10,10 +10,10 @@ from pydantic import Field
 from likewise.encoder import Encoder
 from likewise.explain import Comparison, compare, explain
 from likewise.explain.linear_map import METHODS
-from likewise.server.schemas import ERRORS, Matrix, PoolingRequest, StudioResponse, Text
+from likewise.server.schemas import Matrix, PoolingRequest, StudioResponse, Text
 from likewise.server.studio import StudioDep
 
-router = APIRouter(prefix="/pair", tags=["pair"], responses=ERRORS)
+router = APIRouter(prefix="/pair", tags=["pair"])
 
 
 class PairRequest(PoolingRequest):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import Field
 
-from likewise.data import GUESSED, Columns, Dataset, pair_columns
+from likewise.data import Columns, Dataset, pair_columns
 from likewise.encoder import Encoder
 from likewise.errors import DataError
 from likewise.search.baselines import baseline, ranked_hits, text_corpus
@@ -15,10 +16,10 @@ from likewise.search.evaluation import RetrievalSource
 from likewise.search.index import Index, IndexSettings, index_file
 from likewise.search.retrieval_grid import RetrievalGrid, compare_retrieval
 from likewise.server.jobs import Job
-from likewise.server.schemas import ERRORS, Limit, Models, Name, PoolingRequest, StudioRequest, StudioResponse, Text
+from likewise.server.schemas import Limit, Models, Name, PoolingRequest, StudioRequest, StudioResponse, Text
 from likewise.server.studio import RankedTexts, Studio, StudioDep
 
-router = APIRouter(prefix="/search", tags=["search"], responses=ERRORS)
+router = APIRouter(prefix="/search", tags=["search"])
 
 FOLDER = "index"
 Count = Annotated[int, Field(ge=1, le=50)]
@@ -165,9 +166,9 @@ class RecallResult(StudioResponse):
 
 def _source(studio: Studio, corpus: str) -> Dataset:
     """The texts of a corpus; of pairs the second ones, which the first ones search where recall is measured."""
-    file, data_dir = studio.corpora.source(corpus), studio.settings.data_dir
-    pairs = pair_columns(file, data_dir=data_dir)
-    return Dataset(file, GUESSED if pairs is None else Columns(text=pairs[1]), data_dir)
+    dataset = studio.dataset(corpus)
+    pairs = pair_columns(dataset.name, data_dir=dataset.data_dir)
+    return dataset if pairs is None else replace(dataset, columns=Columns(text=pairs[1]))
 
 
 @router.post("/index", status_code=202)
@@ -223,10 +224,10 @@ def search_baseline(request: BaselineRequest, studio: StudioDep) -> SearchRespon
 @router.post("/recall", status_code=202)
 def recall(request: RecallRequest, studio: StudioDep) -> Job:
     """Recall curves of a corpus of pairs as a job."""
-    file = studio.corpora.source(request.corpus)
+    dataset = studio.dataset(request.corpus, request.limit)
 
     def work(progress: Any, _: Any) -> RecallResult:
-        task = RetrievalSource(Dataset(file, data_dir=studio.settings.data_dir, limit=request.limit)).read()
+        task = RetrievalSource(dataset).read()
         grid = RetrievalGrid(models=tuple(request.models), rankers=tuple(request.rankers))
         found = compare_retrieval(task, grid, studio.models.encoder, progress)
         table = found.to_dict() | {"results": [one.to_dict() for one in found.results]}

@@ -14,11 +14,11 @@ from likewise.errors import UsageError
 from likewise.explain.linear_map import METHODS
 from likewise.geometry.trajectories import EXAMPLES
 from likewise.results.folder import versions
-from likewise.server.corpora import Corpus
-from likewise.server.schemas import ERRORS, StudioResponse
+from likewise.server.offers import Corpus
+from likewise.server.schemas import StudioResponse
 from likewise.server.studio import StudioDep
 
-router = APIRouter(tags=["start"], responses=ERRORS)
+router = APIRouter(tags=["start"])
 
 PAIRS = (
     ("Fire in hospital kills 38", "38 feared dead in hospital fire"),

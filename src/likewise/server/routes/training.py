@@ -20,8 +20,8 @@ from likewise.errors import DataError, UsageError
 from likewise.metrics import fitted_line
 from likewise.results.folder import made_by
 from likewise.server.jobs import Job, job_id
-from likewise.server.model_registry import report_folders, run_folders
-from likewise.server.schemas import ERRORS, Name, Number, StudioRequest, StudioResponse
+from likewise.server.offers import report_folders, run_folders
+from likewise.server.schemas import Name, Number, StudioRequest, StudioResponse
 from likewise.server.studio import Studio, StudioDep
 from likewise.train import TrainConfig
 from likewise.train.config import config_from
@@ -30,14 +30,12 @@ from likewise.train.report import training_changes
 from likewise.train.runs import RunContext
 
 log = logging.getLogger("likewise")
-router = APIRouter(prefix="/training", tags=["training"], responses=ERRORS)
+router = APIRouter(prefix="/training", tags=["training"])
 
 VIEW, RESULTS = "training", "run.json"
 COLUMNS = ("id", "truth", "predicted")
-PATH_KEYS = ("model", "file")
-"""Keys of a report whose values may be paths."""
-MOST_ROWS = 5_000
-"""Rows of a table in one response."""
+PATH_KEYS = ("model", "file")  # keys of a report that may hold paths
+MOST_ROWS = 5_000  # rows of a table in one response
 
 
 class TrainRequest(StudioRequest):
@@ -45,10 +43,8 @@ class TrainRequest(StudioRequest):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
     """of the run and its folder"""
-    train: Name
-    """a corpus of scored pairs"""
-    dev: Name
-    """another one that evaluates each epoch"""
+    train: Name  # a corpus of scored pairs
+    dev: Name  # another one that evaluates each epoch
     model: Name = "minilm"
     pooling: Literal["mean", "cls", "max", "bilstm"] = "mean"
     loss: Literal["mse", "cosent"] = "mse"
@@ -184,9 +180,12 @@ def start(request: TrainRequest, studio: StudioDep) -> Job:
     config = _config(request, studio, folder)
 
     def work(progress: Any, _: Path) -> TrainResult:
+        def fresh(name: str) -> Encoder:
+            """A model that nobody else uses, since training changes its weights: an offered one, or the run's."""
+            return studio.models.fresh(f"runs/{request.name}" if name == str(folder) else name)
+
         began = time.time()
-        resume = (folder / CHECKPOINT).exists()
-        run_context = RunContext(lambda name: _fresh(studio, name, folder), studio.settings.data_dir, resume=resume)
+        run_context = RunContext(fresh, studio.settings.data_dir, resume=(folder / CHECKPOINT).exists())
         with run_context.run(config, progress) as report:
             changes = training_changes(run_context.load, report, progress)
             replace(report, changes=changes).save(folder, made_by("likewise studio", began))
@@ -202,11 +201,6 @@ def _require_own(folder: Path, known: Job | None) -> None:
     failed = known is not None and known.state in ("failed", "cancelled")
     if (known is None and folder.exists()) or (failed and (folder / RESULTS).exists()):
         raise UsageError(f"there is a run called {folder.name} already; choose another name")
-
-
-def _fresh(studio: Studio, name: str, folder: Path) -> Encoder:
-    """A model that nobody else uses, since training changes its weights: an offered one, or the run's."""
-    return studio.models.fresh(studio.models.run_name(folder) if name == str(folder) else name)
 
 
 def _config(request: TrainRequest, studio: Studio, folder: Path) -> TrainConfig:
@@ -244,13 +238,13 @@ def run(name: str, studio: StudioDep) -> RunResponse:
 @router.get("/reports")
 def reports(studio: StudioDep) -> list[str]:
     """Every other folder of results: tables of runs, searches, benchmarks."""
-    return list(_by_name(studio, report_folders(studio.settings.runs)))
+    return list(report_folders(studio.settings.runs))
 
 
 @router.get("/reports/{name:path}")
 def report(name: str, studio: StudioDep) -> ReportResponse:
     """The tables of one of them."""
-    known = _by_name(studio, report_folders(studio.settings.runs))
+    known = report_folders(studio.settings.runs)
     if name not in known:
         raise HTTPException(404, "no such report")
     tables = {}
@@ -261,11 +255,8 @@ def report(name: str, studio: StudioDep) -> ReportResponse:
 
 
 def _runs(studio: Studio) -> dict[str, Path]:
-    return _by_name(studio, [path for path in run_folders(studio.settings.runs) if (path / RESULTS).exists()])
-
-
-def _by_name(studio: Studio, folders: Sequence[Path]) -> dict[str, Path]:
-    return {folder.relative_to(studio.settings.runs).as_posix(): folder for folder in folders}
+    folders = run_folders(studio.settings.runs)
+    return {name: folder for name, folder in folders.items() if (folder / RESULTS).exists()}
 
 
 def _report(name: str, folder: Path, predictions: bool = False) -> RunResponse:

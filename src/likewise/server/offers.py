@@ -1,4 +1,4 @@
-"""The corpora that may be chosen: the samples, those of the settings, and the files that visitors upload."""
+"""What may be chosen: models, loaded on demand, and corpora: the samples, those of the settings, and uploaded files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import hashlib
 import json
 import shutil
 import threading
-from dataclasses import asdict, dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from likewise.data import holds_pairs, locate, read_pairs, read_scored_pairs, read_texts
+from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
-from likewise.server.model_registry import file_fingerprint, require_unique_names, short_name
 from likewise.server.settings import Limits, StudioSettings
 
+T = TypeVar("T")
+
+WEIGHTS = "model.safetensors"
+PAGES = ("index.html", "report.html", "table.html")  # of a run, a measurement or a table of runs
 SAMPLES = ("sample/pairs", "sample/sentences")
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl")
 METADATA = "corpus.json"
@@ -22,19 +29,115 @@ STORED = ("id", "name", "rows", "pairs", "scored")
 LONGEST_NAME = 80
 
 
+class NotAllowed(UsageError):
+    """A model that this studio does not offer."""
+
+
+class Cache(Generic[T]):
+    """A bounded least-recently-used cache for threads.
+
+    >>> words: Cache[str] = Cache(size=2)
+    >>> [words.get(word, lambda word=word: word.upper()) for word in ("a", "b", "a", "c")]
+    ['A', 'B', 'A', 'C']
+    >>> words.get("b", lambda: "made again")
+    'made again'
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of a key, made once where it is missing; other threads wait for it."""
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = make()
+                while len(self._values) > self._size:
+                    self._values.popitem(last=False)
+            self._values.move_to_end(key)
+            return self._values[key]
+
+
+class ModelRegistry:
+    """Loaded models by name."""
+
+    def __init__(self, settings: StudioSettings) -> None:
+        self._settings = settings
+        require_unique_names("--model", settings.models)
+        self._loaded: Cache[Encoder] = Cache(settings.limits.models)
+
+    def models(self) -> dict[str, str]:
+        """The path of each model by its name: those of the settings, then the training runs that hold one."""
+        named = {short_name(model): model for model in self._settings.models}
+        return named | {f"runs/{name}": str(folder) for name, folder in run_folders(self._settings.runs).items()}
+
+    def fingerprint(self, name: str) -> str:
+        """Changes when other weights come under the same name."""
+        weights = Path(self.require(name)) / WEIGHTS
+        return file_fingerprint(weights) if weights.exists() else name
+
+    def require(self, name: str) -> str:
+        """The path of a model; refuses one that is not offered."""
+        models = self.models()
+        if name not in models:
+            raise NotAllowed(f"this studio does not offer the model {name[:80]!r}; choose from {', '.join(models)}")
+        return models[name]
+
+    def encoder(self, name: str) -> Encoder:
+        """A model, loaded once."""
+        return self._loaded.get((name, self.fingerprint(name)), lambda: self.fresh(name))
+
+    def fresh(self, name: str) -> Encoder:
+        """A model that nobody else uses, under its offered name, which shows no local path."""
+        return replace(Encoder.load(self.require(name), threads=self._settings.threads), name=name)
+
+
+def require_unique_names(option: str, paths: Sequence[str]) -> None:
+    """Refuse two files or folders of the same name."""
+    names = [short_name(path) for path in paths]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise UsageError(f"two {option} are called {min(twice)}; rename one, or give it alone")
+
+
+def short_name(path: str) -> str:
+    """The name of a file or folder without its path; any other name as it is."""
+    return Path(path).name if Path(path).exists() else path
+
+
+def file_fingerprint(path: Path) -> str:
+    """A file's size and the time of its last change."""
+    known = path.stat()
+    return f"{known.st_size} {known.st_mtime_ns}"
+
+
+def run_folders(runs: Path) -> dict[str, Path]:
+    """The folders of finished training runs that hold a model, by name."""
+    return _holding(runs, "likewise.json", weights=True)
+
+
+def report_folders(runs: Path) -> dict[str, Path]:
+    """The other folders that hold a page of results, by name."""
+    return _holding(runs, *PAGES, weights=False)
+
+
+def _holding(runs: Path, *names: str, weights: bool) -> dict[str, Path]:
+    """The folders of the first two levels with a file of one of these names, and with or without weights."""
+    found = {path.parent for level in ("*", "*/*") for name in names for path in runs.glob(f"{level}/{name}")}
+    chosen = [folder for folder in sorted(found) if (folder / WEIGHTS).exists() == weights]
+    return {folder.relative_to(runs).as_posix(): folder for folder in chosen}
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A file of texts or pairs that may be chosen."""
 
-    id: str
-    """its name in requests"""
-    name: str
-    """its name for readers; never used as a path"""
+    id: str  # its name in requests
+    name: str  # its name for readers; never used as a path
     rows: int
     pairs: bool
     scored: bool
-    own: bool
-    """whether a visitor uploaded it and may remove it"""
+    own: bool  # whether a visitor uploaded it and may remove it
 
 
 def describe(source: str | Path, data_dir: Path | None = None) -> tuple[int, bool, bool, int]:
@@ -45,19 +148,13 @@ def describe(source: str | Path, data_dir: Path | None = None) -> tuple[int, boo
     >>> describe("sample/pairs")
     (60, True, True, 64)
     """
-    pairs = holds_pairs(source, data_dir=data_dir)
-    if pairs:
-        sizes = [max(len(one.left), len(one.right)) for one in read_pairs(source, data_dir=data_dir)]
-    else:
+    if not holds_pairs(source, data_dir=data_dir):
         sizes = [len(one.text) for one in read_texts(source, data_dir=data_dir)]
-    return len(sizes), pairs, pairs and _is_scored(source, data_dir), max(sizes, default=0)
-
-
-def _is_scored(source: str | Path, data_dir: Path | None) -> bool:
-    try:
-        return sum(1 for _ in read_scored_pairs(source, data_dir=data_dir)) > 0
-    except DataError:
-        return False
+        return len(sizes), False, False, max(sizes, default=0)
+    sizes, scored = [max(len(one.left), len(one.right)) for one in read_pairs(source, data_dir=data_dir)], 0
+    with suppress(DataError):
+        scored = len(list(read_scored_pairs(source, data_dir=data_dir)))
+    return len(sizes), True, scored > 0, max(sizes, default=0)
 
 
 class Uploads:
@@ -80,8 +177,7 @@ class Uploads:
 
     def _store(self, name: str, suffix: str, content: bytes) -> Corpus:
         key = hashlib.sha256(suffix.encode() + content).hexdigest()[:20]
-        known = self.get(key)
-        if known is not None:
+        if (known := self.get(key)) is not None:
             return known
         if len(self.all()) >= self._limits.uploads:
             raise UsageError(f"{self._limits.uploads} uploaded files are kept already; take one away first")
