@@ -1,7 +1,7 @@
-"""Writes docs/commands.md from the command line itself, so that options are declared once.
+"""Generates docs/commands.md from the command line, so that options are declared once.
 
 python docs/commands.py           writes the page
-python docs/commands.py --check   fails where the page is not current
+python docs/commands.py --check   fails if the page is not current
 """
 
 from __future__ import annotations

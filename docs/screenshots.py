@@ -1,9 +1,9 @@
-"""Screenshots of every view for the documents, made from the real application.
+"""Takes screenshots of every view of the studio for the documentation.
 
     python docs/screenshots.py [--grammar en_core_web_sm] [--dark --out folder]
 
-Starts the studio with the bundled model in a folder of its own, works on the built-in sample, and writes
-``docs/images/studio-*.png``. The view of a corpus needs a spaCy pipeline.
+Starts the studio with the bundled model in a temporary folder, uses the built-in sample, and writes
+``docs/images/studio-*.png``. The Corpus view needs a spaCy pipeline.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ SIZE = {"width": 1280, "height": 860}
 
 @contextmanager
 def studio(folder: Path, grammar: str | None) -> Iterator[str]:
-    """The address of a studio that runs, with two files of scored pairs."""
+    """Starts a studio with two files of scored pairs; its address."""
     head, *rows = SAMPLES["sample/pairs"].read_text(encoding="utf-8").splitlines(keepends=True)
     for name, part in (("learn.csv", rows[:40]), ("judge.csv", rows[40:])):
         (folder / name).write_text(head + "".join(part), encoding="utf-8")
-    command = [sys.executable, "-m", "likewise", "studio", "--no-browser", "--port", "0", "--folder", "kept"]
+    command = [sys.executable, "-m", "likewise", "studio", "--no-browser", "--port", "0", "--folder", "results"]
     command += ["--corpus", "learn.csv", "--corpus", "judge.csv", *(["--grammar", grammar] if grammar else [])]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
     try:
@@ -102,12 +102,12 @@ VIEWS: dict[str, tuple[dict[str, str], Callable[[Any], None]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--grammar", help="a spaCy pipeline; without one the view of a corpus is skipped")
+    parser.add_argument("--grammar", help="a spaCy pipeline; without one the Corpus view is skipped")
     parser.add_argument("--view", choices=VIEWS, help="only this view")
     parser.add_argument("--dark", action="store_true", help="the dark theme")
     parser.add_argument("--out", type=Path, default=IMAGES, help="the folder of the images")
     options = parser.parse_args()
-    # The studio is started elsewhere; an installed pipeline's name is no folder and stays as it is.
+    # The studio starts in another folder, so a path must be absolute; the name of an installed pipeline is not a path.
     grammar = (
         str(Path(options.grammar).resolve()) if options.grammar and Path(options.grammar).is_dir() else options.grammar
     )

@@ -1,4 +1,4 @@
-"""Compare three sentences layer by layer: at which depth does the model see that two of them say the same?"""
+"""Compares three sentences at every layer: where does the model see that two of them mean the same?"""
 
 from likewise import Encoder
 
