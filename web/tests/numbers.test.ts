@@ -4,7 +4,8 @@ import { chance, plain, short, signed, time } from "../src/numbers";
 describe("numbers", () => {
   it("show their sign, with a true minus", () => {
     expect([signed(0.25), signed(-0.25), signed(0), signed(0.5, 1)]).toEqual(["+0.2500", "−0.2500", "+0.0000", "+0.5"]);
-    expect(signed(3e-7)).toBe("3.0e-7");
+    expect([signed(3e-7), signed(-3e-7)]).toEqual(["+3.0e-7", "−3.0e-7"]);
+    expect([signed(NaN), signed(null)]).toEqual(["–", "–"]);
   });
 
   it("are plain, and a dash where there is none", () => {
