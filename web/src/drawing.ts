@@ -19,7 +19,7 @@ import {
   strongest,
 } from "./explained";
 import { heatMap, type Linked } from "./heatmap";
-import { short, signed } from "./numbers";
+import { score, short, signed } from "./numbers";
 
 /** Units of longer texts have no numbers. */
 export const MOST_NUMBERED = 40;
@@ -116,18 +116,20 @@ function readout(pair: ExplainedPair): Linked {
 }
 
 /** The end of each colour scale. The rest has its own, because a strong one would blanch all pairs. */
-function legend(pair: ExplainedPair, pairScale: number, shareScale: number): Element {
-  const rest = [...pair.values.slice(0, -1).map(line => line.at(-1)!), ...pair.values.at(-1)!.slice(0, -1)];
-  const scales: [string, number][] = [
-    ["pairs", pairScale],
-    ...(rest.some(value => value) ? [[pair.rest, strongest(rest)] as [string, number]] : []),
-    ["texts", shareScale],
+function legend({ values, shares, rest }: ExplainedPair): Element {
+  const inner = values.slice(0, -1);
+  const drawn: [string, number[]][] = [
+    ["pairs", inner.flatMap(line => line.slice(0, -1))],
+    [rest, [...inner.map(line => line.at(-1)!), ...values.at(-1)!.slice(0, -1)]],
+    ["texts", shares.flatMap(side => Array.from(side))],
   ];
-  const bar = ([name, scale]: [string, number]) => {
-    const end = Number(scale.toPrecision(3));
-    return html("span", {}, `${name} −${end}`, html("b"), `+${end}`);
-  };
-  return html("p", { class: "legend" }, ...scales.map(bar));
+  const bars = drawn
+    .filter(([, all]) => all.some(value => value))
+    .map(([name, all]) => {
+      const end = Number(strongest(all).toPrecision(3));
+      return html("span", {}, `${name} −${end}`, html("b"), `+${end}`);
+    });
+  return html("p", { class: "legend" }, ...bars);
 }
 
 const [LINE, WIDE, SIDE, THICK, LETTERS] = [24, 500, 150, 9, 20];
@@ -200,7 +202,7 @@ const [BAR, LETTER_WIDTH, BARS, NUMBERS] = [26, 6.4, 190, 70];
 function ledger(pair: ExplainedPair): Element {
   const terms = Object.entries(pair.ledger);
   const last = terms.length - 1;
-  const sumText = terms[last][1]?.toFixed(4) ?? "–";
+  const sumText = score(terms[last][1]);
   let sum = 0;
   const ends = terms.map(([, value], index) => {
     const from = index === last ? 0 : sum;
@@ -284,7 +286,7 @@ export function explainedDrawing(pair: ExplainedPair) {
   const [bothTexts, said, heat, drawnLines] = linked.map(part => part.element);
   return {
     head: [bothTexts, said],
-    matrix: [heat, legend(pair, pairScale, shareScale)],
+    matrix: [heat, legend(pair)],
     lines: [drawnLines],
     ledger: [ledger(pair)],
     pairs: [pairs(pair, point)],

@@ -136,11 +136,38 @@ function pictures({ values, kind, apart }: Matrix, { left, top, wide, high }: La
   return [svg("rect", { class: "frame", ...size }), ...images];
 }
 
+/** Pointer and arrow keys choose a cell. */
+function pointable(
+  { rows, columns }: Matrix,
+  drawn: SVGElement,
+  cellAt: Layout["cellAt"],
+  shown: () => Cell | null,
+  point: Point,
+): void {
+  const over = (event: PointerEvent) => {
+    const box = drawn.getBoundingClientRect();
+    const [cell, last] = [cellAt(event.clientX - box.left, event.clientY - box.top), shown()];
+    if (cell?.row !== last?.row || cell?.column !== last?.column) point(cell);
+  };
+  const within = (index: number, count: number) => Math.max(0, Math.min(count - 1, index));
+  drawn.addEventListener("pointermove", over);
+  drawn.addEventListener("pointerdown", over);
+  drawn.addEventListener("pointerleave", () => point(null));
+  drawn.addEventListener("blur", () => point(null, true));
+  drawn.addEventListener("keydown", event => {
+    if (event.key === "Escape") point(null, true);
+    const [move, last] = [MOVES[event.key], shown()];
+    if (!move) return;
+    event.preventDefault();
+    const [row, column] = last ? [last.row + move[0], last.column + move[1]] : [0, 0];
+    point({ row: within(row, rows.length), column: within(column, columns.length) }, true);
+  });
+}
+
 /** A matrix that shows the cell that is pointed at, or tells another drawing, which shows it. */
 export function heatMap(matrix: Matrix, point: Point = cell => show(cell)): Linked {
   const { rows, columns, values, apart } = matrix;
-  const placed = layout(matrix);
-  const scale = scales(matrix);
+  const [placed, scale] = [layout(matrix), scales(matrix)];
   const isPicture = rows.length * columns.length > MOST_SHAPES;
   const isDrawn = (row: number, column: number) =>
     !isPicture || (apart === true && (row === rows.length - 1 || column === columns.length - 1));
@@ -181,24 +208,6 @@ export function heatMap(matrix: Matrix, point: Point = cell => show(cell)): Link
     drawn.setAttribute("aria-label", said || matrix.label);
   }
 
-  const over = (event: PointerEvent) => {
-    const box = drawn.getBoundingClientRect();
-    const cell = placed.cellAt(event.clientX - box.left, event.clientY - box.top);
-    if (cell?.row !== shown?.row || cell?.column !== shown?.column) point(cell);
-  };
-  const walk = (event: KeyboardEvent) => {
-    const move = MOVES[event.key];
-    if (event.key === "Escape") point(null, true);
-    if (!move) return;
-    event.preventDefault();
-    const within = (index: number, count: number) => Math.max(0, Math.min(count - 1, index));
-    const at = shown ? { row: shown.row + move[0], column: shown.column + move[1] } : { row: 0, column: 0 };
-    point({ row: within(at.row, rows.length), column: within(at.column, columns.length) }, true);
-  };
-  drawn.addEventListener("pointermove", over);
-  drawn.addEventListener("pointerdown", over);
-  drawn.addEventListener("pointerleave", () => point(null));
-  drawn.addEventListener("keydown", walk);
-  drawn.addEventListener("blur", () => point(null, true));
+  pointable(matrix, drawn, placed.cellAt, () => shown, point);
   return { element: html("div", { class: "scroll" }, drawn), show };
 }

@@ -15,6 +15,9 @@ export const plain = (value: unknown, digits = 3) => {
   return Number(rounded) === 0 ? rounded.replace("-", "") : rounded.replace("-", "−");
 };
 
+/** A score with four decimals. */
+export const score = (value: number | null) => value?.toFixed(4).replace("-", "−") ?? "–";
+
 /** A p value: small ones by their power of ten. */
 export const chance = (value: number | null) =>
   value === null || !Number.isFinite(value) ? "–" : value < 0.001 ? value.toExponential(0) : value.toFixed(3);

@@ -7,6 +7,7 @@ import drawingStyle from "./drawing.css?inline";
 import { explainedDrawing, MOST_NUMBERED } from "./drawing";
 import { html } from "./elements";
 import type { ExplainedPair } from "./explained";
+import { score } from "./numbers";
 import pageStyle from "./page.css?inline";
 
 /** What Python embeds (likewise/plotting/explained.py); numbers are a scale and 16-bit levels in base64. */
@@ -44,11 +45,11 @@ function draw(root: HTMLElement & { isDrawn?: boolean }): void {
   const terms = Object.entries(data.metadata).map(([name, value]) =>
     html("div", {}, html("dt", {}, name), html("dd", {}, value)),
   );
-  const score = html("p", { class: "score" }, html("b", {}, data.ledger.similarity?.toFixed(4) ?? "–"), " similarity");
+  const headline = html("p", { class: "score" }, html("b", {}, score(data.ledger.similarity)), " similarity");
   const most = Math.max(...data.units.map(side => side.length));
   root.firstElementChild!.replaceChildren(
     html("style", {}, drawingStyle + pageStyle),
-    html("div", { class: "head" }, score, html("dl", {}, ...terms)),
+    html("div", { class: "head" }, headline, html("dl", {}, ...terms)),
     ...data.notes.map(note => html("p", { class: "note" }, note)),
     ...head,
     html(
@@ -66,4 +67,18 @@ function draw(root: HTMLElement & { isDrawn?: boolean }): void {
   );
 }
 
-document.querySelectorAll<HTMLElement>(".likewise-explained").forEach(draw);
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+/** Dark where the notebook is (Jupyter, VS Code), or else where the system is. */
+function isDark(): boolean {
+  const { dataset, classList } = document.body;
+  if (dataset.jpThemeLight) return dataset.jpThemeLight === "false";
+  return classList.contains("vscode-dark") || (system.matches && !classList.contains("vscode-light"));
+}
+
+const roots = [...document.querySelectorAll<HTMLElement>(".likewise-explained")];
+const dress = () => roots.forEach(root => (root.dataset.theme = isDark() ? "dark" : "light"));
+roots.forEach(draw);
+dress();
+system.addEventListener("change", dress);
+new MutationObserver(dress).observe(document.body, { attributeFilter: ["class", "data-jp-theme-light"] });

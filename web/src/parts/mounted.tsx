@@ -5,5 +5,5 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 export function Mounted({ parts }: { parts: Element[] }) {
   const host = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => host.current?.replaceChildren(...parts), [parts]);
-  return <div class="likewise-explained" ref={host} />;
+  return <div ref={host} />;
 }

@@ -72,7 +72,7 @@ function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: nu
         {explanation ? (
           <Coloured words={explanation.words} scale={scale} label={`hit ${hit.rank}`} />
         ) : (
-          <p class="uncoloured" dir="auto">
+          <p class="coloured" dir="auto">
             {hit.text}
           </p>
         )}
