@@ -215,7 +215,8 @@ def _encoded(values: ArrayLike) -> str:
 def _plain(pair: ExplainedPair, found: Sequence[UnitPair], notes: Sequence[str]) -> Iterator[str]:
     """The same as tables; a row or column of the matrix sums to the share of its unit."""
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pair.metadata.items())
-    yield f"<p><b>{pair.similarity:.4f}</b> similarity</p>\n<dl style='display:grid;grid-template-columns:max-content 1fr'>{facts}</dl>\n"
+    yield f"<p><b>{pair.similarity:.4f}</b> similarity</p>\n"
+    yield f"<dl style='display:grid;grid-template-columns:max-content 1fr'>{facts}</dl>\n"
     yield from (paragraph(note, note=True) for note in notes)
     if pair.cells.size <= MAX_TABLE_CELLS:
         (bias_left, bias_right), (left, right) = pair.biases, pair.shares()
