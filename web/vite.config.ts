@@ -57,13 +57,21 @@ function provenance(): Plugin {
 }
 
 /** The script of explained pairs, which Python puts into pages and notebooks. */
+const CSS_TARGET = ["chrome110", "firefox110", "safari16"]; // nested rules are flattened for them
 const page = {
   outDir: "../src/likewise/plotting",
   emptyOutDir: false,
   target: "es2022",
+  cssTarget: CSS_TARGET,
   lib: { entry: "src/page.ts", formats: ["iife" as const], name: "likewise", fileName: () => "explained.js" },
 };
-const studio = { outDir: "../src/likewise/server/static", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0 };
+const studio = {
+  outDir: "../src/likewise/server/static",
+  emptyOutDir: true,
+  target: "es2022",
+  cssTarget: CSS_TARGET,
+  assetsInlineLimit: 0,
+};
 const ADDRESS = "http://127.0.0.1:8000";
 
 export default defineConfig(({ mode }) => ({

@@ -24,13 +24,15 @@ def studio(start_studio: Callable[..., Any]) -> Any:
 def test_a_large_matrix_is_one_picture(visit: Any) -> None:
     page = visit.open(left=LONG, right=LONG, granularity="token")
     matrix = page.locator("[data-figure=pair-matrix]")
-    matrix.locator(".heatmap image").wait_for()
-    assert matrix.locator(".cell").count() == 0
-    matrix.locator(".heatmap .over").hover(position={"x": 14, "y": 14})
-    page.locator(".readout b", has_text="the").first.wait_for()
+    matrix.locator(".heatmap image.light").wait_for()
+    assert matrix.locator(".heatmap image.dark").is_hidden(), "one picture for each theme"
+    units = page.locator(".coloured").first.locator("span").count()
+    assert matrix.locator(".cell").count() == 2 * units + 1, "only the reference is drawn as shapes"
+    matrix.locator(".heatmap image.light").hover(position={"x": 14, "y": 14})
+    page.locator(".readout bdi", has_text="the").first.wait_for()
     matrix.locator(".heatmap").focus()
     page.keyboard.press("ArrowRight")
-    page.locator(".readout b", has_text="cat").wait_for()
+    page.locator(".readout bdi", has_text="cat").wait_for()
     name, drawing = visit.saved(matrix.get_by_role("button", name="SVG"))
     assert name == "pair-matrix.svg" and b"data:image/png" in drawing
     _, picture = visit.saved(matrix.get_by_role("button", name="PNG"))

@@ -61,7 +61,7 @@ def test_pointing_is_linked_and_the_keyboard_walks(visit: Any) -> None:
     page = visit.open(left=LEFT, right=RIGHT)
     page.wait_for_selector(".ledger")
     page.locator(".coloured span", has_text="cat").first.hover()
-    page.locator(".readout b", has_text="cat").first.wait_for()
+    page.locator(".readout bdi", has_text="cat").first.wait_for()
     assert page.locator(".lines .name.on").count() == 1
     page.locator(".heatmap .cell[data-row='1'][data-column='1']").hover()
     visit.until(lambda: page.locator(".coloured span.on").count() == 2)
@@ -72,6 +72,12 @@ def test_pointing_is_linked_and_the_keyboard_walks(visit: Any) -> None:
         page.wait_for_selector(f".heatmap .cell.on[data-row='{row}']")
     page.keyboard.press("Escape")
     visit.until(lambda: page.locator(".heatmap .cell.on").count() == 0)
+    page.locator("[data-figure=pair-strongest] li").first.hover()
+    visit.until(lambda: page.locator(".heatmap .cell.on").count() == 1)
+    page.mouse.move(0, 0)
+    page.locator(".coloured span").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".coloured span:nth-child(2):focus.on").count() == 1
 
 
 def test_methods_levels_and_special_tokens(visit: Any) -> None:

@@ -1,20 +1,22 @@
-"""Explained pairs as HTML: escaping, sizes, a ledger that adds up, and a script that runs."""
+"""Explained pairs as HTML: escaping, sizes, the embedded values, plain tables that add up, and a script that draws."""
 
 from __future__ import annotations
 
 import base64
+import json
 import re
 import shutil
 import subprocess
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from likewise.errors import UsageError
-from likewise.plotting.explained import ExplainedPair, explained_fragment, signed
+from likewise.plotting.explained import ExplainedPair, explained_fragment
 from likewise.plotting.html import page
 
 MOST_BYTES = 300_000
@@ -30,14 +32,26 @@ def random_pair(rows: int, columns: int, label: str = "token", **fields: object)
     )
 
 
+def embedded(fragment: str) -> dict[str, Any]:
+    """What the script draws."""
+    return json.loads(unescape(re.search("data-pair='([^']*)'", fragment)[1]))
+
+
 def decoded(fragment: str, name: str) -> np.ndarray:
-    scale, body = re.search(rf'data-{name}="([^;]+);([^"]+)"', fragment).groups()
+    scale, body = embedded(fragment)[name].split(";")
     levels = np.frombuffer(base64.b64decode(body), "<i2")
     return np.where(levels < -32767, np.nan, levels / 32767 * float(scale))
 
 
+def table_numbers(fragment: str, head: str) -> dict[str, list[float]]:
+    """The rows of a plain table by their names."""
+    body = re.search(rf"<th>{head}</th>.*?<tbody>(.*?)</tbody>", fragment, re.S)[1]
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in body.splitlines()]
+    return {name: [float(number) for number in numbers] for name, *numbers in rows}
+
+
 class Outline(HTMLParser):
-    """Checks that tags close in order, and gathers the rows of tables and the units of texts."""
+    """Checks that tags close in order, and gathers them."""
 
     VOID = ("meta", "br")
 
@@ -118,49 +132,24 @@ class TestFragment:
         Outline(fragment)
         tags = [tag for tag, _ in Outline(page("t", [fragment, fragment])).tags]
         assert tags.count("script") == 2
-        assert not re.search(r"https?://|@import|\ssrc=|\sid=", fragment)
+        without_names = fragment.replace("http://www.w3.org/2000/svg", "")  # a name, never fetched
+        assert not re.search(r"https?://|@import|url\(|\ssrc=|\sid=", without_names)
 
     def test_rules_of_style_are_scoped(self) -> None:
-        style = re.search(r"<style>(.*?)</style>", explained_fragment(random_pair(1, 1)), re.S)[1]
+        style = "".join(re.findall("`([^`]*likewise-explained[^`]*{[^`]*)`", explained_fragment(random_pair(1, 1))))
         style = re.sub(r"@media[^{]*\{(.*?\})\s*\}", r"\1", style, flags=re.S)
         selectors = [one for rule in re.findall(r"([^{}]+)\{", style) for one in rule.split(",")]
         assert len(selectors) > 40
         assert [one for one in selectors if ".likewise-explained" not in one] == []
 
-    def test_ledger_text_adds_up(self) -> None:
-        fragment = explained_fragment(random_pair(5, 6, units="words"))
-        rows = re.findall(r'<th scope="row">([^<]+)</th><td class="track">.*?<td class="number">([^<]+)<', fragment)
-        assert [name for name, _ in rows] == [
-            "words × words",
-            "left words × right bias",
-            "left bias × right words",
-            "bias × bias",
-            "gap",
-            "similarity",
-        ]
-        *terms, total = (float(number) for _, number in rows)
-        assert sum(terms) == pytest.approx(total, abs=3e-4)
-        assert float(re.search(r"<b>([^<]+)</b> similarity", fragment)[1]) == total
-
-    def test_waterfall_ends_where_the_similarity_ends(self) -> None:
-        fragment = explained_fragment(random_pair(5, 6))
-        bars = [tuple(map(float, bar)) for bar in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", fragment)]
-        zero = float(re.search(r"--zero:([\d.]+)%", fragment)[1])
-        assert len(bars) == 6
-        assert all(0 <= left <= left + width <= 100.02 for left, width in bars)
-        assert zero == pytest.approx(bars[5][0], abs=0.02) or zero == pytest.approx(sum(bars[5]), abs=0.02)
-
-    def test_units_are_coloured_by_their_shares(self) -> None:
-        pair = ExplainedPair(["a", "b"], ["c"], [[0.4], [-0.2]], [0.1, 0.0], [0.0], 0.0, 0.3)
-        spans = re.findall(
-            r'<span[^>]*class="([^"]+)" style="--s:([\d.]+)">(\w)<small>([^<]+)', explained_fragment(pair)
-        )
-        assert spans == [("p x", "1", "a", "+0.500"), ("n", "0.4", "b", "-0.200"), ("p", "0.4", "c", "+0.200")]
-
-    def test_one_tab_stop_per_text_and_directions(self) -> None:
-        tags = Outline(explained_fragment(random_pair(30, 20))).tags
-        assert sum("tabindex" in attributes for _, attributes in tags) == 2
-        assert [attributes.get("dir") for _, attributes in tags if attributes.get("class") == "text"] == ["auto"] * 2
+    def test_the_script_draws_what_is_given(self) -> None:
+        pair = random_pair(2, 2, left=["a", "b"], units="words", rest="reference", metadata={"model": "all-MiniLM"})
+        data = embedded(explained_fragment(pair))
+        assert data["units"] == [["a", "b"], ["token", "token"]]
+        assert (data["kind"], data["rest"], data["metadata"]) == ("words", "reference", {"model": "all-MiniLM"})
+        *terms, (last, total) = data["ledger"].items()
+        assert dict(terms) == pytest.approx(pair.ledger()) and (last, total) == ("similarity", pair.similarity)
+        assert [(row, column, value) for row, column, _, _, value in data["strongest"]] == pair.strongest_pairs()
 
     @pytest.mark.parametrize("shape", [(3, 4), (60, 60), (128, 128)])
     def test_data_are_the_values(self, shape: tuple[int, int]) -> None:
@@ -172,26 +161,49 @@ class TestFragment:
         assert len(decoded(fragment, "bias")) == sum(shape) + 1
 
     def test_what_is_no_number_stays_none(self) -> None:
-        pair = ExplainedPair(["a"], ["b", "c"], [[np.nan, 0.5]], [0], [0, 0], 0, 0.5)
-        assert np.isnan(decoded(explained_fragment(pair), "relevance")).tolist() == [True, False]
+        fragment = explained_fragment(ExplainedPair(["a"], ["b", "c"], [[np.nan, 0.5]], [0], [0, 0], 0, 0.5))
+        assert np.isnan(decoded(fragment, "relevance")).tolist() == [True, False]
+        data = embedded(fragment)
+        assert data["ledger"]["gap"] is None and data["ledger"]["similarity"] == 0.5
+        assert data["strongest"] == [[0, 1, "a", "c", 0.5]]
+
+
+class TestPlain:
+    """What readers without scripts see."""
+
+    def test_ledger_adds_up(self) -> None:
+        fragment = explained_fragment(random_pair(5, 6, units="words"))
+        rows = {name: value for name, [value] in table_numbers(fragment, "ledger").items()}
+        assert list(rows) == [
+            "words × words",
+            "left words × right bias",
+            "left bias × right words",
+            "bias × bias",
+            "gap",
+            "similarity",
+        ]
+        *terms, total = rows.values()
+        assert sum(terms) == pytest.approx(total, abs=5e-3)
+        assert float(re.search(r"<b>([^<]+)</b> similarity", fragment)[1]) == pytest.approx(total, abs=1e-3)
+
+    def test_matrix_has_biases_and_shares(self) -> None:
+        pair = ExplainedPair(["a", "b"], ["c"], [[0.4], [-0.2]], [0.1, 0.0], [0.05], 0.01, 0.36)
+        rows = table_numbers(explained_fragment(pair), "c")
+        assert rows == {"a": [0.4, 0.1, 0.5], "b": [-0.2, 0.0, -0.2], "bias": [0.05, 0.01], "sum": [0.25]}
 
     def test_strongest_pairs_are_listed_in_order(self) -> None:
-        items = re.findall(r"<li .*?<b>([^<]+)</b></li>", explained_fragment(random_pair(9, 9)))
-        sizes = [abs(float(number)) for number in items]
+        fragment = explained_fragment(random_pair(9, 9, left=list("abcdefghi"), right=list("jklmnopqr")))
+        sizes = [abs(value) for [value] in table_numbers(fragment, "strongest pairs").values()]
         assert len(sizes) == 10 and sizes == sorted(sizes, reverse=True)
 
     def test_facts(self) -> None:
         fragment = explained_fragment(random_pair(2, 2, metadata={"model": "all-MiniLM", "pooling": "mean"}))
         assert "<dt>model</dt><dd>all-MiniLM</dd>" in fragment and "<dt>pooling</dt><dd>mean</dd>" in fragment
 
-    def test_table_for_short_texts_and_canvas_for_long_ones(self) -> None:
+    def test_matrix_of_short_texts_and_words_of_long_ones(self) -> None:
         short, long = explained_fragment(random_pair(40, 40)), explained_fragment(random_pair(41, 40))
-        assert "<canvas" not in short and len(re.findall(r"<td ", short)) > 41 * 41 - 1
-        assert "<canvas" in long and '<table class="map' not in long
-
-    @pytest.mark.parametrize(("value", "text"), [(0.25, "+0.2500"), (-3e-7, "-3.0e-07"), (0.0, "+0.0000")])
-    def test_signed(self, value: float, text: str) -> None:
-        assert signed(value) == text
+        assert "needs JavaScript" not in short and len(re.findall("<td class=number>", short)) > 41 * 41
+        assert "needs JavaScript" in long and "token token" in long
 
 
 class TestSize:
@@ -211,7 +223,7 @@ class TestSize:
 
     def test_nothing_is_merged_nor_said_without_need(self) -> None:
         fragment = explained_fragment(random_pair(256, 256))
-        assert 'class="note"' not in fragment
+        assert embedded(fragment)["notes"] == []
         assert len(decoded(fragment, "relevance")) == 256 * 256
 
     def test_cut_labels_are_said(self) -> None:
@@ -222,26 +234,40 @@ class TestSize:
 
 @pytest.mark.browser
 class TestScript:
-    SNIPPET = "<script>document.querySelectorAll('.text')[0].children[%d].focus()</script></body>"
+    SNIPPET = "<script>document.querySelectorAll('.coloured')[0].children[%d].focus()</script></body>"
 
-    def document(self, tmp_path: Path, pair: ExplainedPair, focus: int) -> str:
+    def document(self, tmp_path: Path, parts: list[str], focus: int = 0) -> str:
+        """A page after its script has run."""
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
         if chromium is None:
             pytest.skip("Chromium is not installed")
         path = tmp_path / "a.html"
-        path.write_text(page("t", [explained_fragment(pair)]).replace("</body>", self.SNIPPET % focus), "utf-8")
+        path.write_text(page("t", parts).replace("</body>", self.SNIPPET % focus), "utf-8")
         flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
         done = subprocess.run([chromium, *flags, path.as_uri()], capture_output=True, text=True, timeout=90)
         return done.stdout
 
     @pytest.mark.parametrize("size", [6, 60])
-    def test_pointing_at_a_unit_tells_its_partners(self, tmp_path: Path, size: int) -> None:
+    def test_focus_on_a_unit_shows_its_partners(self, tmp_path: Path, size: int) -> None:
         names = [f"w{place}" for place in range(size)]
         pair = random_pair(size, size, left=names, right=names)
-        shown = self.document(tmp_path, pair, 2)
-        pooling_head = unescape(re.sub(r"<[^>]+>", "", re.search(r'class="readout".*?>(.*?)</p>', shown, re.S)[1]))
+        shown = self.document(tmp_path, [explained_fragment(pair)], 2)
+        said = unescape(re.sub(r"<[^>]+>", "", re.search(r'class="readout".*?>(.*?)</p>', shown, re.S)[1]))
         strongest = int(np.argmax(np.abs(pair.cells[2])))
-        added, partner, amount = re.match(r"w2 adds (\S+), .*? Strongest with (w\d+) ([^,]+),", pooling_head).groups()
+        pattern = r"w2 adds (\S+), .*? Strongest with (w\d+) ([^,]+),"
+        added, partner, amount = re.match(pattern, said.replace("−", "-")).groups()
         assert partner == f"w{strongest}"
         assert float(amount) == pytest.approx(pair.cells[2, strongest], abs=2e-4)
         assert float(added) == pytest.approx(pair.shares()[0][2], abs=1e-3)
+
+    def test_every_pair_of_a_page_is_drawn_once_and_texts_stay_texts(self, tmp_path: Path) -> None:
+        hostile = "<img src=x onerror=alert(1)>"
+        pair = random_pair(2, 3, left=[hostile, "b"], metadata={hostile: hostile}, units="words")
+        merged = random_pair(520, 2, units="words")
+        shown = self.document(tmp_path, [explained_fragment(pair), explained_fragment(merged), "<p>between</p>"])
+        assert shown.count('<svg class="heatmap') == shown.count('<svg class="ledger"') == 2
+        assert shown.count('<svg class="lines"') == 1, "not of long texts"
+        assert "<img" not in shown and "&lt;img src=x onerror=alert(1)&gt;" in shown
+        assert "<dl>" in shown and "520 × 2 words are too many" in shown
+        drawn = re.sub("data-pair='.*?'|<script>.*?</script>", "", shown, flags=re.S)
+        assert "<table>" not in drawn, "the plain tables are replaced"

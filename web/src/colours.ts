@@ -1,9 +1,12 @@
 /** Colours for colour-blind readers: red above zero and blue below; Paul Tol's bright scheme for series. */
 
 import { strength } from "./explained";
-import { theme } from "./theme";
+import type { Theme } from "./theme";
 
-const ENDS = {
+export const LOOKS: Theme[] = ["light", "dark"];
+
+/** As drawing.css has them. */
+export const ENDS = {
   light: { red: [178, 24, 43], blue: [33, 102, 172], paper: [255, 255, 255] },
   dark: { red: [226, 74, 84], blue: [74, 148, 224], paper: [13, 17, 23] },
 };
@@ -19,15 +22,31 @@ function mixed(share: number, end: number[], paper: number[]): string {
 }
 
 /** The colour of a signed value; zero is the paper's, and both ends lie equally far from it. */
-export function diverging(value: number | null, scale: number, look = theme.value): string {
+export function diverging(value: number | null, scale: number, look: Theme): string {
   const { red, blue, paper } = ENDS[look];
   return mixed(strength(value, scale), (value ?? 0) < 0 ? blue : red, paper);
 }
 
 /** The colour of a share, from the paper's to blue. */
-export function rising(value: number | null, scale: number, look = theme.value): string {
+export function rising(value: number | null, scale: number, look: Theme): string {
   const { blue, paper } = ENDS[look];
   return mixed(strength(value, scale), blue, paper);
+}
+
+/** From this strength on, an end of the scale needs the other ink; the same for light and dark papers. */
+const STRONG = { p: 0.73, n: 0.84 };
+
+/** Colours an element by a value: classes for its end of the scale and for the other ink, a variable for its strength. */
+export function paint(
+  element: Element & ElementCSSInlineStyle,
+  value: number | null,
+  scale: number,
+  kind: "signed" | "share" = "signed",
+): void {
+  const [end, share] = [kind === "share" || (value ?? 0) < 0 ? "n" : "p", strength(value, scale)] as const;
+  element.classList.remove("p", "n", "x");
+  element.classList.add(end, ...(share > STRONG[end] ? ["x"] : []));
+  element.style.setProperty("--s", share.toFixed(3));
 }
 
 const INKS = { light: "#fff", dark: "#1b1f24" };

@@ -1,7 +1,4 @@
-/**
- * An explained pair without a framework: its values, and what the drawings show while the reader points at a unit or
- * a cell. The studio uses it, and so does the script (page.ts) of the pages and notebooks that Python writes.
- */
+/** An explained pair, and what its drawings show while the reader points at a unit or a cell. */
 
 /** A row and a column; -1 stands for none, the number of units for the rest. */
 export interface Cell {
@@ -9,17 +6,28 @@ export interface Cell {
   column: number;
 }
 
+/** Called with the cell that the pointer is at; with `keep`, it stays until the keyboard leaves it. */
+export type Point = (cell: Cell | null, keep?: boolean) => void;
+
 export type Side = 0 | 1;
+export const SIDES: Side[] = [0, 1];
+
+export type UnitPair = [row: number, column: number, left: string, right: string, value: number];
 
 export interface ExplainedPair {
   /** the units of both texts */
   units: [string[], string[]];
+  /** what the units are called: tokens, words, sentences */
+  kind: string;
   /** what each unit adds to the similarity */
   shares: [ArrayLike<number>, ArrayLike<number>];
-  /** the value of a cell; the last row and column are the rest */
-  value: (row: number, column: number) => number;
+  /** what each pair of units adds; the last row and column are the rest */
+  values: number[][];
   /** the name of the last row and column: bias or reference */
   rest: string;
+  /** the terms of the similarity, and their sum as the last entry */
+  ledger: Record<string, number | null>;
+  strongest: UnitPair[];
 }
 
 /** The largest absolute value; 1 where there is none. */
@@ -34,8 +42,17 @@ export const strongest = (...values: Iterable<number | null>[]): number => {
 export const strength = (value: number | null, scale: number): number =>
   value === null || !Number.isFinite(value) || scale === 0 ? 0 : Math.min(1, Math.abs(value) / scale);
 
-const across = (pair: ExplainedPair, side: Side, unit: number, other: number) =>
-  side === 0 ? pair.value(unit, other) : pair.value(other, unit);
+const size = (value: number) => Math.abs(value) || 0;
+
+/** The pairs of units with the strongest relevance, strongest first. */
+export const strongestPairs = ([left, right]: ExplainedPair["units"], values: number[][], count = 10): UnitPair[] =>
+  left
+    .flatMap((name, row) => right.map((other, column): UnitPair => [row, column, name, other, values[row][column]]))
+    .sort((a, b) => size(b[4]) - size(a[4]))
+    .slice(0, count);
+
+const across = ({ values }: ExplainedPair, side: Side, unit: number, other: number) =>
+  side === 0 ? values[unit][other] : values[other][unit];
 
 const units = (pair: ExplainedPair, side: Side) => pair.units[side].map((_, unit) => unit);
 
@@ -58,7 +75,6 @@ export const isLineOn = (pointed: Cell | null, row: number, column: number): boo
 
 /** The units of the other text by the strength of their relevance with a unit. */
 export function partners(pair: ExplainedPair, side: Side, unit: number): [other: number, value: number][] {
-  const size = (value: number) => Math.abs(value) || 0;
   const found = units(pair, side === 0 ? 1 : 0).map((other): [number, number] => [
     other,
     across(pair, side, unit, other),
@@ -78,7 +94,7 @@ export function sentence(pair: ExplainedPair, pointed: Cell): Part[] {
     unit < pair.units[side].length ? { unit: pair.units[side][unit] } : { words: pair.rest };
   const found = pointedUnit(pointed);
   if (!found)
-    return [name(0, row), { words: " × " }, name(1, column), { words: " " }, { number: pair.value(row, column) }];
+    return [name(0, row), { words: " × " }, name(1, column), { words: " " }, { number: pair.values[row][column] }];
   const [side, unit] = found;
   const other: Side = side === 0 ? 1 : 0;
   const listed = partners(pair, side, unit).slice(0, LISTED);

@@ -1,6 +1,7 @@
 /** Exports: a figure as SVG or PNG, its data as JSON or CSV; all made in the page, nothing is sent. */
 
 const DRAWN = [
+  "display",
   "fill",
   "stroke",
   "stroke-width",

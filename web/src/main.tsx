@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { App } from "./app";
+import "./drawing.css";
 import "./style.css";
 
 // The token is in a cookie now; in the address it could be shared by mistake.

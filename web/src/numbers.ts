@@ -1,9 +1,12 @@
 /** Numbers in words. */
 
-export const signed = (value: number, digits = 4) =>
-  value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits
-    ? value.toExponential(1)
-    : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+/** A number with its sign, in scientific notation where it is tiny; a dash for what is no number. */
+export const signed = (value: number | null, digits = 4) => {
+  if (value === null || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  const isTiny = size > 0 && size < 0.5 * 10 ** -digits;
+  return (value < 0 ? "−" : "+") + (isTiny ? size.toExponential(1) : size.toFixed(digits));
+};
 
 /** A number with a true minus, and none before what is rounded to nothing; a dash for what is no number. */
 export const plain = (value: unknown, digits = 3) => {
@@ -11,6 +14,9 @@ export const plain = (value: unknown, digits = 3) => {
   const rounded = Number.isInteger(value) ? String(value) : value.toFixed(digits);
   return Number(rounded) === 0 ? rounded.replace("-", "") : rounded.replace("-", "−");
 };
+
+/** A score with four decimals. */
+export const score = (value: number | null) => value?.toFixed(4).replace("-", "−") ?? "–";
 
 /** A p value: small ones by their power of ten. */
 export const chance = (value: number | null) =>

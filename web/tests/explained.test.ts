@@ -8,13 +8,9 @@ import {
   shownValues,
   strength,
   strongest,
+  strongestPairs,
 } from "../src/explained";
 
-const VALUES = [
-  [0.4, -0.1, 0.01],
-  [0.2, -0.3, 0.02],
-  [0.03, 0.04, 0.05],
-];
 const PAIR: ExplainedPair = {
   units: [
     ["a", "b"],
@@ -24,8 +20,15 @@ const PAIR: ExplainedPair = {
     [0.31, -0.08],
     [0.63, -0.36],
   ],
-  value: (row, column) => VALUES[row][column],
+  kind: "words",
+  values: [
+    [0.4, -0.1, 0.01],
+    [0.2, -0.3, 0.02],
+    [0.03, 0.04, 0.05],
+  ],
   rest: "bias",
+  ledger: { "words × words": 0.2, gap: null, similarity: 0.35 },
+  strongest: [],
 };
 const text = (parts: Part[]) =>
   parts.map(part => ("words" in part ? part.words : "unit" in part ? `<${part.unit}>` : String(part.number))).join("");
@@ -52,6 +55,15 @@ describe("an explained pair", () => {
       [0, 0.2],
     ]);
     expect(partners(PAIR, 1, 0).map(([unit]) => unit)).toEqual([0, 1]);
+  });
+
+  it("has strongest pairs, a missing value last", () => {
+    const found = strongestPairs(PAIR.units, [
+      [0.4, NaN],
+      [0.2, -0.3],
+    ]);
+    expect(found.map(([, , left, right]) => left + right)).toEqual(["ac", "bd", "bc", "ad"]);
+    expect(found[1]).toEqual([1, 1, "b", "d", -0.3]);
   });
 
   it("lights the lines of a unit or a cell", () => {

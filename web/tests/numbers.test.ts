@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { chance, plain, short, signed, time } from "../src/numbers";
+import { chance, plain, score, short, signed, time } from "../src/numbers";
 
 describe("numbers", () => {
   it("show their sign, with a true minus", () => {
     expect([signed(0.25), signed(-0.25), signed(0), signed(0.5, 1)]).toEqual(["+0.2500", "−0.2500", "+0.0000", "+0.5"]);
-    expect(signed(3e-7)).toBe("3.0e-7");
+    expect([signed(3e-7), signed(-3e-7)]).toEqual(["+3.0e-7", "−3.0e-7"]);
+    expect([score(1), score(-0.25), score(null)]).toEqual(["1.0000", "−0.2500", "–"]);
+    expect([signed(NaN), signed(null)]).toEqual(["–", "–"]);
   });
 
   it("are plain, and a dash where there is none", () => {

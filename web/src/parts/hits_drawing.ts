@@ -2,6 +2,7 @@
 
 import { diverging, inkOn } from "../colours";
 import { escaped, svgFile } from "../exports";
+import { theme } from "../theme";
 import type { Hit } from "../types";
 
 const [WIDE, LEFT, LINE, SPACE, PAD] = [760, 96, 24, 4, 3];
@@ -30,7 +31,7 @@ export function hitsDrawing(hits: Hit[], scale: number): string {
         x = LEFT;
         y += LINE;
       }
-      const fill = word.share ? diverging(word.share, scale) : paper;
+      const fill = word.share ? diverging(word.share, scale, theme.value) : paper;
       parts.push(
         `<rect x="${x}" y="${y - 14}" width="${wide}" height="19" rx="4" fill="${fill}"/>`,
         text(word.text, x + PAD, word.share ? inkOn(fill) : ink),

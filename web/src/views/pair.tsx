@@ -1,16 +1,15 @@
 /** Two texts: how similar they are, and why. */
 
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { choice, set, setting } from "../address";
 import { api } from "../api";
-import { type Cell, type ExplainedPair, sentence, shownValues, type Side, strongest } from "../explained";
+import { explainedDrawing } from "../drawing";
+import { type ExplainedPair, type Side, strongestPairs } from "../explained";
 import { signed } from "../numbers";
-import { Coloured } from "../parts/coloured";
 import { Check, Choose, TextArea } from "../parts/fields";
 import { Figure } from "../parts/figure";
 import { HeatMap } from "../parts/heatmap";
-import { Ledger } from "../parts/ledger";
-import { Lines } from "../parts/lines";
+import { Mounted } from "../parts/mounted";
 import { ChoosePooling, poolingRequest } from "../parts/pooling";
 import { Empty, Waiting, Wrong } from "../parts/states";
 import { useQuery } from "../queries";
@@ -42,62 +41,33 @@ function pairRequest(prefix = ""): PairRequest {
   };
 }
 
-/** Relevance with the biases as a last row and column. */
-function withBias({ relevance, bias }: PairResponse): number[][] {
-  return [...relevance.map((row, unit) => [...row, bias.left[unit]]), [...bias.right, bias.both]];
-}
-
 const layerName = (layer: string) => (layer === "-1" ? "last layer" : `layer ${layer}`);
 
-/** The response as the drawings take it. */
-function explainedPair(found: PairResponse, values: number[][]): ExplainedPair {
+/** The response as the drawing takes it: the biases are the last row and column. */
+function explainedPair({ left, right, relevance, bias, shares, by, ...found }: PairResponse): ExplainedPair {
+  const units: ExplainedPair["units"] = [left.units, right.units];
   return {
-    units: [found.left.units, found.right.units],
-    shares: [found.shares.left, found.shares.right],
-    value: (row, column) => values[row][column],
+    units,
+    kind: `${by}s`,
+    shares: [shares.left, shares.right],
+    values: [...relevance.map((row, unit) => [...row, bias.left[unit]]), [...bias.right, bias.both]],
     rest: found.relative_to === "none" ? "bias" : "reference",
+    ledger: { ...found.ledger, similarity: found.similarity },
+    strongest: strongestPairs(units, relevance),
   };
 }
 
-function Readout({ pair, pointed }: { pair: ExplainedPair; pointed: Cell | null }) {
-  if (!pointed) return <p class="readout">Point at a word or a cell to see what it adds.</p>;
-  return (
-    <p class="readout">
-      {sentence(pair, pointed).map((part, index) =>
-        "words" in part ? (
-          part.words
-        ) : "unit" in part ? (
-          <b key={index}>{part.unit}</b>
-        ) : (
-          <span key={index}>{signed(part.number)}</span>
-        ),
-      )}
-    </p>
-  );
-}
-
-const NUMBERED = 40;
-const SIDES: [Side, string][] = [
-  [0, "left text"],
-  [1, "right text"],
-];
-
 function Explained({ found, name }: { found: PairResponse; name: string }) {
-  const [chosen, setPointed] = useState<Cell | null>(null);
-  const { left, right, relevance } = found;
-  const values = useMemo(() => withBias(found), [found]);
-  const pair = useMemo(() => explainedPair(found, values), [found, values]);
-  // The cell may be of texts that were longer.
-  const fits = chosen && chosen.row < values.length && chosen.column < values[0].length;
-  const pointed = fits ? chosen : null;
-  const [shareScale, pairScale] = [strongest(found.shares.left, found.shares.right), strongest(...relevance)];
-  const shown = SIDES.map(([side]) => shownValues(pair, side, pointed));
-  const label = (units: string[], unit: number) => units[unit] ?? `(${pair.rest})`;
+  const pair = useMemo(() => explainedPair(found), [found]);
+  const drawing = useMemo(() => explainedDrawing(pair), [pair]);
+  const label = (side: Side, unit: number) => pair.units[side][unit] ?? `(${pair.rest})`;
   const rows = () => [
     ["left", "right", "relevance"],
-    ...values.flatMap((line, i) => line.map((value, j) => [label(left.units, i), label(right.units, j), value])),
+    ...pair.values.flatMap((line, i) => line.map((value, j) => [label(0, i), label(1, j), value])),
   ];
-  const cut = left.truncated || right.truncated;
+  const strongest = () => [["left", "right", "relevance"], ...pair.strongest.map(([, , ...named]) => named)];
+  const terms = () => [["term", "value"], ...Object.entries(pair.ledger)];
+  const cut = found.left.truncated || found.right.truncated;
   return (
     <div class="explained">
       <p class="score">
@@ -108,21 +78,7 @@ function Explained({ found, name }: { found: PairResponse; name: string }) {
       {!found.complete && (
         <p class="note">This method does not add up to the similarity; the gap in the ledger is what it leaves out.</p>
       )}
-      {SIDES.map(([side, label]) => (
-        <Coloured
-          key={side}
-          words={pair.units[side]}
-          shares={shown[side]}
-          scale={shown[side] === pair.shares[side] ? shareScale : pairScale}
-          numbered={pair.units[side].length < NUMBERED}
-          on={side === 0 ? pointed?.row : pointed?.column}
-          label={label}
-          onPoint={unit =>
-            setPointed(unit === null ? null : side === 0 ? { row: unit, column: -1 } : { row: -1, column: unit })
-          }
-        />
-      ))}
-      <Readout pair={pair} pointed={pointed} />
+      <Mounted parts={drawing.head} />
       <div class="panels">
         <Figure
           title="Matrix"
@@ -131,26 +87,16 @@ function Explained({ found, name }: { found: PairResponse; name: string }) {
           rows={rows}
           note={`Red adds to the similarity, blue takes away; the ${pair.rest} has a scale of its own.`}
         >
-          <HeatMap
-            rows={[...left.units, pair.rest]}
-            columns={[...right.units, pair.rest]}
-            values={values}
-            pointed={pointed}
-            onPoint={setPointed}
-            label={`relevance of ${left.units.length} by ${right.units.length} pairs`}
-            apart
-          />
+          <Mounted parts={drawing.matrix} />
         </Figure>
         <Figure title="Lines" name={`${name}-lines`} data={() => found} rows={rows}>
-          <Lines left={left.units} right={right.units} values={relevance} pointed={pointed} onPoint={setPointed} />
+          <Mounted parts={drawing.lines} />
         </Figure>
-        <Figure
-          title="Ledger"
-          name={`${name}-ledger`}
-          data={() => found.ledger}
-          rows={() => [["term", "value"], ...Object.entries(found.ledger), ["similarity", found.similarity]]}
-        >
-          <Ledger terms={found.ledger} similarity={found.similarity} />
+        <Figure title="Ledger" name={`${name}-ledger`} data={() => found.ledger} rows={terms}>
+          <Mounted parts={drawing.ledger} />
+        </Figure>
+        <Figure title="Strongest pairs" name={`${name}-strongest`} data={() => found} rows={strongest} drawing="none">
+          <Mounted parts={drawing.pairs} />
         </Figure>
       </div>
     </div>
@@ -162,7 +108,6 @@ const poolingTitle = ({ model, pooling, layer }: CompareResponse["first"], full:
   full ? `${model} (${pooling}, ${layerName(layer)})` : model;
 
 function Changed({ found }: { found: CompareResponse }) {
-  const [pointed, setPointed] = useState<Cell | null>(null);
   const { units, difference, first, second } = found;
   const rows = () => [
     ["left", "right", "difference"],
@@ -177,14 +122,7 @@ function Changed({ found }: { found: CompareResponse }) {
       rows={rows}
       note="By words, BiLRP; red where the second model finds more, blue where it finds less."
     >
-      <HeatMap
-        rows={units.left}
-        columns={units.right}
-        values={difference}
-        pointed={pointed}
-        onPoint={setPointed}
-        label="difference of two models"
-      />
+      <HeatMap rows={units.left} columns={units.right} values={difference} label="difference of two models" />
     </Figure>
   );
 }

@@ -70,12 +70,7 @@ function Found({ hit, query, scale, read }: { hit: Hit; query: string; scale: nu
       </div>
       <div>
         {explanation ? (
-          <Coloured
-            words={explanation.words.map(word => word.text)}
-            shares={explanation.words.map(word => word.share)}
-            scale={scale}
-            label={`hit ${hit.rank}`}
-          />
+          <Coloured words={explanation.words} scale={scale} label={`hit ${hit.rank}`} />
         ) : (
           <p class="coloured" dir="auto">
             {hit.text}
