@@ -189,8 +189,7 @@ def index(
     The same command again continues where it stopped. A folder never holds half an index: readers see the old one
     until the new one is whole.
     """
-    from likewise.search.folder import address_of
-    from likewise.search.milvus_address import check_pointer, is_milvus
+    from likewise.search.folder import address_of, check_pointer, is_milvus
 
     _check_modes(
         file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)}
@@ -233,8 +232,8 @@ def _check_modes(file: str | None, out: Path | None, store: str | None, modes: d
 def _build(
     model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
 ) -> IndexInfo:
+    from likewise.search.folder import write_pointer
     from likewise.search.index import index_file
-    from likewise.search.milvus_address import write_pointer
 
     file, where, replace = target
     with progress_bar() as progress:

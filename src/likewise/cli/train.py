@@ -156,7 +156,8 @@ def tune(
     """
     from likewise.train.runs import RunContext
     from likewise.train.tasks import Limits
-    from likewise.train.tuning import TuneSettings, check_optuna
+    from likewise.train.trials import TuneSettings
+    from likewise.train.tuning import check_optuna
     from likewise.train.tuning import tune as search
 
     check_optuna()
