@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +40,7 @@ class Demo(Result):
     explanation: Explanation
     """why the first two texts are similar"""
 
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return "Likewise demo"
+    title = "Likewise demo"
 
     @property
     def notes(self) -> list[str]:
@@ -81,20 +77,14 @@ class Demo(Result):
             f" {self.sts.agreement['spearman'].value:.3f}. Near-misses cost most: negations, numbers and swapped roles"
             " change the meaning and hardly the vector."
         )
+        cosines = "Cosine of every pair of sentence vectors."
+        shares = "Each pair of words with what it adds to the cosine; the parts sum to the whole."
+        header = ("kind of pair", "pairs", "mean score, 0 to 5", "mean cosine")
         parts = {
             "How the model reads a text": [paragraph(read.text), table(("token", "id", ""), tokens)],
-            "How similar it finds texts": [
-                paragraph("Cosine of every pair of sentence vectors."),
-                matrix_svg(self.similarity, self.texts, self.texts),
-            ],
-            "Why it finds the first two similar": [
-                paragraph("Each pair of words with what it adds to the cosine; the parts sum to the whole."),
-                self.explanation._repr_html_(),
-            ],
-            "How well that agrees with a reader": [
-                paragraph(agreement),
-                table(("kind of pair", "pairs", "mean score, 0 to 5", "mean cosine"), self.kinds),
-            ],
+            "How similar it finds texts": [paragraph(cosines), matrix_svg(self.similarity, self.texts, self.texts)],
+            "Why it finds the first two similar": [paragraph(shares), self.explanation._repr_html_()],
+            "How well that agrees with a reader": [paragraph(agreement), table(header, self.kinds)],
         }
         return [section(heading, content) for heading, content in parts.items()]
 
@@ -104,11 +94,10 @@ def demo(encoder: Encoder | Source = "minilm", texts: tuple[str, ...] = TEXTS) -
     encoder = as_encoder(encoder)
     pairs = Dataset("sample/pairs").scored_pairs()
     result = evaluate_sts(encoder, pairs, "sample/pairs")
-    groups: dict[str, list[int]] = defaultdict(list)
-    for index, pair in enumerate(pairs):
-        groups[pair.meta["kind"]].append(index)
+    found = np.array([pair.meta["kind"] for pair in pairs])
+    groups = {kind: found == kind for kind in dict.fromkeys(found.tolist())}
     kinds = [
-        (kind, len(rows), float(result.truth[rows].mean()), float(result.predicted[rows].mean()))
+        (kind, int(rows.sum()), float(result.truth[rows].mean()), float(result.predicted[rows].mean()))
         for kind, rows in groups.items()
     ]
     by_cosine = sorted(kinds, key=lambda row: -row[3])

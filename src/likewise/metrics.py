@@ -81,7 +81,7 @@ def fitted_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float] | None:
     >>> line is not None and [round(part, 6) for part in line]
     [2.0, 1.0]
     """
-    a, b = (row[0] for row in _pair(x, y))
+    (a,), (b,) = _pair(x, y)
     if np.ptp(a) == 0:
         return None
     centred = a - a.mean()
@@ -173,8 +173,7 @@ def _pearson_rows(a: Array, b: Array) -> Array:
     a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
     spread = np.sqrt((a**2).sum(1) * (b**2).sum(1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        result: Array = np.where(varies & (spread > 0), (a * b).sum(1) / spread, np.nan)
-    return result
+        return np.where(varies & (spread > 0), (a * b).sum(1) / spread, np.nan)
 
 
 def _spearman_rows(a: Array, b: Array) -> Array:

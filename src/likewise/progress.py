@@ -32,8 +32,7 @@ class Ticker:
 
     def __init__(self, progress: Progress | None, total: int | None = None, note: str = "") -> None:
         self.progress, self.total, self.note = progress, total, note
-        self.done = 0
-        self._last = float("-inf")
+        self.done, self._last = 0, float("-inf")
 
     def add(self, count: int = 1, note: str | None = None) -> None:
         """Count ``count`` more pieces of work as done."""
@@ -48,7 +47,7 @@ class Ticker:
         """A progress callable for a part of the work; its counts are added to this ticker."""
         before = 0
 
-        def progress(done: int, total: int | None, note: str) -> None:  # noqa: ARG001
+        def progress(done: int, *_: Any) -> None:
             nonlocal before
             self.add(done - before)
             before = done
@@ -110,9 +109,7 @@ def named(progress: Progress | None, owner: str) -> Progress | None:
     >>> seen
     ['row 1: steps']
     """
-    if progress is None:
-        return None
-    return lambda done, total, note: progress(done, total, f"{owner}: {note}")
+    return None if progress is None else lambda done, total, note: progress(done, total, f"{owner}: {note}")
 
 
 def tracked(

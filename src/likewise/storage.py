@@ -34,9 +34,6 @@ def user_cache() -> Path:
     """The folder for files that can be created or downloaded again; it may not exist yet.
 
     ``$LIKEWISE_CACHE``, else ``$XDG_CACHE_HOME/likewise``, else ``~/.cache/likewise``.
-
-    >>> user_cache()  # doctest: +SKIP
-    PosixPath('/home/ada/.cache/likewise')
     """
     if own := os.environ.get("LIKEWISE_CACHE"):
         return Path(own).expanduser()
@@ -148,7 +145,7 @@ class FileCache:
         return found
 
     def write(self, key: str, write: Callable[[Path], Any]) -> None:
-        """Write a key's file; logs a warning if the folder cannot be written."""
+        """Write a key's file, or log a warning if the folder cannot be written."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write(self.path(key), write, unique=True)

@@ -102,9 +102,10 @@ class Inspection(Result):
         tables = {}
         header = ("#", "token", "id", "type", "mask", "special", "characters")
         for number, text in enumerate(self.texts, start=1):
+            spans = ["" if one.span == (0, 0) else "{}-{}".format(*one.span) for one in text.tokens]
             rows = [
-                (index, one.token, one.id, one.type, one.mask, "yes" if one.special else "", _span(one.span))
-                for index, one in enumerate(text.tokens)
+                (index, one.token, one.id, one.type, one.mask, "yes" if one.special else "", span)
+                for index, (one, span) in enumerate(zip(text.tokens, spans, strict=True))
             ]
             cut = f" (cut at {self.model.max_tokens} tokens)" if text.truncated else ""
             title, note = text.text[:200] + cut, f"decoded: {text.decoded[:500]}"
@@ -116,10 +117,6 @@ class Inspection(Result):
             "model": Table.of(("model", Column("value", " ")), model),
             "outputs": Table.of(("output", "shape"), self.outputs.items()),
         }
-
-
-def _span(span: tuple[int, int]) -> str:
-    return "" if span == (0, 0) else f"{span[0]}-{span[1]}"
 
 
 def _shown(value: object) -> str:

@@ -27,15 +27,10 @@ class QkvPooling(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.width = width
+        self.width = self.dimension = width
         self.query = nn.Parameter(torch.empty(width))
         self.key, self.value = nn.Linear(width, width), nn.Linear(width, width)
         nn.init.normal_(self.query, std=width**-0.5)
-
-    @property
-    def dimension(self) -> int:
-        """The width of the pooled vector."""
-        return self.width
 
     def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
         """States (B, T, D), or rows (B, R, T, D) of a replay, and a mask (B, T) -> (B, D) or (B, R, D)."""
@@ -70,13 +65,8 @@ class BiLstmPooling(nn.Module):
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.width, self.hidden = width, hidden
+        self.width, self.hidden, self.dimension = width, hidden, 2 * hidden
         self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
-
-    @property
-    def dimension(self) -> int:
-        """The width of the pooled vector."""
-        return 2 * self.hidden
 
     def forward(self, states: Tensor, pooling_mask: Tensor, mode: Mode = LIVE) -> Tensor:
         """States (B, T, D) and a mask (B, T) -> (B, 2 * hidden), forward half first; no mode linearizes an LSTM."""

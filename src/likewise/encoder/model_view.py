@@ -65,16 +65,15 @@ class Affine:
     @property
     def weight(self) -> Tensor:
         """The matrix, (out, in)."""
-        return self._rows_of(self.module.weight)
+        return self._rows_of(self.module.weight)  # type: ignore[return-value]
 
     @property
     def bias(self) -> Tensor | None:
         """The bias, (out,), or None."""
-        return None if self.module.bias is None else self._rows_of(self.module.bias)
+        return self._rows_of(self.module.bias)
 
-    def _rows_of(self, tensor: Any) -> Tensor:
-        found: Tensor = tensor if self.rows is None else tensor[self.rows[0] : self.rows[1]]
-        return found
+    def _rows_of(self, tensor: Any) -> Tensor | None:
+        return tensor if self.rows is None or tensor is None else tensor[slice(*self.rows)]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
