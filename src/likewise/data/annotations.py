@@ -266,9 +266,5 @@ def read_senses(
             raise record.error("index", f"{words}; count them by its blanks")
         return SenseExample(text, record.text("word"), *spans[int(index)], record.label("sense"), record.id)
 
-    return read_examples(
-        path,
-        UsualRoles(path, file, {**SENSE_NAMES, **given}, ("word", "index", "sense", "text", *given)),
-        build,
-        on_bad,
-    )
+    needed = ("word", "index", "sense", "text", *given)
+    return read_examples(path, UsualRoles(path, file, {**SENSE_NAMES, **given}, needed), build, on_bad)

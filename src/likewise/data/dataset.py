@@ -176,10 +176,9 @@ def pair_columns(
     (('sentence1', 'sentence2'), None)
     """
     first = next(rows(locate(source, data_dir), str(source), SkippedRows()), None)
-    if first is None:
-        return None
     try:
-        found = assigned(tuple(first.values), ("left", "right"), columns, Location(str(source)))
+        names = () if first is None else tuple(first.values)
+        found = assigned(names, ("left", "right"), columns, Location(str(source)))
     except DataError:
         return None
     return found["left"], found["right"]

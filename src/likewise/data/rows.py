@@ -279,13 +279,8 @@ def line_rows(path: Path, file: str) -> Parsed:
             yield line, _foreign_bytes([text], location) or values
 
 
-FORMATS: dict[str, Callable[[Path, str], Parsed]] = {
-    ".csv": csv_rows,
-    ".tsv": tsv_rows,
-    ".jsonl": line_rows,
-    ".ndjson": line_rows,
-    ".txt": line_rows,
-}
+LINES = dict.fromkeys((".jsonl", ".ndjson", ".txt"), line_rows)
+FORMATS: dict[str, Callable[[Path, str], Parsed]] = {".csv": csv_rows, ".tsv": tsv_rows, **LINES}
 
 
 def is_text_pair(value: object) -> TypeGuard[list[str]]:
