@@ -212,9 +212,6 @@ SENSE_NAMES = {
     "text": USUAL_NAMES["text"],
     "id": USUAL_NAMES["id"],
 }
-NEEDED = ("word", "index", "sense", "text")
-SAME_CHARACTERS = 3
-"""How many first characters a word shares with its forms: enough for plurals and most other forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +240,8 @@ class SenseExample:
     @property
     def is_form(self) -> bool:
         """Whether the text there begins like the word."""
-        written, word = (each.casefold()[:SAME_CHARACTERS] for each in (self.written, self.word))
+        # Three characters are enough for plurals and most other forms.
+        written, word = (each.casefold()[:3] for each in (self.written, self.word))
         return written == word
 
 
@@ -268,4 +266,5 @@ def read_senses(
             raise record.error("index", f"{words}; count them by its blanks")
         return SenseExample(text, record.text("word"), *spans[int(index)], record.label("sense"), record.id)
 
-    return read_examples(path, UsualRoles(path, file, {**SENSE_NAMES, **given}, (*NEEDED, *given)), build, on_bad)
+    needed = ("word", "index", "sense", "text", *given)
+    return read_examples(path, UsualRoles(path, file, {**SENSE_NAMES, **given}, needed), build, on_bad)

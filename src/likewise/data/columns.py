@@ -277,13 +277,13 @@ def _with_sides(row: Row, columns: Columns) -> Row:
     return replace(row, values={**rest, "sentence1": left, "sentence2": right})
 
 
-Example = TypeVar("Example")
+Item = TypeVar("Item")
 ReadRows = Callable[[Path, str, OnBad], Iterator[Row]]
 
 
 def read_examples(
-    path: Path, finder: RoleFinder, build: Callable[[Record], Example], on_bad: OnBad | None, read: ReadRows = rows
-) -> Iterator[Example]:
+    path: Path, finder: RoleFinder, build: Callable[[Record], Item], on_bad: OnBad | None, read: ReadRows = rows
+) -> Iterator[Item]:
     """The examples of the good rows. The first is read at the call, so that a wrong file raises there."""
     skipped = SkippedRows()
 
@@ -293,7 +293,7 @@ def read_examples(
         skipped(error)
         on_bad(error)
 
-    def examples() -> Iterator[Example]:
+    def examples() -> Iterator[Item]:
         for row in read(path, finder.file, report):
             try:
                 example = build(finder.record(row))

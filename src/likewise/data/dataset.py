@@ -13,17 +13,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from likewise.data.columns import (
-    GUESSED,
-    MEANINGS,
-    Columns,
-    Example,
-    Record,
-    RoleFinder,
-    assigned,
-    guess,
-    read_examples,
-)
+from likewise.data.columns import GUESSED, MEANINGS, Columns, Item, Record, RoleFinder, assigned, guess, read_examples
 from likewise.data.rows import Location, OnBad, SkippedRows, locate, rows, suffix_of
 from likewise.errors import DataError, UsageError
 
@@ -158,20 +148,20 @@ def read_labelled_pairs(source: str | Path, **options: Unpack[ReadOptions]) -> I
 
 def _read(
     source: str | Path,
-    kind: Callable[..., Example],
+    kind: Callable[..., Item],
     values: Mapping[str, Callable[[Record, str], Any]],
     *,
     columns: Columns = GUESSED,
     data_dir: Path | None = None,
     on_bad: OnBad | None = None,
-) -> Iterator[Example]:
+) -> Iterator[Item]:
     """Examples of a kind: the value of each role, then the id and the other columns."""
     path, file, wanted = locate(source, data_dir), str(source), tuple(values)
     if suffix_of(path) == ".txt" and wanted != ("text",):
         what = " and ".join(MEANINGS[role] for role in wanted if role != "text")
         raise Location(file).error(f"plain text has no columns for {what}; use .csv, .tsv or .jsonl")
 
-    def build(record: Record) -> Example:
+    def build(record: Record) -> Item:
         return kind(*[value(record, role) for role, value in values.items()], record.id, record.meta)
 
     return read_examples(path, RoleFinder(path, file, wanted, columns), build, on_bad)
@@ -186,10 +176,9 @@ def pair_columns(
     (('sentence1', 'sentence2'), None)
     """
     first = next(rows(locate(source, data_dir), str(source), SkippedRows()), None)
-    if first is None:
-        return None
     try:
-        found = assigned(tuple(first.values), ("left", "right"), columns, Location(str(source)))
+        names = () if first is None else tuple(first.values)
+        found = assigned(names, ("left", "right"), columns, Location(str(source)))
     except DataError:
         return None
     return found["left"], found["right"]
@@ -204,7 +193,7 @@ def holds_pairs(source: str | Path, *, columns: Columns = GUESSED, data_dir: Pat
     return pair_columns(source, columns=columns, data_dir=data_dir) is not None
 
 
-class Rows(list[Example]):
+class Rows(list[Item]):
     """The rows of a dataset; ``skipped`` counts the bad ones that were left out.
 
     >>> Rows(["a", "b"]).skipped
@@ -234,7 +223,7 @@ class Dataset:
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit takes a number of rows from 1 on, got {self.limit}")
 
-    def stream(self, read: Callable[..., Iterator[Example]], on_bad: OnBad | None = None) -> Iterator[Example]:
+    def stream(self, read: Callable[..., Iterator[Item]], on_bad: OnBad | None = None) -> Iterator[Item]:
         """The rows that a reader such as ``read_texts`` finds, one by one.
 
         A bad row raises, or goes to ``on_bad`` where bad rows are skipped.
@@ -242,7 +231,7 @@ class Dataset:
         handler = (on_bad or SkippedRows()) if self.skip_bad else None
         return islice(read(self.name, columns=self.columns, data_dir=self.data_dir, on_bad=handler), self.limit)
 
-    def rows(self, read: Callable[..., Iterator[Example]]) -> Rows[Example]:
+    def rows(self, read: Callable[..., Iterator[Item]]) -> Rows[Item]:
         """The same as a list, with the number of bad rows that were skipped."""
         skipped = SkippedRows()
         found = Rows(self.stream(read, skipped))

@@ -269,31 +269,18 @@ def tsv_rows(path: Path, file: str) -> Parsed:
     return _headed(records, file)
 
 
-def jsonl_rows(path: Path, file: str) -> Parsed:
-    """A JSON value per line: an object, a bare string (a text), or a list of two strings (a pair)."""
-    return _line_rows(path, file, _json_values)
-
-
-def plain_rows(path: Path, file: str) -> Parsed:
-    """Plain text: one text per line."""
-    return _line_rows(path, file, lambda text, _: {"text": text})
-
-
-def _line_rows(path: Path, file: str, values: Callable[[str, Location], Values]) -> Parsed:
-    """A row for each line that is not blank."""
+def line_rows(path: Path, file: str) -> Parsed:
+    """A text per line, or a JSON value: an object, a string (a text), or a list of two strings (a pair)."""
+    is_plain = suffix_of(path) == ".txt"
     for line, text in enumerate(text_lines(path, file), start=1):
         if text.strip():
             location = Location(file, line)
-            yield line, _foreign_bytes([text], location) or values(_content(text), location)
+            values = {"text": _content(text)} if is_plain else _json_values(_content(text), location)
+            yield line, _foreign_bytes([text], location) or values
 
 
-FORMATS: dict[str, Callable[[Path, str], Parsed]] = {
-    ".csv": csv_rows,
-    ".tsv": tsv_rows,
-    ".jsonl": jsonl_rows,
-    ".ndjson": jsonl_rows,
-    ".txt": plain_rows,
-}
+LINES = dict.fromkeys((".jsonl", ".ndjson", ".txt"), line_rows)
+FORMATS: dict[str, Callable[[Path, str], Parsed]] = {".csv": csv_rows, ".tsv": tsv_rows, **LINES}
 
 
 def is_text_pair(value: object) -> TypeGuard[list[str]]:

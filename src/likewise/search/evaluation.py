@@ -183,9 +183,8 @@ class RetrievalSource:
         limit = self.dataset.limit
         gains = [{row: gain for row, gain in each.items() if limit is None or row < limit} for each in found[:limit]]
         if not any(gains):
-            raise DataError(
-                f"{self.dataset.name}: no query has a relevant text; check the ids in {files.qrels or files.queries}"
-            )
+            cure = f"check the ids in {files.qrels or files.queries}"
+            raise DataError(f"{self.dataset.name}: no query has a relevant text; {cure}")
         texts = [query.text for query, each in zip(queries, gains, strict=False) if each]
         cut = Corpus(corpus.ids[:limit], corpus.texts[:limit])
         relevant = Relevant.of(each for each in gains if each)
@@ -195,9 +194,8 @@ class RetrievalSource:
         if files.qrels is not None:
             return read_qrels(files.qrels, data_dir=self.dataset.data_dir, on_bad=on_bad)
         if not any(query.relevant for query in queries):
-            raise DataError(
-                f"{files.queries}: no query names its relevant texts; add a column relevant, or give --qrels"
-            )
+            cure = "add a column relevant, or give --qrels"
+            raise DataError(f"{files.queries}: no query names its relevant texts; {cure}")
         return (Judgement(query.id, text, 1.0, query.location) for query in queries for text in query.relevant)
 
 

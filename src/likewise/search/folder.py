@@ -115,9 +115,8 @@ class IndexManifest:
             stored = json.loads(path.read_bytes())
             checksum, version = stored.pop("sha256"), stored.get("format")
             if version != FORMAT:
-                raise DamagedIndex(
-                    f"{path} has format {version!r}, this version of Likewise reads {FORMAT}; build it again"
-                )
+                versions = f"{version!r}, this version of Likewise reads {FORMAT}"
+                raise DamagedIndex(f"{path} has format {versions}; build it again")
             segments = tuple(SegmentEntry(**entry) for entry in stored.pop("segments"))
             engine = stored.pop("engine")
             found = cls(**stored, segments=segments, engine=None if engine is None else EngineEntry(**engine))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -275,13 +274,14 @@ def explained_search(
         raise UsageError(f"pairs_per_hit is a number from 0 on, got {pairs_per_hit}")
     # One more, so that the last hit has a next one too.
     found = index.search(query, k + 1)
-    hits = _HitExplainer(
-        index, TextInput(query, index.prompts[0], granularity), Settings(**{"fold_special": True} | settings)
-    )
     wanted = pairs_per_hit if pairs_per_hit is None else k if pairs_per_hit else 0
-    shares = hits.explained([hit.text for hit in found], wanted, progress)
+    how = Settings(**{"fold_special": True} | settings), Ticker(progress, len(found), "explained texts")
+    asked = TextInput(query, index.prompts[0], granularity)
+    shares = _shares(index, asked, [hit.text for hit in found], wanted, *how)
     for hit, one in zip(found, shares, strict=True):
-        _check_score(index, hit, one)
+        if not abs(hit.score - one.similarity) <= one.tolerance:
+            scores = f"{hit.score:.5f} in {index.store.address} but the model gives {one.similarity:.5f}"
+            raise ModelError(f"{hit.id} was scored {scores}; build the index again")
     margins = [*(Contrast(one, after) for one, after in pairwise(shares)), None][: len(shares)]
     most = STRONGEST if pairs_per_hit is None else pairs_per_hit
     explained = [
@@ -291,53 +291,32 @@ def explained_search(
     return replace(found, hits=tuple(explained[:k]))
 
 
-class _HitExplainer:
-    """Explains texts for one query.
+def _shares(
+    index: Index, query: TextInput, texts: Sequence[str], with_pairs: int | None, settings: Settings, ticker: Ticker
+) -> list[Explanation | PairShares]:
+    """The first texts with pairs of words, the others with shares only; None depends on the length of the query.
 
     The rows of short texts are cached on disk for the next query. Long texts use columns: one pass for the shares, or
     one for each unit of the query for pairs of words.
     """
-
-    def __init__(self, index: Index, query: TextInput, settings: Settings) -> None:
-        self.encoder, self.settings, self.prompt = index.encoder, settings, index.prompts[1]
-        self.metadata = metadata_of(index.encoder, "bilrp", str(query.granularity), index.similarity, settings)
-        self.cache = ContributionCache(index.encoder, settings, user_cache() / "contributions")
-        self.text, self.query = query, token_groups(self.encoder, query, settings)
-
-    def explained(
-        self, texts: Sequence[str], with_pairs: int | None, progress: Progress | None
-    ) -> list[Explanation | PairShares]:
-        """The first texts with pairs of words, the others with shares only; None depends on the length of the query."""
-        inputs = [TextInput(text, self.prompt, self.text.granularity) for text in texts]
-        groups = [token_groups(self.encoder, text, self.settings) for text in inputs]
-        is_short = len(self.query.units) <= SHORT
-        pairs = (FIRST_HITS if is_short else 0) if with_pairs is None else with_pairs
-        every = not has_columns("bilrp", self.settings)
-        by_rows = [i for i, one in enumerate(groups) if every or (is_short and len(one.units) <= SHORT)]
-        ticker = Ticker(progress, len(texts), "explained texts")
-        rows = self.cache.of([self.text, *(inputs[i] for i in by_rows)] if by_rows else [], ticker.part())
-        cached = dict(zip(by_rows, rows[1:], strict=True))
-        found: list[Explanation | PairShares] = []
-        for position, group in enumerate(groups):
-            if position in cached:
-                found.append(explanation(rows[0], cached[position], self.metadata))
-                continue
-            other = TextMap.of(self.encoder, group, self.settings)
+    encoder = index.encoder
+    inputs = [query, *(TextInput(text, index.prompts[1], query.granularity) for text in texts)]
+    asked, *groups = (token_groups(encoder, text, settings) for text in inputs)
+    metadata = metadata_of(encoder, "bilrp", str(query.granularity), index.similarity, settings)
+    is_short, no_columns = len(asked.units) <= SHORT, not has_columns("bilrp", settings)
+    by_rows = [i for i, one in enumerate(groups) if no_columns or (is_short and len(one.units) <= SHORT)]
+    cache = ContributionCache(encoder, settings, user_cache() / "contributions")
+    rows = cache.of([query, *(inputs[1 + i] for i in by_rows)] if by_rows else [], ticker.part())
+    cached = dict(zip(by_rows, rows[1:], strict=True))
+    pairs = (FIRST_HITS if is_short else 0) if with_pairs is None else with_pairs
+    recorded = None if len(cached) == len(groups) else TextMap.of(encoder, asked, settings)
+    found: list[Explanation | PairShares] = []
+    for position, group in enumerate(groups):
+        if recorded is None or position in cached:
+            found.append(explanation(rows[0], cached[position], metadata))
+        else:
             explain = explained_maps if position < pairs else pair_shares
-            found.append(explain(self._recorded_query, other, self.metadata))
+            found.append(explain(recorded, TextMap.of(encoder, group, settings), metadata))
             ticker.add()
-        ticker.close()
-        return found
-
-    @cached_property
-    def _recorded_query(self) -> TextMap:
-        return TextMap.of(self.encoder, self.query, self.settings)
-
-
-def _check_score(index: Index, hit: Hit, ledger: Explanation | PairShares) -> None:
-    """Rejects a hit whose score in the index is not the explained one."""
-    if not abs(hit.score - ledger.similarity) <= ledger.tolerance:
-        raise ModelError(
-            f"{hit.id} was scored {hit.score:.5f} in {index.store.address} but the model gives {ledger.similarity:.5f};"
-            " build the index again"
-        )
+    ticker.close()
+    return found

@@ -222,13 +222,9 @@ class Index:
 
     def summary(self) -> str:
         """One line for the user: how it searches and, if that is approximate, how much it finds."""
-        searched = self.store.searched
+        searched, recall = self.store.searched, self.store.searched.recall
         note = f" ({searched.note})" if searched.note else ""
-        found = (
-            ""
-            if searched.recall is None
-            else f"; finds {searched.recall:.1%} of what an exact search does, by a sample"
-        )
+        found = "" if recall is None else f"; finds {recall:.1%} of what an exact search does, by a sample"
         return f"{self._size}, engine {searched.engine}{note}{found}"
 
     def corpus(self) -> Corpus:

@@ -143,18 +143,16 @@ class MilvusStore(Store):
         begun = self.settings
         for key in sorted(begun.keys() | settings.keys()):
             if begun.get(key, ...) != settings.get(key, ...):
-                raise UsageError(
-                    f"{self.address} already holds an index, which was begun with {key} {begun.get(key)!r}, not"
-                    f" {settings.get(key)!r}; use the same settings, --replace or another --store"
-                )
+                flaw = f"which was begun with {key} {begun.get(key)!r}, not {settings.get(key)!r}"
+                cure = "use the same settings, --replace or another --store"
+                raise UsageError(f"{self.address} already holds an index, {flaw}; {cure}")
 
     def _read_settings(self) -> None:
         try:
             self.settings = dict(json.loads(self._properties()[SETTINGS]))
         except (KeyError, ValueError, TypeError) as error:
-            raise DataError(
-                f"the collection {self._connection.where.collection} was not made by Likewise; give another collection"
-            ) from error
+            name = self._connection.where.collection
+            raise DataError(f"the collection {name} was not made by Likewise; give another collection") from error
 
     def _properties(self) -> dict[str, str]:
         return dict(self._connection.ask("describe_collection")["properties"])
@@ -260,10 +258,8 @@ class MilvusStore(Store):
             if found.get("state") == "Finished" and not int(found.get("pending_index_rows", 0)):
                 return
             if time.monotonic() > until:
-                raise DataError(
-                    f"Milvus has not built the index of {self.address} in {INDEX_SECONDS / 60:.0f} minutes;"
-                    " all rows are stored, so run the same command again"
-                )
+                flaw = f"Milvus has not built the index of {self.address} in {INDEX_SECONDS / 60:.0f} minutes"
+                raise DataError(f"{flaw}; all rows are stored, so run the same command again")
             time.sleep(0.5)
 
     def _measure(self) -> None:
@@ -362,9 +358,8 @@ def _checked_key(name: str, text: str) -> str:
     try:
         key, size = key_of(name), len(text.encode())
     except UnicodeEncodeError as error:
-        raise DataError(
-            f"the text of {name!r} has half of a surrogate pair, which is not a character; correct it"
-        ) from error
+        flaw = "has half of a surrogate pair, which is not a character"
+        raise DataError(f"the text of {name!r} {flaw}; correct it") from error
     if len(key) > TEXT_BYTES:
         raise DataError(f"the id {name[:40]!r}... is too long for Milvus: {len(key)} bytes, at most {TEXT_BYTES}")
     if size > TEXT_BYTES:

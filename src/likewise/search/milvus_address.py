@@ -62,13 +62,10 @@ class Address:
         rest = written.removeprefix(SCHEME)
         address = _server(written) if rest.startswith("//") else _lite(written, rest)
         if not is_milvus(written) or address is None:
-            raise UsageError(
-                f"{written!r} is not an address of Milvus; write milvus://HOST:PORT/COLLECTION or milvus:FILE.db"
-            )
-        if not _COLLECTION_FORM.fullmatch(address.collection):
-            raise UsageError(
-                f"Milvus knows no collection named {address.collection!r}; use letters, digits and underscores"
-            )
+            cure = "write milvus://HOST:PORT/COLLECTION or milvus:FILE.db"
+            raise UsageError(f"{written!r} is not an address of Milvus; {cure}")
+        if not _COLLECTION_FORM.fullmatch(name := address.collection):
+            raise UsageError(f"Milvus knows no collection named {name!r}; use letters, digits and underscores")
         return address
 
     @property
@@ -143,9 +140,8 @@ class Connection:
         try:
             return getattr(self._client, method)(self.where.collection, timeout=timeout, **arguments)
         except _failures() as error:
-            raise DataError(
-                f"Milvus failed at {method} on {self.where.written} ({_message(error)}); check Milvus and try again"
-            ) from error
+            flaw = f"Milvus failed at {method} on {self.where.written} ({_message(error)})"
+            raise DataError(f"{flaw}; check Milvus and try again") from error
 
     def query(self, condition: str, fields: list[str], **arguments: Any) -> list[Row]:
         """The rows that meet a condition, at the consistency level Strong."""
@@ -235,9 +231,8 @@ def _client_class(address: Address) -> Any:
 def _refusal(address: Address, error: Exception) -> LikewiseError:
     """The reason that there is no connection, with its cure."""
     if address.file is None:
-        return DataError(
-            f"no Milvus answers at {address.uri} ({_message(error)}); start it, or check the address and MILVUS_TOKEN"
-        )
+        flaw = f"no Milvus answers at {address.uri} ({_message(error)})"
+        return DataError(f"{flaw}; start it, or check the address and MILVUS_TOKEN")
     from milvus_lite import DataDirLockedError, MilvusLite
 
     try:

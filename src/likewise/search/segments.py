@@ -192,9 +192,8 @@ def check_files(folder: Path, checksums: Mapping[str, str]) -> None:
     """Rejects a file that is not what was written."""
     for name, checksum in checksums.items():
         if file_hash(folder / name) != checksum:
-            raise DamagedIndex(
-                f"{folder / name} is damaged: its checksum is not the one in the manifest; build it again"
-            )
+            flaw = "its checksum is not the one in the manifest"
+            raise DamagedIndex(f"{folder / name} is damaged: {flaw}; build it again")
 
 
 class SegmentStore(Store):
@@ -282,10 +281,8 @@ class KnownRows:
                 new[key] = content
                 wanted.append(index)
             elif stored is not None and stored != content:
-                raise DataError(
-                    f"the id {name!r} is already in the index with another text; delete it first, or put a prefix"
-                    " before the new ids"
-                )
+                cure = "delete it first, or put a prefix before the new ids"
+                raise DataError(f"the id {name!r} is already in the index with another text; {cure}")
         return wanted
 
     def _forget(self, ids: Sequence[str]) -> NDArray[np.uint64]:
