@@ -232,8 +232,8 @@ def _check_modes(file: str | None, out: Path | None, store: str | None, modes: d
 def _build(
     model: Encoder, files: FileSettings, target: tuple[str, str, bool], options: IndexOptions, out: Path | None
 ) -> IndexInfo:
-    from likewise.search.milvus_address import write_pointer
     from likewise.search.index import index_file
+    from likewise.search.milvus_address import write_pointer
 
     file, where, replace = target
     with progress_bar() as progress:
