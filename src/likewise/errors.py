@@ -37,11 +37,7 @@ class TrainingError(LikewiseError):
 
 
 class MissingExtra(LikewiseError):
-    """An optional dependency that is not installed.
-
-    >>> str(MissingExtra("matplotlib", "plots"))
-    'matplotlib is not installed; run: pip install "likewise[plots]"'
-    """
+    """An optional dependency that is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
         self.package, self.extra = package, extra

@@ -46,11 +46,7 @@ def spearman(left: ArrayLike, right: ArrayLike) -> float:
 
 
 def scaled_mse(scores: ArrayLike, truth: ArrayLike) -> float:
-    """Mean squared error of scores (n,), mapped to the truth (n,) by least squares (slope and intercept).
-
-    >>> scaled_mse([0.0, 0.5, 1.0], [1.0, 3.0, 5.0])
-    0.0
-    """
+    """Mean squared error of scores (n,), mapped to the truth (n,) by least squares (slope and intercept)."""
     return float(_scaled_mse_rows(*_pair(scores, truth))[0])
 
 
@@ -75,12 +71,7 @@ def share_within(predicted: ArrayLike, truth: ArrayLike, distance: float) -> flo
 
 
 def fitted_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float] | None:
-    """Slope and intercept of the least-squares line of y (n,) over x (n,); None if x is constant.
-
-    >>> line = fitted_line([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
-    >>> line is not None and [round(part, 6) for part in line]
-    [2.0, 1.0]
-    """
+    """Slope and intercept of the least-squares line of y (n,) over x (n,); None if x is constant."""
     (a,), (b,) = _pair(x, y)
     if np.ptp(a) == 0:
         return None
@@ -136,12 +127,7 @@ def bootstrap_draws(metric: str, left: ArrayLike, right: ArrayLike, draws: int =
 
 
 def bootstrap_means(values: ArrayLike, draws: int = DRAWS, seed: int = 0) -> list[Interval]:
-    """The mean of each row (m, n) with its percentile bootstrap interval; all rows are resampled together.
-
-    >>> [interval] = bootstrap_means([[0.0, 1.0, 1.0, 1.0]])
-    >>> interval.value, interval.low < 0.75 < interval.high
-    (0.75, True)
-    """
+    """The mean of each row (m, n) with its percentile bootstrap interval; all rows are resampled together."""
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DataError(f"rows (m, n) of at least one value are needed, got shape {rows.shape}")

@@ -20,15 +20,7 @@ SECONDS_BETWEEN_CALLS = 0.1
 
 
 class Ticker:
-    """Counts work and reports it, at most ten times a second.
-
-    >>> seen = []
-    >>> ticker = Ticker(lambda done, total, note: seen.append((done, total, note)), 2, "texts")
-    >>> ticker.add(2)
-    >>> ticker.close()
-    >>> seen[-1]
-    (2, 2, 'texts')
-    """
+    """Counts work and reports it, at most ten times a second."""
 
     def __init__(self, progress: Progress | None, total: int | None = None, note: str = "") -> None:
         self.progress, self.total, self.note = progress, total, note
@@ -65,22 +57,14 @@ MOST_BARS = 4
 
 
 def work_of(note: str) -> str:
-    """The owner and the work of a note, without its details.
-
-    >>> work_of("row 2/5, base: steps, epoch 1/3, loss 0.41")
-    'row 2/5, base: steps'
-    """
+    """The owner and the work of a note, without its details."""
     owner, colon, rest = note.rpartition(": ")
     return owner + colon + rest.partition(",")[0]
 
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A progress callable that draws a bar on stderr for each work, with the time left; silent outside a terminal.
-
-    >>> with progress_bar() as progress:
-    ...     progress(1, 2, "texts")
-    """
+    """A progress callable that draws a bar on stderr for each work, with the time left; silent outside a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -115,11 +99,7 @@ def named(progress: Progress | None, owner: str) -> Progress | None:
 def tracked(
     items: Iterable[Item], progress: Progress | None, total: int | None = None, note: str = ""
 ) -> Iterator[Item]:
-    """Yield ``items`` and count each one after it was processed.
-
-    >>> list(tracked("ab", None))
-    ['a', 'b']
-    """
+    """Yield ``items`` and count each one after it was processed."""
     ticker = Ticker(progress, total, note)
     for item in items:
         yield item

@@ -45,12 +45,6 @@ def atomic_write(path: Path, write: Callable[[Path], Any], unique: bool = False)
 
     Without ``unique`` files of this stem share a draft, so they need a single writer. With ``unique`` each call has its
     own draft, and of several writers the last one wins.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
-    >>> atomic_write(path, lambda draft: draft.write_text("done"))
-    >>> [each.name for each in path.parent.iterdir()]
-    ['note.txt']
     """
     draft = path.with_suffix(f".{uuid.uuid4().hex}{DRAFT}" if unique else DRAFT)
     try:
@@ -82,14 +76,7 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def only_writer(lock: Path, what: Path, cure: str = "wait for it to end") -> Iterator[None]:
-    """Hold a lock file, or raise if another process is writing to ``what``. A lock ends with its process.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> with only_writer(folder / ".lock", folder):
-    ...     (folder / ".lock").exists()
-    True
-    """
+    """Hold a lock file, or raise if another process is writing to ``what``. A lock ends with its process."""
     try:
         held = FileLock(lock).acquire(timeout=0)
     except Timeout as error:
@@ -105,24 +92,13 @@ def file_hash(path: Path) -> str:
 
 
 def content_key(*parts: Any) -> str:
-    """The sha256 of the parts as JSON: a name for everything that a result depends on.
-
-    >>> content_key("minilm", {"seed": 1}) == content_key("minilm", {"seed": 1}), content_key(1) == content_key(2)
-    (True, False)
-    """
+    """The sha256 of the parts as JSON: a name for everything that a result depends on."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class FileCache:
-    """Files under content keys in a folder of bounded size. A cache that fails costs time, nothing else.
-
-    >>> import tempfile
-    >>> cache = FileCache(Path(tempfile.mkdtemp()), ".txt")
-    >>> cache.write("a", lambda path: path.write_text("1"))
-    >>> cache.read("a", Path.read_text), cache.read("b", Path.read_text)
-    ('1', None)
-    """
+    """Files under content keys in a folder of bounded size. A cache that fails costs time, nothing else."""
 
     folder: Path
     suffix: str

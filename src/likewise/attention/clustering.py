@@ -131,10 +131,6 @@ def cluster_scores(points: ArrayLike, labels: ArrayLike, distances: Array | None
 
     Scores are undefined for fewer than two clusters, and if each point is its own cluster. ``distances`` (n, n) are
     scikit-learn's Euclidean ones, for callers that score the same points often.
-
-    >>> scores = cluster_scores([[0.0], [1.0], [10.0], [11.0], [99.0]], [0, 0, 1, 1, -1])
-    >>> round(scores.silhouette, 3), scores.davies_bouldin, scores.calinski_harabasz
-    (0.9, 0.1, 200.0)
     """
     from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
 
@@ -159,9 +155,6 @@ def with_noise_assigned(points: ArrayLike, labels: ArrayLike) -> NDArray[np.int6
     """Labels (n,) in which each noise point of points (n, d) joins the cluster of the nearest clustered point.
 
     For comparing clusterings only. Without any cluster, all points stay noise.
-
-    >>> with_noise_assigned([[0.0], [1.0], [7.0], [10.0], [11.0]], [0, 0, -1, 1, 1]).tolist()
-    [0, 0, 1, 1, 1]
     """
     from scipy.spatial import KDTree
 
@@ -173,11 +166,7 @@ def with_noise_assigned(points: ArrayLike, labels: ArrayLike) -> NDArray[np.int6
 
 
 def rank_sums(scores: Sequence[ClusterScores]) -> Array:
-    """The sum of each clustering's ranks by the three scores (n,); smaller is better.
-
-    >>> rank_sums([ClusterScores(0.9, 0.2, 50.0), ClusterScores(0.5, 0.2, 70.0), ClusterScores(0.4, 0.8, 10.0)])
-    array([4.5, 4.5, 9. ])
-    """
+    """The sum of each clustering's ranks by the three scores (n,); smaller is better."""
     from scipy.stats import rankdata
 
     if not scores:
@@ -189,13 +178,7 @@ def rank_sums(scores: Sequence[ClusterScores]) -> Array:
 
 
 def best_first(candidates: Sequence[Candidate], settings: ClusterSettings) -> list[Candidate]:
-    """The candidates in the order of ``RULE``.
-
-    >>> scores = [ClusterScores(0.9, 0.2, 80.0), ClusterScores(0.5, 0.1, 90.0), ClusterScores(0.4, 0.9, 70.0)]
-    >>> found = [Clustering("kmeans", np.repeat([0, 1], n), {}, one) for n, one in zip((2, 3, 4), scores)]
-    >>> [one.clustering.sizes for one in best_first([Candidate(one, one.scores) for one in found], ClusterSettings())]
-    [[3, 3], [4, 4], [2, 2]]
-    """
+    """The candidates in the order of ``RULE``."""
 
     def key(candidate: Candidate, rank_sum: float) -> tuple[float, ...]:
         k, noise = candidate.clustering.k, candidate.clustering.noise
@@ -210,11 +193,7 @@ def best_first(candidates: Sequence[Candidate], settings: ClusterSettings) -> li
 
 
 def objection(clustering: Clustering, settings: ClusterSettings) -> str | None:
-    """Why a clustering may not be chosen; None if it may.
-
-    >>> objection(Clustering("dbscan", np.array([0, 0, 0, -1]), {}, ClusterScores(0.9, 0.1, 80.0)), ClusterSettings())
-    'leaves 25 % of the points as noise'
-    """
+    """Why a clustering may not be chosen; None if it may."""
     if clustering.noise > settings.most_noise:
         return f"leaves {100 * clustering.noise:.0f} % of the points as noise"
     smallest, needed = min(clustering.sizes), fewest_points(len(clustering.labels), settings)
@@ -222,11 +201,7 @@ def objection(clustering: Clustering, settings: ClusterSettings) -> str | None:
 
 
 def fewest_points(n: int, settings: ClusterSettings) -> int:
-    """The smallest allowed cluster of ``n`` points.
-
-    >>> fewest_points(1379, ClusterSettings(smallest=0.01))
-    14
-    """
+    """The smallest allowed cluster of ``n`` points."""
     return max(FEWEST, math.ceil(settings.smallest * n))
 
 
@@ -292,12 +267,6 @@ def gaussian_silhouettes(
 
     Each draw is n points from one Gaussian with the mean and covariance of points (n, d). K and DBSCAN's eps are chosen
     again for each draw, so that best is compared with best. nan where no clustering may be chosen.
-
-    >>> rng = np.random.default_rng(0)
-    >>> points = np.concatenate([rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 12])
-    >>> found = clusterings_of(points, ClusterSettings(algorithms=("kmeans",), most=3)).chosen
-    >>> bool(gaussian_silhouettes(points, found, draws=5).max() < found.scores.silhouette)
-    True
     """
     rows = _checked(points)
     rng = np.random.default_rng(seed)

@@ -54,11 +54,7 @@ NAMES = (*NOTES, f"boxes-({_ANY})", rf"highlight-({_ANY})(-\d+)?")  # patterns o
 
 
 def p_text(p: float) -> str:
-    """A p-value for people; empty for nan.
-
-    >>> [p_text(p) for p in (1.2e-48, 0.0321, 0.5, 0.0, float("nan"))]
-    ['1e-48', '0.032', '0.5', '< 1e-300', '']
-    """
+    """A p-value for people; empty for nan."""
     if math.isnan(p):
         return ""
     if p == 0:

@@ -88,11 +88,6 @@ def structures_of(labels: Sequence[Labels]) -> Structures:
     """Compare each pair's counts of dependency labels, both texts together, with those of the most frequent structure.
 
     Of equally frequent structures, the first in the file counts.
-
-    >>> one, other = (("nsubj", "root"), ("root",)), (("root",), ("root",))
-    >>> found = structures_of([one, other, one])
-    >>> found.shared_by, found.cosines.round(3).tolist()
-    (2, [1.0, 0.894, 1.0])
     """
     tally = Counter(labels)
     most_frequent, shared_by = tally.most_common(1)[0]

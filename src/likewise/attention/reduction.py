@@ -80,11 +80,7 @@ def plane_view(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class TrainingCurve:
-    """Mean squared errors, each the mean over sequences.
-
-    >>> TrainingCurve((0.02, 0.01, 0.01), (0.03, 0.02, 0.025)).best
-    1
-    """
+    """Mean squared errors, each the mean over sequences."""
 
     train: tuple[float, ...]  # while training, by epoch
     held_out: tuple[float, ...]  # on held-out sequences; the training loss if none is held out

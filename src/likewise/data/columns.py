@@ -79,11 +79,7 @@ def column_flag(role: str) -> str:
 
 
 def guess(role: str, present: Sequence[str], taken: Collection[str] = ()) -> str | None:
-    """The column with a usual name for the role, or None.
-
-    >>> guess("left", ["id", "Sentence 1", "Sentence 2"])
-    'Sentence 1'
-    """
+    """The column with a usual name for the role, or None."""
     return usual_column(USUAL_NAMES[role], present, taken)
 
 
@@ -98,11 +94,7 @@ def usual_column(usual: Sequence[str], present: Sequence[str], taken: Collection
 
 
 def assigned(present: Sequence[str], wanted: Sequence[str], columns: Columns, location: Location) -> dict[str, str]:
-    """Role -> column, for the wanted roles and for the id if there is one.
-
-    >>> assigned(["text", "stars"], ["text", "label"], Columns(label="stars"), Location("a.csv"))
-    {'text': 'text', 'label': 'stars'}
-    """
+    """Role -> column, for the wanted roles and for the id if there is one."""
     found: dict[str, str] = {}
     for role in (*wanted, "id"):
         if (name := columns.of(role)) is not None:
@@ -161,12 +153,7 @@ def _header_hint(present: Sequence[str], location: Location) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row, the column of each role, and the line for errors.
-
-    >>> record = Record(Row({"text": "hello"}, 2, 1), {"text": "text"}, Location("a.csv", 2))
-    >>> record.text("text"), record.id
-    ('hello', '1')
-    """
+    """A row, the column of each role, and the line for errors."""
 
     row: Row
     roles: Mapping[str, str]
@@ -228,10 +215,6 @@ class RoleFinder:
     """Gives rows their roles, and keeps the last answer, since most files name all rows alike.
 
     Each row of JSON brings its own names, so a missing column makes a bad row there, not a bad file.
-
-    >>> finder = RoleFinder(Path("a.csv"), "a.csv", ["text"], Columns())
-    >>> finder.record(Row({"sentence": "hello"}, 2, 1)).text("text")
-    'hello'
     """
 
     def __init__(self, path: Path, file: str, wanted: Sequence[str], columns: Columns) -> None:

@@ -43,11 +43,7 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A file, a line in it, or a column of that line.
-
-    >>> str(Location("corpus.csv", 7, "score"))
-    "corpus.csv, line 7, column 'score'"
-    """
+    """A file, a line in it, or a column of that line."""
 
     file: str
     line: int | None = None
@@ -219,11 +215,7 @@ Fields = tuple[int, list[str] | DataError]
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that names the format, without ``.gz`` and in lower case.
-
-    >>> suffix_of(Path("corpus.CSV.gz"))
-    '.csv'
-    """
+    """The suffix that names the format, without ``.gz`` and in lower case."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 

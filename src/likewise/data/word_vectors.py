@@ -24,12 +24,7 @@ HEADER = re.compile(r"(\d+) (\d+)")
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """The rows of v words in a matrix (v, d).
-
-    >>> vectors = WordVectors({"us": 0, "US": 1}, np.zeros((2, 50), np.float32))
-    >>> vectors.rows_of(["US", "Us", "them"])
-    [1, 0]
-    """
+    """The rows of v words in a matrix (v, d)."""
 
     words: dict[str, int]
     matrix: NDArray[np.float32]
@@ -50,9 +45,6 @@ def read_word_vectors(path: str | Path, wanted: Collection[str], *, progress: Pr
 
     Only the numbers of wanted words are parsed; of other lines only their count is checked. Of a word that occurs
     twice the first vector is used, as in gensim.
-
-    >>> read_word_vectors("glove.6B.50d.txt", {"Cat"}).matrix.shape  # doctest: +SKIP
-    (1, 50)
     """
     file, needed = str(path), set(wanted) | {word.lower() for word in wanted}
     lines, dimension, promised = _opened(_lines(Path(path), file), file)

@@ -151,12 +151,7 @@ class Packing:
 
 
 def packing(lengths: Sequence[Sequence[int]], dropouts: Sequence[Dropout], device: torch.device) -> Packing:
-    """The packing of groups of texts with these lengths, in this order.
-
-    >>> found = packing([[2], [1, 3]], [no_dropout] * 2, torch.device("cpu"))
-    >>> found.groups[1].indices.tolist(), found.back.tolist()
-    ([[2, 2, 2], [3, 4, 5]], [0, 1, 2, 5, 6, 7])
-    """
+    """The packing of groups of texts with these lengths, in this order."""
     groups: list[Group] = []
     back: list[Tensor] = []
     begin, row = 0, 0

@@ -204,9 +204,6 @@ def exact_length_batches(
     """Indices of texts of equal length, at most ``budget`` tokens and ``size`` texts a batch, longest first.
 
     Longest first: a text that is too large for the memory fails at once.
-
-    >>> list(exact_length_batches([3, 5, 3, 3], budget=6))
-    [[1], [0, 2], [3]]
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     for length, group in groupby(order, key=lambda index: lengths[index]):

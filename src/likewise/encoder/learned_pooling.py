@@ -16,11 +16,7 @@ from likewise.errors import ModelError, UsageError
 
 
 class QkvPooling(nn.Module):
-    """Attention with a learned query: the average of the tokens' values by softmax(<query, key> / sqrt(D)).
-
-    >>> QkvPooling(4)(torch.ones(2, 3, 4), torch.ones(2, 3)).shape
-    torch.Size([2, 4])
-    """
+    """Attention with a learned query: the average of the tokens' values by softmax(<query, key> / sqrt(D))."""
 
     kind = "qkv"
     hidden = None
@@ -55,11 +51,7 @@ class QkvPooling(nn.Module):
 
 
 class BiLstmPooling(nn.Module):
-    """The final states of an LSTM over the pooled tokens, in both directions.
-
-    >>> BiLstmPooling(4, hidden=3)(torch.ones(2, 5, 4), torch.ones(2, 5)).shape
-    torch.Size([2, 6])
-    """
+    """The final states of an LSTM over the pooled tokens, in both directions."""
 
     kind = "bilstm"
 
@@ -96,11 +88,7 @@ LEARNED: dict[str, type[QkvPooling] | type[BiLstmPooling]] = {"qkv": QkvPooling,
 
 
 def new_learned_pooling(kind: str, width: int, hidden: int | None = None, seed: int = 0) -> LearnedPooling:
-    """A pooling with new weights for states of ``width``; the default ``hidden`` of an LSTM is half of it.
-
-    >>> new_learned_pooling("bilstm", 16).dimension
-    16
-    """
+    """A pooling with new weights for states of ``width``; the default ``hidden`` of an LSTM is half of it."""
     if kind not in LEARNED:
         raise UsageError(f"unknown learned pooling {kind!r}; choose from {', '.join(LEARNED)}")
     if kind == "qkv" and hidden is not None:
@@ -123,12 +111,7 @@ def learned_settings(module: LearnedPooling) -> dict[str, Any]:
 
 
 def learned_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LearnedPooling:
-    """The pooling that ``learned_settings`` and ``state_dict`` describe.
-
-    >>> module = new_learned_pooling("qkv", 4)
-    >>> learned_from(learned_settings(module), module.state_dict()).kind
-    'qkv'
-    """
+    """The pooling that ``learned_settings`` and ``state_dict`` describe."""
     kind, width, hidden = _checked(settings)
     try:
         # On meta nothing is allocated: wrong sizes cost no memory.

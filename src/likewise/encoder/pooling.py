@@ -88,11 +88,7 @@ MODEL_POOLER = "pooler"
 
 
 def pooling_parts(pooling: str) -> tuple[str, ...]:
-    """Check a pooling and split it at +; several poolings are concatenated.
-
-    >>> pooling_parts("cls+mean")
-    ('cls', 'mean')
-    """
+    """Check a pooling and split it at +; several poolings are concatenated."""
     parts = tuple(pooling.split("+"))
     known = [*sorted([*POOLERS, MODEL_POOLER]), *LEARNED]
     for part in parts:
@@ -128,11 +124,7 @@ class PoolingConfig:
             raise UsageError(f"truncate_dim must be at least 1, got {self.truncate_dim}")
 
     def layers_of(self, depth: int) -> tuple[int, ...]:
-        """The layers to average, each in 0..depth, for a model of ``depth`` blocks.
-
-        >>> PoolingConfig(layer=[0, -1]).layers_of(6)
-        (0, 6)
-        """
+        """The layers to average, each in 0..depth, for a model of ``depth`` blocks."""
         layers = self._wanted_layers(depth)
         if MODEL_POOLER in pooling_parts(self.pooling) and set(layers) != {depth}:
             raise UsageError("the model's own pooler takes the last layer only; drop the layer or the pooling")
@@ -211,11 +203,7 @@ class ModulesConfig:
         return replace(self, heads=heads, learned=None if self.learned is None else self.learned.to(device, dtype))
 
     def prompt_for(self, role: str | None) -> str:
-        """The prompt text for ``query``, ``document`` or None, the default.
-
-        >>> ModulesConfig(prompts={"query": "query: "}).prompt_for("query")
-        'query: '
-        """
+        """The prompt text for ``query``, ``document`` or None, the default."""
         names = {None: (self.default_prompt or "",), "query": ("query",)}.get(role, ("document", "passage", "corpus"))
         # The first that is not empty: version 6 writes an empty "document" next to a "passage".
         return next((self.prompts[name] for name in names if self.prompts.get(name)), "")

@@ -51,12 +51,6 @@ def save_encoder(
 
     A model in the folder is replaced, other files stay. An interrupted call leaves no incomplete model. A learned
     pooling that the encoder does not use is left out.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp()) / "saved"
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> Encoder.load(save_encoder(encoder, folder), device="cpu").encode("A cat sat.").shape
-    (384,)
     """
     require_savable(encoder)
     target = Path(folder).expanduser().resolve()

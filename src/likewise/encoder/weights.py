@@ -299,11 +299,7 @@ def _weights(paths: Iterable[Path], wanted: dict[str, Any]) -> Iterator[tuple[st
 
 
 def usual_name(stored: str, wanted: Iterable[str]) -> str | None:
-    """The encoder's name for a tensor of a file; None for a tensor that is not part of it, such as a head.
-
-    >>> usual_name("bert.embeddings.LayerNorm.gamma", {"embeddings.LayerNorm.weight"})
-    'embeddings.LayerNorm.weight'
-    """
+    """The encoder's name for a tensor of a file; None for a tensor that is not part of it, such as a head."""
     name = stored.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
     while name not in wanted:
         prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
@@ -314,11 +310,7 @@ def usual_name(stored: str, wanted: Iterable[str]) -> str | None:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device of a name, if the machine has it; ``auto`` prefers cuda, then mps, then cpu.
-
-    >>> choose_device("cpu")
-    device(type='cpu')
-    """
+    """The device of a name, if the machine has it; ``auto`` prefers cuda, then mps, then cpu."""
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     kind = name.split(":")[0]
     if name == "auto":

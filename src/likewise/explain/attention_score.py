@@ -238,11 +238,7 @@ class _Scores:
 
 
 def token_index(encoder: Encoder, text: str, name: str, prompt: str | None = None) -> int:
-    """The position of a token by its number or its text, or of the first token of a word; the first of several.
-
-    >>> token_index(Encoder.load("minilm", device="cpu"), "The cat sat.", "cat")
-    2
-    """
+    """The position of a token by its number or its text, or of the first token of a word; the first of several."""
     if name.isdecimal():
         return int(name)
     (tokens,) = encoder.tokenize([text], prompt)

@@ -225,12 +225,6 @@ class SideBySide(Result):
 def side_by_side(
     encoder: Encoder, texts: Mapping[str, tuple[str, str]], row: int, granularity: str = "word", bias: str = "separate"
 ) -> SideBySide:
-    """Explain one row's named pairs of texts.
-
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> found = side_by_side(encoder, {"en-en": ("A cat.", "A dog."), "en-de": ("A cat.", "Ein Hund.")}, 1)
-    >>> list(found.explanations)
-    ['en-en', 'en-de']
-    """
+    """Explain one row's named pairs of texts."""
     found = explain_many(encoder, list(texts.values()), granularity=granularity, bias=bias, reference="none")
     return SideBySide(row, dict(zip(texts, found, strict=True)))

@@ -351,22 +351,14 @@ METHODS: dict[str, Method] = {
 
 
 def method_named(name: str) -> Method:
-    """A method by its name.
-
-    >>> method_named("hxp").reference
-    False
-    """
+    """A method by its name."""
     if name not in METHODS:
         raise UsageError(f"unknown method {name!r}; choose from {', '.join(METHODS)}")
     return METHODS[name]
 
 
 def is_complete(name: str, settings: Settings) -> bool:
-    """Whether a method promises that its ledger sums to the similarity.
-
-    >>> is_complete("bilrp", Settings()), is_complete("bilrp", Settings(rules=("norm",)))
-    (True, False)
-    """
+    """Whether a method promises that its ledger sums to the similarity."""
     return name == "bilrp" and settings.holds_all
 
 

@@ -117,10 +117,6 @@ PLAIN: dict[str, Any] = {"bias": "separate", "reference": NO_REFERENCE}
 
 
 def rule_names(text: str) -> tuple[str, ...]:
-    """Read rules as the command line gives them: all, none, or names with commas.
-
-    >>> rule_names("attention,norm")
-    ('attention', 'norm')
-    """
+    """Read rules as the command line gives them: all, none, or names with commas."""
     named = {"all": RULES, "none": ()}.get(text, tuple(part.strip() for part in text.split(",")))
     return tuple(named)

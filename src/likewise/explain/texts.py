@@ -41,11 +41,7 @@ Kind = Literal["text", "special", "prompt", "rest"]
 
 @dataclass(frozen=True)
 class Unit:
-    """A group of tokens that is explained as one.
-
-    >>> Unit("fire", 0, 4, (1,)).kind
-    'text'
-    """
+    """A group of tokens that is explained as one."""
 
     text: str
     start: int
@@ -264,13 +260,7 @@ def token_groups(encoder: Encoder, text: TextInput, settings: Settings) -> Token
 
 @dataclass(frozen=True, eq=False)
 class TextMap:
-    """One text whose encoder is held as a linear map: its units' contributions, or their shares in directions.
-
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> one = TextMap.of(encoder, token_groups(encoder, TextInput("A cat sat."), Settings()), Settings())
-    >>> one.shares(one.vector[None]).values.shape
-    (1, 6)
-    """
+    """One text whose encoder is held as a linear map: its units' contributions, or their shares in directions."""
 
     token_groups: TokenGroups
     linear: LinearMap

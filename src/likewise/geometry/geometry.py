@@ -55,11 +55,7 @@ LEAST_BLOCKS = 5
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceBand:
-    """Values (L,) of the layers and the ends (L,) of their 95 % intervals; nan where there is nothing to measure.
-
-    >>> ConfidenceBand.of_draws(np.array([[0.5, 0.4, 0.6]])).values.tolist()
-    [0.5]
-    """
+    """Values (L,) of the layers and the ends (L,) of their 95 % intervals; nan where there is nothing to measure."""
 
     values: Array
     low: Array

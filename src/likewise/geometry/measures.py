@@ -59,21 +59,13 @@ def dimension_contributions(total: ArrayLike, within: ArrayLike, pairs: float) -
 
     ``total`` (..., D) is the sum of all unit vectors, ``within`` (..., D) the sum over groups of that group's squared
     sum, ``pairs`` the number of ordered pairs of different groups. The sum over D is the expected cosine.
-
-    >>> dimension_contributions([2.0, 1.0], [2.0, 1.0], pairs=6).round(6).tolist()
-    [0.333333, 0.0]
     """
     crossing = np.square(np.asarray(total, np.float64)) - np.asarray(within, np.float64)
     return crossing / pairs if pairs > 0 else np.full_like(crossing, np.nan)
 
 
 def pair_sums(vectors: ArrayLike, groups: ArrayLike | None = None) -> tuple[Array, Array, float]:
-    """Rows (..., n, D) of groups (n,) -> what ``dimension_contributions`` takes: total and within (..., D), pairs.
-
-    >>> total, within, pairs = pair_sums([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]], groups=[0, 0, 1])
-    >>> total.tolist(), within.tolist(), pairs
-    ([2.0, 1.0], [4.0, 1.0], 4.0)
-    """
+    """Rows (..., n, D) of groups (n,) -> what ``dimension_contributions`` takes: total and within (..., D), pairs."""
     unit = unit_rows(vectors)
     n = unit.shape[-2]
     of_row = np.arange(n) if groups is None else np.asarray(groups)
@@ -86,11 +78,7 @@ def pair_sums(vectors: ArrayLike, groups: ArrayLike | None = None) -> tuple[Arra
 
 
 def unit_rows(vectors: ArrayLike) -> Array:
-    """Rows (..., D) divided by their length; a zero row stays zero.
-
-    >>> unit_rows([[3.0, 4.0], [0.0, 0.0]]).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
+    """Rows (..., D) divided by their length; a zero row stays zero."""
     rows = np.asarray(vectors, np.float64)
     length = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.asarray(rows / np.where(length > 0, length, 1.0), np.float64)
@@ -184,11 +172,7 @@ def explained_variances(vectors: ArrayLike) -> Array:
 
 
 def random_explained_variances(pool: ArrayLike, n: int, seed: int | tuple[int, ...]) -> Array:
-    """``explained_variances`` of n distinct random rows of a pool (L, R, D), the same rows in all layers: (3, L).
-
-    >>> random_explained_variances(np.random.default_rng(0).normal(size=(2, 100, 5)), n=10, seed=0).shape
-    (3, 2)
-    """
+    """``explained_variances`` of n distinct random rows of a pool (L, R, D), the same rows in all layers: (3, L)."""
     rows = np.asarray(pool)
     if rows.ndim != 3 or not 1 <= n <= rows.shape[1]:
         raise DataError(f"{n} distinct rows cannot be drawn from a pool (L, R, D) of shape {rows.shape}")
@@ -257,11 +241,7 @@ def two_nn(points: ArrayLike, seed: int = 0, draws: int = DRAWS) -> Interval:
 
 
 def distinct_rows(points: ArrayLike) -> NDArray[np.generic]:
-    """The first of each set of equal rows (n, D), in their order: (m, D).
-
-    >>> distinct_rows([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]]).tolist()
-    [[1.0, 0.0], [2.0, 0.0]]
-    """
+    """The first of each set of equal rows (n, D), in their order: (m, D)."""
     # Adding 0 turns -0.0 into 0.0, so that equal rows have equal bytes.
     rows = np.ascontiguousarray(points) + 0
     first: dict[bytes, int] = {}

@@ -340,9 +340,6 @@ def drawn_means(values: Array, draws: int, seed: int) -> Array:
 
     A word without a value in a row (nan) is left out there; one word alone has a mean and no draws. The same seed draws
     the same words.
-
-    >>> drawn_means(np.array([[1.0, 3.0, np.nan]]), draws=10, seed=0).shape
-    (1, 11)
     """
     # A separate random stream: texts use the same seed, and their draws must be independent.
     weights = np.random.default_rng((seed, 1)).poisson(1.0, (draws, values.shape[1]))

@@ -133,11 +133,7 @@ class CorpusStats:
 def corpus_stats(
     texts: Iterable[str], folds_case: bool, punctuation: bool = False, progress: Progress | None = None
 ) -> CorpusStats:
-    """Count the texts and words of a corpus.
-
-    >>> corpus_stats(["A bank.", "the bank", "A bank."], folds_case=True).contexts["bank"]
-    2
-    """
+    """Count the texts and words of a corpus."""
     contexts: Counter[str] = Counter()
     read = found = occurrences = 0
 
@@ -176,11 +172,7 @@ class SamplingPlan:
 
 
 def sampling_plan(found: CorpusStats, settings: GeometrySettings) -> SamplingPlan:
-    """Draw the words and the samples of a corpus.
-
-    >>> sampling_plan(corpus_stats(["a b", "a c"], True), GeometrySettings(min_contexts=2)).words
-    ['a']
-    """
+    """Draw the words and the samples of a corpus."""
     # Three generators: the drawn points must not depend on how a model counts words.
     for_words, for_contexts, for_points = np.random.default_rng(settings.seed).spawn(3)
     chosen = _chosen(found, settings)

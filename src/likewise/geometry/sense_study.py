@@ -89,11 +89,6 @@ def occurrence_vectors(
 
     Only the words' own vectors stay in memory: 4 (L + 1) n D bytes, which is 470 MB for 23,000 words, 12 layers and 384
     dimensions.
-
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> vectors, whole = occurrence_vectors(encoder, [SenseExample("Rob a bank .", "bank", 6, 10, "money", "1")])
-    >>> vectors.shape, whole.tolist()
-    ((7, 1, 384), [True])
     """
     shape = (encoder.model_view.layers + 1, len(examples), encoder.model_view.hidden_size)
     vectors, whole = np.zeros(shape, np.float32), np.zeros(len(examples), bool)

@@ -64,11 +64,6 @@ def sense_cosines(vectors: SenseVectors) -> tuple[Array, Array]:
     """The mean cosine of two occurrences of one sense, and of two senses, of each word: two arrays (L, W).
 
     It follows from the sums of unit vectors: the square of a sum has all pairs. nan where a word has no such pair.
-
-    >>> rows = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], np.float32)
-    >>> within, between = sense_cosines(SenseVectors(rows, ["bank"] * 3, ["money", "money", "river"]))
-    >>> within.tolist(), between.tolist()
-    ([[1.0]], [[0.0]])
     """
     layers = len(vectors.vectors)
     within, between = (np.empty((layers, len(vectors.rows_of))) for _ in range(2))
@@ -144,12 +139,7 @@ def nearest_rows(
     nearest: str = "neighbour",
     progress: Progress | None = None,
 ) -> Rows:
-    """The reference that gives each example its sense, in each layer: rows (L, n), NONE where there is none.
-
-    >>> vectors = np.array([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]], np.float32)
-    >>> nearest_rows(SenseVectors(vectors, ["bank"] * 3, ["money", "money", "river"])).tolist()
-    [[1, 0, 1]]
-    """
+    """The reference that gives each example its sense, in each layer: rows (L, n), NONE where there is none."""
     check_nearest(nearest)
     layers = len(examples.vectors)
     found = np.full((layers, len(examples.words)), NONE, np.int64)

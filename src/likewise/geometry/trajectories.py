@@ -252,9 +252,6 @@ def word_locations(texts: Sequence[str], words: str | Sequence[str]) -> tuple[Wo
 
     The search is for the word as written, then without regard to case, and then, for a word that ends in a colon and a
     number, for that occurrence of the part before the colon.
-
-    >>> word_locations(["The bank by the river bank.", "In New York"], ["bank:2", "new york"])[0]
-    WordLocation(word='bank', first=6, last=6)
     """
     require_sentences(texts)
     given = [words] if isinstance(words, str) else list(words)

@@ -21,11 +21,7 @@ ASCII_WORD = re.compile(r"\w+(?:(?:'(?=\w)|(?<=\d)[.,](?=\d))\w+)*|\S")
 
 
 def word_spans(text: str) -> list[Span]:
-    """Character spans of the words of a text; apostrophes and separators inside numbers do not split them.
-
-    >>> [text[slice(*span)] for text in ["It's 1,000."] for span in word_spans(text)]
-    ["It's", '1,000', '.']
-    """
+    """Character spans of the words of a text; apostrophes and separators inside numbers do not split them."""
     if text.isascii():
         return [found.span() for found in ASCII_WORD.finditer(text)]
     return _joined_spans(text)
@@ -71,11 +67,7 @@ def _is_letter(letter: str) -> bool:
 
 
 def sentence_spans(text: str) -> list[Span]:
-    """Character spans of the sentences of a text, by their closing marks and by line breaks.
-
-    >>> [text[slice(*span)] for text in ["It rains. Stay in!"] for span in sentence_spans(text)]
-    ['It rains. ', 'Stay in!']
-    """
+    """Character spans of the sentences of a text, by their closing marks and by line breaks."""
     ends = [found.end() for found in SENTENCE_END.finditer(text)]
     edges = [0, *(end for end in ends if end < len(text)), len(text)]
     return [(start, end) for start, end in pairwise(edges) if text[start:end].strip()]

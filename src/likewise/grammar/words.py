@@ -76,11 +76,7 @@ NEGATION_LABELS = frozenset({"neg", "ng"})
 
 
 def is_negation(text: str, language: str, lemma: str = "") -> bool:
-    """Whether a word, by its text or its lemma, is a negation in the language.
-
-    >>> is_negation("Keine", "de"), is_negation("n’t", "en"), is_negation("knot", "en")
-    (True, True, False)
-    """
+    """Whether a word, by its text or its lemma, is a negation in the language."""
     known = NEGATIONS.get(language, frozenset())
     return any(form.lower().replace("’", "'") in known for form in (text, lemma))
 
@@ -123,11 +119,7 @@ SEPARATORS = {"en": (",", "."), "de": (".", ",")}
 
 
 def number_value(text: str, language: str) -> str:
-    """A number as plain digits if its value is known, else its lower-cased text.
-
-    >>> number_value("1,000", "en"), number_value("1.000", "de"), number_value("achtunddreißig", "de")
-    ('1000', '1000', '38')
-    """
+    """A number as plain digits if its value is known, else its lower-cased text."""
     # Digits of any script become ASCII digits.
     lowered = "".join(str(unicodedata.decimal(character, character)) for character in text.lower())
     if lowered in VALUES.get(language, {}):
@@ -141,13 +133,7 @@ def number_value(text: str, language: str) -> str:
 
 
 def with_compounds(words: Sequence[Word]) -> tuple[Word, ...]:
-    """The same words; ten and unit in letters (thirty - eight) both have the whole number.
-
-    >>> parts = [("thirty", "30"), ("eight", "8")]
-    >>> words = [Word(text, 0, 0, "NUM", "nummod", 0, text, number=number) for text, number in parts]
-    >>> [word.number for word in with_compounds(words)]
-    ['38', '38']
-    """
+    """The same words; ten and unit in letters (thirty - eight) both have the whole number."""
     joined = list(words)
     values = [int(number) if word.text.isalpha() and (number := word.number or "").isdecimal() else 0 for word in words]
     for index, ten in enumerate(words):
@@ -185,23 +171,13 @@ def noun_form(word: Word) -> str | None:
 
 
 def shared_nouns(left: ParsedText, right: ParsedText) -> int:
-    """How many nouns two texts share; a noun that occurs twice in both counts twice.
-
-    >>> dog = Word("dog", start=0, end=3, pos="NOUN", dep="root", head=0, lemma="dog")
-    >>> shared_nouns(ParsedText("dog", (dog,)), ParsedText("dog dog", (dog, dog)))
-    1
-    """
+    """How many nouns two texts share; a noun that occurs twice in both counts twice."""
     one, other = (Counter(form for word in text.words if (form := noun_form(word))) for text in (left, right))
     return (one & other).total()
 
 
 def noun_matches(left: ParsedText, right: ParsedText) -> list[tuple[int, int]]:
-    """The index pairs of words of two texts that are the same noun.
-
-    >>> dog = Word("dog", start=0, end=3, pos="NOUN", dep="root", head=0, lemma="dog")
-    >>> noun_matches(ParsedText("dog", (dog,)), ParsedText("dog dog", (dog, dog)))
-    [(0, 0), (0, 1)]
-    """
+    """The index pairs of words of two texts that are the same noun."""
     one, other = ([(index, noun_form(word)) for index, word in enumerate(text.words)] for text in (left, right))
     return [(row, column) for row, noun in one if noun is not None for column, form in other if form == noun]
 

@@ -248,12 +248,7 @@ def is_candidate(rule: str, pair: PairEvidence, position: float | None, rules: L
 
 
 def wilson(count: int, n: int) -> Interval:
-    """A share and its 95 % interval by Wilson's score.
-
-    >>> interval = wilson(0, 10)
-    >>> interval.value, interval.low, round(interval.high, 3)
-    (0.0, 0.0, 0.278)
-    """
+    """A share and its 95 % interval by Wilson's score."""
     from scipy.stats import binomtest
 
     ends = binomtest(count, n).proportion_ci(method="wilson")
@@ -278,11 +273,7 @@ def findings(
 
 
 def similarity_ranks(similarity: Array) -> Array:
-    """The share of the other pairs (n,) that lie below each, ties half; 1 for a single pair.
-
-    >>> similarity_ranks(np.array([0.2, 0.9, 0.5])).tolist()
-    [0.0, 1.0, 0.5]
-    """
+    """The share of the other pairs (n,) that lie below each, ties half; 1 for a single pair."""
     from scipy.stats import rankdata
 
     return np.asarray((rankdata(similarity) - 1) / (len(similarity) - 1)) if len(similarity) > 1 else np.ones(1)

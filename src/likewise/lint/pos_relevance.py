@@ -328,12 +328,7 @@ def strongest_by_quarter(found: Sequence[WordPair], predicted: Array, count: int
 
 
 def score_line(predicted: Array, truth: Array) -> tuple[float, float]:
-    """Slope and intercept of the least-squares line from predictions (n,) to scores (n,); flat for equal predictions.
-
-    >>> slope, intercept = score_line(np.array([0.0, 1.0]), np.array([1.0, 5.0]))
-    >>> round(slope, 6), round(intercept, 6)
-    (4.0, 1.0)
-    """
+    """Slope and intercept of the least-squares line from predictions (n,) to scores (n,); flat if all are equal."""
     return fitted_line(predicted, truth) or (0.0, float(truth.mean()))
 
 
@@ -387,11 +382,7 @@ class LevelErrors(Result):
 
 
 def level_edges(truth: Array) -> list[float]:
-    """Where the levels of scores (n,) begin and end: whole numbers, or fifths of a scale of 1 or of more than 10.
-
-    >>> level_edges(np.array([0.2, 2.5, 3.0]))
-    [0.0, 1.0, 2.0, 3.0]
-    """
+    """Where the levels of scores (n,) begin and end: whole numbers, or fifths of a scale of 1 or of more than 10."""
     low, high = float(np.floor(truth.min())), float(np.ceil(truth.max()))
     count = round(high - low)
     if not 1 < count <= MOST_LEVELS:

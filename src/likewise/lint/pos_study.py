@@ -120,14 +120,7 @@ def corpus_relevance(
     top: int = TOP,
     progress: Progress | None = None,
 ) -> CorpusRelevance:
-    """Explain every pair by token, one after the other, and add up what the similarities rest on.
-
-    >>> from likewise.data import read_scored_pairs
-    >>> pairs = list(read_scored_pairs("sample/pairs"))
-    >>> parsed = parsed_sides(pairs, Grammar.load("en_core_web_sm"))  # doctest: +SKIP
-    >>> corpus_relevance(Encoder.load("minilm"), pairs, parsed).n  # doctest: +SKIP
-    60
-    """
+    """Explain every pair by token, one after the other, and add up what the similarities rest on."""
     if not pairs:
         raise DataError(f"{data}: no pair to explain; give a file with at least one")
     sums, words, predicted = ClassSums(), list[WordPair](), np.zeros(len(pairs))

@@ -22,11 +22,7 @@ def axes_or_new(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:
 
 
 def grid_of_axes(count: int, size: tuple[float, float] = SIZE, columns: int | None = None) -> Sequence[Any]:
-    """``count`` Axes in one figure, in at most ``columns`` columns, or nearly square.
-
-    >>> len(grid_of_axes(3))
-    3
-    """
+    """``count`` Axes in one figure, in at most ``columns`` columns, or nearly square."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -136,11 +132,7 @@ def _characters() -> frozenset[int]:
 
 
 def drawable(text: str, characters: int = 28) -> str:
-    """A label on one line, cut to ``characters``; a box replaces characters that no font has.
-
-    >>> drawable("a\\U000f0000b")
-    'a□b'
-    """
+    """A label on one line, cut to ``characters``; a box replaces characters that no font has."""
     line = shortened(one_line(text), characters) if text else ""
     kept = (character for character in line if ord(character) not in JOINERS or ord(character) in _characters())
     return "".join(character if ord(character) in _characters() else MISSING for character in kept)

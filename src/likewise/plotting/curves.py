@@ -108,10 +108,6 @@ def loss_curves(
     """Each task's losses (x, loss), both (n,): solid with dots in training, dashed with open squares on dev.
 
     Each task has one colour; tasks without finite losses are dropped. A dotted line marks ``best``.
-
-    >>> axes = loss_curves({"a": ([1, 2], [0.5, 0.4])}, {"a": ([2], [0.6])}, ("epoch", "loss"), best=2)
-    >>> [text.get_text() for text in axes.texts], len(axes.lines)
-    (['train', 'dev'], 3)
     """
     ax, tasks = axes_or_new(ax, _size(len(train) + len(dev))), list(dict.fromkeys([*train, *dev]))
     if best is not None:
@@ -144,10 +140,6 @@ def share_curves(
 
     Shares are on a logit scale, so that 0.99 and 0.999 are as far apart as 0.9 and 0.99. Names are at the end of
     the lines where these are most distinct.
-
-    >>> axes = share_curves([1, 10], {"bm25": ([0.9, 1.0], None, None)}, 100, ("k", "recall"))
-    >>> axes.get_xscale(), axes.get_yscale(), [label.get_text() for label in axes.get_yticklabels()][-1]
-    ('log', 'logit', '1')
     """
     ax, across, edge = axes_or_new(ax, _size(len(series))), np.asarray(x, dtype=float), 0.5 / max(count, 1)
     # Shares of 0 and 1 have no odds; they are drawn half a case away.

@@ -25,12 +25,7 @@ UnitPair = tuple[int, int, str, str, float]
 
 @dataclass(frozen=True)
 class ExplainedPair:
-    """Two texts of n and m units and the relevance of each pair of units for their similarity.
-
-    >>> pair = ExplainedPair(["a", "b"], ["c"], [[0.5], [0.1]], [0.0, 0.1], [0.05], 0.15, 0.9)
-    >>> [f"{name}: {value:.2f}" for name, value in pair.ledger().items()][0]
-    'units × units: 0.60'
-    """
+    """Two texts of n and m units and the relevance of each pair of units for their similarity."""
 
     left: Sequence[str]
     """The labels of the left text's units (n)."""
@@ -127,10 +122,6 @@ def explained_fragment(pair: ExplainedPair) -> str:
     """The pair as JSON, a script that draws it, and plain tables for readers without scripts.
 
     Matrices above 65,536 cells are shown with neighbouring units merged, and the fragment says so.
-
-    >>> pair = ExplainedPair(["<em>"], ["c"], [[0.5]], [0.1], [0.1], 0.1, 0.8)
-    >>> "&lt;em&gt;" in explained_fragment(pair), "<em>" in explained_fragment(pair)
-    (True, False)
     """
     steps = _steps(len(pair.left), len(pair.right))
     merged = pair.merged(*steps)

@@ -61,12 +61,7 @@ def intensity_map(
 
 
 def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "", ax: Any = None) -> Any:
-    """Predicted classes (columns) by true class (rows), (k, k): counts, and shares of the row; empty rows are grey.
-
-    >>> axes = confusion_matrix([[3, 1], [0, 0]], ["no", "yes"])
-    >>> [text.get_text() for text in axes.texts]
-    ['3\\n75%', '1\\n25%', '0', '0']
-    """
+    """Predicted classes (columns) by true class (rows), (k, k): counts, and shares of the row; empty rows are grey."""
     cells = np.asarray(counts, dtype=float).reshape(len(classes), len(classes))
     of = cells.sum(1, keepdims=True)
     shares = np.divide(cells, of, out=np.full_like(cells, np.nan), where=of > 0)
@@ -91,12 +86,7 @@ def confusion_matrix(counts: ArrayLike, classes: Sequence[str], title: str = "",
 def split_heatmap(
     upper: ArrayLike, lower: ArrayLike, labels: Sequence[str], titles: tuple[str, str], ax: Any = None
 ) -> Any:
-    """Two symmetric tables (k, k) in one: ``upper`` above the diagonal, ``lower`` below it, both on split cells.
-
-    >>> axes = split_heatmap([[1, 2], [2, 3]], [[0, -1], [-1, 0]], ["noun", "verb"], ("positive", "negative"))
-    >>> len(axes.collections[0].get_paths())
-    6
-    """
+    """Two symmetric tables (k, k) in one: ``upper`` above the diagonal, ``lower`` below it, both on split cells."""
     from matplotlib.collections import PolyCollection
 
     above, below = (np.asarray(each, dtype=float) for each in (upper, lower))

@@ -43,12 +43,7 @@ class DrawnHit:
 
 
 def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
-    """A list of hits; all share one colour scale.
-
-    >>> hit = DrawnHit("7", 0.5, "A <b> cat", [(6, 9, 0.4)], [("cats", "cat", 0.4)])
-    >>> "&lt;b&gt; <mark" in hits_fragment("cats", "minilm", [hit])
-    True
-    """
+    """A list of hits; all share one colour scale."""
     scale = strongest([share for hit in hits for *_, share in hit.words])
     items = "".join(_item(index, hit, scale) for index, hit in enumerate(hits, start=1))
     note = f"{safe(ranker)}."
@@ -66,11 +61,7 @@ def _signed(value: float) -> str:
 
 
 def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> str:
-    """A text, escaped, with its words (start, end, share) coloured.
-
-    >>> marked("a cat", [(2, 5, -1.0)], 1.0)
-    'a <mark class="n x" style="--s:1" title="-1.0000">cat</mark>'
-    """
+    """A text, escaped, with its words (start, end, share) coloured."""
     parts = []
     for piece, share in marked_words(text, words):
         size = strength(share or 0.0, scale)
@@ -96,11 +87,7 @@ def _item(index: int, hit: DrawnHit, scale: float) -> str:
 
 
 def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
-    """The same list for a terminal.
-
-    >>> print(hits_lines("cats", "minilm", [DrawnHit("7", 0.5, "A cat.")])[1].plain)
-     1  0.5000  7  A cat.
-    """
+    """The same list for a terminal."""
     scale = strongest([share for hit in hits for *_, share in hit.words])
     lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
     for index, hit in enumerate(hits, start=1):

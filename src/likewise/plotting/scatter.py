@@ -33,12 +33,7 @@ def scatter_with_line(x: ArrayLike, y: ArrayLike, labels: tuple[str, str], title
 def identity_scatter(
     x: ArrayLike, y: ArrayLike, labels: tuple[str, str], title: str = "", note: str = "", ax: Any = None
 ) -> Any:
-    """Points x (n,) against y (n,) around the identity line; ``note`` is in the corner.
-
-    >>> axes = identity_scatter([0.0, 1.0], [0.1, 0.9], ("predicted", "measured"), note="R² = 0.98")
-    >>> axes.get_xlim() == axes.get_ylim()
-    True
-    """
+    """Points x (n,) against y (n,) around the identity line; ``note`` is in the corner."""
     ax = axes_or_new(ax)
     across, up = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     both = np.concatenate([across, up])
@@ -64,12 +59,7 @@ def fitted_scatter(
     title: str = "",
     ax: Any = None,
 ) -> Any:
-    """Points x (n,) against y (n,), the identity line, and a line of (slope, shift); more points are more transparent.
-
-    >>> axes = fitted_scatter([0.0, 5.0], [1.0, 4.0], ("true", "predicted"), (0.6, 1.0))
-    >>> [text.get_text() for text in axes.get_legend().get_texts()]
-    ['equal', 'fitted: 0.60 x + 1.00']
-    """
+    """Points x (n,) against y (n,), the identity line, and a line of (slope, shift); many points are transparent."""
     ax = identity_scatter(x, y, labels, title, ax=ax)
     shown = {"equal": ax.lines[-1]}
     across = np.asarray(x, dtype=float)
@@ -110,10 +100,6 @@ def grouped_scatter(
     """Points (n, 2) in the colour and the marker of their group, labels (n,) from 0; noise, -1, as grey crosses.
 
     The legend has the groups' names, or their labels, and their sizes.
-
-    >>> axes = grouped_scatter([[0, 0], [0, 1], [5, 5]], [0, 0, -1])
-    >>> [text.get_text() for text in axes.get_legend().get_texts()]
-    ['0: 2', 'noise: 1']
     """
     ax = axes_or_new(ax)
     indices, marks = np.asarray(points, dtype=float).reshape(-1, 2), np.asarray(labels, dtype=int)
@@ -132,10 +118,6 @@ def highlighted_scatter(
     """All points (n, 2) pale, and on top the points of each boolean mark (n,) in its own colour.
 
     The legend below has the marks' names and sizes.
-
-    >>> axes = highlighted_scatter([[0, 0], [0, 1], [5, 5]], [[True, False, True]], ["length 9-15"])
-    >>> [text.get_text() for text in axes.get_legend().get_texts()]
-    ['length 9-15, n = 2']
     """
     ax = axes_or_new(ax)
     indices = np.asarray(points, dtype=float).reshape(-1, 2)
@@ -192,10 +174,6 @@ def box_plots(
     """A box for each named group of values: quartiles and median, whiskers up to 1.5 box lengths, dots beyond.
 
     Values that are not finite are dropped; an empty group keeps its position. Colours repeat.
-
-    >>> axes = box_plots([[1, 2, 3, 9], [], [2, float("nan")]], ["a", "b", "$c$"], ("group", "value"))
-    >>> [label.get_text() for label in axes.get_xticklabels()]
-    ['a', 'b', '$c$']
     """
     ax = axes_or_new(ax, (AXIS_INCHES + GROUP_INCHES * max(4, len(groups)), HEIGHT))
     values = [np.asarray(group, dtype=float) for group in groups]
@@ -232,12 +210,7 @@ def _group_names(ax: Any, names: Sequence[str]) -> None:
 
 
 def dot_panels(names: Sequence[str], panels: Mapping[str, Mapping[str, Dots]], title: str = "") -> Any:
-    """One panel per measure, side by side, with the same named rows; returns the first Axes.
-
-    >>> panels = {"cosine": {"a": ([0.1, 0.0], None, None)}, "recall": {"a": ([0.8, 0.7], [0.7, 0.6], [1, 1])}}
-    >>> [label.get_text() for label in dot_panels(["none", "whitening"], panels).get_yticklabels()]
-    ['none', 'whitening']
-    """
+    """One panel per measure, side by side, with the same named rows; returns the first Axes."""
     series = list(next(iter(panels.values())))
     size = (MARGIN + PANEL_INCHES * len(panels), TITLE_INCHES + ROW_INCHES * len(names) * _spread(series))
     figure = axes_or_new(None, size).figure

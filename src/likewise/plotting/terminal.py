@@ -109,11 +109,7 @@ def strongest(*values: ArrayLike) -> float:
 
 
 def strength(value: float, scale: float) -> float:
-    """The colour strength of a value, 0 to 1; 0 for nan.
-
-    >>> strength(-0.2, 0.4)
-    0.5
-    """
+    """The colour strength of a value, 0 to 1; 0 for nan."""
     return 0.0 if math.isnan(value) else min(1.0, abs(value) / scale)
 
 
@@ -158,10 +154,6 @@ class _Layout:
 def matrix_lines(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], width: int = 80) -> list[Text]:
     """A signed matrix (n, m) as lines of at most ``width`` columns; the last line tells how many rows and columns,
     the weakest ones, are hidden.
-
-    >>> for line in matrix_lines([[0.5, -0.25]], ["left"], ["a", "b"], 40): print(line.plain.rstrip())
-              a      b
-    left +0.500 -0.250
     """
     cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
     names = [one_line(name) for name in columns]
@@ -180,11 +172,7 @@ def matrix_lines(values: ArrayLike, rows: Sequence[str], columns: Sequence[str],
 
 
 def unit_line(labels: Sequence[str], shares: ArrayLike) -> Text:
-    """A text of n units, each coloured by its share (n,) of a score and followed by that number.
-
-    >>> unit_line(["Fire", "in"], [0.5, -0.02]).plain
-    'Fire +0.50  in -0.02'
-    """
+    """A text of n units, each coloured by its share (n,) of a score and followed by that number."""
     amounts = [float(share) for share in np.asarray(shares, dtype=float)]
     scale = strongest(amounts)
     line = Text()
@@ -196,11 +184,7 @@ def unit_line(labels: Sequence[str], shares: ArrayLike) -> Text:
 
 
 def coloured_text(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> Text:
-    """A text on one line, its words (start, end, share) coloured on a scale that other texts may share.
-
-    >>> coloured_text("a\\ncat", [(2, 5, 0.4)], 0.4).plain
-    'a cat'
-    """
+    """A text on one line, its words (start, end, share) coloured on a scale that other texts may share."""
     line = Text()
     for piece, share in marked_words(text, words):
         line.append(_flat(piece), None if share is None else _style(share, scale))

@@ -81,11 +81,6 @@ class BagOfWords(WordCosine):
     """The count of each word, compared by cosine. Words that the corpus lacks do not count.
 
     ``stop_words`` is scikit-learn's: None keeps all words, "english" drops its list.
-
-    >>> ranker = BagOfWords(["A cat sat.", "A dog ran."])
-    >>> [(_, scores)] = ranker.score_blocks(["cat"])
-    >>> scores.round(2)
-    array([[0.58, 0.  ]], dtype=float32)
     """
 
     name = "bow"
@@ -100,11 +95,6 @@ class TfIdf(WordCosine):
     """Word counts weighted by how rare a word is in the corpus, compared by cosine.
 
     A word in ``d`` of ``n`` texts weighs ``1 + log((1 + n) / (1 + d))``; words that the corpus lacks do not count.
-
-    >>> ranker = TfIdf(["A cat sat.", "A dog ran."])
-    >>> [(_, scores)] = ranker.score_blocks(["a dog"])
-    >>> scores.round(2)
-    array([[0.26, 0.78]], dtype=float32)
     """
 
     name = "tfidf"
@@ -125,12 +115,6 @@ class Bm25(BlockRanker):
 
     A word in ``d`` of ``n`` texts, ``f`` times in a text of length ``l`` (on average ``m``), adds
     ``log(1 + (n - d + 0.5) / (d + 0.5)) * f / (f + k1 * (1 - b + b * l / m))`` each time the query has it.
-
-    >>> ranker = Bm25(["A cat sat.", "A dog ran.", "A cat ran."])
-    >>> [(_, scores)] = ranker.score_blocks(["cat", "bird"])
-    >>> scores.round(2)
-    array([[0.19, 0.  , 0.19],
-           [0.  , 0.  , 0.  ]], dtype=float32)
     """
 
     name = "bm25"
@@ -210,10 +194,6 @@ class InputEmbeddings(AveragedVectors):
     """The average of the model's own word embeddings of a text's tokens, before any layer, compared by cosine.
 
     Positions, special tokens and prompts do not count; a text is cut at the model's limit.
-
-    >>> ranker = InputEmbeddings(["A cat sat.", "A dog ran."], "minilm")
-    >>> [int(scores.argmax()) for _, scores in ranker.score_blocks(["the dogs were running"])]
-    [1]
     """
 
     name = "input-embeddings"
@@ -260,13 +240,7 @@ def _in_windows(texts: Sequence[str], average: Callable[[Sequence[str]], Vectors
 
 
 class Chance(BlockRanker):
-    """Random scores from 0 to 1, the same ones each time for a seed, a query and a number of texts.
-
-    >>> ranker = Chance(["A cat sat.", "A dog ran."], seed=1)
-    >>> first, second = (scores for _, scores in [*ranker.score_blocks(["cat"]), *ranker.score_blocks(["cat"])])
-    >>> bool((first == second).all()), first.shape
-    (True, (1, 2))
-    """
+    """Random scores from 0 to 1, the same ones each time for a seed, a query and a number of texts."""
 
     name = "random"
 

@@ -35,12 +35,7 @@ CHUNK = 16384
 
 @dataclass(frozen=True, eq=False)
 class StackedVectors:
-    """Arrays (n_i, d), on disk or in memory, as one of n rows; never copied as a whole.
-
-    >>> stack = StackedVectors((np.zeros((2, 3), np.float32), np.ones((1, 3), np.float32)))
-    >>> len(stack), stack.take([2]).tolist()
-    (3, [[1.0, 1.0, 1.0]])
-    """
+    """Arrays (n_i, d), on disk or in memory, as one of n rows; never copied as a whole."""
 
     parts: Sequence[Vectors]
 
@@ -86,11 +81,7 @@ class StackedVectors:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to build: a kind of index, the bits per vector component, and why.
-
-    >>> Plan.of(300).kind, Plan.of(2_000_000).kind
-    ('exact', 'hnsw')
-    """
+    """What to build: a kind of index, the bits per vector component, and why."""
 
     kind: str
     bits: int = 32

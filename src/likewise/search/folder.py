@@ -411,20 +411,12 @@ def _draft(folder: Path) -> IndexManifest | None:
 
 
 def is_milvus(address: str) -> bool:
-    """Whether an address of a store names Milvus.
-
-    >>> is_milvus("milvus:news.db"), is_milvus("news")
-    (True, False)
-    """
+    """Whether an address of a store names Milvus."""
     return address.startswith(SCHEME)
 
 
 def address_of(folder: str | Path | None, store: str | None = None) -> str:
-    """The address of an index: Milvus, given or named in the folder's pointer, or the folder itself.
-
-    >>> address_of("news"), address_of("news", "milvus:news.db")
-    ('news', 'milvus:news.db')
-    """
+    """The address of an index: Milvus, given or named in the folder's pointer, or the folder itself."""
     if store is not None:
         if not is_milvus(store):
             raise UsageError(f"unknown store {store!r}; give milvus://HOST:PORT/COLLECTION or milvus:FILE.db")

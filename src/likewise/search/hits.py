@@ -259,14 +259,6 @@ def explained_search(
 
     The shares of a hit's words cost one transposed pass. Pairs of words cost one for each word of the query: by
     default short hits get them, and the first hits of a short query; ``pairs_per_hit`` gives every hit that many.
-
-    >>> from likewise.encoder import Encoder
-    >>> from likewise.search import Index
-    >>> texts = ["The volcano spat ash.", "The bank cut rates."]
-    >>> index = Index.from_texts(Encoder.load("minilm", device="cpu"), texts)
-    >>> found = explained_search(index, "volcano erupted", k=1)[0]
-    >>> found.pairs[0][:2], found.margin_terms[0][0]
-    (('volcano', 'volcano'), 'volcano')
     """
     check_search([query], k)
     check_granularity(granularity)

@@ -40,13 +40,7 @@ _USERS_LOCK = Lock()
 
 @dataclass(frozen=True)
 class Address:
-    """Where a collection is.
-
-    >>> Address.parse("milvus://localhost:19530/news").uri
-    'http://localhost:19530'
-    >>> Address.parse("milvus:news.db").collection
-    'likewise'
-    """
+    """Where a collection is."""
 
     written: str
     """as the user wrote it"""
@@ -86,9 +80,6 @@ def key_of(name: str) -> str:
 
     pymilvus puts primary keys between quotes without escaping them, and Milvus Lite has no parameters for filters,
     so a key must not be able to end its own quotes.
-
-    >>> key_of("doc 7"), key_of('x" or true'), id_of(key_of("'"))
-    ('doc 7', 'x%22 or true', "'")
     """
     return quote(name, safe=_READABLE, errors="surrogatepass") or _EMPTY_ID
 

@@ -33,10 +33,6 @@ class Relevant:
     """Which texts answer which of q queries, one after another: rows (m,), gains (m,), starts (q + 1,).
 
     The relevant texts of query i are ``rows[starts[i]:starts[i + 1]]``.
-
-    >>> relevant = Relevant.of([{4: 1.0}, {0: 2.0, 3: 1.0}])
-    >>> relevant.rows.tolist(), relevant.starts.tolist(), len(relevant)
-    ([4, 0, 3], [0, 1, 3], 2)
     """
 
     rows: Rows
@@ -173,13 +169,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RetrievalResult(Comparable):
-    """How well one ranker finds the relevant texts of n queries: the mean over queries, with 95 % intervals.
-
-    >>> relevant = Relevant.single([0, 1])
-    >>> result = retrieval_result("mine", Setting("bm25"), np.array([0, 3]), relevant, [1, 5])
-    >>> result.recall[1].value, result.recall[5].value, result.n
-    (0.5, 1.0, 2)
-    """
+    """How well one ranker finds the relevant texts of n queries: the mean over queries, with 95 % intervals."""
 
     data: str
     setting: Setting

@@ -42,11 +42,7 @@ Load = Callable[[str], Encoder]
 
 @dataclass(frozen=True)
 class RetrievalGrid:
-    """What is compared; a hybrid fuses BM25 with each model's first pooling and last layer of those given.
-
-    >>> RetrievalGrid(rankers=("dense", "bm25")).ks
-    (1, 5, 10, 20, 50)
-    """
+    """What is compared; a hybrid fuses BM25 with each model's first pooling and last layer of those given."""
 
     models: tuple[str, ...] = ("minilm",)
     poolings: tuple[str | None, ...] = (None,)
@@ -94,13 +90,7 @@ class Cell:
 def compare_retrieval(
     task: RetrievalTask, grid: RetrievalGrid, load: Load = Encoder.load, progress: Progress | None = None
 ) -> RetrievalTable:
-    """Every cell of the grid in one table; results of earlier runs come from the cache.
-
-    >>> from likewise.search.evaluation import RetrievalSource
-    >>> table = compare_retrieval(RetrievalSource("sample/pairs").read(), RetrievalGrid(rankers=("bow", "random")))
-    >>> [result.setting.ranker for result in table.results]
-    ['bow', 'random']
-    """
+    """Every cell of the grid in one table; results of earlier runs come from the cache."""
     run = _Run(task, grid, lru_cache(maxsize=1)(load))
     # All models are looked at first: a layer that one of them lacks is an error before any work.
     cells = list(dict.fromkeys(run.cells()))

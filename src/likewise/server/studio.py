@@ -39,9 +39,6 @@ class SerialExecutor:
     """Runs questions one after the other in one thread; refuses those beyond a limit.
 
     One worker thread bounds torch's per-thread memory.
-
-    >>> SerialExecutor(1).run(lambda: 6 * 7)
-    42
     """
 
     def __init__(self, limit: int) -> None:

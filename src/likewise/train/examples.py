@@ -186,11 +186,7 @@ SCALES: dict[Form, Scale] = {
 
 
 def read_examples(source: Source, form: Form, data_dir: Path | None = None) -> list[Example]:
-    """All examples of a source, with their targets on the task's scale.
-
-    >>> read_examples(Source("sample/pairs"), "similarity")[0].texts[0]
-    'The recipe calls for two cups of flour.'
-    """
+    """All examples of a source, with their targets on the task's scale."""
     if source.target:
         return _in_range(_computed(source, form, data_dir), source)
     if form not in SCALES and (source.scale or (source.scores and form not in SCORED)):

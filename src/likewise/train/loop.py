@@ -379,13 +379,7 @@ def new_scheduler(optimizer: torch.optim.Optimizer, config: TrainConfig, steps: 
 
 
 def lr_scale(config: TrainConfig, step: int, steps: int) -> float:
-    """The share of the highest learning rate at a step of so many; the first step is 0.
-
-    >>> from likewise.train.config import parse_config
-    >>> config = parse_config('warmup = 0.5\\n[[task]]\\nkind = "similarity"\\ntrain = "a"')
-    >>> [lr_scale(config, step, 4) for step in range(4)]
-    [0.5, 1.0, 1.0, 0.5]
-    """
+    """The share of the highest learning rate at a step of so many; the first step is 0."""
     warm = round(config.warmup * steps)
     if step < warm:
         return (step + 1) / warm

@@ -85,11 +85,7 @@ def jaccard(left: frozenset[int], right: frozenset[int]) -> float:
 
 
 def length_groups(lengths: Sequence[int], cost: int = GROUP_COST) -> list[list[int]]:
-    """Indices of texts in groups of like length that minimize padded tokens plus the cost of each group.
-
-    >>> length_groups([5, 100, 6, 90], cost=10)
-    [[0, 2], [3, 1]]
-    """
+    """Indices of texts in groups of like length that minimize padded tokens plus the cost of each group."""
     order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
     # Cuts lie only between different lengths: one within a length costs a group and saves nothing.
     sizes = [lengths[index] for index in order]
@@ -329,11 +325,7 @@ class PackedEncoder:
 
 
 def frozen_layers(freeze: str | tuple[int, ...], depth: int) -> frozenset[int]:
-    """The layers that do not learn, 0 for the embeddings, of a model of ``depth`` blocks.
-
-    >>> sorted(frozen_layers("lower", 6)), sorted(frozen_layers("last", 6))
-    ([0, 1, 2, 3], [6])
-    """
+    """The layers that do not learn, 0 for the embeddings, of a model of ``depth`` blocks."""
     named = {
         "none": range(0),
         "lower": range(depth // 2 + 1),

@@ -218,11 +218,7 @@ def mean_of(measures: Sequence[tuple[str, str]]) -> str:
 
 
 def file_names(tasks: Iterable[str]) -> dict[str, str]:
-    """Each task's name as a part of a file's name, all different.
-
-    >>> file_names(["similarity", "a/b", "a b"])
-    {'similarity': 'similarity', 'a/b': 'a-b', 'a b': 'a-b-2'}
-    """
+    """Each task's name as a part of a file's name, all different."""
     names: dict[str, str] = {}
     for task in tasks:
         plain = re.sub(r"[^A-Za-z0-9_]+", "-", task).strip("-").lower() or "task"

@@ -249,12 +249,7 @@ class Row:
 
     @property
     def slug(self) -> str:
-        """Its name as that of a folder.
-
-        >>> from likewise.train.config import parse_config
-        >>> Row("mean, SW+WL", parse_config('[[task]]\\nkind = "similarity"\\ntrain = "a"')).slug
-        'mean-sw-wl-1'
-        """
+        """Its name as that of a folder."""
         return f"{re.sub(r'[^a-z0-9]+', '-', self.name.lower()).strip('-')}-{self.config.seed}"
 
 
@@ -273,12 +268,7 @@ class Plan:
 
 
 def parse_plan(text: str, where: str = "config", **changes: Any) -> Plan:
-    """The plan that a TOML text holds, with some settings changed in all of its rows.
-
-    >>> run_plan = parse_plan('[[task]]\\nkind = "similarity"\\ntrain = "a"\\n[[row]]\\nname = "b"\\nepochs = 2')
-    >>> run_plan.table, run_plan.rows[0].config.epochs
-    (True, 2)
-    """
+    """The plan that a TOML text holds, with some settings changed in all of its rows."""
     table = toml_table(text, where)
     rows, seeds = tables_of(table, "row", where), table.pop("seeds", None)
     table.pop("row", None)

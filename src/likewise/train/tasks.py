@@ -174,10 +174,6 @@ def find_overlaps(train: Files, held_out: Files) -> list[Overlap]:
     """Every train file against every dev and test file; pairs match in either order, whatever their targets.
 
     ``dropped`` counts the rows of the train file that would have to go.
-
-    >>> one, two = Example(("A dog.",), 1.0, "1", "a"), Example(("a dog",), 3.0, "1", "b")
-    >>> find_overlaps({"a": [one]}, {"b": [two]})[0].rows
-    1
     """
     return _overlaps(_keyed(train), _keyed(held_out))
 
@@ -188,10 +184,6 @@ def without_overlap(
     """The train files without the rows of any dev or test file, and the overlaps.
 
     Too much in common is a DataError; with ``allow`` nothing is dropped or rejected.
-
-    >>> one, two = Example(("A dog.",), 1.0, "1", "a"), Example(("A cat.",), 3.0, "1", "b")
-    >>> without_overlap({"a": [one]}, {"b": [two]})[1]
-    []
     """
     rows, held_rows = _keyed(train), _keyed(held_out)
     found = _overlaps(rows, held_rows)
@@ -282,11 +274,7 @@ def _too_large(overlaps: Sequence[Overlap]) -> str:
 
 
 def epoch_order(count: int, wanted: int, key: Sequence[int]) -> list[int]:
-    """``wanted`` numbers below ``count`` in random order; none comes twice before all came once.
-
-    >>> sorted(epoch_order(3, 3, [1])), len(epoch_order(3, 7, [1]))
-    ([0, 1, 2], 7)
-    """
+    """``wanted`` numbers below ``count`` in random order; none comes twice before all came once."""
     rng = np.random.default_rng(list(key))
     rounds = [rng.permutation(count) for _ in range(-(-wanted // count))]
     order: list[int] = np.concatenate(rounds)[:wanted].tolist()
@@ -298,12 +286,7 @@ _order = lru_cache(maxsize=8)(epoch_order)
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which examples of each of several tasks make each step of each epoch.
-
-    >>> schedule = Schedule((4, 2), (2, 1), batch=2, accumulate=1, samples=None, seed=1)
-    >>> schedule.steps, len(schedule.batch_of(0, 1, 0, 0))
-    (2, 2)
-    """
+    """Which examples of each of several tasks make each step of each epoch."""
 
     counts: tuple[int, ...]
     """examples of each task"""
