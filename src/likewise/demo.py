@@ -35,10 +35,8 @@ class Demo(Result):
     inspection: Inspection
     similarity: NDArray[np.float32]
     sts: StsResult
-    kinds: list[tuple[str, int, float, float]]
-    """kind of pair, number, mean score, mean cosine"""
-    explanation: Explanation
-    """why the first two texts are similar"""
+    kinds: list[tuple[str, int, float, float]]  # kind of pair, number, mean score, mean cosine
+    explanation: Explanation  # why the first two texts are similar
 
     title = "Likewise demo"
 

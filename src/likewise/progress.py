@@ -52,8 +52,7 @@ class Ticker:
             self.progress(self.done, self.total, self.note)
 
 
-MOST_BARS = 4
-"""The number of bars that are shown at once: those that moved last."""
+MOST_BARS = 4  # The number of bars that are shown at once: those that moved last
 
 
 def work_of(note: str) -> str:

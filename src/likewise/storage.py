@@ -24,8 +24,7 @@ log = logging.getLogger("likewise")
 Loaded = TypeVar("Loaded")
 
 DRAFT = ".draft"
-OLD_DRAFT_SECONDS = 3600.0
-"""An older draft belongs to no running process."""
+OLD_DRAFT_SECONDS = 3600.0  # An older draft belongs to no running process
 DAMAGED = (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile)
 """The errors of reading a missing or damaged file."""
 

@@ -63,8 +63,7 @@ class Query:
     text: str
     id: str
     relevant: tuple[str, ...] = ()
-    location: Location = field(default=Location(""), compare=False, repr=False)
-    """its line, for errors"""
+    location: Location = field(default=Location(""), compare=False, repr=False)  # its line, for errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,7 @@ class Judgement:
     query: str
     text: str
     gain: float
-    location: Location = field(default=Location(""), compare=False, repr=False)
-    """its line, for errors"""
+    location: Location = field(default=Location(""), compare=False, repr=False)  # its line, for errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +223,8 @@ class SenseExample:
 
     text: str
     word: str
-    start: int
-    """where the word begins in the text"""
-    end: int
-    """where it ends"""
+    start: int  # where the word begins in the text
+    end: int  # where it ends
     sense: str
     id: str
 

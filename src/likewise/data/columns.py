@@ -54,15 +54,11 @@ class Columns:
     """
 
     text: str | None = None
-    left: str | None = None
-    """the first text of a pair"""
-    right: str | None = None
-    """its second text"""
-    score: str | None = None
-    """how similar the texts of a pair are"""
+    left: str | None = None  # the first text of a pair
+    right: str | None = None  # its second text
+    score: str | None = None  # how similar the texts of a pair are
     label: str | None = None
-    id: str | None = None
-    """without one, rows are numbered from 1"""
+    id: str | None = None  # without one, rows are numbered from 1
 
     def of(self, role: str) -> str | None:
         """The given name for a role."""

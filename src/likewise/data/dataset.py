@@ -30,8 +30,7 @@ class Text:
 
     text: str
     id: str
-    meta: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """the remaining columns"""
+    meta: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)  # the remaining columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +215,7 @@ class Dataset:
     columns: Columns = GUESSED
     data_dir: Path | None = None
     skip_bad: bool = False
-    limit: int | None = None
-    """only the first rows"""
+    limit: int | None = None  # only the first rows
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:

@@ -96,8 +96,7 @@ class SkippedRows:
         return f"skipped {self.count} bad {'row' if self.count == 1 else 'rows'} (first: {self.errors[0]})"
 
 
-OnBad = Callable[[DataError], None]
-"""What to do with a bad row: raise its error, or count it and continue."""
+OnBad = Callable[[DataError], None]  # What to do with a bad row: raise its error, or count it and continue
 
 SAMPLE_BYTES = 4096
 GZIP_MAGIC = b"\x1f\x8b"
@@ -210,8 +209,7 @@ class Row:
     number: int
 
 
-Fields = tuple[int, list[str] | DataError]
-"""A line number with the fields that start there, or with the error."""
+Fields = tuple[int, list[str] | DataError]  # A line number with the fields that start there, or with the error
 
 
 def suffix_of(path: Path) -> str:
@@ -241,10 +239,8 @@ def rows(path: Path, file: str, report: OnBad) -> Iterator[Row]:
         raise Location(file).error("holds no rows; add at least one (below the header, if it has one)")
 
 
-Values = Mapping[str, object] | DataError
-"""The values by column, or the error."""
-Parsed = Iterator[tuple[int, Values]]
-"""The line number and the values of each row."""
+Values = Mapping[str, object] | DataError  # The values by column, or the error
+Parsed = Iterator[tuple[int, Values]]  # The line number and the values of each row
 
 
 def csv_rows(path: Path, file: str) -> Parsed:

@@ -68,8 +68,7 @@ def read_word_vectors(path: str | Path, wanted: Collection[str], *, progress: Pr
     return WordVectors(words, np.array(vectors, np.float32).reshape(len(vectors), dimension))
 
 
-Lines = Iterator[tuple[int, str]]
-"""Numbered lines without their line ends and without blank lines."""
+Lines = Iterator[tuple[int, str]]  # Numbered lines without their line ends and without blank lines
 
 
 def _lines(path: Path, file: str) -> Lines:

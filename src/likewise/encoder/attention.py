@@ -16,11 +16,9 @@ from torch import Tensor
 from likewise.encoder.model_view import Attention, Dropout, RelativeBias, linear, linear_transposed, no_dropout, norm
 from likewise.encoder.modes import LIVE, Mode, Transposed, normalized
 
-BLOCK_CELLS = 2**23
-"""Cells of a map that are computed at a time if maps are not stored: 32 MB in float32."""
+BLOCK_CELLS = 2**23  # Cells of a map that are computed at a time if maps are not stored: 32 MB in float32
 
-WINDOW_BLOCK = 256
-"""Queries of a block if each token sees a window of keys."""
+WINDOW_BLOCK = 256  # Queries of a block if each token sees a window of keys
 
 EVERY = slice(None)
 
@@ -133,12 +131,9 @@ def attend_transposed(view: Attention, gradient: Tensor, mode: Transposed) -> Te
 class Group:
     """Texts of similar length, for which attention runs at once."""
 
-    indices: Tensor
-    """the indices of their tokens among all tokens, (B, T); beyond a text's end its last token repeats"""
-    mask: Tensor | None
-    """which of them are real tokens, (B, T); None for all"""
-    dropout: Dropout = no_dropout
-    """the dropout of their attention maps"""
+    indices: Tensor  # the indices of their tokens among all tokens, (B, T); beyond a text's end its last token repeats
+    mask: Tensor | None  # which of them are real tokens, (B, T); None for all
+    dropout: Dropout = no_dropout  # the dropout of their attention maps
 
 
 @dataclass(frozen=True)
@@ -146,8 +141,7 @@ class Packing:
     """N tokens of several texts, end to end, in groups: only attention works on padding."""
 
     groups: tuple[Group, ...]
-    back: Tensor
-    """the index of each of the N tokens in the groups' rows, end to end"""
+    back: Tensor  # the index of each of the N tokens in the groups' rows, end to end
 
 
 def packing(lengths: Sequence[Sequence[int]], dropouts: Sequence[Dropout], device: torch.device) -> Packing:

@@ -147,8 +147,7 @@ def _check_numbers(family: str, config: Config) -> None:
 
 
 Settings = Mapping[str, Any]
-Frequencies = tuple[Tensor, float]
-"""Angles per position step, and the factor of cosines and sines."""
+Frequencies = tuple[Tensor, float]  # Angles per position step, and the factor of cosines and sines
 ROPE_THETA = 10_000.0
 
 
@@ -255,8 +254,7 @@ CLASSIC_POOLING_KEYS = {
 
 OWN_SETTINGS, OWN_WEIGHTS, OWN_FORMAT = "likewise.json", "head.safetensors", 1
 """Files beyond those of sentence-transformers; other packages may add keys and tensors of their own."""
-POOLING_PREFIX = "pooling."
-"""The prefix of a learned pooling's weights."""
+POOLING_PREFIX = "pooling."  # The prefix of a learned pooling's weights
 
 
 def read_modules_config(folder: Path) -> ModulesConfig:

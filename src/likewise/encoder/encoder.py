@@ -36,23 +36,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("likewise")
 
-SORTED_TEXTS = 16384
-"""Texts that are tokenized and sorted together; bounds the memory of ids."""
+SORTED_TEXTS = 16384  # Texts that are tokenized and sorted together; bounds the memory of ids
 
-BLOCK_BYTES = 2**26
-"""The largest size of a block of scores, and of a block of normed vectors."""
+BLOCK_BYTES = 2**26  # The largest size of a block of scores, and of a block of normed vectors
 
 MEASURES = ("cosine", "dot")
 
-CHANGED = -1
-"""A version that no weights have."""
+CHANGED = -1  # A version that no weights have
 
 Vectors = NDArray[np.float32]
 
 Size = tuple[int, int | None]
 
-Source = Any
-"""A model's folder or name, or a SentenceTransformer."""
+Source = Any  # A model's folder or name, or a SentenceTransformer
 
 
 @dataclass(frozen=True)
@@ -81,19 +77,15 @@ class Encoder(TensorEncoder):
     """
 
     name: str
-    model: nn.Module
-    """the weights by name: a ``Transformer``, or a Hugging Face model"""
+    model: nn.Module  # the weights by name: a `Transformer`, or a Hugging Face model
     model_view: ModelView
     tokenizer: Tokenizer
     modules_config: ModulesConfig
     pooling_config: PoolingConfig
-    folder: Path | None = None
-    """where the weights were loaded from"""
-    loaded_version: int = 0
-    """the version of the weights at that time; another version now means that they were trained"""
+    folder: Path | None = None  # where the weights were loaded from
+    loaded_version: int = 0  # the version of the weights at that time; another version now means that they were trained
     postprocessing: PostProcessing | None = None
-    backend: OnnxBackend | None = None
-    """runs the layers of ``encode`` instead of torch"""
+    backend: OnnxBackend | None = None  # runs the layers of `encode` instead of torch
 
     def __init__(self, name: Source = weights.BUNDLED, model: nn.Module | None = None, **parts: Any) -> None:
         """Load a model or wrap a SentenceTransformer; with ``model``, ``parts`` are the fields of this class."""

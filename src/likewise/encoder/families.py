@@ -141,8 +141,7 @@ _DISTILBERT_BLOCK: dict[str, Any] = {
     "query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "output": "attention.out_lin",
     "attention_norm": "sa_layer_norm", "up": "ffn.lin1", "down": "ffn.lin2", "feed_forward_norm": "output_layer_norm",
 }  # fmt: skip
-FIXED_EPS = 1e-12
-"""The epsilon of DistilBERT's norms, whatever its config says."""
+FIXED_EPS = 1e-12  # The epsilon of DistilBERT's norms, whatever its config says
 
 
 def _block(parts: _Parts, name: str, called: Mapping[str, Any], relative: views.RelativeBias | None = None) -> Block:
@@ -247,8 +246,7 @@ def _gpt_neo(parts: _Parts) -> ModelView:
     )  # fmt: skip
 
 
-KINDS = ("full_attention", "sliding_attention")
-"""The kinds of attention, by their names in ``layer_types``."""
+KINDS = ("full_attention", "sliding_attention")  # The kinds of attention, by their names in `layer_types`
 
 
 def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:

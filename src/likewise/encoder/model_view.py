@@ -23,8 +23,7 @@ from likewise.encoder.modes import LIVE, Mode, Transposed
 Dropout = Callable[[Tensor, float | None], Tensor]
 """``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up; None is a rate of 0."""
 
-POOLER = "pooler"
-"""The part that may be missing."""
+POOLER = "pooler"  # The part that may be missing
 
 
 class Transformer(nn.Module):
@@ -116,11 +115,9 @@ class Norm:
 class Rotary:
     """Rotary positions: the angle of pair ``d`` at position ``t`` is ``t * frequencies[d]``."""
 
-    steps: Tensor
-    """angle per position step, (head_width / 2,), always float32 on the CPU"""
+    steps: Tensor  # angle per position step, (head_width / 2,), always float32 on the CPU
     scaling: float
-    word: Table
-    """the word embeddings, whose device the angles follow"""
+    word: Table  # the word embeddings, whose device the angles follow
 
     @property
     def frequencies(self) -> Tensor:
@@ -259,8 +256,7 @@ class Activation:
 
     function: Elementwise
     factor: Elementwise
-    offset: float = 0.0
-    """the function at 0, which no factor of h can give"""
+    offset: float = 0.0  # the function at 0, which no factor of h can give
 
     def __call__(self, h: Tensor) -> Tensor:
         """(...) -> (...)."""

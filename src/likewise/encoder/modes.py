@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-RULES = ("attention", "norm", "activation")
-"""The factors that an explanation may freeze."""
+RULES = ("attention", "norm", "activation")  # The factors that an explanation may freeze
 
 ALWAYS_FROZEN = ("pooling", "unit")
 """Max pooling's winners and the length that a vector is divided by: every method freezes them."""
@@ -32,8 +31,7 @@ class Mode:
     """The model itself: every factor is computed, every bias added, and kernels may be fused."""
 
     fused = True
-    rules: frozenset[str] = frozenset()
-    """the factors that are frozen"""
+    rules: frozenset[str] = frozenset()  # the factors that are frozen
 
     def linearize(self, _: str, compute: Callable[[Mode], Tensor], /) -> Tensor:
         """A factor of the forward pass by its rule; ``compute(mode)`` computes it from the present states."""
@@ -86,8 +84,7 @@ class Detached(Mode):
         return compute(LIVE).detach() if rule in self.rules else compute(self)
 
 
-Constant = tuple[str, Any]
-"""A rule and its factor: a tensor, or maps or a trace that are computed block by block."""
+Constant = tuple[str, Any]  # A rule and its factor: a tensor, or maps or a trace that are computed block by block
 
 
 class Recorder(Mode):

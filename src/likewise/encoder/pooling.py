@@ -83,8 +83,7 @@ POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """The weight of each token (B, T) in poolings that are a weighted sum of tokens."""
 
-MODEL_POOLER = "pooler"
-"""The model's own pooler (a dense layer and tanh over the first token)."""
+MODEL_POOLER = "pooler"  # The model's own pooler (a dense layer and tanh over the first token)
 
 
 def pooling_parts(pooling: str) -> tuple[str, ...]:
@@ -107,16 +106,11 @@ class PoolingConfig:
     pooling: str = "mean"
     """cls, last, max, mean, mean-sqrt-len, weighted, pooler, or what the model learned (qkv, bilstm); several joined by
     + are concatenated"""
-    layer: Layer = -1
-    """a layer (0 is the embedding output, -1 the last), several to average, or first-last"""
-    normalize: bool | None = None
-    """unit vectors as the last step; None leaves it to the model"""
-    special_tokens: bool = True
-    """whether special tokens such as [CLS] and [SEP] are pooled"""
-    truncate_dim: int | None = None
-    """keep only the first dimensions"""
-    heads: bool = True
-    """apply the model's own dense heads after pooling"""
+    layer: Layer = -1  # a layer (0 is the embedding output, -1 the last), several to average, or first-last
+    normalize: bool | None = None  # unit vectors as the last step; None leaves it to the model
+    special_tokens: bool = True  # whether special tokens such as [CLS] and [SEP] are pooled
+    truncate_dim: int | None = None  # keep only the first dimensions
+    heads: bool = True  # apply the model's own dense heads after pooling
 
     def __post_init__(self) -> None:
         pooling_parts(self.pooling)
@@ -161,22 +155,17 @@ class ModulesConfig:
     """What happens before and after the transformer."""
 
     pooling: str = "mean"
-    include_prompt: bool = True
-    """whether the prompt's tokens are pooled"""
+    include_prompt: bool = True  # whether the prompt's tokens are pooled
     heads: tuple[Dense, ...] = ()
     normalizes: bool = False
     prompts: Mapping[str, str] = field(default_factory=dict)
-    default_prompt: str | None = None
-    """the name of the prompt that ``encode`` uses"""
+    default_prompt: str | None = None  # the name of the prompt that `encode` uses
     max_length: int | None = None
     lower: bool = False
     truncate_dim: int | None = None
-    transformer: str = ""
-    """the subfolder of the transformer"""
-    note: str = ""
-    """a message for the user about the folder"""
-    learned: LearnedPooling | None = None
-    """a pooling with its own weights"""
+    transformer: str = ""  # the subfolder of the transformer
+    note: str = ""  # a message for the user about the folder
+    learned: LearnedPooling | None = None  # a pooling with its own weights
 
     def __post_init__(self) -> None:
         for name, number in (("max_seq_length", self.max_length), ("truncate_dim", self.truncate_dim)):
@@ -209,8 +198,7 @@ class ModulesConfig:
         return next((self.prompts[name] for name in names if self.prompts.get(name)), "")
 
 
-SMALLEST_LENGTH = 1e-12
-"""The smallest length that a vector is divided by, as in torch."""
+SMALLEST_LENGTH = 1e-12  # The smallest length that a vector is divided by, as in torch
 
 
 class TensorEncoder:

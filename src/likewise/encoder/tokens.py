@@ -33,8 +33,7 @@ VOCABULARIES = (TOKENIZER, "vocab.txt", "vocab.json", "tokenizer.model", "senten
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 NO_LIMIT = int(1e30)
 
-IMPORTING = threading.Lock()
-"""Importing transformers is not thread-safe."""
+IMPORTING = threading.Lock()  # Importing transformers is not thread-safe
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,9 @@ class TokenizedText:
     ids: tuple[int, ...]
     types: tuple[int, ...]
     tokens: tuple[str, ...]
-    offsets: tuple[tuple[int, int], ...]
-    """character span in the text without the prompt; (0, 0) for special tokens"""
+    offsets: tuple[tuple[int, int], ...]  # character span in the text without the prompt; (0, 0) for special tokens
     special: tuple[bool, ...]
-    prompt: tuple[bool, ...]
-    """whether a token belongs to the prompt in front of the text"""
+    prompt: tuple[bool, ...]  # whether a token belongs to the prompt in front of the text
     sides: tuple[int | None, ...]
     """0 for tokens of the text, or of a pair's first one, 1 for the second's; None for special tokens"""
     truncated: bool
@@ -175,14 +172,11 @@ class Vocabulary:
     """A model's tokenizer without a limit of ours."""
 
     backend: Backend
-    roles: Mapping[str, str] = field(default_factory=dict)
-    """the special token of each role, such as "cls" """
-    extra: tuple[str, ...] = ()
-    """special tokens without a role"""
+    roles: Mapping[str, str] = field(default_factory=dict)  # the special token of each role, such as "cls"
+    extra: tuple[str, ...] = ()  # special tokens without a role
     max_length: int = NO_LIMIT
     truncation_side: str = "right"
-    inputs: tuple[str, ...] = ("input_ids", "token_type_ids", "attention_mask")
-    """the inputs of transformers' model"""
+    inputs: tuple[str, ...] = ("input_ids", "token_type_ids", "attention_mask")  # the inputs of transformers' model
 
     @classmethod
     def read(cls, folder: Path) -> Vocabulary:
@@ -341,10 +335,8 @@ class Kind:
     """A tokenizer class of transformers: its special tokens, and what it rebuilds."""
 
     roles: Mapping[str, str] = field(default_factory=dict)
-    model: Any = ()
-    """the algorithm of the vocabulary; files with another one stay unchanged"""
-    rebuild: Any = None
-    """a function of the tokenizer and its settings"""
+    model: Any = ()  # the algorithm of the vocabulary; files with another one stay unchanged
+    rebuild: Any = None  # a function of the tokenizer and its settings
     process: Callable[[Backend, Settings, Mapping[str, str]], Any] | None = None
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
     flags: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)

@@ -51,27 +51,20 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 DEFAULT_VARIANTS = ("bilrp-filler", "bilrp", "bilrp-shared", "hxp", "embedding", "embedding-squared", "random")
 DEFAULT, PUBLISHED = "bilrp-filler", "bilrp"
-SLOW = "integrated-jacobian"
-"""The slow method: it runs on fewer pairs, together with the baselines."""
+SLOW = "integrated-jacobian"  # The slow method: it runs on fewer pairs, together with the baselines
 FILLERS = ("mask", "pad")
-WINDOW = 64
-"""Pairs whose perturbed texts are encoded together."""
+WINDOW = 64  # Pairs whose perturbed texts are encoded together
 
 
 @dataclass(frozen=True)
 class PerturbationSettings:
     """The settings of the perturbation test."""
 
-    variants: tuple[str, ...] = DEFAULT_VARIANTS
-    """the methods to compare"""
-    rank_special: bool = False
-    """special tokens are masked and ranked like the rest; otherwise they stay in place"""
-    filler: str = "mask"
-    """the token that masks others: mask or pad, or a blank where the tokenizer has no such token"""
-    second_order: bool = False
-    """also insert and delete pairs of tokens, the strongest pairs first"""
-    steps: int = 10
-    """points on the path of integrated Jacobians"""
+    variants: tuple[str, ...] = DEFAULT_VARIANTS  # the methods to compare
+    rank_special: bool = False  # special tokens are masked and ranked like the rest; otherwise they stay in place
+    filler: str = "mask"  # the token that masks others: mask or pad, or a blank where the tokenizer has no such token
+    second_order: bool = False  # also insert and delete pairs of tokens, the strongest pairs first
+    steps: int = 10  # points on the path of integrated Jacobians
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -102,8 +95,7 @@ class Faithfulness(Result):
     curves: Mapping[str, Array]
     insertion: Mapping[str, Array] = field(default_factory=dict)
     deletion: Mapping[str, Array] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    """processor time of each method's explanations"""
+    seconds: Mapping[str, float] = field(default_factory=dict)  # processor time of each method's explanations
 
     @property
     def main(self) -> str:

@@ -20,8 +20,7 @@ from likewise.metrics import Array
 from likewise.progress import Ticker
 
 STEP = 0.04
-FRACTIONS: Array = np.round(np.arange(0, 1 + STEP / 2, STEP), 2)
-"""The shares of tokens shown, 0 to 1."""
+FRACTIONS: Array = np.round(np.arange(0, 1 + STEP / 2, STEP), 2)  # The shares of tokens shown, 0 to 1
 
 
 @dataclass(frozen=True)

@@ -53,15 +53,12 @@ class AttentionScore(Result):
     query: int
     key: int
     relevance: Array
-    bias_query: Array
-    """each unit's part of the query with the key's bias, (n,)"""
-    bias_key: Array
-    """the query's bias with each unit's part of the key, (n,)"""
+    bias_query: Array  # each unit's part of the query with the key's bias, (n,)
+    bias_key: Array  # the query's bias with each unit's part of the key, (n,)
     bias_both: float
     distance: float
     score: float
-    weight: float
-    """the attention that the softmax makes of it"""
+    weight: float  # the attention that the softmax makes of it
     by_part: dict[str, dict[str, float]]
     """the same score by what the input embeddings are made of: word, position, type, bias, and the layers' biases"""
     model: str

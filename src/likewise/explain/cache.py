@@ -21,10 +21,8 @@ from likewise.progress import Progress, Ticker
 from likewise.storage import FileCache, content_key
 
 FORMAT = 1
-MOST_BYTES = 2**28
-"""What the folder may take; beyond, the files used longest ago go first."""
-IRRELEVANT = ("memory", "seed")
-"""Settings that contributions by bilrp do not depend on."""
+MOST_BYTES = 2**28  # What the folder may take; beyond, the files used longest ago go first
+IRRELEVANT = ("memory", "seed")  # Settings that contributions by bilrp do not depend on
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,7 @@ class Comparison(Result):
     second: Explanation
     left: tuple[Unit, ...]
     right: tuple[Unit, ...]
-    before: Array
-    """the first ledger on the common units and, last, the bias: (n + 1, m + 1)"""
+    before: Array  # the first ledger on the common units and, last, the bias: (n + 1, m + 1)
     after: Array
 
     @property

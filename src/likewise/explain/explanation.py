@@ -21,10 +21,8 @@ from likewise.results import Figure, Result, Table
 
 Array = NDArray[np.float64]
 
-TOLERANCE = 1e-4
-"""How far the ledger of a complete method may miss the shown similarity before it is refused."""
-STRONGEST_PAIRS, STRONGEST_UNITS = 8, 12
-"""Rows that tables for people have."""
+TOLERANCE = 1e-4  # How far the ledger of a complete method may miss the shown similarity before it is refused
+STRONGEST_PAIRS, STRONGEST_UNITS = 8, 12  # Rows that tables for people have
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +32,7 @@ class ExplainedText:
     text: str
     units: tuple[Unit, ...]
     truncated: bool = False
-    ids: tuple[int, ...] = ()
-    """the ids of all tokens"""
+    ids: tuple[int, ...] = ()  # the ids of all tokens
     parts: Mapping[str, Array] = field(default_factory=dict)
     """what each part of the input embedding (word, position, type, bias) makes of each unit's share, (n,) each"""
 
@@ -67,12 +64,10 @@ class Metadata:
     granularity: str
     similarity: str = "cosine"
     bias_mode: str = "separate"
-    complete: bool = True
-    """whether the method promises that the ledger sums to the similarity"""
+    complete: bool = True  # whether the method promises that the ledger sums to the similarity
     layer: str = "-1"
     rules: tuple[str, ...] = ()
-    relative_to: str = "none"
-    """the reference that contributions are relative to; its part is in the bias terms"""
+    relative_to: str = "none"  # the reference that contributions are relative to; its part is in the bias terms
 
     @property
     def rest(self) -> str:
@@ -191,10 +186,8 @@ class Explanation(Result):
     left: ExplainedText
     right: ExplainedText
     relevance: Array
-    bias_left: Array
-    """<c_i, d_bias>, (n,): each left unit with the right side's bias"""
-    bias_right: Array
-    """<c_bias, d_j>, (m,): the left side's bias with each right unit"""
+    bias_left: Array  # <c_i, d_bias>, (n,): each left unit with the right side's bias
+    bias_right: Array  # <c_bias, d_j>, (m,): the left side's bias with each right unit
     bias_both: float
     similarity: float
     metadata: Metadata

@@ -17,8 +17,7 @@ from likewise.explain.attribution import as_directions, attribute_stream
 from likewise.explain.pairs import explain_many
 from likewise.progress import Progress, Ticker
 
-WINDOW = 256
-"""Texts that are attributed together."""
+WINDOW = 256  # Texts that are attributed together
 
 
 def explain_file(

@@ -33,11 +33,9 @@ from likewise.explain.settings import FILLER, GIGABYTE, Settings
 ROW_TOKENS = 2048
 """Row tokens that run together: rows x tokens of one chunk. From 1000 to 4000 the time hardly differs."""
 
-MOST_MAP_BYTES = 2**28
-"""Attention maps of one layer that are computed whole."""
+MOST_MAP_BYTES = 2**28  # Attention maps of one layer that are computed whole
 
-MOST_SHARED = 512
-"""Tokens among which biases are shared: all their rows run side by side."""
+MOST_SHARED = 512  # Tokens among which biases are shared: all their rows run side by side
 
 
 @dataclass(frozen=True)
@@ -259,8 +257,7 @@ def reference_embeddings(encoder: Encoder, batch: Batch, reference: str = FILLER
     return embed(encoder.model_view, changed, words=words)
 
 
-Function = Callable[[Tensor], Tensor]
-"""Embeddings (B, T, E) -> vectors (B, d), or the way back."""
+Function = Callable[[Tensor], Tensor]  # Embeddings (B, T, E) -> vectors (B, d), or the way back
 
 
 @dataclass(frozen=True)
@@ -268,10 +265,8 @@ class Method:
     """What computes the contributions of a batch of texts, and what two such texts are then scaled by."""
 
     values: Callable[[Encoder, Inputs, Settings], Replayed]
-    own_length: bool = False
-    """the cosine divides by the length of the contributions' sum, not of the model's vector"""
-    reference: bool = False
-    """the bias slots hold a reference text"""
+    own_length: bool = False  # the cosine divides by the length of the contributions' sum, not of the model's vector
+    reference: bool = False  # the bias slots hold a reference text
 
 
 def bilrp(encoder: Encoder, inputs: Inputs, settings: Settings) -> Replayed:

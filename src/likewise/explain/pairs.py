@@ -56,8 +56,7 @@ class TextPair(Protocol):
         """The second text."""
 
 
-Spans = tuple[Sequence[Span], Sequence[Span]]
-"""Character spans of the left and of the right text."""
+Spans = tuple[Sequence[Span], Sequence[Span]]  # Character spans of the left and of the right text
 
 
 def explain(
@@ -247,8 +246,7 @@ def check_top(top: int | None, method: str, settings: Settings) -> None:
         raise UsageError(f"top is a whole number of units from 1 on, got {top}")
 
 
-COLUMN_COST = 1.2
-"""A transposed pass, in rows of a replay (bench/explain.py)."""
+COLUMN_COST = 1.2  # A transposed pass, in rows of a replay (bench/explain.py)
 
 
 def check_similarity(similarity: str) -> None:

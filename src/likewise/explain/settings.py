@@ -9,10 +9,8 @@ from typing import Annotated, Any
 from likewise.errors import UsageError
 
 GIGABYTE = 2**30
-RULES = ("attention", "norm", "activation")
-"""The factors that bilrp can hold constant."""
-BIASES = ("separate", "local", "traced", "shared")
-"""Where the biases go."""
+RULES = ("attention", "norm", "activation")  # The factors that bilrp can hold constant
+BIASES = ("separate", "local", "traced", "shared")  # Where the biases go
 NO_REFERENCE, FILLER = "none", "filler"
 
 

@@ -32,11 +32,9 @@ from likewise.explain.settings import FILLER, NO_REFERENCE, Settings
 from likewise.grammar.spans import Span, sentence_spans, word_spans
 from likewise.progress import Progress, Ticker
 
-Granularity = str | Sequence[Span]
-"""``token``, ``word``, ``sentence``, or the character spans of the groups."""
+Granularity = str | Sequence[Span]  # `token`, `word`, `sentence`, or the character spans of the groups
 
-Kind = Literal["text", "special", "prompt", "rest"]
-"""``rest``: the units that are not named, as one"""
+Kind = Literal["text", "special", "prompt", "rest"]  # `rest`: the units that are not named, as one
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,7 @@ class Unit:
     text: str
     start: int
     end: int
-    tokens: tuple[int, ...]
-    """positions of its tokens in the text"""
+    tokens: tuple[int, ...]  # positions of its tokens in the text
     kind: Kind = "text"
 
 
@@ -105,8 +102,7 @@ def _spans(text: str, granularity: Granularity) -> list[Span]:
 SPANS: dict[str, Callable[[str], list[Span]]] = {"word": word_spans, "sentence": sentence_spans}
 
 
-Floats = NDArray[Any]
-"""float32 or float64"""
+Floats = NDArray[Any]  # float32 or float64
 
 
 @dataclass(frozen=True)
@@ -135,13 +131,10 @@ class Shares:
     units: tuple[Unit, ...]
     values: Floats
     bias: Floats
-    vector: Floats
-    """the model's own, (d,)"""
+    vector: Floats  # the model's own, (d,)
     truncated: bool = False
-    parts: dict[str, Floats] = field(default_factory=dict)
-    """the values split by what the input embedding is made of"""
-    ids: tuple[int, ...] = ()
-    """the ids of all tokens"""
+    parts: dict[str, Floats] = field(default_factory=dict)  # the values split by what the input embedding is made of
+    ids: tuple[int, ...] = ()  # the ids of all tokens
 
     @property
     def length(self) -> float:

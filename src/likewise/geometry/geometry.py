@@ -42,15 +42,11 @@ MEASURES_NOTE = (
     " jackknife for IsoScore and effective rank."
 )
 ALIGNMENT_NOTE = "Debiased linear CKA of the random words between layers: 1 where two layers have the same geometry."
-TOP = 3
-"""The number of rogue dimensions that are named."""
-LISTED = 10
-"""The number of words with the highest and with the lowest values that are listed."""
+TOP = 3  # The number of rogue dimensions that are named
+LISTED = 10  # The number of words with the highest and with the lowest values that are listed
 PANEL = (3.8, 2.8)
-ENDS = (2.5, 97.5)
-"""The percentiles at the ends of an interval."""
-LEAST_BLOCKS = 5
-"""A jackknife over fewer blocks gives no interval."""
+ENDS = (2.5, 97.5)  # The percentiles at the ends of an interval
+LEAST_BLOCKS = 5  # A jackknife over fewer blocks gives no interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,16 +105,11 @@ class ConfidenceBand:
 class Similarities:
     """The mean cosines of one space."""
 
-    baseline: ConfidenceBand
-    """of two random words of different sentences"""
-    self_similarity: ConfidenceBand
-    """of a word in two of its contexts, averaged over words"""
-    self_similarity_adjusted: ConfidenceBand
-    """minus the baseline"""
-    intra_similarity: ConfidenceBand
-    """of a word and the mean of its sentence, averaged over sentences"""
-    intra_similarity_adjusted: ConfidenceBand
-    """minus the baseline"""
+    baseline: ConfidenceBand  # of two random words of different sentences
+    self_similarity: ConfidenceBand  # of a word in two of its contexts, averaged over words
+    self_similarity_adjusted: ConfidenceBand  # minus the baseline
+    intra_similarity: ConfidenceBand  # of a word and the mean of its sentence, averaged over sentences
+    intra_similarity_adjusted: ConfidenceBand  # minus the baseline
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +118,7 @@ class Variances:
 
     bands: Mapping[str, Mapping[str, ConfidenceBand]]
     """``mev``; ``mev_baseline``, that of as many random occurrences as a word has contexts; ``mev_adjusted``"""
-    words: int
-    """how many words the averages are over: sampled, and in enough texts"""
+    words: int  # how many words the averages are over: sampled, and in enough texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +126,12 @@ class WordMeasures:
     """The measures of single words."""
 
     words: Sequence[str]
-    contexts: NDArray[np.int64]
-    """the number of sentences that each is in: (W,)"""
-    self_similarity: Array
-    """(L, W)"""
-    averaged: NDArray[np.bool_]
-    """whether a word is part of the averages: (W,)"""
-    variance: Array
-    """explainable variance of the first words, which are the sampled ones: (3, L, S)"""
-    variance_adjusted: Array
-    """minus that of random occurrences: (3, L, S)"""
-    chosen: int
-    """how many of the first words were given by name"""
+    contexts: NDArray[np.int64]  # the number of sentences that each is in: (W,)
+    self_similarity: Array  # (L, W)
+    averaged: NDArray[np.bool_]  # whether a word is part of the averages: (W,)
+    variance: Array  # explainable variance of the first words, which are the sampled ones: (3, L, S)
+    variance_adjusted: Array  # minus that of random occurrences: (3, L, S)
+    chosen: int  # how many of the first words were given by name
 
     def extremes(self, values: Array) -> dict[str, list[int]]:
         """The averaged words with the highest and the lowest mean over the layers of values (L, some first words)."""
@@ -184,8 +168,7 @@ class Geometry(Comparable):
 
     model: str
     data: str
-    metadata: Mapping[str, int]
-    """the numbers of texts, repeated texts, word occurrences and random points"""
+    metadata: Mapping[str, int]  # the numbers of texts, repeated texts, word occurrences and random points
     settings: GeometrySettings
     raw: Similarities
     corrected: Mapping[str, Similarities]
@@ -193,14 +176,11 @@ class Geometry(Comparable):
     isoscore: ConfidenceBand
     effective_rank: ConfidenceBand
     intrinsic_dimension: ConfidenceBand
-    shares: Array
-    """each dimension's share of the baseline: (L, D); a layer's shares add up to 1"""
-    alignment: Array
-    """debiased linear CKA between layers: (L, L)"""
+    shares: Array  # each dimension's share of the baseline: (L, D); a layer's shares add up to 1
+    alignment: Array  # debiased linear CKA between layers: (L, L)
     clusters: tuple[ClusterIsotropy, ...]
     words: WordMeasures
-    skipped: int = 0
-    """bad rows"""
+    skipped: int = 0  # bad rows
 
     @property
     def layers(self) -> int:

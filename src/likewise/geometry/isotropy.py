@@ -27,10 +27,8 @@ from likewise.search.evaluation import EncodedRanker, RetrievalSource, Retrieval
 from likewise.search.recall import Setting, checked_ks
 
 NONE = "none"
-CUTS = (64, 128, 256)
-"""The dimensions that whitening cuts to, where the vectors have more."""
-HIGH = 0.8
-"""A query's score is by default at least this part of the way from the lowest to the highest score."""
+CUTS = (64, 128, 256)  # The dimensions that whitening cuts to, where the vectors have more
+HIGH = 0.8  # A query's score is by default at least this part of the way from the lowest to the highest score
 
 
 def isotropy_task(dataset: Dataset, fit: str | None = None, min_score: float | None = None) -> IsotropyTask:
@@ -63,10 +61,8 @@ class IsotropyTask:
     retrieval: RetrievalTask
     min_score: float
     fit: str | None = None
-    fit_texts: Sequence[str] | None = None
-    """None: those of the pairs"""
-    skipped: int = 0
-    """bad rows"""
+    fit_texts: Sequence[str] | None = None  # None: those of the pairs
+    skipped: int = 0  # bad rows
 
     @property
     def texts(self) -> list[str]:
@@ -86,8 +82,7 @@ class IsotropyOptions:
 
     dims: tuple[int, ...] | None = None
     """dimensions that whitening cuts to; None: 64, 128 and 256, as far as there are more"""
-    remove: int | None = None
-    """directions that all-but-the-top removes; None: a hundredth of the dimensions"""
+    remove: int | None = None  # directions that all-but-the-top removes; None: a hundredth of the dimensions
     ks: tuple[int, ...] = (1, 10)
 
     def __post_init__(self) -> None:
@@ -110,17 +105,13 @@ class CorrectedVectors:
     """The measures of vectors after a correction, or without one."""
 
     setting: str
-    dim: int
-    """the width of the vectors"""
-    baseline: float
-    """the expected cosine of two different texts"""
+    dim: int  # the width of the vectors
+    baseline: float  # the expected cosine of two different texts
     isoscore: float
     spearman: Interval
-    change: Interval
-    """how much Spearman is above that without a correction, on the same resampled pairs"""
+    change: Interval  # how much Spearman is above that without a correction, on the same resampled pairs
     recall: dict[int, Interval]
-    removed: int = 0
-    """directions that were removed"""
+    removed: int = 0  # directions that were removed
 
     @property
     def name(self) -> str:
@@ -146,8 +137,7 @@ class IsotropyStudy(Comparable):
     """One model before and after each correction."""
 
     data: str
-    pooling_config: Setting
-    """the model and its pooling"""
+    pooling_config: Setting  # the model and its pooling
     fit: str | None
     settings: tuple[CorrectedVectors, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -23,19 +23,14 @@ VARIANTS = ("formula", "pca", "svd")
 - ``svd``: the variance along the first right singular vector of X as it is, over the variance of all dimensions, as in
   scikit-learn's ``TruncatedSVD``.
 """
-DIRECT = 128
-"""Up to this size LAPACK finds one eigenpair faster than Lanczos iterations."""
+DIRECT = 128  # Up to this size LAPACK finds one eigenpair faster than Lanczos iterations
 DRAWS = 200
-LEAST_POINTS = 20
-"""TwoNN needs this many distinct points: a line through fewer ratios means nothing."""
+LEAST_POINTS = 20  # TwoNN needs this many distinct points: a line through fewer ratios means nothing
 SAME_POINT = 100
 """Points closer than this many roundings of their mean length are one: the batch's shape moves states too."""
-HELD = 2**20
-"""Distances in memory at a time."""
-TILE = 256
-"""Rows and columns of the Gram matrices in memory at a time, in all layers."""
-KMEANS_STARTS = 2
-"""Runs of k-means from different seeds; the tightest one counts."""
+HELD = 2**20  # Distances in memory at a time
+TILE = 256  # Rows and columns of the Gram matrices in memory at a time, in all layers
+KMEANS_STARTS = 2  # Runs of k-means from different seeds; the tightest one counts
 
 
 def expected_cosine(vectors: ArrayLike, groups: ArrayLike | None = None) -> float:
@@ -341,12 +336,10 @@ def _gram_products(centred: Array) -> Array:
 class ClusterIsotropy:
     """How isotropic points are around the means of their clusters (Cai et al. 2021)."""
 
-    clusters: int
-    """the number of clusters"""
+    clusters: int  # the number of clusters
     baseline: float
     """the expected cosine of two random rows of one cluster from different groups; nan without such rows"""
-    isoscore: float
-    """the IsoScore of the residuals of all clusters together; nan where they are all zero"""
+    isoscore: float  # the IsoScore of the residuals of all clusters together; nan where they are all zero
 
 
 def cluster_isotropy(points: ArrayLike, groups: ArrayLike, clusters: int = 10, seed: int = 0) -> ClusterIsotropy:

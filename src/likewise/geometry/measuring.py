@@ -47,12 +47,10 @@ from likewise.metrics import Array
 from likewise.progress import Progress, Ticker
 from likewise.results import ResultSet
 
-BLOCKS = 10
-"""Blocks of sentences for second moments; the jackknife of spectra leaves each block out once."""
+BLOCKS = 10  # Blocks of sentences for second moments; the jackknife of spectra leaves each block out once
 SPLIT_BATCHES = 2 * BLOCKS
 """The first batches are split over all blocks; each later one goes to one block, which is faster."""
-FLUSHED_BATCHES = 64
-"""Batches that are summed in their own type before the sums move into float64."""
+FLUSHED_BATCHES = 64  # Batches that are summed in their own type before the sums move into float64
 
 
 def geometry_of(

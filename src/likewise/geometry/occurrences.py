@@ -42,14 +42,10 @@ class GeometrySettings:
     5
     """
 
-    words: tuple[str, ...] = ()
-    """words that are always measured, and drawn in a figure of their own"""
-    min_contexts: int = 5
-    """averages over words leave out words in fewer different sentences"""
-    punctuation: bool = False
-    """punctuation marks count as words"""
-    prompt: str | None = None
-    """put before each text; None is the model's own. Its tokens are no words of the text"""
+    words: tuple[str, ...] = ()  # words that are always measured, and drawn in a figure of their own
+    min_contexts: int = 5  # averages over words leave out words in fewer different sentences
+    punctuation: bool = False  # punctuation marks count as words
+    prompt: str | None = None  # put before each text; None is the model's own. Its tokens are no words of the text
     max_words: int = 5_000
     """the most words whose self-similarity is measured; a random sample of them where there are more"""
     max_contexts: int = 1_000
@@ -58,16 +54,11 @@ class GeometrySettings:
     """the most contexts of all words for explainable variance, whose words are drawn at random"""
     sample_points: int = 2_000
     """random occurrences for TwoNN, CKA, clusters and the random baseline of explainable variance"""
-    clusters: int = 10
-    """clusters within which isotropy is measured"""
-    corrections: bool = True
-    """also measure the similarities after each correction, in a second pass"""
-    draws: int = 300
-    """Poisson bootstrap draws"""
-    seed: int = 0
-    """seed of everything random"""
-    disk: float = 4.0
-    """gigabytes of word vectors in a temporary file for the second pass; the rest is encoded again"""
+    clusters: int = 10  # clusters within which isotropy is measured
+    corrections: bool = True  # also measure the similarities after each correction, in a second pass
+    draws: int = 300  # Poisson bootstrap draws
+    seed: int = 0  # seed of everything random
+    disk: float = 4.0  # gigabytes of word vectors in a temporary file for the second pass; the rest is encoded again
 
     def __post_init__(self) -> None:
         if isinstance(self.words, str):
@@ -155,20 +146,13 @@ def corpus_stats(
 class SamplingPlan:
     """Which words are measured, and which occurrences go into the samples."""
 
-    words: Sequence[str]
-    """the words whose self-similarity is measured"""
-    chosen: int
-    """how many of the first ones were given by name"""
-    number: dict[str, int]
-    """the index of each in ``words``"""
-    sampled: int
-    """how many of the first ones have their explainable variance measured"""
-    rows: dict[tuple[int, int], int]
-    """(word, number of its context) -> row of the sample"""
-    starts: np.ndarray
-    """the first row of each sampled word, and the number of rows at the end: (words + 1,)"""
-    points: dict[int, int]
-    """number of the occurrence -> row of the random points"""
+    words: Sequence[str]  # the words whose self-similarity is measured
+    chosen: int  # how many of the first ones were given by name
+    number: dict[str, int]  # the index of each in `words`
+    sampled: int  # how many of the first ones have their explainable variance measured
+    rows: dict[tuple[int, int], int]  # (word, number of its context) -> row of the sample
+    starts: np.ndarray  # the first row of each sampled word, and the number of rows at the end: (words + 1,)
+    points: dict[int, int]  # number of the occurrence -> row of the random points
 
 
 def sampling_plan(found: CorpusStats, settings: GeometrySettings) -> SamplingPlan:
@@ -250,20 +234,13 @@ def averaged_tokens(hidden: Tensor, groups: Sequence[tuple[int, TokenIndices]]) 
 class Occurrences:
     """The N words of some sentences."""
 
-    vectors: Tensor
-    """(L + 1, N, D)"""
-    sentences: Tensor
-    """the sentence of each word, from 0 on in this batch: (N,)"""
-    texts: int
-    """the number of sentences in the batch, including those without words"""
-    contexts: Tensor
-    """the first occurrence in its sentence of each word whose self-similarity is measured: (M,)"""
-    words: Tensor
-    """the number of each of those words: (M,)"""
-    sampled: Sequence[tuple[int, int]]
-    """(word of this batch, row of the sample)"""
-    points: Sequence[tuple[int, int]]
-    """(word of this batch, row of the random points)"""
+    vectors: Tensor  # (L + 1, N, D)
+    sentences: Tensor  # the sentence of each word, from 0 on in this batch: (N,)
+    texts: int  # the number of sentences in the batch, including those without words
+    contexts: Tensor  # the first occurrence in its sentence of each word whose self-similarity is measured: (M,)
+    words: Tensor  # the number of each of those words: (M,)
+    sampled: Sequence[tuple[int, int]]  # (word of this batch, row of the sample)
+    points: Sequence[tuple[int, int]]  # (word of this batch, row of the random points)
 
 
 class OccurrenceStream:
@@ -325,12 +302,9 @@ class _Word:
     """One occurrence and its part in the sampling plan."""
 
     span: Span
-    number: int | None
-    """its index among the measured words"""
-    row: int | None
-    """row of the sample, for this text as a context of the word"""
-    point: int | None
-    """row of the random points"""
+    number: int | None  # its index among the measured words
+    row: int | None  # row of the sample, for this text as a context of the word
+    point: int | None  # row of the random points
 
 
 class _Numbering:

@@ -21,8 +21,7 @@ from likewise.plotting.terminal import unique_labels
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Comparable, Figure, ResultSet, Table
 
-WINDOW = 2048
-"""Texts whose tokens are in memory at a time."""
+WINDOW = 2048  # Texts whose tokens are in memory at a time
 AXES = ("layer", "mean cosine, share correct")
 SAME, OTHER = Column("within", "same sense"), Column("between", "other senses")
 WORD_COLUMNS = ("model", "word", "n", "senses", Column("baseline", "most frequent"), "layer", "accuracy", SAME, OTHER)
@@ -34,12 +33,9 @@ class SenseTask:
 
     name: str
     examples: Sequence[SenseExample]
-    references: Sequence[SenseExample] | None = None
-    """None: each example is compared with the other examples"""
-    train: str | None = None
-    """where ``references`` come from"""
-    skipped: int = 0
-    """bad rows"""
+    references: Sequence[SenseExample] | None = None  # None: each example is compared with the other examples
+    train: str | None = None  # where `references` come from
+    skipped: int = 0  # bad rows
     repeated: int = 0
     """occurrences left out because their text already has the word, where examples are compared with one another"""
 
@@ -126,10 +122,8 @@ class SenseStudy(Comparable):
     task: SenseTask
     model: str
     geometry: SenseGeometry
-    nearest: str = "neighbour"
-    """what decides: the nearest neighbour, or the nearest centroid of a sense"""
-    cut: int = 0
-    """occurrences whose word was cut off at the model's limit, left out of everything"""
+    nearest: str = "neighbour"  # what decides: the nearest neighbour, or the nearest centroid of a sense
+    cut: int = 0  # occurrences whose word was cut off at the model's limit, left out of everything
 
     @property
     def data(self) -> str:

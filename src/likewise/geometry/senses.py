@@ -23,8 +23,7 @@ from likewise.progress import Progress, Ticker
 
 Rows = NDArray[np.int64]
 
-NONE = -1
-"""The row of an occurrence that has no other to compare with."""
+NONE = -1  # The row of an occurrence that has no other to compare with
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +36,7 @@ class SenseVectors:
 
     vectors: NDArray[np.float32]
     words: Sequence[str]
-    senses: Sequence[str]
-    """names need to differ only within a word"""
+    senses: Sequence[str]  # names need to differ only within a word
 
     def __post_init__(self) -> None:
         if self.vectors.ndim != 3 or not self.vectors.shape[1] == len(self.words) == len(self.senses):
@@ -167,15 +165,11 @@ class SenseLayer:
     """One layer, with 95 % bootstrap intervals: over words, and over occurrences for ``accuracy``."""
 
     layer: int
-    within: Interval
-    """mean cosine of two occurrences of a word that have the same sense, averaged over words"""
-    between: Interval
-    """the same of different senses"""
+    within: Interval  # mean cosine of two occurrences of a word that have the same sense, averaged over words
+    between: Interval  # the same of different senses
     difference: Interval
-    accuracy: Interval
-    """the share of occurrences whose nearest has the same sense"""
-    macro_accuracy: Interval
-    """the same, averaged over words"""
+    accuracy: Interval  # the share of occurrences whose nearest has the same sense
+    macro_accuracy: Interval  # the same, averaged over words
 
     @property
     def intervals(self) -> dict[str, Interval]:
@@ -196,8 +190,7 @@ class WordSenses:
     word: str
     n: int
     senses: int
-    baseline: float
-    """the share of the most frequent sense"""
+    baseline: float  # the share of the most frequent sense
     within: tuple[float, ...] = field(repr=False)
     between: tuple[float, ...] = field(repr=False)
     accuracy: tuple[float, ...] = field(repr=False)
@@ -209,11 +202,9 @@ class SenseGeometry:
 
     layers: tuple[SenseLayer, ...]
     words: tuple[WordSenses, ...]
-    baseline: Interval
-    """the accuracy of always predicting a word's most frequent sense"""
+    baseline: Interval  # the accuracy of always predicting a word's most frequent sense
     macro_baseline: Interval
-    unanswered: int
-    """occurrences left out of the accuracy because their word has no other one"""
+    unanswered: int  # occurrences left out of the accuracy because their word has no other one
 
     @property
     def n(self) -> int:

@@ -32,12 +32,10 @@ from likewise.progress import Progress, tracked
 from likewise.results import Column, Comparable, Figure, Result, ResultSet, Table
 
 AXES = ("layer", "cosine")
-NUMBERED = re.compile(r"(.*\S)\s*:([1-9][0-9]{0,5})", re.DOTALL)
-"""``bank:2``, the second bank."""
+NUMBERED = re.compile(r"(.*\S)\s*:([1-9][0-9]{0,5})", re.DOTALL)  # `bank:2`, the second bank
 MODEL_CHARACTERS, TITLE_CHARACTERS = 36, 26
 """The most characters of a model's name (its end) and of the followed words above a panel."""
-LISTED = 40
-"""The most words of a sentence that an error lists."""
+LISTED = 40  # The most words of a sentence that an error lists
 LAYERS_NOTE = "Layer 0 is the embedding output: word, position and type, normalised."
 WORDS_NOTE = "The same word is close to 1 there: only its position differs between sentences."
 CURVE_COLUMNS = (
@@ -50,10 +48,8 @@ CURVE_COLUMNS = (
 class WordLocation:
     """The location of a word, or of a run of words, in its sentence."""
 
-    word: str
-    """as the sentence writes it"""
-    first: int
-    """the index of its first word among the sentence's words and punctuation marks, from 1 on"""
+    word: str  # as the sentence writes it
+    first: int  # the index of its first word among the sentence's words and punctuation marks, from 1 on
     last: int
 
 
@@ -86,14 +82,10 @@ class Trajectories(Comparable):
     layers: tuple[int, ...]
     pairs: tuple[PairTrajectory, ...]
     texts: tuple[str, ...]
-    locations: tuple[WordLocation, ...] = ()
-    """the word that is followed in each sentence; none for sentence vectors"""
-    tokens: tuple[TokenIndices, ...] = ()
-    """the indices of each word's tokens in the model's input"""
-    pooling: str | None = None
-    """the pooling of sentence vectors; None for words"""
-    look_for: str = ""
-    """what an example shows"""
+    locations: tuple[WordLocation, ...] = ()  # the word that is followed in each sentence; none for sentence vectors
+    tokens: tuple[TokenIndices, ...] = ()  # the indices of each word's tokens in the model's input
+    pooling: str | None = None  # the pooling of sentence vectors; None for words
+    look_for: str = ""  # what an example shows
 
     @property
     def names(self) -> tuple[str, ...]:

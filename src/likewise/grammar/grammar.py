@@ -40,10 +40,8 @@ class Grammar:
     ['NOUN', 'VERB', 'PUNCT']
     """
 
-    name: str
-    """The installed pipeline's name, or that of its folder."""
-    nlp: Language = field(repr=False, compare=False)
-    """The spaCy pipeline."""
+    name: str  # The installed pipeline's name, or that of its folder
+    nlp: Language = field(repr=False, compare=False)  # The spaCy pipeline
 
     @classmethod
     def load(cls, name: str | Path | None = None) -> Grammar:

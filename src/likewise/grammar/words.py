@@ -21,24 +21,15 @@ class Word:
     """
 
     text: str
-    start: int
-    """index of its first character in the text"""
-    end: int
-    """one past its last character"""
-    pos: str
-    """Universal part of speech, such as NOUN."""
-    dep: str
-    """Dependency label in the pipeline's own scheme, lower-cased, such as nsubj; a sentence's root has root."""
-    head: int
-    """Index of its head among the text's words; a root is its own head."""
-    lemma: str
-    """The lower-cased text if the pipeline has no lemmas."""
-    is_stop: bool = False
-    """Whether it is in the language's stop list, in any case."""
-    is_punct: bool = False
-    """Whether it is a punctuation mark."""
-    negates: bool = False
-    """Whether it is a negation: not, nobody, kein."""
+    start: int  # index of its first character in the text
+    end: int  # one past its last character
+    pos: str  # Universal part of speech, such as NOUN
+    dep: str  # Dependency label in the pipeline's own scheme, lower-cased, such as nsubj; a sentence's root has root
+    head: int  # Index of its head among the text's words; a root is its own head
+    lemma: str  # The lower-cased text if the pipeline has no lemmas
+    is_stop: bool = False  # Whether it is in the language's stop list, in any case
+    is_punct: bool = False  # Whether it is a punctuation mark
+    negates: bool = False  # Whether it is a negation: not, nobody, kein
     number: str | None = None
     """The value of the number it is or belongs to ("38" for both words of thirty-eight), else its lower-cased text."""
 
@@ -71,8 +62,7 @@ _NEGATIONS = {
 NEGATIONS = {language: frozenset(words.split()) for language, words in _NEGATIONS.items()}
 """By language code; lower-cased."""
 
-NEGATION_LABELS = frozenset({"neg", "ng"})
-"""Dependency labels of negating words in ClearNLP's and TIGER's schemes."""
+NEGATION_LABELS = frozenset({"neg", "ng"})  # Dependency labels of negating words in ClearNLP's and TIGER's schemes
 
 
 def is_negation(text: str, language: str, lemma: str = "") -> bool:
@@ -114,8 +104,7 @@ VALUES: dict[str, dict[str, int]] = {
 }
 """By language: number words and their values."""
 
-SEPARATORS = {"en": (",", "."), "de": (".", ",")}
-"""By language: the thousands separator and the decimal point."""
+SEPARATORS = {"en": (",", "."), "de": (".", ",")}  # By language: the thousands separator and the decimal point
 
 
 def number_value(text: str, language: str) -> str:

@@ -28,11 +28,9 @@ PASSIVE_SUBJECTS = frozenset({"nsubj:pass", "nsubjpass"})
 IN_A_PHRASE = frozenset({"pobj", "nk"})
 OBLIQUES = ("obl", "nmod")
 
-Frame = dict[str, str]
-"""The role of each noun around one verb."""
+Frame = dict[str, str]  # The role of each noun around one verb
 Test = Callable[[Word], bool]
-Strongest = tuple[str, str, float]
-"""A word of each text and their relevance."""
+Strongest = tuple[str, str, float]  # A word of each text and their relevance
 
 
 @lru_cache(maxsize=100_000)
@@ -109,8 +107,7 @@ class Swap:
     verb: str
     first: str
     second: str
-    roles: tuple[str, str]
-    """of the two in the left text"""
+    roles: tuple[str, str]  # of the two in the left text
 
     def __str__(self) -> str:
         return f"{self.first} and {self.second} swap {' and '.join(self.roles)} of {self.verb!r}"
@@ -179,8 +176,7 @@ class Negation:
 
     word: str
     side: str
-    relevance: float
-    """what it makes of the similarity, with all of the other side"""
+    relevance: float  # what it makes of the similarity, with all of the other side
 
 
 @dataclass(frozen=True)
@@ -189,25 +185,17 @@ class PairEvidence:
 
     pair: Pair | ScoredPair
     similarity: float
-    special: float
-    """share of special tokens, the prompt and the biases in the ledger's absolute relevance"""
-    bias: float
-    """share of the biases alone"""
-    stops: float
-    """share of stop words and punctuation in the positive relevance between words"""
-    matches: float
-    """share of equal words in the positive relevance between words"""
+    special: float  # share of special tokens, the prompt and the biases in the ledger's absolute relevance
+    bias: float  # share of the biases alone
+    stops: float  # share of stop words and punctuation in the positive relevance between words
+    matches: float  # share of equal words in the positive relevance between words
     strongest_stop: Strongest | None
     strongest_match: Strongest | None
-    negations: tuple[Negation, ...]
-    """those of the text that negates, where the other does not"""
-    numbers: tuple[list[str], list[str]]
-    """each text's numbers that the other lacks"""
-    number_relevance: float
-    """what the differing numbers make of the similarity together"""
+    negations: tuple[Negation, ...]  # those of the text that negates, where the other does not
+    numbers: tuple[list[str], list[str]]  # each text's numbers that the other lacks
+    number_relevance: float  # what the differing numbers make of the similarity together
     swaps: tuple[Swap, ...]
-    swap_relevance: float
-    """what the swapped words make of the similarity with themselves"""
+    swap_relevance: float  # what the swapped words make of the similarity with themselves
 
     @property
     def human(self) -> float | None:

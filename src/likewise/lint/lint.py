@@ -35,24 +35,20 @@ DESCRIPTIONS = {
 """The rules by name, and what each says of a score."""
 WRONG_THINGS = ("negation", "number", "roles", "matching")
 """Rules that find pairs a model should tell apart: they look at high scores only."""
-ONE_SIDED_NUMBER = 0.5
-"""Strength of a number where the other text has none: it may just be left out."""
+ONE_SIDED_NUMBER = 0.5  # Strength of a number where the other text has none: it may just be left out
 
 
 @dataclass(frozen=True)
 class LintRules:
     """Thresholds of the rules. A high score is relative to the file, since models differ in where cosines begin."""
 
-    high: float = 0.5
-    """a score is high from this quantile of the file's predicted similarities on"""
+    high: float = 0.5  # a score is high from this quantile of the file's predicted similarities on
     high_similarity: float | None = None
     """a score is high from this similarity on, whatever the others are; None: by the quantile"""
-    special_share: float = 2 / 3
-    """special: beyond this share of the ledger's absolute relevance"""
+    special_share: float = 2 / 3  # special: beyond this share of the ledger's absolute relevance
     stop_share: float = 0.5
     """stop-words: beyond this share of the positive relevance between words, half of each cell to either word"""
-    negation_share: float = 0.1
-    """negation: the negating words lower the score by less than this share of it"""
+    negation_share: float = 0.1  # negation: the negating words lower the score by less than this share of it
     match_share: float = 0.5
     """matching: beyond this share of the positive relevance between words, in pairs of equal words"""
     low_human: float = 1 / 3
@@ -88,8 +84,7 @@ class RuleCount:
     count: int
     candidates: int
     """pairs that show what the rule looks for, whatever their score: a one-sided negation, a number that differs"""
-    share: Interval
-    """of all pairs, with its 95 % Wilson interval"""
+    share: Interval  # of all pairs, with its 95 % Wilson interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,14 +97,11 @@ class LintReport(Result):
     n: int
     scored: bool
     rules: LintRules
-    high: float
-    """the similarity from which a score counts as high"""
+    high: float  # the similarity from which a score counts as high
     counts: tuple[RuleCount, ...]
     findings: tuple[Finding, ...]
-    skipped: int = 0
-    """bad rows of the file"""
-    shown: int = 10
-    """findings that the terminal and the page list"""
+    skipped: int = 0  # bad rows of the file
+    shown: int = 10  # findings that the terminal and the page list
 
     run_key = "result"
 

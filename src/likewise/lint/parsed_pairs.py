@@ -13,8 +13,7 @@ from likewise.explain.texts import Unit
 from likewise.grammar import Grammar, ParsedText, Word, align
 from likewise.progress import Progress
 
-NO_WORD = "X"
-"""The part of speech of a token that belongs to no word."""
+NO_WORD = "X"  # The part of speech of a token that belongs to no word
 PROMPT = "prompt"
 
 

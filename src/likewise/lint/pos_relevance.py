@@ -32,17 +32,12 @@ PARTS_OF_SPEECH = (
 ClassRow = tuple[str, str, int, float, float, float, float, float, float, float, float]
 KINDS = ("summed", "averaged")
 SIGNS = ("positive", "negative")
-START_SIZE = 32
-"""Classes that a new accumulator can hold; it grows."""
-STRONGEST = 15
-"""Class pairs that the terminal and the page show."""
-MOST_CHANGES = 10
-"""Changed class pairs that are listed."""
-QUARTERS = ("top", "second", "third", "bottom")
-"""Of the predicted similarities, the highest first."""
+START_SIZE = 32  # Classes that a new accumulator can hold; it grows
+STRONGEST = 15  # Class pairs that the terminal and the page show
+MOST_CHANGES = 10  # Changed class pairs that are listed
+QUARTERS = ("top", "second", "third", "bottom")  # Of the predicted similarities, the highest first
 MOST_LEVELS = 10
-PARTS_OF_UNIT_SCALE = 5
-"""Levels of a scale that spans no more than 1, where whole numbers would make one level of all."""
+PARTS_OF_UNIT_SCALE = 5  # Levels of a scale that spans no more than 1, where whole numbers would make one level of all
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,17 +49,12 @@ class PosRelevance(Result):
     """
 
     classes: tuple[str, ...]
-    positive: Array
-    """the sum of the positive cells, (k, k)"""
-    negative: Array
-    """the sum of the negative cells, (k, k)"""
-    counts: Array
-    """the number of token pairs, (k, k)"""
-    bias_positive: Array
-    """what each class makes with the other side's bias, positive cells, (k,)"""
+    positive: Array  # the sum of the positive cells, (k, k)
+    negative: Array  # the sum of the negative cells, (k, k)
+    counts: Array  # the number of token pairs, (k, k)
+    bias_positive: Array  # what each class makes with the other side's bias, positive cells, (k,)
     bias_negative: Array
-    bias_both: float = 0.0
-    """the sum of the products of both biases"""
+    bias_both: float = 0.0  # the sum of the products of both biases
 
     @property
     def total(self) -> float:
@@ -280,8 +270,7 @@ class WordPair:
     left: str
     right: str
     relevance: float
-    similarity: float
-    """the predicted similarity of the pair that they are in"""
+    similarity: float  # the predicted similarity of the pair that they are in
 
 
 def word_relevance(found: Explanation) -> tuple[list[str], list[str], Array]:
@@ -339,12 +328,9 @@ class Level:
     low: float
     high: float
     n: int
-    error: Interval
-    """mean squared error on the human scale, with its 95 % bootstrap interval"""
-    human: float
-    """the mean human score"""
-    predicted: float
-    """the mean predicted similarity on the human scale"""
+    error: Interval  # mean squared error on the human scale, with its 95 % bootstrap interval
+    human: float  # the mean human score
+    predicted: float  # the mean predicted similarity on the human scale
     name: str
 
 
@@ -353,8 +339,7 @@ class LevelErrors(Result):
     """Squared errors by level of the human score."""
 
     levels: tuple[Level, ...]
-    line: tuple[float, float]
-    """slope and intercept of the line that maps predictions onto the human scale"""
+    line: tuple[float, float]  # slope and intercept of the line that maps predictions onto the human scale
 
     def to_dict(self) -> dict[str, Any]:
         """Every level and the line that mapped the predictions."""
@@ -418,10 +403,8 @@ class Disagreement:
     right: str
     human: float
     predicted: float
-    difference: float
-    """predicted minus human: above 0 the model finds them too similar"""
-    similarity: float
-    """as the model gives it"""
+    difference: float  # predicted minus human: above 0 the model finds them too similar
+    similarity: float  # as the model gives it
 
 
 def disagreements(

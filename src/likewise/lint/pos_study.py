@@ -52,8 +52,7 @@ class CorpusRelevance(Result):
     pooling: str
     bias: str
     classes: PosRelevance
-    strongest: dict[str, tuple[WordPair, ...]]
-    """by quarter of the predicted similarity, from top to bottom"""
+    strongest: dict[str, tuple[WordPair, ...]]  # by quarter of the predicted similarity, from top to bottom
     predicted: Array
     truth: Array | None = None
     errors: LevelErrors | None = None
@@ -146,8 +145,7 @@ class PosInput:
     dataset: Dataset
     grammar: Grammar
     mix: str | None = None
-    other_grammar: Grammar | None = None
-    """of the language of ``mix``"""
+    other_grammar: Grammar | None = None  # of the language of `mix`
 
     def __post_init__(self) -> None:
         if self.mix is not None and self.dataset.skip_bad:
@@ -200,12 +198,9 @@ class PosInput:
 class PosOptions:
     """What is computed of the pairs, and how."""
 
-    bias: str = "separate"
-    """separate: the biases have a row of their own; shared: each bias is dealt out to the tokens"""
-    top: int = TOP
-    """word pairs per quarter, and rows of largest disagreement"""
-    row: int | None = None
-    """a row, from 1 on, that is also drawn as heat maps by word"""
+    bias: str = "separate"  # separate: the biases have a row of their own; shared: each bias is dealt out to the tokens
+    top: int = TOP  # word pairs per quarter, and rows of largest disagreement
+    row: int | None = None  # a row, from 1 on, that is also drawn as heat maps by word
 
     def __post_init__(self) -> None:
         if self.bias not in ("separate", "shared"):
@@ -222,8 +217,7 @@ class PosRelevanceStudy(Result):
     change: PosChange | None = None
     row: SideBySide | None = None
     skipped: int = 0
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    """of the weights, by model"""
+    hashes: Mapping[str, str] = field(default_factory=dict)  # of the weights, by model
 
     run_key = "result"
 

@@ -12,8 +12,7 @@ from likewise.errors import MissingExtra, UsageError
 from likewise.plotting.terminal import one_line, shortened
 
 FORMATS = (".png", ".svg", ".pdf")
-SIZE = (4.2, 4.0)
-"""The width and height of one panel, in inches."""
+SIZE = (4.2, 4.0)  # The width and height of one panel, in inches
 
 
 def axes_or_new(ax: Any = None, size: tuple[float, float] = SIZE) -> Any:

@@ -11,21 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from likewise.plotting.axes import PALETTE, axes_or_new, drawable, frame, grid_of_axes, group_colour, legend, literal
 
 Series = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
-Panel = tuple[ArrayLike, Mapping[str, Series]]
-"""The x values, and the lines over them."""
-Points = tuple[ArrayLike, ArrayLike]
-"""x and y, both (n,)."""
+Panel = tuple[ArrayLike, Mapping[str, Series]]  # The x values, and the lines over them
+Points = tuple[ArrayLike, ArrayLike]  # x and y, both (n,)
 STYLES = ("-", "--", ":")
 MARKERS = ("o", "s", "^")
-LINE_INCHES = 0.155
-"""The least distance of two names."""
-MOST_DOTS = 60
-"""Lines with more points have no dots."""
-TICKS = 20
-"""The most ticks of an axis of odds."""
+LINE_INCHES = 0.155  # The least distance of two names
+MOST_DOTS = 60  # Lines with more points have no dots
+TICKS = 20  # The most ticks of an axis of odds
 
-HEIGHT, TITLE_INCHES = 3.6, 0.9
-"""The height of a figure, and of its title and axis."""
+HEIGHT, TITLE_INCHES = 3.6, 0.9  # The height of a figure, and of its title and axis
 WIDTH, CHARACTER_INCHES, NOTE_SIZE = 5.4, 0.066, 8
 """The width of a panel and of a character of the notes below, and the font size of notes."""
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)

@@ -19,34 +19,23 @@ from likewise.plotting.html import Number, paragraph, table
 from likewise.plotting.terminal import one_line, shortened, strongest
 
 Floats = NDArray[np.float64]
-UnitPair = tuple[int, int, str, str, float]
-"""The row and column of a pair of units, its labels and its relevance."""
+UnitPair = tuple[int, int, str, str, float]  # The row and column of a pair of units, its labels and its relevance
 
 
 @dataclass(frozen=True)
 class ExplainedPair:
     """Two texts of n and m units and the relevance of each pair of units for their similarity."""
 
-    left: Sequence[str]
-    """The labels of the left text's units (n)."""
-    right: Sequence[str]
-    """The labels of the right text's units (m)."""
-    relevance: ArrayLike
-    """What each pair of units adds to the similarity (n, m)."""
-    bias_left: ArrayLike
-    """What each left unit adds together with the right text's bias (n,)."""
-    bias_right: ArrayLike
-    """What each right unit adds together with the left text's bias (m,)."""
-    bias_both: float
-    """What the two biases add together."""
-    similarity: float
-    """The similarity that all of this adds up to."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """Method, model, pooling."""
-    units: str = "units"
-    """What the units are called: tokens, words, sentences."""
-    rest: str = "bias"
-    """What the bias terms hold: bias, or reference."""
+    left: Sequence[str]  # The labels of the left text's units (n)
+    right: Sequence[str]  # The labels of the right text's units (m)
+    relevance: ArrayLike  # What each pair of units adds to the similarity (n, m)
+    bias_left: ArrayLike  # What each left unit adds together with the right text's bias (n,)
+    bias_right: ArrayLike  # What each right unit adds together with the left text's bias (m,)
+    bias_both: float  # What the two biases add together
+    similarity: float  # The similarity that all of this adds up to
+    metadata: Mapping[str, str] = field(default_factory=dict)  # Method, model, pooling
+    units: str = "units"  # What the units are called: tokens, words, sentences
+    rest: str = "bias"  # What the bias terms hold: bias, or reference
 
     def __post_init__(self) -> None:
         rows, columns = len(self.left), len(self.right)

@@ -14,8 +14,7 @@ from likewise.plotting.axes import axes_or_new, colour_map, drawable, literal
 from likewise.plotting.terminal import BLUE, RED, WHITE, WHITE_INK_FROM, brief, strength, strongest
 
 MOST_LABELS, MOST_NUMBERS, SHORT = 60, 12, 2
-CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6
-"""The side of a cell and the bounds of the matrix, in inches."""
+CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6  # The side of a cell and the bounds of the matrix, in inches
 CELLS = {"interpolation": "nearest", "aspect": "equal"}
 COUNT_CELL, CHARACTER = 0.72, 0.1
 """The side of a cell with a count and a share, and the width of a character, in inches."""
@@ -173,8 +172,7 @@ def _sides(ax: Any, titles: tuple[str, str]) -> None:
     ax.annotate(f"◣ {lower}", (0, 0), (0, -6), "axes fraction", "offset points", ha="left", va="top", **around)
 
 
-MOST_UNITS = 40
-"""Longer columns show only units with a line."""
+MOST_UNITS = 40  # Longer columns show only units with a line
 LINE, BETWEEN, NAME_CHARACTER, TALLEST = 0.27, 2.6, 0.088, 14.0
 """A row, the gap between the columns, a character, and the largest height, in inches."""
 FAINTEST, THICKEST = 0.15, 4.5

@@ -35,11 +35,9 @@ class DrawnHit:
     text: str
     words: Sequence[tuple[int, int, float]] = ()
     pairs: Sequence[tuple[str, str, float]] = ()
-    margin: float = 0.0
-    """over the next hit"""
+    margin: float = 0.0  # over the next hit
     margin_terms: Sequence[tuple[str, float]] = ()
-    sums: Sequence[tuple[str, float]] = ()
-    """the terms of the score, such as its words and the reference"""
+    sums: Sequence[tuple[str, float]] = ()  # the terms of the score, such as its words and the reference
 
 
 def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:

@@ -92,14 +92,11 @@ def safe(text: str) -> str:
 ADDRESSES = re.compile(r'<metadata>.*?</metadata>| xmlns(?::\w+)?="[^"]*"', re.DOTALL)
 """Format names that look like web addresses; HTML does not need them."""
 GRID = "#e5e5e5"
-SPARE = re.compile(r"<!--.*?-->|(?<=>)\s+(?=<)", re.DOTALL)
-"""Comments and white space between tags."""
-LONG_NUMBERS = re.compile(r"\b[1-9]\d*\.\d{3,}")
-"""Coordinates. Numbers below 1 may be scales and keep their digits."""
+SPARE = re.compile(r"<!--.*?-->|(?<=>)\s+(?=<)", re.DOTALL)  # Comments and white space between tags
+LONG_NUMBERS = re.compile(r"\b[1-9]\d*\.\d{3,}")  # Coordinates. Numbers below 1 may be scales and keep their digits.
 IMAGES = re.compile(r'(?<=data:image/png;base64,)[^"]+')
 PICTURE_COLOURS, PICTURE_DPI = 256, 80
-HEAVY = 320_000
-"""Figures with longer SVGs are shown as PNG, so that pages stay small."""
+HEAVY = 320_000  # Figures with longer SVGs are shown as PNG, so that pages stay small
 CELL, LABEL_CHARACTERS = 46, 42
 
 

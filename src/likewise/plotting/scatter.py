@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from likewise.plotting.axes import PALETTE, axes_or_new, drawable, frame, group_colour, legend, literal
 from likewise.plotting.curves import MARKERS
 
-DENSITY = 8.0
-"""The total ink that the points of a dense scatter share."""
+DENSITY = 8.0  # The total ink that the points of a dense scatter share
 INK, LINE = "#4477aa", "#cc3311"  # safe for colour-blind readers
 
 
@@ -84,14 +83,11 @@ def line_text(slope: float, intercept: float, name: str) -> str:
     return f"{steep:.2f} {name} {'-' if above < 0 else '+'} {abs(above):.2f}"
 
 
-NOISE = -1
-"""The label of a point in no group."""
+NOISE = -1  # The label of a point in no group
 PALE = "#999999"
 """Background points; visible on light and dark pages."""
-MOST_NAMED = 24
-"""The most groups in a legend."""
-SIZES = {"o": 9, "s": 8, "^": 11}
-"""Marker sizes that look equal."""
+MOST_NAMED = 24  # The most groups in a legend
+SIZES = {"o": 9, "s": 8, "^": 11}  # Marker sizes that look equal
 
 
 def grouped_scatter(
@@ -153,14 +149,11 @@ def _finish(ax: Any, title: str, shown: Sequence[tuple[str, Any]], **where: Any)
 GROUP_INCHES, AXIS_INCHES, HEIGHT = 0.4, 1.4, 3.2
 """The width of a box with its gap, the width of the axis, the height of a figure."""
 NAME_CHARACTERS, CHARACTER_INCHES, NAME_SIZE = 16, 0.07, 8
-WHISKER = {"color": "black", "linewidth": 0.8}
-"""Whiskers and medians; a page draws black in its text colour."""
-Dots = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
-"""Values (n,), and the ends of their intervals or None."""
+WHISKER = {"color": "black", "linewidth": 0.8}  # Whiskers and medians; a page draws black in its text colour
+Dots = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]  # Values (n,), and the ends of their intervals or None
 PANEL_INCHES, ROW_INCHES, TITLE_INCHES, MARGIN = 2.5, 0.3, 1.2, 1.6
 """The width of a panel, the height of a row, the height of title and axis, the width of row names."""
-STEP = 0.22
-"""The distance between the series of a row."""
+STEP = 0.22  # The distance between the series of a row
 
 
 def box_plots(

@@ -93,8 +93,7 @@ def unique_labels(paths: Sequence[str]) -> list[str]:
 
 BLUE, RED = (33, 102, 172), (178, 24, 43)  # below and above zero, as in ColorBrewer's RdBu
 WHITE = (255, 255, 255)
-WHITE_INK_FROM = 0.8
-"""From this strength on, white text has more contrast than black text, on both colours."""
+WHITE_INK_FROM = 0.8  # From this strength on, white text has more contrast than black text, on both colours
 
 
 def strongest(*values: ArrayLike) -> float:
@@ -127,8 +126,7 @@ def mixed(value: float, scale: float) -> tuple[int, int, int]:
 MOST_ROWS = 40
 NARROW, USUAL, WIDEST_CELL, WIDEST_NAME = 4, 7, 12, 24
 MARK = "\N{LEFT-TO-RIGHT MARK}"
-FAINTEST = 0.06
-"""Weaker values keep the terminal's background."""
+FAINTEST = 0.06  # Weaker values keep the terminal's background
 
 
 @dataclass(frozen=True)
@@ -278,8 +276,7 @@ def _notes(layout: _Layout, shape: tuple[int, ...]) -> list[str]:
 
 
 BARS = "▁▂▃▄▅▆▇█"
-ROUNDING = 1e-6
-"""Smaller ranges are rounding."""
+ROUNDING = 1e-6  # Smaller ranges are rounding
 
 
 def sparkline(values: Sequence[float], low: float, high: float) -> str:

@@ -153,8 +153,7 @@ class Result:
     The first table is the one that ``to_dataframe`` gives unless another is named.
     """
 
-    run_key = "results"
-    """The key of the document in run.json."""
+    run_key = "results"  # The key of the document in run.json
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, as the documented JSON has them."""

@@ -13,11 +13,9 @@ from rich.text import Text
 from likewise.plotting.terminal import printable
 from likewise.results import Result, Table
 
-SHORT = 12
-"""Cells of at most so many characters are not broken over lines."""
+SHORT = 12  # Cells of at most so many characters are not broken over lines
 PIPE_WIDTH = 160
-PADDING = 2
-"""Blanks around a cell."""
+PADDING = 2  # Blanks around a cell
 
 
 def console() -> Console:

@@ -27,8 +27,7 @@ from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, 
 
 # scikit-learn's own pattern drops words of one letter: the 5 of "5 killed", and every part of "U.S.".
 WORD = re.compile(r"\w+")
-WINDOW = 16384
-"""Texts whose words are in memory at a time."""
+WINDOW = 16384  # Texts whose words are in memory at a time
 
 
 def words(text: str) -> list[str]:
@@ -271,8 +270,7 @@ MISSING = {
     "static": "word vectors; give --vectors FILE, or take input-embeddings, which needs no file",
     "input-embeddings": "a model; give one with --model NAME",
 }
-RANKERS = ("dense", *BASELINES, "hybrid")
-"""All ways to rank: a model's vectors, the baselines, and BM25 with a model."""
+RANKERS = ("dense", *BASELINES, "hybrid")  # All ways to rank: a model's vectors, the baselines, and BM25 with a model
 
 
 def check_ranker(name: str) -> None:

@@ -18,8 +18,7 @@ from likewise.search.ranker import Ranked, Rows, Scores, best
 Vectors = NDArray[np.float32]
 
 EXACT_UP_TO = 1_000_000
-HNSW_UP_TO = 8_000_000
-"""Beyond, the links and the build time of a graph cost more than IVF's lists lose."""
+HNSW_UP_TO = 8_000_000  # Beyond, the links and the build time of a graph cost more than IVF's lists lose
 
 KINDS = ("exact", "hnsw", "ivf")
 BITS = (32, 8)
@@ -27,8 +26,7 @@ LINKS, BUILD_WIDTH = 32, 200
 WIDTHS = {"hnsw": (32, 64, 128, 256, 512, 1024), "ivf": (4, 8, 16, 32, 64, 128, 256, 512)}
 ENOUGH_RECALL = 0.99
 SAMPLE, SAMPLE_K = 200, 10
-CANDIDATES = 4
-"""An 8-bit search scores this many times k rows again with the full vectors."""
+CANDIDATES = 4  # An 8-bit search scores this many times k rows again with the full vectors
 
 CHUNK = 16384
 
@@ -138,8 +136,7 @@ class Engine:
     vectors: StackedVectors
     rows: Rows | None = None
     """the store's row at each position of the index, -1 if it was deleted since; None if the two are the same"""
-    width: int = 0
-    """the number of candidates of hnsw, or of lists of ivf; 0 for a scan"""
+    width: int = 0  # the number of candidates of hnsw, or of lists of ivf; 0 for a scan
     recall: float | None = None
 
     def search(self, queries: Vectors, k: int) -> Ranked:

@@ -54,10 +54,8 @@ class RetrievalTask:
     corpus: Corpus
     queries: Sequence[str]
     relevant: Relevant
-    left_out: int = 0
-    """queries without any relevant text"""
-    skipped: int = 0
-    """bad rows"""
+    left_out: int = 0  # queries without any relevant text
+    skipped: int = 0  # bad rows
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -88,14 +86,11 @@ class RetrievalSource:
     6
     """
 
-    data: Dataset | str
-    """its limit keeps the first rows of the corpus and of the queries"""
+    data: Dataset | str  # its limit keeps the first rows of the corpus and of the queries
     queries: str | None = None
     qrels: str | None = None
-    where: str | None = None
-    """COLUMN=VALUE: only these pairs are queries"""
-    min_score: float | None = None
-    """only pairs with at least this score are queries"""
+    where: str | None = None  # COLUMN=VALUE: only these pairs are queries
+    min_score: float | None = None  # only pairs with at least this score are queries
 
     def __post_init__(self) -> None:
         if self.where is not None and "=" not in self.where:

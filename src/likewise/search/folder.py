@@ -34,8 +34,7 @@ FORMAT = 1
 MANIFEST, UNFINISHED, LOCK = "index.json", "building.json", ".lock"
 SCHEME, POINTER = "milvus:", "store.json"
 """How addresses of Milvus begin; the file of a folder that only says in which Milvus collection its index is."""
-STALE_SHARE = 0.2
-"""An engine with more deleted rows than this share is built anew."""
+STALE_SHARE = 0.2  # An engine with more deleted rows than this share is built anew
 OPENING_TRIES = 5
 """A writer may commit and remove the old files between the reading of a manifest and the opening of its files."""
 LARGEST_SEGMENT = 65536
@@ -66,22 +65,17 @@ class EngineEntry:
 class IndexManifest:
     """Everything that an index consists of."""
 
-    settings: dict[str, Any]
-    """what the vectors depend on"""
+    settings: dict[str, Any]  # what the vectors depend on
     dimension: int
-    engine_kind: str = "auto"
-    """as the user gave it"""
+    engine_kind: str = "auto"  # as the user gave it
     bits: int = 32
-    source: str = ""
-    """which texts it was built from, if known"""
+    source: str = ""  # which texts it was built from, if known
     segments: tuple[SegmentEntry, ...] = ()
     engine: EngineEntry | None = None
     attachments: dict[str, str] = field(default_factory=dict)
     """other files with their checksums, such as the post-processing"""
-    change: str = ""
-    """in a draft: the change that it belongs to"""
-    number: int = 0
-    """how many file names were given out, so that none is given twice"""
+    change: str = ""  # in a draft: the change that it belongs to
+    number: int = 0  # how many file names were given out, so that none is given twice
     format: int = FORMAT
 
     @property
@@ -194,8 +188,7 @@ class FolderStore(SegmentStore):
     folder: Path
     manifest: IndexManifest
     segments: tuple[Segment, ...]
-    attachments: Mapping[str, bytes] = field(default_factory=dict)
-    """other files that are stored with the index"""
+    attachments: Mapping[str, bytes] = field(default_factory=dict)  # other files that are stored with the index
 
     @classmethod
     def open(cls, folder: Path, verify: bool = True) -> FolderStore:
@@ -262,10 +255,8 @@ class FolderWriter(KnownRows):
     """One change, under the folder's lock: nothing is visible before ``commit``, nothing is lost after it."""
 
     folder: Path
-    present: IndexManifest | None
-    """what readers see"""
-    draft: IndexManifest
-    """what they will see after the commit"""
+    present: IndexManifest | None  # what readers see
+    draft: IndexManifest  # what they will see after the commit
     segments: list[Segment]
 
     def __post_init__(self) -> None:

@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     from likewise.search.index import Index
 
 STRONGEST = 5
-ROUNDING = 1e-6
-"""What single precision leaves of a term that is zero."""
+ROUNDING = 1e-6  # What single precision leaves of a term that is zero
 SHORT = 32
 """Up to this number of units, a text's rows are computed and cached, and a query gets pairs of words by default."""
-FIRST_HITS = 3
-"""Long hits that get pairs of words by default."""
+FIRST_HITS = 3  # Long hits that get pairs of words by default
 
 
 @dataclass(frozen=True)
@@ -215,8 +213,7 @@ class Hits(Comparable):
 class SearchResult(ResultSet[Hits]):
     """The hits of one or more queries, and how the index searched."""
 
-    engine: Mapping[str, Any] = field(default_factory=dict)
-    """engine and recall, for the document of each query"""
+    engine: Mapping[str, Any] = field(default_factory=dict)  # engine and recall, for the document of each query
     summary: str = ""
 
     @property

@@ -41,11 +41,9 @@ from likewise.search.ranker import Blocks, Corpus
 from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, hash_of
 from likewise.storage import file_hash, user_cache
 
-Item = str | tuple[str, str] | Text
-"""A plain text, whose id is its number from 1 on, or a text with an id."""
+Item = str | tuple[str, str] | Text  # A plain text, whose id is its number from 1 on, or a text with an id
 POSTPROCESSING = "postprocessing"
-MOST_CACHED_BYTES = 2**33
-"""The size of all cached indexes of files, without the one in use."""
+MOST_CACHED_BYTES = 2**33  # The size of all cached indexes of files, without the one in use
 AnyStore = FolderStore | MemoryStore | MilvusStore
 """Vectors of one model with their texts and ids, compared by inner product."""
 Writer = FolderWriter | MemoryWriter | MilvusWriter
@@ -60,16 +58,11 @@ class IndexSettings:
     'cosine'
     """
 
-    engine: str = "auto"
-    """exact, hnsw, ivf, or auto, which depends on the number of vectors"""
-    bits: int = 32
-    """per vector component; 8 takes a quarter of the memory"""
-    similarity: str = "cosine"
-    """cosine or dot"""
-    query_prompt: str | None = None
-    """put before each query; None is the model's own"""
-    document_prompt: str | None = None
-    """put before each text; None is the model's own"""
+    engine: str = "auto"  # exact, hnsw, ivf, or auto, which depends on the number of vectors
+    bits: int = 32  # per vector component; 8 takes a quarter of the memory
+    similarity: str = "cosine"  # cosine or dot
+    query_prompt: str | None = None  # put before each query; None is the model's own
+    document_prompt: str | None = None  # put before each text; None is the model's own
 
     def __post_init__(self) -> None:
         check_engine(self.engine, self.bits)
@@ -106,8 +99,7 @@ class Index:
     <Index news: 3 texts, minilm, exact>
     """
 
-    floor = -np.inf
-    """a cosine of 0 does not mean that there is nothing in common"""
+    floor = -np.inf  # a cosine of 0 does not mean that there is nothing in common
 
     def __init__(self, encoder: Encoder, store: AnyStore) -> None:
         self.encoder, self.store = encoder, store

@@ -42,13 +42,10 @@ _USERS_LOCK = Lock()
 class Address:
     """Where a collection is."""
 
-    written: str
-    """as the user wrote it"""
-    uri: str
-    """as pymilvus takes it"""
+    written: str  # as the user wrote it
+    uri: str  # as pymilvus takes it
     collection: str
-    file: Path | None = None
-    """the database of Milvus Lite, or None for a server"""
+    file: Path | None = None  # the database of Milvus Lite, or None for a server
 
     @classmethod
     def parse(cls, written: str) -> Address:

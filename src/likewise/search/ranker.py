@@ -20,10 +20,8 @@ Rows = NDArray[np.int64]
 Blocks = Iterator[tuple[int, Scores]]
 """The first query of a block, and the scores (b, n) of its b queries with all n texts; blocks come in order."""
 
-TIE = 1e-6
-"""Scores that lie no further apart are equal."""
-BLOCK_BYTES = 2**26
-"""The memory of a block of scores."""
+TIE = 1e-6  # Scores that lie no further apart are equal
+BLOCK_BYTES = 2**26  # The memory of a block of scores
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,7 @@ class Ranker(Protocol):
 class BlockRanker:
     """A ranker that scores some queries at once; the texts are those of a corpus of ``size`` texts."""
 
-    floor: float = -np.inf
-    """a cosine of 0 does not mean that there is nothing in common"""
+    floor: float = -np.inf  # a cosine of 0 does not mean that there is nothing in common
     size: int
 
     def prepared(self, queries: Sequence[str]) -> Any:
@@ -162,8 +159,7 @@ class Hybrid:
     [[[0.0, 1.0]]]
     """
 
-    floor = 0.0
-    """the score of a text that no ranker has among its best"""
+    floor = 0.0  # the score of a text that no ranker has among its best
 
     def __init__(self, rankers: Sequence[Ranker], constant: float = 60, depth: int = 1000) -> None:
         if not rankers:

@@ -23,8 +23,7 @@ from likewise.results import Column, Comparable, Figure, ResultSet, Table
 from likewise.search.ranker import TIE, Rows, Scores
 
 KS = (1, 5, 10, 20, 50)
-DEPTH = 10
-"""The first texts that MRR and nDCG look at."""
+DEPTH = 10  # The first texts that MRR and nDCG look at
 TIES = f"a text's rank is the number of texts that score more than {TIE:g} above it: ties are in the query's favour"
 
 
@@ -153,8 +152,7 @@ class Setting:
     ranker: str = "dense"
     model: str | None = None
     pooling: str | None = None
-    layers: tuple[int, ...] = ()
-    """averaged"""
+    layers: tuple[int, ...] = ()  # averaged
 
     @property
     def layer_name(self) -> str:
@@ -173,16 +171,14 @@ class RetrievalResult(Comparable):
 
     data: str
     setting: Setting
-    positions: Rows
-    """the position of each relevant text (m,), from 0 on"""
+    positions: Rows  # the position of each relevant text (m,), from 0 on
     relevant: Relevant
     recall: dict[int, Interval]
     mrr: Interval
     ndcg: Interval
     metadata: dict[str, Any] = field(default_factory=dict)
     """texts, queries left out because they have no relevant text, texts cut at the model's limit, bad rows skipped"""
-    cached: bool = False
-    """whether an earlier run computed it"""
+    cached: bool = False  # whether an earlier run computed it
 
     @property
     def n(self) -> int:

@@ -32,10 +32,8 @@ DENSE, HYBRID, STATIC, INPUTS = "dense", "hybrid", "static", "input-embeddings"
 NEED_A_MODEL = (DENSE, INPUTS, HYBRID)
 COMPARED_POOLINGS = ("mean", "cls", "max")
 
-FORMAT = 1
-"""Version of cached results; raise it when ranks are counted in another way."""
-VECTOR_BYTES = 2**31
-"""The memory for the vectors of one forward pass; poolings beyond that take another pass."""
+FORMAT = 1  # Version of cached results; raise it when ranks are counted in another way
+VECTOR_BYTES = 2**31  # The memory for the vectors of one forward pass; poolings beyond that take another pass
 
 Load = Callable[[str], Encoder]
 
@@ -45,18 +43,13 @@ class RetrievalGrid:
     """What is compared; a hybrid fuses BM25 with each model's first pooling and last layer of those given."""
 
     models: tuple[str, ...] = ("minilm",)
-    poolings: tuple[str | None, ...] = (None,)
-    """None is the model's own"""
-    layers: tuple[Layer, ...] = (-1,)
-    """a layer, several to average, first-last, or all: each layer by itself"""
+    poolings: tuple[str | None, ...] = (None,)  # None is the model's own
+    layers: tuple[Layer, ...] = (-1,)  # a layer, several to average, first-last, or all: each layer by itself
     rankers: tuple[str, ...] = (DENSE,)
     ks: tuple[int, ...] = KS
-    vectors: Path | None = None
-    """the word vectors of the static baseline"""
-    seed: int = 0
-    """of the random baseline"""
-    fresh: bool = False
-    """compute anew what earlier runs have cached"""
+    vectors: Path | None = None  # the word vectors of the static baseline
+    seed: int = 0  # of the random baseline
+    fresh: bool = False  # compute anew what earlier runs have cached
 
     def __post_init__(self) -> None:
         for ranker in self.rankers:
@@ -82,8 +75,7 @@ class Cell:
 
     setting: Setting
     key: str
-    model: str | None = None
-    """what to load"""
+    model: str | None = None  # what to load
     pooling_config: PoolingConfig | None = None
 
 

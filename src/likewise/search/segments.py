@@ -36,12 +36,10 @@ WINDOW = 4096
 class Searched:
     """How a store searches."""
 
-    engine: str
-    """exact, hnsw, ivf, or the name of Milvus's index"""
+    engine: str  # exact, hnsw, ivf, or the name of Milvus's index
     recall: float | None = None
     """the share of the true ten best that it finds, measured on a sample; None for an exact search"""
-    note: str = ""
-    """one line for the user: why this engine, or that it fell back to another"""
+    note: str = ""  # one line for the user: why this engine, or that it fell back to another
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,12 +299,10 @@ class KnownRows:
 class MemoryStore(SegmentStore):
     """The rows of an index without a folder; they end with the process."""
 
-    settings: Mapping[str, Any]
-    """what the vectors depend on"""
+    settings: Mapping[str, Any]  # what the vectors depend on
     wanted: tuple[str, int] = ("auto", 32)
     segments: list[Segment] = field(default_factory=list)
-    attachments: Mapping[str, bytes] = field(default_factory=dict)
-    """none: the encoder is there"""
+    attachments: Mapping[str, bytes] = field(default_factory=dict)  # none: the encoder is there
     address = "memory"
 
     @contextmanager

@@ -171,5 +171,4 @@ def studio_of(request: Request) -> Studio:
     return found
 
 
-StudioDep = Annotated[Studio, Depends(studio_of)]
-"""The studio as an argument of a route."""
+StudioDep = Annotated[Studio, Depends(studio_of)]  # The studio as an argument of a route

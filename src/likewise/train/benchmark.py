@@ -39,14 +39,10 @@ from likewise.train.runs_table import RECORD, Spread
 
 THIRDS = ("short", "medium", "long")
 LAYER_MEASURES = ("baseline", "self_similarity_adjusted", "intra_similarity_adjusted", "isoscore", "effective_rank")
-SHOWN_CLASSES = 12
-"""Shown pairs of classes, the strongest of the first model."""
-DEFAULT_PARTS = ("sts", "space", "layers")
-"""Parts that need no grammar and one pass over the texts each."""
-GRAMMATICAL = ("classes", "lint")
-"""Parts that need a grammar."""
-FIRST_LAYER = {"skipped": 1}
-"""The number of the first layer of a part's curves, unless that is the embeddings'."""
+SHOWN_CLASSES = 12  # Shown pairs of classes, the strongest of the first model
+DEFAULT_PARTS = ("sts", "space", "layers")  # Parts that need no grammar and one pass over the texts each
+GRAMMATICAL = ("classes", "lint")  # Parts that need a grammar
+FIRST_LAYER = {"skipped": 1}  # The number of the first layer of a part's curves, unless that is the embeddings'
 NOTES = {
     "sts": "How well cosines follow the scores that people gave: over all pairs, by column, and by thirds of length.",
     "space": "The vectors of the texts: the expected cosine of two different ones (baseline), IsoScore, and the share"
@@ -58,8 +54,7 @@ NOTES = {
     "lint": "The share of pairs that each rule finds suspicious.",
 }
 
-Measures = dict[str, float | list[float]]
-"""A number, or one for each layer, by name."""
+Measures = dict[str, float | list[float]]  # A number, or one for each layer, by name
 
 
 # Parts
@@ -70,10 +65,8 @@ class BenchmarkData:
     """The pairs with scores that all models are measured on."""
 
     dataset: Dataset
-    grammar: str | None = None
-    """the spaCy pipeline for the parts that need one"""
-    group_by: str | None = None
-    """a column; each of its values gets its own agreement"""
+    grammar: str | None = None  # the spaCy pipeline for the parts that need one
+    group_by: str | None = None  # a column; each of its values gets its own agreement
 
     @cached_property
     def pairs(self) -> list[ScoredPair]:
@@ -199,8 +192,7 @@ class BenchmarkedModel:
     """A model, which run of which row of a table it is, and its measures by part."""
 
     model: str
-    row: str
-    """a table's folder and the row's name, or the model itself"""
+    row: str  # a table's folder and the row's name, or the model itself
     seed: int | None = None
     parts: Mapping[str, Measures] = field(default_factory=dict)
 
@@ -215,8 +207,7 @@ class BenchmarkedModel:
         return cls(model, str(folder.resolve()).removesuffix(f"-{seed}"), seed)
 
 
-Lines = Mapping[str, list[Spread | None]]
-"""The numbers of each row of models, layer by layer."""
+Lines = Mapping[str, list[Spread | None]]  # The numbers of each row of models, layer by layer
 
 
 @dataclass(frozen=True, repr=False)

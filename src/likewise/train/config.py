@@ -16,8 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 from likewise.errors import UsageError
 from likewise.train.examples import Form, Source
 
-Kind = Literal["similarity", "sentiment", "paraphrase", "count", "contrastive", "mlm"]
-"""What a task learns."""
+Kind = Literal["similarity", "sentiment", "paraphrase", "count", "contrastive", "mlm"]  # What a task learns
 KINDS: tuple[Kind, ...] = get_args(Kind)
 AGREEMENT = ("spearman", "pearson")
 CHOICES: dict[Kind, dict[str, tuple[str, ...]]] = {
@@ -32,21 +31,17 @@ CHOICES: dict[Kind, dict[str, tuple[str, ...]]] = {
 POOLINGS = ("cls", "mean", "max", "bilstm", "qkv")
 PAIRS = ("bi-encoder", "cross-encoder")
 SCHEDULES = ("linear", "cosine", "constant")
-SHARING = ("paraphrase", "similarity")
-"""Kinds that may share one head."""
-SINGLE = ("sentiment", "mlm")
-"""Kinds that are about one text at a time."""
+SHARING = ("paraphrase", "similarity")  # Kinds that may share one head
+SINGLE = ("sentiment", "mlm")  # Kinds that are about one text at a time
 VIEWS: dict[str, Form] = {"dropout": "texts", "pairs": "pairs", "entailment": "entailment", "negatives": "negatives"}
 """The two views that a contrastive task compares, and how its rows are read."""
 FEATURES = ("difference", "absolute", "product", "cosine", "jaccard")
 FROZEN = ("none", "lower", "upper", "last", "all")
 LARGEST_SEED = 2**32 - 1
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
-RESERVED = ("shared", "step", "score")
-"""Names that mean something else in reports."""
+RESERVED = ("shared", "step", "score")  # Names that mean something else in reports
 ROLES = ("train", "dev", "test")
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-"""Keys that TOML takes without quotes."""
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")  # Keys that TOML takes without quotes
 
 
 class Bounds(NamedTuple):
@@ -91,28 +86,19 @@ class TaskConfig:
     'cosine'
     """
 
-    kind: Annotated[Kind, KINDS]
-    """similarity, sentiment, paraphrase, count, contrastive or mlm"""
-    train: tuple[Source, ...]
-    """files to train on; several are joined"""
-    dev: tuple[Source, ...] = ()
-    """files that choose the best epoch"""
-    test: tuple[Source, ...] = ()
-    """files that measure the best epoch once, at the end"""
-    name: str = ""
-    """its name in reports; the kind by default"""
+    kind: Annotated[Kind, KINDS]  # similarity, sentiment, paraphrase, count, contrastive or mlm
+    train: tuple[Source, ...]  # files to train on; several are joined
+    dev: tuple[Source, ...] = ()  # files that choose the best epoch
+    test: tuple[Source, ...] = ()  # files that measure the best epoch once, at the end
+    name: str = ""  # its name in reports; the kind by default
     pooling: Annotated[str, ("", *POOLINGS)] = ""
     """how the last layer becomes a vector: cls, mean, max, bilstm or qkv; the model's own by default"""
     pairs: Annotated[str, PAIRS] = "bi-encoder"
     """two texts as two vectors (bi-encoder), or as one sequence (cross-encoder)"""
-    head: str = ""
-    """cosine, linear or feed-forward; the simplest that the task allows by default"""
-    loss: str = ""
-    """similarity: scaled-mse or cosent; sentiment: cross-entropy; paraphrase: bce"""
-    metric: str = ""
-    """what chooses the best epoch: similarity: spearman or pearson; else accuracy"""
-    weight: float = 1.0
-    """of its loss in the sum"""
+    head: str = ""  # cosine, linear or feed-forward; the simplest that the task allows by default
+    loss: str = ""  # similarity: scaled-mse or cosent; sentiment: cross-entropy; paraphrase: bce
+    metric: str = ""  # what chooses the best epoch: similarity: spearman or pearson; else accuracy
+    weight: float = 1.0  # of its loss in the sum
     batch: Annotated[int | None, Bounds(2)] = None
     """examples of it in a step, if one task should see more than another; the run's by default"""
     dropout: Annotated[float | None, Bounds(0, 0.9)] = None
@@ -123,10 +109,8 @@ class TaskConfig:
     """contrastive: a text twice with other dropout (dropout), the same with a pair's other text as its hard negative
     (negatives), the two of a pair (pairs), or a text, one that it entails and, as a hard negative, one that it
     contradicts (entailment)"""
-    temperature: Annotated[float, Bounds(1e-4, 1e4)] = 0.05
-    """contrastive and cosent: the divisor of cosines"""
-    masked: Annotated[float, Bounds(0.01, 0.9)] = 0.15
-    """mlm: the share of a text's tokens that are masked"""
+    temperature: Annotated[float, Bounds(1e-4, 1e4)] = 0.05  # contrastive and cosent: the divisor of cosines
+    masked: Annotated[float, Bounds(0.01, 0.9)] = 0.15  # mlm: the share of a text's tokens that are masked
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -193,60 +177,38 @@ class TrainConfig:
     4
     """
 
-    tasks: tuple[TaskConfig, ...]
-    """the [[task]] tables"""
-    model: str = "minilm"
-    """a folder, minilm (bundled), a short name or a hub id"""
-    out: str = ""
-    """the folder of the run: the model, its heads and the report"""
-    seed: Annotated[int, Bounds(0, LARGEST_SEED)] = 1
-    """of everything random"""
-    epochs: Annotated[int, Bounds(1)] = 4
-    """times through the data, or through the samples"""
-    batch: Annotated[int, Bounds(2)] = 32
-    """examples of each task in a step"""
+    tasks: tuple[TaskConfig, ...]  # the [[task]] tables
+    model: str = "minilm"  # a folder, minilm (bundled), a short name or a hub id
+    out: str = ""  # the folder of the run: the model, its heads and the report
+    seed: Annotated[int, Bounds(0, LARGEST_SEED)] = 1  # of everything random
+    epochs: Annotated[int, Bounds(1)] = 4  # times through the data, or through the samples
+    batch: Annotated[int, Bounds(2)] = 32  # examples of each task in a step
     samples: Annotated[int | None, Bounds(1)] = None
     """random examples of each task in an epoch; all by default; in proportion for a task with its own batch"""
-    learning_rate: Annotated[float, Bounds(0, 1)] = 2e-5
-    """of the encoder"""
-    head_learning_rate: Annotated[float, Bounds(0, 1)] = 1e-3
-    """of heads and learned poolings"""
+    learning_rate: Annotated[float, Bounds(0, 1)] = 2e-5  # of the encoder
+    head_learning_rate: Annotated[float, Bounds(0, 1)] = 1e-3  # of heads and learned poolings
     layer_decay: Annotated[float, Bounds(0.01, 1)] = 1.0
     """the learning rate of each layer is this times the one above it"""
-    weight_decay: Annotated[float, Bounds(0, 10)] = 0.01
-    """of AdamW, on matrices"""
-    warmup: Annotated[float, Bounds(0, 1)] = 0.1
-    """share of the steps in which the learning rate grows"""
-    schedule: Annotated[str, SCHEDULES] = "linear"
-    """how it falls afterwards: linear, cosine or constant"""
-    clip: Annotated[float, Bounds(1e-9, 1e9)] = 1.0
-    """the largest norm of the gradient"""
-    accumulate: Annotated[int, Bounds(1)] = 1
-    """batches whose gradients are averaged before a step"""
+    weight_decay: Annotated[float, Bounds(0, 10)] = 0.01  # of AdamW, on matrices
+    warmup: Annotated[float, Bounds(0, 1)] = 0.1  # share of the steps in which the learning rate grows
+    schedule: Annotated[str, SCHEDULES] = "linear"  # how it falls afterwards: linear, cosine or constant
+    clip: Annotated[float, Bounds(1e-9, 1e9)] = 1.0  # the largest norm of the gradient
+    accumulate: Annotated[int, Bounds(1)] = 1  # batches whose gradients are averaged before a step
     dropout: Annotated[float | None, Bounds(0, 0.9)] = None
     """of the encoder in training, except for tasks with their own; the model's by default"""
-    freeze: str | tuple[int, ...] = "none"
-    """none, lower, upper, last, all, or layers by number; 0 is the embeddings"""
+    freeze: str | tuple[int, ...] = "none"  # none, lower, upper, last, all, or layers by number; 0 is the embeddings
     patience: Annotated[int | None, Bounds(1)] = None
     """epochs without a better dev score before it stops; never by default"""
     selection: Annotated[int | None, Bounds(2)] = None
     """random but fixed dev examples that measure an epoch; all by default"""
-    shared_head: bool = False
-    """one feed-forward head for paraphrase and similarity"""
-    hidden: Annotated[int, Bounds(1)] = 256
-    """width of feed-forward heads"""
-    depth: Annotated[int, Bounds(1)] = 2
-    """layers of feed-forward heads, each with a skip connection"""
-    head_dropout: Annotated[float, Bounds(0, 0.9)] = 0.3
-    """of feed-forward heads"""
-    lstm: Annotated[int, Bounds(1)] = 128
-    """width of the BiLSTM pooling, in each direction"""
-    smart: Annotated[float, Bounds(0, 1e6)] = 0.0
-    """weight of SMART's adversarial regularization; 0 is none"""
-    pcgrad: bool = False
-    """project conflicting gradients of tasks"""
-    max_tokens: Annotated[int | None, Bounds(4)] = None
-    """longer texts are cut; the model's own limit by default"""
+    shared_head: bool = False  # one feed-forward head for paraphrase and similarity
+    hidden: Annotated[int, Bounds(1)] = 256  # width of feed-forward heads
+    depth: Annotated[int, Bounds(1)] = 2  # layers of feed-forward heads, each with a skip connection
+    head_dropout: Annotated[float, Bounds(0, 0.9)] = 0.3  # of feed-forward heads
+    lstm: Annotated[int, Bounds(1)] = 128  # width of the BiLSTM pooling, in each direction
+    smart: Annotated[float, Bounds(0, 1e6)] = 0.0  # weight of SMART's adversarial regularization; 0 is none
+    pcgrad: bool = False  # project conflicting gradients of tasks
+    max_tokens: Annotated[int | None, Bounds(4)] = None  # longer texts are cut; the model's own limit by default
     chunk: Annotated[int | None, Bounds(1)] = None
     """examples of a batch that are in memory at once; the gradient is that of the whole batch; all by default"""
 

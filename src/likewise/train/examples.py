@@ -27,10 +27,8 @@ from likewise.grammar.words import shared_nouns
 COLUMN_KEYS = ("text", "left", "right", "score", "label")
 RANGES = ("scale", "scores")
 KEYS = ("source", "where", "target", "grammar", *RANGES, *COLUMN_KEYS)
-NAMES = ("source", "target", "grammar", *COLUMN_KEYS)
-"""Keys with a name or a path."""
-TARGETS = ("shared-nouns", "length")
-"""Targets that are computed instead of read."""
+NAMES = ("source", "target", "grammar", *COLUMN_KEYS)  # Keys with a name or a path
+TARGETS = ("shared-nouns", "length")  # Targets that are computed instead of read
 EXPECTED = {"source": "a name or a path", "target": f"one of {', '.join(TARGETS)}", "grammar": "a name or a folder"}
 
 
@@ -42,21 +40,16 @@ class Source:
     (1.0, 5.0)
     """
 
-    file: str
-    """The name of a data set, such as stsb/train, or a path."""
+    file: str  # The name of a data set, such as stsb/train, or a path
     scale: tuple[float, float] | None = None
     """Lowest and highest of the file's scores or labels, mapped onto the task's own; None if they are the same."""
-    columns: Columns = GUESSED
-    """The columns to read; those without a name are guessed."""
-    where: tuple[tuple[str, str], ...] = ()
-    """Only rows that have these values in these other columns."""
-    scores: tuple[float, float] | None = None
-    """Only rows whose target, on the task's scale, lies between these."""
+    columns: Columns = GUESSED  # The columns to read; those without a name are guessed
+    where: tuple[tuple[str, str], ...] = ()  # Only rows that have these values in these other columns
+    scores: tuple[float, float] | None = None  # Only rows whose target, on the task's scale, lies between these
     target: str = ""
     """A target computed for each pair: shared-nouns, the number of nouns that both texts have, or length, the shorter
     text's share of the longer one's words, on the task's scale."""
-    grammar: str = ""
-    """The spaCy pipeline that finds the nouns; the first installed one by default."""
+    grammar: str = ""  # The spaCy pipeline that finds the nouns; the first installed one by default
 
     def __post_init__(self) -> None:
         if not self.file.strip():
@@ -135,14 +128,10 @@ class Example:
     4.2
     """
 
-    texts: tuple[str, ...]
-    """One text, the two of a pair, or a pair and a text that contradicts its first."""
-    target: float
-    """The class or the score, on the task's own scale; 0 if there is none."""
-    id: str
-    """The row's id in its file, or its number."""
-    file: str
-    """The source's name of its file."""
+    texts: tuple[str, ...]  # One text, the two of a pair, or a pair and a text that contradicts its first
+    target: float  # The class or the score, on the task's own scale; 0 if there is none
+    id: str  # The row's id in its file, or its number
+    file: str  # The source's name of its file
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +251,7 @@ COMPUTED: dict[str, tuple[Form, Callable[[list[tuple[str, ...]], str], list[floa
 
 Read = Iterator[tuple[tuple[str, ...], str | float | None, str]]
 """The texts, the value of the target, and the id of each row."""
-SCORED: tuple[Form, ...] = ("pairs", "negatives")
-"""Forms without a target whose rows may be chosen by their scores."""
+SCORED: tuple[Form, ...] = ("pairs", "negatives")  # Forms without a target whose rows may be chosen by their scores
 ENTAILMENT, CONTRADICTION = "entailment", "contradiction"
 
 

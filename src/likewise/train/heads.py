@@ -22,10 +22,8 @@ from likewise.train.config import SINGLE, TaskConfig, TrainConfig
 from likewise.train.examples import SCALES
 from likewise.train.packed_encoder import Key, Packed, flat
 
-CLASSES = 5
-"""Classes of sentiment."""
-TOP = SCALES["similarity"].highest
-"""The highest similarity that people give; losses see similarities from 0 to 1."""
+CLASSES = 5  # Classes of sentiment
+TOP = SCALES["similarity"].highest  # The highest similarity that people give; losses see similarities from 0 to 1
 
 VECTOR_FEATURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "difference": torch.sub,
@@ -192,10 +190,8 @@ def loss_of(task: TaskConfig) -> Loss:
 
 SQUARED: dict[str, Loss] = {"similarity": scaled_mse, "count": F.mse_loss}
 """Kinds whose output is a number and not a choice."""
-FIRST_NOISE = 1e-5
-"""The spread of the first, random move."""
-STEP = 1e-3
-"""How far the move then goes up the divergence, in the largest number of each token."""
+FIRST_NOISE = 1e-5  # The spread of the first, random move
+STEP = 1e-3  # How far the move then goes up the divergence, in the largest number of each token
 
 
 def divergence(kind: str, one: Tensor, other: Tensor) -> Tensor:

@@ -44,12 +44,10 @@ CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 FORMAT = 1
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
-POINTS = 20
-"""Points of an epoch in the curve of the training loss."""
+POINTS = 20  # Points of an epoch in the curve of the training loss
 SHOWN_ROWS = 8
 
-EpochDone = Callable[[int, float], None]
-"""Called with an epoch's number and dev score; it may raise to end the run."""
+EpochDone = Callable[[int, float], None]  # Called with an epoch's number and dev score; it may raise to end the run
 
 
 # Checkpoints
@@ -91,10 +89,8 @@ class TrainState:
     """The progress of a run, as checkpoints hold it."""
 
     step: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-    """each task's loss, summed over the steps of this epoch"""
-    recent: dict[str, float] = field(default_factory=dict)
-    """the same since the curve's last point"""
+    sums: dict[str, float] = field(default_factory=dict)  # each task's loss, summed over the steps of this epoch
+    recent: dict[str, float] = field(default_factory=dict)  # the same since the curve's last point
     curve: list[dict[str, float]] = field(default_factory=list)
     epochs: list[dict[str, Any]] = field(default_factory=list)
     best_epoch: int = 0

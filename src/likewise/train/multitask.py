@@ -37,12 +37,9 @@ from likewise.train.processes import Processes
 from likewise.train.results import EvalResult
 from likewise.train.tasks import Schedule, Task
 
-SHARED = "shared"
-"""The name of the head that paraphrase and similarity share."""
-HEAD_ROWS = 1024
-"""Examples whose heads run together in an evaluation."""
-MASKED_TEXTS = 64
-"""Texts whose masked tokens are predicted together: each has logits for the whole vocabulary."""
+SHARED = "shared"  # The name of the head that paraphrase and similarity share
+HEAD_ROWS = 1024  # Examples whose heads run together in an evaluation
+MASKED_TEXTS = 64  # Texts whose masked tokens are predicted together: each has logits for the whole vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +47,8 @@ class MultiTaskModel:
     """All that learns, and all that is needed to run it."""
 
     config: TrainConfig
-    encoders: dict[str, PackedEncoder]
-    """by task"""
-    heads: nn.ModuleDict
-    """by task, or shared"""
+    encoders: dict[str, PackedEncoder]  # by task
+    heads: nn.ModuleDict  # by task, or shared
     frozen: frozenset[int]
 
     @cached_property

@@ -24,8 +24,7 @@ from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker
 from likewise.train.processes import Processes
 
-WINDOW = 10_000
-"""Texts tokenized at once: the tokenizer's output besides the ids is large."""
+WINDOW = 10_000  # Texts tokenized at once: the tokenizer's output besides the ids is large
 GROUP_COST = 300
 """What a group of texts costs besides its tokens, in tokens; measured with the bundled model, from 30 to 1,000."""
 
@@ -107,10 +106,8 @@ def length_groups(lengths: Sequence[int], cost: int = GROUP_COST) -> list[list[i
 
 # Masked language modelling
 
-MaskedTokens = Mapping[int, int]
-"""Positions of a text's masked tokens, and the ids that are shown there."""
-UNMASKED = -100
-"""Target of tokens that are not masked; losses ignore it."""
+MaskedTokens = Mapping[int, int]  # Positions of a text's masked tokens, and the ids that are shown there
+UNMASKED = -100  # Target of tokens that are not masked; losses ignore it
 SHOWN_AS_MASK, SHOWN_AS_ANY = 0.8, 0.1
 """Shares of masked tokens shown as the mask or as any token; the rest is shown as it is (Devlin et al. 2019)."""
 
@@ -120,10 +117,8 @@ class Masking:
     """How tokens are masked."""
 
     share: float
-    mask: int
-    """the id of the mask"""
-    others: tuple[int, ...]
-    """the ids that may stand for any token"""
+    mask: int  # the id of the mask
+    others: tuple[int, ...]  # the ids that may stand for any token
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, share: float) -> Masking:
@@ -169,8 +164,7 @@ def end_to_end(rows: Tensor, batch: Batch) -> Tensor:
 
 # Packed texts
 
-Key = tuple[int, ...]
-"""Whole numbers that seed a text's dropout."""
+Key = tuple[int, ...]  # Whole numbers that seed a text's dropout
 Keys = tuple[Key, ...] | None
 Lengths = tuple[tuple[int, ...], ...]
 
@@ -179,20 +173,14 @@ Lengths = tuple[tuple[int, ...], ...]
 class Packed:
     """Texts laid end to end in groups of like length."""
 
-    order: tuple[int, ...]
-    """which text of the step is at which position"""
-    lengths: Lengths
-    """of the texts of each group"""
-    keys: Keys
-    """of the texts' dropout, in this order; None: no dropout"""
-    batch: Batch
-    """their tokens"""
-    states: Tensor
-    """the states they start from, (N, D)"""
+    order: tuple[int, ...]  # which text of the step is at which position
+    lengths: Lengths  # of the texts of each group
+    keys: Keys  # of the texts' dropout, in this order; None: no dropout
+    batch: Batch  # their tokens
+    states: Tensor  # the states they start from, (N, D)
     packing: Packing
     dropout: Dropout
-    targets: Tensor | None = None
-    """the ids of masked tokens, (N,), UNMASKED for others"""
+    targets: Tensor | None = None  # the ids of masked tokens, (N,), UNMASKED for others
 
     @classmethod
     def of(cls, order: Sequence[int], lengths: Lengths, keys: Keys, batch: Batch, states: Tensor) -> Packed:

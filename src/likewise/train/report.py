@@ -27,15 +27,12 @@ from likewise.train.results import CHARACTERS, CLOSE, KIND_NOTES, EvalResult, Pa
 from likewise.train.tasks import Overlap, fixed_sample
 
 MEASURE_COLUMNS = ("part", "task", "n", "measure", "value")
-COMPARED_PAIRS = 500
-"""Pairs among which the most changed ones are searched."""
+COMPARED_PAIRS = 500  # Pairs among which the most changed ones are searched
 OWN_FILES = re.compile(
     r"predictions-(dev|test)-[a-z0-9_-]+\.csv|(loss|score|(confusion|scatter)-(dev|test)-[a-z0-9_-]+)\.(png|svg)"
 )
-MISSING_TEXT = "–"
-"""For settings that have no value."""
-LOSS_PANEL, COLUMNS = (5.4, 3.2), 2
-"""The size of a task's loss panel, and panels in a row."""
+MISSING_TEXT = "–"  # For settings that have no value
+LOSS_PANEL, COLUMNS = (5.4, 3.2), 2  # The size of a task's loss panel, and panels in a row
 MEASURES = {
     "mse": "mean squared error",
     "mse_fitted": "mean squared error, predictions mapped by the best line",
@@ -66,25 +63,18 @@ class TrainReport(Result):
     config: TrainConfig
     model: str
     model_sha256: str
-    weights: int
-    """trained parameters"""
-    examples: dict[str, dict[str, int]]
-    """how many of each task in train, dev and test"""
+    weights: int  # trained parameters
+    examples: dict[str, dict[str, int]]  # how many of each task in train, dev and test
     overlaps: tuple[Overlap, ...]
-    truncated: int
-    """texts that were cut at the limit of tokens"""
-    epochs: tuple[dict[str, Any], ...]
-    """each epoch's losses and dev measures"""
-    curve: tuple[dict[str, float], ...]
-    """the training loss of each task, point by point"""
+    truncated: int  # texts that were cut at the limit of tokens
+    epochs: tuple[dict[str, Any], ...]  # each epoch's losses and dev measures
+    curve: tuple[dict[str, float], ...]  # the training loss of each task, point by point
     best_epoch: int
     steps: int
     seconds: float
-    dev: dict[str, EvalResult]
-    """the best epoch on all dev examples, by task"""
+    dev: dict[str, EvalResult]  # the best epoch on all dev examples, by task
     test: dict[str, EvalResult]
-    changes: tuple[PairChange, ...] = ()
-    """the pairs whose cosine changed the most"""
+    changes: tuple[PairChange, ...] = ()  # the pairs whose cosine changed the most
 
     @property
     def score(self) -> float | None:

@@ -21,14 +21,10 @@ from likewise.train.config import SINGLE
 from likewise.train.examples import Example
 from likewise.train.heads import CLASSES
 
-CLOSE = 0.05
-"""A predicted similarity within this distance counts as met, on the scale from 0 to 5."""
-NUMERIC = ("similarity", "count", "mlm")
-"""Kinds whose prediction is a number."""
-LARGEST_LOSS = 50.0
-"""Beyond it a perplexity says nothing and is too large to write down."""
-SHOWN_EXTREMES = 5
-"""Examples that are shown as best and as worst."""
+CLOSE = 0.05  # A predicted similarity within this distance counts as met, on the scale from 0 to 5
+NUMERIC = ("similarity", "count", "mlm")  # Kinds whose prediction is a number
+LARGEST_LOSS = 50.0  # Beyond it a perplexity says nothing and is too large to write down
+SHOWN_EXTREMES = 5  # Examples that are shown as best and as worst
 SHOWN_PAIRS, SHOWN_WORDS = 4, 6
 CLASS_NAMES = {"sentiment": [str(label) for label in range(CLASSES)], "paraphrase": ["other", "paraphrase"]}
 KIND_NOTES = {
@@ -49,8 +45,7 @@ ERRORS = {
     "mlm": "share of masked tokens that were not found",
 }
 """What an error is."""
-CHARACTERS = 220
-"""How much of a text is shown."""
+CHARACTERS = 220  # How much of a text is shown
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,8 +35,7 @@ from likewise.train.report import TrainReport
 from likewise.train.saving import save_run
 from likewise.train.tasks import EVERYTHING, Limits, Overlap, Task, read_tasks, without_overlap
 
-ROW_KEYS = ("name", "published", "every_task", "task")
-"""Keys of a row that are not settings of a run."""
+ROW_KEYS = ("name", "published", "every_task", "task")  # Keys of a row that are not settings of a run
 LOCK = ".lock"
 LEFTOVERS = {LOCK, BEST, *(str(Path(name).with_suffix(".draft")) for name in (BEST, CHECKPOINT))}
 """Files that a run may leave if it is killed in its first epoch."""
@@ -244,8 +243,7 @@ class Row:
 
     name: str
     config: TrainConfig
-    published: tuple[float, ...] = ()
-    """results that others report for it: each task's measure, then their mean"""
+    published: tuple[float, ...] = ()  # results that others report for it: each task's measure, then their mean
 
     @property
     def slug(self) -> str:

@@ -29,14 +29,12 @@ from likewise.train.loop import CHECKPOINT
 from likewise.train.processes import Processes
 from likewise.train.runs import LOCK, Row, RunContext, remove_checkpoint
 
-RECORD = "row.json"
-"""The file of a finished row of a table."""
+RECORD = "row.json"  # The file of a finished row of a table
 PARTS = ("dev", "test")
 LOW_IS_BETTER = ("loss", "mse", "mse_fitted", "perplexity", "false_positive_rate", "false_negative_rate", "seconds")
 NO_MEASURES = ("n", "confusion", "best", "worst")
 MISSING_TEXT = "–"
-MARKUP = re.compile(r"([\\`*_\[\]|<])")
-"""Characters that markdown does not show as they are."""
+MARKUP = re.compile(r"([\\`*_\[\]|<])")  # Characters that markdown does not show as they are
 WIDE = (
     "font-size: .8rem; width: max-content; min-width: 100%; max-width: 96vw;"
     " position: relative; left: 50%; transform: translateX(-50%)"
@@ -46,8 +44,7 @@ PUBLISHED = (
     "Published: each task's measure, then their mean, as others report it; difference: our score on dev less that mean."
 )
 
-Cells = tuple[Sequence[str], list[Sequence[object]]]
-"""A header and rows of HTML cells."""
+Cells = tuple[Sequence[str], list[Sequence[object]]]  # A header and rows of HTML cells
 
 
 # Runs
@@ -160,10 +157,8 @@ class Spread:
     """A value over seeds."""
 
     mean: float
-    deviation: float | None
-    """over seeds, with n - 1; None for a single one"""
-    n: int
-    """seeds that have the value"""
+    deviation: float | None  # over seeds, with n - 1; None for a single one
+    n: int  # seeds that have the value
 
     def __str__(self) -> str:
         return f"{self.mean:.3f}" + ("" if self.deviation is None else f" ± {self.deviation:.3f}")
@@ -187,8 +182,7 @@ class TableLine:
 
     name: str
     seeds: tuple[int, ...]
-    formula: str
-    """the terms of its score"""
+    formula: str  # the terms of its score
     published: tuple[float, ...]
     cells: Mapping[Measure, Spread]
 
@@ -221,12 +215,9 @@ class TrainingTable(Result):
     """A line for each row of a table of runs."""
 
     rows: tuple[TableRow, ...]
-    groups: tuple[TableLine, ...]
-    """the seeds of each row"""
-    measures: tuple[Measure, ...]
-    """every measure of every task, the score and the seconds"""
-    chosen: tuple[Measure, ...]
-    """the measures that choose the best epochs, the score and the seconds"""
+    groups: tuple[TableLine, ...]  # the seeds of each row
+    measures: tuple[Measure, ...]  # every measure of every task, the score and the seconds
+    chosen: tuple[Measure, ...]  # the measures that choose the best epochs, the score and the seconds
 
     title = "Training runs"
 

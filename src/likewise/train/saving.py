@@ -157,8 +157,7 @@ class Prediction:
 
     task: str
     kind: str
-    predicted: NDArray[np.float64]
-    """similarities from 0 to 5, numbers, or classes"""
+    predicted: NDArray[np.float64]  # similarities from 0 to 5, numbers, or classes
     scores: NDArray[np.float64]
     """the numbers behind them: similarities, or the probability of a paraphrase or of each class"""
 

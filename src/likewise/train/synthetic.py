@@ -27,11 +27,9 @@ from likewise.progress import Progress
 from likewise.results import Column, Figure, Result, Table
 
 METHODS = ("bilrp", "hxp", "embedding", "embedding-squared", "random")
-SHOWN_COUNTS = (1, 2, 5)
-"""Shared nouns of the pairs that are drawn."""
+SHOWN_COUNTS = (1, 2, 5)  # Shared nouns of the pairs that are drawn
 SHOWN_METHODS = ("embedding", "hxp", "bilrp")
-LONGEST = 18
-"""Tokens of a text that is drawn, if there is such a pair."""
+LONGEST = 18  # Tokens of a text that is drawn, if there is such a pair
 COUNTING = {"mse": "mean squared error", "pearson": "Pearson", "spearman": "Spearman"}
 
 Pairs = Sequence[Pair | ScoredPair]
@@ -62,12 +60,10 @@ class SyntheticBenchmark(Result):
 
     data: str
     model: str
-    counting: Mapping[str, Counting]
-    """by the name of the data"""
+    counting: Mapping[str, Counting]  # by the name of the data
     agreement: Mapping[str, Interval]
     """ACS: each method's mean cosine with the truth over pairs, with its 95 % interval"""
-    compared: int
-    """pairs that share a noun; the others have no true interaction"""
+    compared: int  # pairs that share a noun; the others have no true interaction
     examples: tuple[SyntheticExample, ...] = ()
 
     title = "Synthetic benchmark: counting nouns"

@@ -19,22 +19,16 @@ from likewise.plotting.terminal import one_line, shortened
 from likewise.train.config import ROLES, TaskConfig
 from likewise.train.examples import Example, Form, Source, read_examples
 
-LEAST = 2
-"""Examples of a part: fewer have no agreement and make no batch."""
-MAX_SHARE = 0.05
-"""Up to this share of a dev or test file is dropped from training; above it, something else is wrong."""
+LEAST = 2  # Examples of a part: fewer have no agreement and make no batch
+MAX_SHARE = 0.05  # Up to this share of a dev or test file is dropped from training; above it, something else is wrong
 SHOWN_EXAMPLES, SHOWN_CHARACTERS = 3, 80
 BETWEEN = " | "
 
 Item = TypeVar("Item")
-Key = tuple[str, ...]
-"""The normalized texts of a row, in either order; rows with a common key overlap."""
-Keys = tuple[Key, ...]
-"""Of one row."""
-Files = Mapping[str, Sequence[Example]]
-"""Examples by the name of their file."""
-Keyed = Mapping[str, Sequence[tuple[Example, Keys]]]
-"""The same with the keys of each."""
+Key = tuple[str, ...]  # The normalized texts of a row, in either order; rows with a common key overlap
+Keys = tuple[Key, ...]  # Of one row
+Files = Mapping[str, Sequence[Example]]  # Examples by the name of their file
+Keyed = Mapping[str, Sequence[tuple[Example, Keys]]]  # The same with the keys of each
 
 
 @dataclass(frozen=True)
@@ -79,10 +73,8 @@ class Limits:
     False
     """
 
-    rows: int | None = None
-    """only the first rows of each file"""
-    allow_overlap: bool = False
-    """train on rows that are also in dev or test files"""
+    rows: int | None = None  # only the first rows of each file
+    allow_overlap: bool = False  # train on rows that are also in dev or test files
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.rows < 2:
@@ -133,16 +125,11 @@ class Overlap:
     """What a train file and a dev or test file have in common."""
 
     train: str
-    held_out: str
-    """The dev or test file."""
-    rows: int
-    """Rows of the dev or test file that are in the train file."""
-    of: int
-    """All its rows."""
-    dropped: int
-    """Rows of the train file that were dropped for it; a row that is in several such files counts in each."""
-    examples: tuple[str, ...]
-    """The first few texts or pairs in common, shortened."""
+    held_out: str  # The dev or test file
+    rows: int  # Rows of the dev or test file that are in the train file
+    of: int  # All its rows
+    dropped: int  # Rows of the train file that were dropped for it; a row that is in several such files counts in each
+    examples: tuple[str, ...]  # The first few texts or pairs in common, shortened
 
     @property
     def share(self) -> float:
@@ -288,12 +275,9 @@ _order = lru_cache(maxsize=8)(epoch_order)
 class Schedule:
     """Which examples of each of several tasks make each step of each epoch."""
 
-    counts: tuple[int, ...]
-    """examples of each task"""
-    batches: tuple[int, ...]
-    """examples of each task in a part of a step"""
-    batch: int
-    """the run's own batch, which ``samples`` refers to"""
+    counts: tuple[int, ...]  # examples of each task
+    batches: tuple[int, ...]  # examples of each task in a part of a step
+    batch: int  # the run's own batch, which `samples` refers to
     accumulate: int
     samples: int | None
     seed: int

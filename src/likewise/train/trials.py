@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from optuna import Study
 
 PRUNERS = ("median", "hyperband", "none")
-LOGARITHMIC = ("learning_rate", "head_learning_rate", "weight_decay")
-"""Ranges that are searched on a logarithmic scale."""
-CHOICES = ("batch", "lstm")
-"""Settings with a few values to choose from."""
+LOGARITHMIC = ("learning_rate", "head_learning_rate", "weight_decay")  # Ranges that are searched on a logarithmic scale
+CHOICES = ("batch", "lstm")  # Settings with a few values to choose from
 SEARCHED = ("learning_rate", "head_learning_rate", "batch", "epochs", "dropout", "weight_decay", "lstm")
 FIGURES = {
     "history": ("Scores, trial by trial", "A dot is a complete trial, the line the best one so far."),
@@ -49,30 +47,19 @@ FIGURES = {
 class TuneSettings:
     """How hyperparameters are searched."""
 
-    trials: Annotated[int, Bounds(1)] = 8
-    """total trials; raise it to continue a study"""
-    train_rows: Annotated[int, Bounds(2)] = 1500
-    """train examples of each task, the same in all trials"""
+    trials: Annotated[int, Bounds(1)] = 8  # total trials; raise it to continue a study
+    train_rows: Annotated[int, Bounds(2)] = 1500  # train examples of each task, the same in all trials
     dev_rows: Annotated[int | None, Bounds(2)] = None
     """dev examples of each task; by default the config's selection, or all"""
-    seed: Annotated[int, Bounds(0)] = 1
-    """of the search and of the examples; a trial uses the config's own seed"""
-    pruner: Annotated[str, PRUNERS] = "median"
-    """how hopeless trials end early: median, hyperband or none"""
-    learning_rate: tuple[float, float] = (1e-6, 2e-4)
-    """lowest and highest, on a logarithmic scale"""
-    head_learning_rate: tuple[float, float] = (1e-4, 1e-2)
-    """the same, if a head or a pooling learns"""
-    batch: tuple[int, ...] = (16, 32, 64)
-    """values to choose from"""
-    epochs: tuple[int, int] = (1, 4)
-    """fewest and most"""
-    dropout: tuple[float, float] = (0.0, 0.3)
-    """lowest and highest, of the encoder"""
-    weight_decay: tuple[float, float] = (1e-4, 0.1)
-    """lowest and highest, on a logarithmic scale"""
-    lstm: tuple[int, ...] = (64, 128, 256)
-    """values to choose from, if a task has a new bilstm pooling"""
+    seed: Annotated[int, Bounds(0)] = 1  # of the search and of the examples; a trial uses the config's own seed
+    pruner: Annotated[str, PRUNERS] = "median"  # how hopeless trials end early: median, hyperband or none
+    learning_rate: tuple[float, float] = (1e-6, 2e-4)  # lowest and highest, on a logarithmic scale
+    head_learning_rate: tuple[float, float] = (1e-4, 1e-2)  # the same, if a head or a pooling learns
+    batch: tuple[int, ...] = (16, 32, 64)  # values to choose from
+    epochs: tuple[int, int] = (1, 4)  # fewest and most
+    dropout: tuple[float, float] = (0.0, 0.3)  # lowest and highest, of the encoder
+    weight_decay: tuple[float, float] = (1e-4, 0.1)  # lowest and highest, on a logarithmic scale
+    lstm: tuple[int, ...] = (64, 128, 256)  # values to choose from, if a task has a new bilstm pooling
 
     def __post_init__(self) -> None:
         check_settings(self, lambda name: name.replace("_", "-"))
@@ -113,17 +100,12 @@ class TuneTrial:
     """One training."""
 
     number: int
-    parameters: Mapping[str, Any]
-    """the settings that were tried, by name"""
-    value: float | None
-    """the dev score: of the best epoch, of the last one if it was pruned, None if it failed"""
-    state: str
-    """complete, pruned (ended early) or failed (its loss was not finite)"""
-    scores: tuple[float, ...]
-    """the dev score of each epoch"""
+    parameters: Mapping[str, Any]  # the settings that were tried, by name
+    value: float | None  # the dev score: of the best epoch, of the last one if it was pruned, None if it failed
+    state: str  # complete, pruned (ended early) or failed (its loss was not finite)
+    scores: tuple[float, ...]  # the dev score of each epoch
     seconds: float
-    error: str = ""
-    """why it failed"""
+    error: str = ""  # why it failed
 
     @property
     def epochs(self) -> int:
@@ -139,22 +121,18 @@ class TuneTrial:
 class TuneReport(Result):
     """All finished trials of a study."""
 
-    config: TrainConfig
-    """the config that each trial changes"""
+    config: TrainConfig  # the config that each trial changes
     settings: TuneSettings
     model_sha256: str
-    examples: Mapping[str, Mapping[str, int]]
-    """how many of each task in train and dev"""
+    examples: Mapping[str, Mapping[str, int]]  # how many of each task in train and dev
     overlaps: tuple[Overlap, ...]
     moved: Mapping[str, tuple[Any, Any]]
     """the config's own values outside the ranges, and the first trial's values for them"""
-    interrupted: int
-    """trials that were killed and repeated"""
+    interrupted: int  # trials that were killed and repeated
     trials: tuple[TuneTrial, ...]
     importances: Mapping[str, float]
     """how much of the differences each setting explains, in all 1; empty if that is unknown"""
-    study: Study = field(repr=False)
-    """the finished trials as Optuna's own study, in memory"""
+    study: Study = field(repr=False)  # the finished trials as Optuna's own study, in memory
 
     @property
     def best(self) -> TuneTrial | None:

@@ -29,14 +29,11 @@ if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.trial import FrozenTrial
 
-FILE, NAME = "study.db", "likewise tune"
-"""The study's file and its name there; hyperband seeds its draws by the name."""
-STARTUP = 4
-"""Random trials before the sampler learns from results, and completed trials before any is pruned."""
+FILE, NAME = "study.db", "likewise tune"  # The study's file and its name there; hyperband seeds its draws by the name
+STARTUP = 4  # Random trials before the sampler learns from results, and completed trials before any is pruned
 LEAST_FOR_IMPORTANCES = 4
 FINISHED = ("COMPLETE", "PRUNED")
-ERROR = "error"
-"""The attribute of a trial that holds its error."""
+ERROR = "error"  # The attribute of a trial that holds its error
 
 
 def tune(
@@ -78,12 +75,10 @@ class _Search:
     tasks: tuple[Task, ...]
     overlaps: tuple[Overlap, ...]
     settings: TuneSettings
-    start: Mapping[str, Any]
-    """the first trial's values, by the names of what is searched"""
+    start: Mapping[str, Any]  # the first trial's values, by the names of what is searched
     moved: Mapping[str, tuple[Any, Any]]
     model_sha256: str
-    key: str
-    """of the config, the model's weights and the examples"""
+    key: str  # of the config, the model's weights and the examples
 
     @property
     def metadata(self) -> dict[str, Any]:

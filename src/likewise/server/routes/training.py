@@ -41,8 +41,7 @@ MOST_ROWS = 5_000  # rows of a table in one response
 class TrainRequest(StudioRequest):
     """A model to fine-tune for similarity on scored pairs."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-    """of the run and its folder"""
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]  # of the run and its folder
     train: Name  # a corpus of scored pairs
     dev: Name  # another one that evaluates each epoch
     model: Name = "minilm"
