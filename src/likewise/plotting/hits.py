@@ -1,15 +1,11 @@
-"""Search hits as HTML and as terminal lines; in explained hits each word is coloured by its share of the score."""
+"""Search hits as HTML; in explained hits each word is coloured by its share of the score."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from rich.style import Style
-from rich.text import Text
 
 from likewise.plotting.html import safe
-from likewise.plotting.terminal import WHITE_INK_FROM, coloured_text, marked_words, one_line, strength, strongest
+from likewise.plotting.terminal import WHITE_INK_FROM, DrawnHit, marked_words, signed, strength, strongest
 
 STYLE = """
 .likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }
@@ -26,20 +22,6 @@ STYLE = """
 """
 
 
-@dataclass(frozen=True)
-class DrawnHit:
-    """A hit: words as (start, end, share), strongest pairs, the margin over the next hit and its terms."""
-
-    id: str
-    score: float
-    text: str
-    words: Sequence[tuple[int, int, float]] = ()
-    pairs: Sequence[tuple[str, str, float]] = ()
-    margin: float = 0.0  # over the next hit
-    margin_terms: Sequence[tuple[str, float]] = ()
-    sums: Sequence[tuple[str, float]] = ()  # the terms of the score, such as its words and the reference
-
-
 def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
     """A list of hits; all share one colour scale."""
     scale = strongest([share for hit in hits for *_, share in hit.words])
@@ -51,11 +33,6 @@ def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
         f"<div><style>{STYLE}</style><p><b dir=auto>{safe(query)}</b> <span class=why>{note}</span></p>"
         f"<ol class=likewise-hits>{items}</ol></div>\n"
     )
-
-
-def _signed(value: float) -> str:
-    """With its sign; zero has a plus."""
-    return f"{round(value, 3) + 0.0:+.3f}"
 
 
 def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> str:
@@ -70,9 +47,9 @@ def marked(text: str, words: Sequence[tuple[int, int, float]], scale: float) -> 
 
 
 def _item(index: int, hit: DrawnHit, scale: float) -> str:
-    pairs = ", ".join(f"{safe(left)} × {safe(right)} <i>{_signed(value)}</i>" for left, right, value in hit.pairs)
+    pairs = ", ".join(f"{safe(left)} × {safe(right)} <i>{signed(value)}</i>" for left, right, value in hit.pairs)
     above, sums = (
-        ", ".join(f"{safe(name)} <i>{_signed(value)}</i>" for name, value in terms)
+        ", ".join(f"{safe(name)} <i>{signed(value)}</i>" for name, value in terms)
         for terms in (hit.margin_terms, hit.sums)
     )
     margin = f"above the next by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}" if above else ""
@@ -82,18 +59,3 @@ def _item(index: int, hit: DrawnHit, scale: float) -> str:
         f"<li><div><span class=score>{index}. {hit.score:.4f}</span><br><span class=id>{safe(hit.id)}</span></div>"
         f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{why}</div></li>\n"
     )
-
-
-def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
-    """The same list for a terminal."""
-    scale = strongest([share for hit in hits for *_, share in hit.words])
-    lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
-    for index, hit in enumerate(hits, start=1):
-        head = Text(f"{index:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
-        lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
-        pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {_signed(value)}" for left, right, value in hit.pairs)
-        above = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.margin_terms)
-        sums = ", ".join(f"{one_line(name)} {_signed(value)}" for name, value in hit.sums)
-        notes = {"score": sums, "pairs": pairs, f"above the next by {round(hit.margin, 4) + 0.0:.4f}": above}
-        lines += [Text(f"      {name}: {note}", Style(dim=True)) for name, note in notes.items() if note]
-    return lines if hits else [*lines, Text("no hits")]

@@ -293,3 +293,37 @@ def _bar(value: float, low: float, high: float) -> str:
         return " "
     share = (value - low) / (high - low) if high - low > ROUNDING else 0.5
     return BARS[min(len(BARS) - 1, max(0, int(share * len(BARS))))]
+
+
+@dataclass(frozen=True)
+class DrawnHit:
+    """A hit: words as (start, end, share), strongest pairs, the margin over the next hit and its terms."""
+
+    id: str
+    score: float
+    text: str
+    words: Sequence[tuple[int, int, float]] = ()
+    pairs: Sequence[tuple[str, str, float]] = ()
+    margin: float = 0.0  # over the next hit
+    margin_terms: Sequence[tuple[str, float]] = ()
+    sums: Sequence[tuple[str, float]] = ()  # the terms of the score, such as its words and the reference
+
+
+def signed(value: float) -> str:
+    """With its sign; zero has a plus."""
+    return f"{round(value, 3) + 0.0:+.3f}"
+
+
+def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
+    """A list of hits for a terminal; all share one colour scale."""
+    scale = strongest([share for hit in hits for *_, share in hit.words])
+    lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
+    for index, hit in enumerate(hits, start=1):
+        head = Text(f"{index:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
+        lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
+        pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {signed(value)}" for left, right, value in hit.pairs)
+        above = ", ".join(f"{one_line(name)} {signed(value)}" for name, value in hit.margin_terms)
+        sums = ", ".join(f"{one_line(name)} {signed(value)}" for name, value in hit.sums)
+        notes = {"score": sums, "pairs": pairs, f"above the next by {round(hit.margin, 4) + 0.0:.4f}": above}
+        lines += [Text(f"      {name}: {note}", Style(dim=True)) for name, note in notes.items() if note]
+    return lines if hits else [*lines, Text("no hits")]

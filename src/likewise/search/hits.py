@@ -14,8 +14,8 @@ from likewise.explain.linear_map import has_columns
 from likewise.explain.pairs import explained_maps, explanation, metadata_of, pair_shares
 from likewise.explain.settings import Settings
 from likewise.explain.texts import TextInput, TextMap, check_granularity, token_groups
-from likewise.plotting.hits import DrawnHit, hits_fragment, hits_lines
-from likewise.plotting.terminal import one_line, shortened
+from likewise.plotting.hits import hits_fragment
+from likewise.plotting.terminal import DrawnHit, hits_lines, one_line, shortened
 from likewise.progress import Progress, Ticker
 from likewise.results import Comparable, ResultSet, Table
 from likewise.storage import user_cache
