@@ -45,19 +45,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(marker)
 
 
-@pytest.fixture(autouse=True)
-def _one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stops a test that starts an interpreter without the marker for it."""
-    if request.node.get_closest_marker("process") is not None:
-        return
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Stops a test, or a fixture that it makes, that starts an interpreter without the marker for it."""
     start = subprocess.Popen.__init__
+    is_marked = item.get_closest_marker("process") is not None
 
     def checked(self: Any, command: Any, *arguments: Any, **options: Any) -> None:
-        if sys.executable in command:
+        if not is_marked and sys.executable in command:
             pytest.fail("this test starts a process; mark it with pytest.mark.process")
         start(self, command, *arguments, **options)
 
-    monkeypatch.setattr(subprocess.Popen, "__init__", checked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__init__", checked)
+        return (yield)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -88,6 +88,7 @@ def test_tables_and_verdicts_are_shown(run_tiny: Any, short_pairs: Path, tmp_pat
     assert f"wrote {tmp_path / 'study'}" in answer.err
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_kill_at_any_moment_and_go_on(tiny_folder: Path, short_pairs: Path, tmp_path: Path) -> None:
     def command(out: Path) -> list[str]:

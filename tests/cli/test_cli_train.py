@@ -189,6 +189,7 @@ def taken_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="kill -9 is Unix")
 def test_a_killed_run_goes_on_to_the_same_bytes(
     run: Any, tmp_path: Path, files: Path, tiny_folder: Path, taken_up: list[int]

@@ -287,6 +287,7 @@ def test_an_abandoned_reader_closes_its_file(file: Write) -> None:
     assert not [link for link in Path("/proc/self/fd").glob("*") if str(link.resolve()).endswith("/a.csv")]
 
 
+@pytest.mark.process
 def test_reading_needs_no_torch() -> None:
     code = "import sys, likewise.data; sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

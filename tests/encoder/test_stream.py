@@ -249,6 +249,7 @@ print(*rows)
 """
 
 
+@pytest.mark.process
 def test_killed_again_and_again_gives_the_same_bytes(
     tiny: Encoder, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

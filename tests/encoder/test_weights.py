@@ -291,6 +291,7 @@ def test_the_hash_of_tensors_sees_names_and_values() -> None:
     assert len(tensors_hash({"half": torch.ones(2, dtype=torch.bfloat16)})) == 64
 
 
+@pytest.mark.process
 def test_several_threads_may_load_at_once_in_a_new_process(folder: Path) -> None:
     program = """
 import sys, threading

@@ -441,6 +441,7 @@ def run_python(code: str, *arguments: str) -> str:
 ABSENT = "print(sorted({'transformers', 'scipy', 'sklearn', 'huggingface_hub', 'pandas'} & sys.modules.keys()))"
 
 
+@pytest.mark.process
 def test_a_local_model_needs_no_transformers(minilm: Encoder, tmp_path: Path) -> None:
     code = f"import sys; from likewise import Encoder; Encoder.load('minilm').encode('A cat sat.'); {ABSENT}"
     assert run_python(code) == "[]"
@@ -453,6 +454,7 @@ def test_a_local_model_needs_no_transformers(minilm: Encoder, tmp_path: Path) ->
     assert Encoder.load(tmp_path / "saved", device="cpu").encode("a cat").shape == (16,)
 
 
+@pytest.mark.process
 def test_a_folder_of_older_files_needs_the_extra(tmp_path: Path) -> None:
     folder = save_tiny(tmp_path / "old")
     vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]

@@ -52,6 +52,7 @@ print(json.dumps(lines))
 """
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.skipif(not STATUS.exists(), reason="peak memory of a process alone is read from /proc")
 def test_500_tokens_in_bounded_memory() -> None:

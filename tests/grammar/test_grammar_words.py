@@ -32,6 +32,7 @@ def test_every_public_name_has_an_example() -> None:
         assert ">>>" in (getattr(likewise.grammar, name).__doc__ or ""), name
 
 
+@pytest.mark.process
 def test_importing_the_room_imports_neither_spacy_nor_torch() -> None:
     code = "import sys, likewise.grammar; sys.exit(bool({'spacy', 'torch'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

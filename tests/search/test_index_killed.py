@@ -20,7 +20,10 @@ from likewise.search.folder import FolderStore
 
 LONGEST_WAIT = 0.25
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork server and kill -9")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork server and kill -9"),
+]
 
 
 # Children come from a server that has loaded the package and has run nothing: a fork of the test run itself would
@@ -80,8 +83,15 @@ def killed_while(work: Callable[..., None], wait: float, *given: object) -> int:
     return last
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("engine", "rounds"), [("exact", 100), ("hnsw", 30)])
+@pytest.mark.parametrize(
+    ("engine", "rounds"),
+    [
+        ("exact", 20),
+        ("hnsw", 10),
+        pytest.param("exact", 400, marks=pytest.mark.nightly),
+        pytest.param("hnsw", 100, marks=pytest.mark.nightly),
+    ],
+)
 def test_many_kills_while_adding_lose_nothing(
     tiny: Encoder, tiny_folder: Path, tmp_path: Path, engine: str, rounds: int
 ) -> None:
@@ -107,7 +117,6 @@ def test_many_kills_while_adding_lose_nothing(
     assert interrupted > 0, "no kill came in the midst of a change"
 
 
-@pytest.mark.slow
 def test_a_killed_build_goes_on_and_ends_the_same(
     tiny: Encoder, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -377,6 +377,7 @@ def test_a_second_writer_waits(store: MilvusStore, address: str) -> None:
     assert len(store) == 1
 
 
+@pytest.mark.process
 def test_one_process_at_a_time_has_a_lite_database(store: MilvusStore, address: str) -> None:
     fill(store, rows_of(50))
     code = """
@@ -399,6 +400,7 @@ except LikewiseError as error:
         assert len(again) == 51 and stored(again)[-1] == ("a", "b")
 
 
+@pytest.mark.process
 def test_a_killed_build_is_gone_on_with(address: str) -> None:
     code = """
 store = MilvusStore.create(sys.argv[1], {"model": "tiny"}, 8)

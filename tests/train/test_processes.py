@@ -203,11 +203,13 @@ def plain_numbers(found: Any) -> list[float]:
     return [float(found)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name != FEW])
 def test_two_processes_end_where_one_does(two: Launch, alone: Callable[[str], Any], name: str) -> None:
     require_same(two, 2, alone, name)
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_process_without_a_text_follows_the_others(three: Launch, alone: Callable[[str], Any]) -> None:
     for name in (FEW, UNLABELLED):
@@ -228,6 +230,7 @@ def require_same(several: Launch, count: int, alone: Callable[[str], Any], name:
         assert max(gaps.values()) < ROUNDING, max(gaps, key=gaps.__getitem__)
 
 
+@pytest.mark.process
 def test_runs_moved_the_weights_they_are_compared_by(two: Launch, tiny_folder: Path) -> None:
     two.of(0)
     before, after = load_file(tiny_folder / "model.safetensors"), load_file(two.out / "batch norm/model.safetensors")
@@ -235,6 +238,7 @@ def test_runs_moved_the_weights_they_are_compared_by(two: Launch, tiny_folder: P
     assert moved > 1e6 * ROUNDING
 
 
+@pytest.mark.process
 def test_the_first_process_alone_writes(two: Launch) -> None:
     assert two.of(1)["wrote"] == []
     wrote = two.of(0)["wrote"]
@@ -242,6 +246,7 @@ def test_the_first_process_alone_writes(two: Launch) -> None:
     assert all(any(f"/{name}/" in path for path in wrote) for name in VARIANTS if name != FEW)
 
 
+@pytest.mark.process
 def test_nobody_waits_for_a_process_that_is_gone(two: Launch) -> None:
     assert two.of(0) and two.of(1)
     assert two.code != 0 and not list(two.summary.glob("*.end"))
@@ -262,12 +267,14 @@ def mistaken(folder: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathF
     return Launch(done.returncode, done.stderr, place / "run", place), done.stdout
 
 
+@pytest.mark.process
 def test_a_mistake_ends_all_processes(mistaken: tuple[Launch, str]) -> None:
     launch, out = mistaken
     assert launch.code != 0 and out == "" and not launch.out.exists()
     assert "unknown setting epochz of a config; did you mean epochs?" in launch.err
 
 
+@pytest.mark.process
 def test_a_mistake_is_told_once(mistaken: tuple[Launch, str]) -> None:
     launch, _ = mistaken
     assert launch.code == 2 and len(launch.err.strip().splitlines()) == 1
