@@ -26,7 +26,7 @@ from likewise.encoder.model_view import ModelView
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, ModulesConfig, PoolingConfig, TensorEncoder, pooling_parts
 from likewise.encoder.pooling import PoolingArguments as Arguments
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.tokens import Tokenizer, Vocabulary, report_truncation
+from likewise.encoder.tokens import Tokenizer, Vocabulary, report_truncation, text_input
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, progress_bar
 
@@ -376,7 +376,7 @@ def _encoded(
     # Texts without any token stay zero; they occur if a tokenizer adds no special tokens.
     vectors = [np.zeros((len(texts), one.dimension), np.float32) for one in variants]
     for start, window in enumerate(windows(texts, SORTED_TEXTS)):
-        ids, cut = first.tokenizer.ids(window, prompt)
+        ids, cut = first.tokenizer.ids([text_input(text, prompt) for text in window])
         truncated += cut
         batches = (indices for indices in exact_length_batches([len(row) for row in ids], *size) if ids[indices[0]])
         for indices, found in _vector_batches(variants, ids, batches, prompt):

@@ -91,9 +91,9 @@ class Tokenizer:
         """A model's tokenizer; the limit is the given one or the vocabulary's, at most the number of positions."""
         return cls(vocabulary, min(limit or vocabulary.max_length, max_positions), lower)
 
-    def ids(self, texts: Sequence[str], prompt: str = "") -> tuple[list[list[int]], int]:
+    def ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """The ids of each text and how many texts were truncated; faster than ``tokenize``."""
-        encodings = self.backend.encode_batch_fast([_input(text, prompt) for text in texts])
+        encodings = self.backend.encode_batch_fast([text_input(text) for text in texts])
         return [encoding.ids for encoding in encodings], sum(bool(encoding.overflowing) for encoding in encodings)
 
     def tokenize(self, texts: Sequence[TextOrPair], prompt: str = "") -> list[TokenizedText]:
@@ -101,7 +101,7 @@ class Tokenizer:
         texts = [texts] if isinstance(texts, str) else texts
         pairs = [isinstance(text, (tuple, list)) and len(text) == 2 for text in texts]
         full = [
-            (_input(text[0], prompt), _input(text[1])) if pair else _input(text, prompt)
+            (text_input(text[0], prompt), text_input(text[1])) if pair else text_input(text, prompt)
             for text, pair in zip(texts, pairs, strict=True)
         ]
         encodings = self.backend.encode_batch(full)
@@ -117,7 +117,7 @@ class Tokenizer:
         """The number of leading tokens of a prompt, including opening special tokens."""
         if not prompt:
             return 0
-        encoding = self.backend.encode(_input(prompt))
+        encoding = self.backend.encode(text_input(prompt))
         special = encoding.special_tokens_mask
         return len(special) - 1 if special and special[-1] else len(special)
 
@@ -139,7 +139,7 @@ class Tokenizer:
         return int(blank[0]) if blank else self.role_id("pad", "unk", "eos", "bos") or 0
 
 
-def _input(text: object, prompt: str = "") -> str:
+def text_input(text: object, prompt: str = "") -> str:
     """A prompt and a text as one input of the tokenizer; rejects everything but strings."""
     if not isinstance(text, str):
         raise DataError(f"a text must be a string, got {type(text).__name__}")
