@@ -115,11 +115,7 @@ def main() -> None:
     if chromium is None:
         sys.exit("no Chromium on this machine; install it, for example with: apt-get install chromium")
     options.out.mkdir(exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        studio(Path(folder), grammar) as address,
-        sync_playwright() as run,
-    ):
+    with tempfile.TemporaryDirectory() as folder, studio(Path(folder), grammar) as address, sync_playwright() as run:
         browser = run.chromium.launch(executable_path=chromium, args=FLAGS)
         for name, (settings, act) in VIEWS.items():
             if options.view not in (None, name) or (name == "corpus" and not options.grammar):

@@ -27,20 +27,12 @@ class Interval:
 
 
 def pearson(left: ArrayLike, right: ArrayLike) -> float:
-    """Pearson's correlation of (n,) and (n,); nan if one of them is constant.
-
-    >>> round(pearson([1, 2, 3], [2, 4, 6]), 6)
-    1.0
-    """
+    """Pearson's correlation of (n,) and (n,); nan if one of them is constant."""
     return float(_pearson_rows(*_pair(left, right))[0])
 
 
 def spearman(left: ArrayLike, right: ArrayLike) -> float:
-    """Spearman's rank correlation of (n,) and (n,), ties by average ranks.
-
-    >>> round(spearman([1, 2, 3], [1, 4, 9]), 6)
-    1.0
-    """
+    """Spearman's rank correlation of (n,) and (n,), ties by average ranks."""
     return float(_spearman_rows(*_pair(left, right))[0])
 
 
@@ -80,33 +72,20 @@ def fitted_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float] | None:
 
 
 def confusion(truth: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
-    """How often each true class (row) was predicted as each class (column): (classes, classes).
-
-    >>> confusion([0, 1, 1], [0, 0, 1], 2).tolist()
-    [[1, 0], [1, 1]]
-    """
+    """How often each true class (row) was predicted as each class (column): (classes, classes)."""
     counts = np.zeros((classes, classes), np.int64)
     np.add.at(counts, (np.asarray(truth, np.int64), np.asarray(predicted, np.int64)), 1)
     return counts
 
 
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """The share of (n,) and (n,) that agrees; nan if n is 0.
-
-    >>> accuracy([0, 1, 1], [0, 0, 1])
-    0.6666666666666666
-    """
+    """The share of (n,) and (n,) that agrees; nan if n is 0."""
     same = np.asarray(truth) == np.asarray(predicted)
     return float(same.mean()) if len(same) else float("nan")
 
 
 def bootstrap(metric: str, left: ArrayLike, right: ArrayLike, draws: int = DRAWS, seed: int = 0) -> Interval:
-    """A metric of (n,) and (n,) by name, with its percentile bootstrap interval over resampled rows.
-
-    >>> interval = bootstrap("pearson", [1, 2, 3, 4], [1, 2, 3, 5])
-    >>> interval.low <= interval.value <= interval.high
-    True
-    """
+    """A metric of (n,) and (n,) by name, with its percentile bootstrap interval over resampled rows."""
     drawn = bootstrap_draws(metric, left, right, draws, seed)
     low, high = np.nanpercentile(drawn, [2.5, 97.5]) if np.isfinite(drawn).any() else (np.nan, np.nan)
     return Interval(float(ROW_METRICS[metric](*_pair(left, right))[0]), float(low), float(high))

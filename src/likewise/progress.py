@@ -85,13 +85,7 @@ def progress_bar() -> Iterator[Progress]:
 
 
 def named(progress: Progress | None, owner: str) -> Progress | None:
-    """The same progress with an owner before each note.
-
-    >>> seen = []
-    >>> named(lambda done, total, note: seen.append(note), "row 1")(1, 2, "steps")
-    >>> seen
-    ['row 1: steps']
-    """
+    """The same progress with an owner before each note."""
     return None if progress is None else lambda done, total, note: progress(done, total, f"{owner}: {note}")
 
 

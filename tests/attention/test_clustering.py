@@ -11,12 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.cluster import DBSCAN, AgglomerativeClustering, SpectralClustering
-from sklearn.metrics import (
-    adjusted_rand_score,
-    calinski_harabasz_score,
-    davies_bouldin_score,
-    silhouette_score,
-)
+from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score, davies_bouldin_score, silhouette_score
 
 from likewise.attention.clustering import (
     NOISE,

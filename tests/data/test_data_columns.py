@@ -34,10 +34,7 @@ def test_sid_is_no_id() -> None:
 
 def test_overrides_win_and_ignore_case() -> None:
     present = ["text", "Headline", "id", "key"]
-    assert assigned(present, ["text"], Columns(text="headline", id="key"), FILE) == {
-        "text": "Headline",
-        "id": "key",
-    }
+    assert assigned(present, ["text"], Columns(text="headline", id="key"), FILE) == {"text": "Headline", "id": "key"}
 
 
 def test_an_exact_override_wins_over_another_case() -> None:
@@ -168,11 +165,7 @@ def test_labels_are_kept_as_written(value: object, label: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "summary"),
-    [
-        ({"a": 1}, "expected a label, got {'a': 1}"),
-        (" ", "the value is missing"),
-        (None, "the value is missing"),
-    ],
+    [({"a": 1}, "expected a label, got {'a': 1}"), (" ", "the value is missing"), (None, "the value is missing")],
 )
 def test_bad_labels(value: object, summary: str) -> None:
     with pytest.raises(BadRow) as caught:

@@ -155,8 +155,7 @@ def test_foreign_bytes_name_the_line(read: Read, bad: list[str], name: str, cont
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.csv", "text,label\n"), ("a.tsv", "text\tlabel\n"), ("a.jsonl", "\n\n"), ("a.txt", " \n")],
+    ("name", "content"), [("a.csv", "text,label\n"), ("a.tsv", "text\tlabel\n"), ("a.jsonl", "\n\n"), ("a.txt", " \n")]
 )
 def test_no_rows(read: Read, name: str, content: str) -> None:
     with pytest.raises(DataError) as caught:
@@ -281,10 +280,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
     ("failure", "summary"),
     [
         (PermissionError(13, "Permission denied"), "no permission to read it; change its mode or its owner"),
-        (
-            OSError(5, "Input/output error"),
-            "cannot be read (Input/output error); check the disk and the path",
-        ),
+        (OSError(5, "Input/output error"), "cannot be read (Input/output error); check the disk and the path"),
     ],
 )
 def test_files_that_cannot_be_opened(

@@ -41,13 +41,7 @@ from likewise.data import (
 from likewise.errors import DataError
 
 Reader = Callable[..., Iterator[Any]]
-READERS: list[Reader] = [
-    read_texts,
-    read_labelled_texts,
-    read_pairs,
-    read_scored_pairs,
-    read_labelled_pairs,
-]
+READERS: list[Reader] = [read_texts, read_labelled_texts, read_pairs, read_scored_pairs, read_labelled_pairs]
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
@@ -75,10 +69,7 @@ def test_texts(file: Write) -> None:
 
 def test_labelled_texts(file: Write) -> None:
     name = file("a.tsv", "sentence\tlabel\nso good\t05\nso bad\t01\n")
-    assert list(read_labelled_texts(name)) == [
-        LabelledText("so good", "05", "1"),
-        LabelledText("so bad", "01", "2"),
-    ]
+    assert list(read_labelled_texts(name)) == [LabelledText("so good", "05", "1"), LabelledText("so bad", "01", "2")]
 
 
 def test_pairs_from_every_shape_of_json(file: Write) -> None:
@@ -218,11 +209,7 @@ def test_a_file_of_bad_rows_only(file: Write) -> None:
         ("a.csv.gz", gzip.compress(b"text\nhello", mtime=0)[:15], "a.csv.gz: the gzip data is cut off or damaged"),
         ("a.json", b"[]", "a.json: unknown suffix '.json'"),
         ("a.csv", b"A dog.,A cat.,3\nA,B,1\n", "a.csv: no column for the text; its columns are 'A dog.', 'A"),
-        (
-            "a.csv",
-            b"sentence1,sentence2\na,b\n",
-            "a.csv: no column for the text; its columns are 'sentence1'",
-        ),
+        ("a.csv", b"sentence1,sentence2\na,b\n", "a.csv: no column for the text; its columns are 'sentence1'"),
     ],
 )
 @pytest.mark.parametrize("on_bad", [None, SkippedRows()], ids=["strict", "skipping"])

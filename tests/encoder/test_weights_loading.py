@@ -365,11 +365,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "no padding": ("roberta", {"pad_token_id": None}, "pad_token_id must be a whole number"),
     "no pattern": ("gpt_neo", {"attention_types": 3}, "config.json does not fit a gpt_neo model"),
     "no layers": ("bert", {"num_hidden_layers": 0}, "num_hidden_layers must be a whole number from 1"),
-    "another shape": (
-        "bert",
-        {"intermediate_size": 24},
-        r"dense\.\w+ has the shape \(48.*by config.json",
-    ),
+    "another shape": ("bert", {"intermediate_size": 24}, r"dense\.\w+ has the shape \(48.*by config.json"),
     "more layers": ("bert", {"num_hidden_layers": 4}, r"lacks weights, encoder\.layer\.3\.attention"),
 }
 

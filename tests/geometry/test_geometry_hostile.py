@@ -31,14 +31,7 @@ from likewise.plotting.html import inline_svg
 from likewise.results import ResultSet
 from tiny_models import tiny_encoder
 
-TEXTS = [
-    "the old town",
-    "the old bank",
-    "a river by the bank",
-    "old river",
-    "the bank is old",
-    "a town by a river",
-]
+TEXTS = ["the old town", "the old bank", "a river by the bank", "old river", "the bank is old", "a town by a river"]
 SETTINGS = GeometrySettings(min_contexts=2, draws=10, clusters=2)
 PLAIN = replace(SETTINGS, corrections=False)
 

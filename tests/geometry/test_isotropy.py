@@ -16,13 +16,7 @@ from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
-from likewise.geometry.isotropy import (
-    IsotropyOptions,
-    IsotropyStudy,
-    compare_isotropy,
-    isotropy_task,
-    study_isotropy,
-)
+from likewise.geometry.isotropy import IsotropyOptions, IsotropyStudy, compare_isotropy, isotropy_task, study_isotropy
 from likewise.metrics import bootstrap, spearman
 from likewise.results import ResultSet
 from likewise.sample import sample_sentences

@@ -12,13 +12,7 @@ from likewise.data import Dataset, SenseExample
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.geometry import sense_study as senses
-from likewise.geometry.sense_study import (
-    SenseTask,
-    compare_senses,
-    occurrence_vectors,
-    sense_task,
-    study_senses,
-)
+from likewise.geometry.sense_study import SenseTask, compare_senses, occurrence_vectors, sense_task, study_senses
 from likewise.geometry.senses import SenseVectors, sense_geometry
 from likewise.results import ResultSet
 

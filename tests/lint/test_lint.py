@@ -9,14 +9,7 @@ from ledgers import ledger, parsed, words_only
 from likewise.data import Pair, ScoredPair
 from likewise.errors import DataError, UsageError
 from likewise.grammar import ParsedText
-from likewise.lint.evidence import (
-    PairEvidence,
-    evidence,
-    number_difference,
-    same_word,
-    special_share,
-    stop_share,
-)
+from likewise.lint.evidence import PairEvidence, evidence, number_difference, same_word, special_share, stop_share
 from likewise.lint.lint import DESCRIPTIONS, LintRules, lint, report, similarity_ranks, wilson
 from likewise.lint.parsed_pairs import ParsedSides
 
@@ -25,12 +18,7 @@ VERB = {"pos": ["NOUN", "VERB", "NOUN"], "dep": ["nsubj", "root", "obj"], "head"
 
 
 def weighed(
-    left: ParsedText,
-    right: ParsedText,
-    cells: object,
-    score: float | None = None,
-    name: str = "1",
-    bias: object = None,
+    left: ParsedText, right: ParsedText, cells: object, score: float | None = None, name: str = "1", bias: object = None
 ) -> PairEvidence:
     pair = Pair(left.text, right.text, name) if score is None else ScoredPair(left.text, right.text, score, name)
     return evidence(pair, ledger(left.text, right.text, cells, bias), left, right)  # type: ignore[arg-type]

@@ -29,13 +29,7 @@ pytestmark = [
 # Children come from a server that has loaded the package and has run nothing: a fork of the test run itself would
 # hang wherever an earlier test has started a library's threads.
 CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(
-    [
-        "faiss",
-        "likewise.search",
-        "pytest",
-    ]
-)
+CHILDREN.set_forkserver_preload(["faiss", "likewise.search", "pytest"])
 STARTS_WITHIN = 120.0
 """Seconds after which a child that is not ready never will be; the first one waits for the server's imports."""
 

@@ -22,14 +22,7 @@ from likewise.lint.parsed_pairs import parsed_sides
 from likewise.lint.pos_relevance import PosRelevance
 from likewise.lint.pos_study import corpus_relevance
 from likewise.metrics import spearman
-from likewise.train.benchmark import (
-    PARTS,
-    Benchmark,
-    BenchmarkData,
-    BenchmarkedModel,
-    benchmark,
-    class_shares,
-)
+from likewise.train.benchmark import PARTS, Benchmark, BenchmarkData, BenchmarkedModel, benchmark, class_shares
 from likewise.train.runs_table import Spread
 from training_files import write_rows
 from twins import twin_model

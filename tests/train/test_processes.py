@@ -153,12 +153,7 @@ class Launch:
 def launch(place: Path, count: int, model: Path, runs: dict[str, str]) -> Launch:
     """Several runs in one launch: starting Python takes longer than they do."""
     (place / "told").mkdir()
-    run_plan = {
-        "model": str(model),
-        "runs": runs,
-        "out": str(place / "out"),
-        "told": str(place / "told"),
-    }
+    run_plan = {"model": str(model), "runs": runs, "out": str(place / "out"), "told": str(place / "told")}
     (place / "plan.json").write_text(json.dumps(run_plan))
     (place / "script.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]

@@ -13,17 +13,7 @@ import torch
 from likewise.data import ScoredPair
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, TrainingError, UsageError
-from likewise.train import (
-    Example,
-    Source,
-    Task,
-    TaskConfig,
-    TrainConfig,
-    parse_config,
-    read_tasks,
-    train,
-    train_tasks,
-)
+from likewise.train import Example, Source, Task, TaskConfig, TrainConfig, parse_config, read_tasks, train, train_tasks
 from likewise.train import loop as loop_module
 from likewise.train import multitask as trainee_module
 from training_files import three_files, three_tasks

@@ -47,12 +47,7 @@ class ClusterScores:
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """One way to cluster the points of a layer.
-
-    >>> clustering = Clustering("dbscan", np.array([0, 0, 1, -1]), {"eps": 0.5}, ClusterScores(0.9, 0.1, 80.0))
-    >>> clustering.k, clustering.noise, clustering.sizes
-    (2, 0.25, [2, 1])
-    """
+    """One way to cluster the points of a layer."""
 
     algorithm: str
     labels: NDArray[np.int64]  # (n,), from 0; noise is -1

@@ -149,10 +149,6 @@ def partial_test(values: ArrayLike, other: ArrayLike, labels: ArrayLike, alpha: 
 
     The test is conservative if clusters follow the other variable: residuals are flat over it, and so between such
     clusters. ``partial_permutation_test`` keeps its level there.
-
-    >>> length = np.arange(40)
-    >>> cluster_test(length**2, length >= 20).kruskal_p < 0.001, partial_test(length**2, length, length >= 20).kruskal_p
-    (True, 1.0)
     """
     return cluster_test(residual_ranks(values, other), labels, alpha)
 
@@ -222,10 +218,6 @@ def partial_permutation_test(
 
     Residual ranks are shuffled: values may follow the other variable within a stratum, and their variation between
     strata hides the effect of clusters.
-
-    >>> length = np.arange(40)
-    >>> partial_permutation_test(length**2, length, length >= 20).p
-    1.0
     """
     return permutation_test(residual_ranks(values, other), labels, length_strata(other), draws, seed)
 

@@ -28,11 +28,7 @@ class BadRow(DataError):
 
 
 def shown(value: object) -> str:
-    r"""A value as an error shows it: short, and escaped so that it stays on one line.
-
-    >>> shown("two\nlines")
-    "'two\\nlines'"
-    """
+    r"""A value as an error shows it: short, and escaped so that it stays on one line."""
     if isinstance(value, str):
         # Cut before repr: a field can hold a million characters.
         return repr(value[:SHOWN_CHARACTERS]) + ("..." if len(value) > SHOWN_CHARACTERS else "")
@@ -63,11 +59,7 @@ class Location:
         return replace(self, column=column)
 
     def error(self, message: str) -> DataError:
-        """The error to raise or report here: a bad row if there is a line, else an error of the whole file.
-
-        >>> Location("a.csv", 2).error("the text is empty")
-        BadRow('a.csv, line 2: the text is empty')
-        """
+        """The error to raise or report here: a bad row if there is a line, else an error of the whole file."""
         return (DataError if self.line is None else BadRow)(f"{self}: {message}")
 
 

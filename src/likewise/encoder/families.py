@@ -19,10 +19,6 @@ def model_view(model: nn.Module) -> ModelView:
     """Views on the weights of a ``Transformer``, whose weights this declares, or of a Hugging Face model in memory.
 
     An unsupported family or config is rejected.
-
-    >>> model = views.Transformer({"model_type": "bert", "num_hidden_layers": 2})
-    >>> model_view(model).layers
-    2
     """
     config = config_of(model)
     found = FAMILIES[config["model_type"]](_Parts(model, config))

@@ -209,11 +209,7 @@ def exact_length_batches(
 
 
 def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Split a stream into lists of ``size``; the last one may be shorter.
-
-    >>> list(windows("abcde", 2))
-    [['a', 'b'], ['c', 'd'], ['e']]
-    """
+    """Split a stream into lists of ``size``; the last one may be shorter."""
     stream = iter(items)
     while window := list(islice(stream, size)):
         yield window
@@ -234,13 +230,7 @@ def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
 
 
 class TextDropout:
-    """Dropout for a batch of texts: a key of whole numbers and a length each.
-
-    >>> one = TextDropout([(7, 0)], [3])(torch.ones(1, 3, 4), 0.5)
-    >>> two = TextDropout([(7, 1), (7, 0)], [2, 3])(torch.ones(2, 3, 4), 0.5)
-    >>> torch.equal(one[0], two[1])
-    True
-    """
+    """Dropout for a batch of texts: a key of whole numbers and a length each."""
 
     def __init__(self, keys: Sequence[Sequence[int]], lengths: Sequence[int]) -> None:
         self._streams = [np.random.SFC64(list(key)) for key in keys]

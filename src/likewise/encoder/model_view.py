@@ -27,13 +27,7 @@ POOLER = "pooler"  # The part that may be missing
 
 
 class Transformer(nn.Module):
-    """Named weights and their config.
-
-    >>> model = Transformer({"model_type": "bert"})
-    >>> _ = model.part("pooler.dense", weight=(2, 3), bias=None)
-    >>> [(name, tuple(weight.shape)) for name, weight in model.named_parameters()]
-    [('pooler.dense.weight', (2, 3))]
-    """
+    """Named weights and their config."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()

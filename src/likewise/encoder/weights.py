@@ -347,12 +347,7 @@ def set_threads(count: int | None) -> int:
 
 
 def identity(encoder: Encoder) -> dict[str, Any]:
-    """All that a vector depends on besides its text, as JSON: written to manifests, compared before vectors are mixed.
-
-    >>> from likewise.encoder import Encoder
-    >>> identity(Encoder.load("minilm", device="cpu"))["pooling"]
-    'mean'
-    """
+    """All that a vector depends on besides its text, as JSON: written to manifests, compared before vectors mix."""
     metadata = {
         "model": encoder.name,
         "model_sha256": encoder.hash,

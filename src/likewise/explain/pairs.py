@@ -312,9 +312,6 @@ def columns_pay(fewer: int, more: int, uses: int = 1) -> bool:
     """Whether to pull the ``fewer`` units of one text back, or to compute the rows of the ``more`` units of the other.
 
     ``uses`` is the number of pairs that would share those rows.
-
-    >>> columns_pay(8, 250), columns_pay(30, 32)
-    (True, False)
     """
     return COLUMN_COST * (fewer + 1) * uses < more + 1
 

@@ -36,9 +36,6 @@ def isotropy_task(dataset: Dataset, fit: str | None = None, min_score: float | N
 
     ``fit`` is a file of pairs or texts, read in the same way; None: the texts of the pairs. Only pairs with at least
     ``min_score`` are queries; None: four fifths of the way up the scores.
-
-    >>> isotropy_task(Dataset("sample/pairs")).min_score > 0
-    True
     """
     pairs = dataset.scored_pairs()
     if len(pairs) < 2:
@@ -230,13 +227,7 @@ def _dots(
 def study_isotropy(
     encoder: Encoder, task: IsotropyTask, options: IsotropyOptions | None = None, progress: Progress | None = None
 ) -> IsotropyStudy:
-    """Encode each text once, then measure the vectors as they are and after each correction.
-
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> found = study_isotropy(encoder, isotropy_task(Dataset("sample/pairs")), IsotropyOptions(dims=(16,)))
-    >>> [one.name for one in found.settings]
-    ['none', 'mean-removal', 'standardisation', 'all-but-the-top, 3 removed', 'whitening, 384', 'whitening, 16']
-    """
+    """Encode each text once, then measure the vectors as they are and after each correction."""
     options = options or IsotropyOptions()
     kinds, pooling_config = options.corrections(encoder.dimension), dense_setting(encoder)
     texts = task.texts

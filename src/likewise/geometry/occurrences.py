@@ -87,11 +87,7 @@ def spans_of_words(text: str, punctuation: bool = False) -> list[Span]:
 
 
 def distinct(texts: Iterable[str]) -> Iterator[str]:
-    """Each text once; only a hash of each is kept in memory.
-
-    >>> list(distinct(["a", "b", "a"]))
-    ['a', 'b']
-    """
+    """Each text once; only a hash of each is kept in memory."""
     seen: set[int] = set()
     for text in texts:
         key = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())

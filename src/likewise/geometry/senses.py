@@ -28,11 +28,7 @@ NONE = -1  # The row of an occurrence that has no other to compare with
 
 @dataclass(frozen=True, eq=False)
 class SenseVectors:
-    """Words in context: vectors (L, n, D) of n occurrences in L layers, with the word and the sense of each.
-
-    >>> SenseVectors(np.zeros((1, 2, 3), np.float32), ["bank", "bank"], ["river", "money"]).rows_of
-    {'bank': array([0, 1])}
-    """
+    """Words in context: vectors (L, n, D) of n occurrences in L layers, with the word and the sense of each."""
 
     vectors: NDArray[np.float32]
     words: Sequence[str]
@@ -226,11 +222,6 @@ def sense_geometry(
     """Measure the senses of examples; the nearest are looked up in references, else among the other examples.
 
     The most frequent sense is that of the references, else that of the examples.
-
-    >>> vectors = np.array([[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0]]], np.float32)
-    >>> found = sense_geometry(SenseVectors(vectors, ["bank"] * 4, ["money", "money", "river", "river"]))
-    >>> found.layers[0].accuracy.value, found.baseline.value
-    (1.0, 0.5)
     """
     others = examples if references is None else references
     rows = nearest_rows(examples, references, nearest, progress)

@@ -377,11 +377,7 @@ class ExampleList(Result):
 
 
 def example(name: str) -> Example:
-    """A ready example by its name.
-
-    >>> example("bank").words
-    ('bank',)
-    """
+    """A ready example by its name."""
     if name not in EXAMPLES:
         raise UsageError(f"unknown example {name!r}; choose from {', '.join(sorted(EXAMPLES))}")
     return EXAMPLES[name]

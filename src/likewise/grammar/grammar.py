@@ -110,9 +110,6 @@ def readable(text: str) -> tuple[str, list[int]]:
     """A text without runs of white space, which parsers take for words, and the original index of each character.
 
     A lone surrogate becomes U+FFFD, because spaCy raises on it.
-
-    >>> readable("  a   dog")
-    ('a dog', [2, 3, 6, 7, 8])
     """
     indices = [
         index
@@ -166,11 +163,7 @@ def _is_number(token: Token) -> bool:
 
 
 def chosen(name: str | Path | None) -> str:
-    """The given name, else ``$LIKEWISE_GRAMMAR``, else the first pipeline that is installed.
-
-    >>> chosen("en_core_web_sm")
-    'en_core_web_sm'
-    """
+    """The given name, else ``$LIKEWISE_GRAMMAR``, else the first pipeline that is installed."""
     given = os.environ.get(VARIABLE) if name is None else str(name)
     if given or name is not None:
         return given or ""

@@ -37,10 +37,6 @@ def curves(
     """Lines of (values, low, high), each (n,), over x (n,); low and high bound a band or are None.
 
     A new figure is high enough for the lines' names. ``whole``: the x axis has whole numbers only.
-
-    >>> axes = curves([0, 1], {"mean": ([1, 2], [0, 1], [2, 3]), "max": ([2, 4], None, None)}, ("layer", "value"))
-    >>> len(axes.lines), len(axes.collections)
-    (2, 1)
     """
     ax = axes_or_new(ax, _size(len(series)))
     _lines(ax, np.asarray(x, dtype=float), series)

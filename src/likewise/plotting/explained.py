@@ -82,12 +82,7 @@ class ExplainedPair:
         return [(row, column, float(self.cells[row, column])) for row, column in indices]
 
     def merged(self, left: int, right: int) -> ExplainedPair:
-        """Merges each ``left`` and each ``right`` neighbouring units; their relevances are summed.
-
-        >>> pair = ExplainedPair(["a", "b", "c"], ["d"], [[1], [2], [3]], [0, 0, 0], [0], 0, 6)
-        >>> pair.merged(2, 1).left, pair.merged(2, 1).cells.tolist()
-        (['a b', 'c'], [[3.0], [3.0]])
-        """
+        """Merges each ``left`` and each ``right`` neighbouring units; their relevances are summed."""
         rows, columns = range(0, len(self.left), left), range(0, len(self.right), right)
         bias_left, bias_right = self.biases
         return replace(

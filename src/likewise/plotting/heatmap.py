@@ -21,12 +21,7 @@ COUNT_CELL, CHARACTER = 0.72, 0.1
 
 
 def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None) -> Any:
-    """Cells (n, m) coloured symmetrically around 0, red above and blue below, under their literal labels.
-
-    >>> axes = heatmap([[0.5, -0.2]], ["$left$"], ["a_b", "c"])
-    >>> [label.get_text() for label in axes.get_yticklabels()]
-    ['$left$']
-    """
+    """Cells (n, m) coloured symmetrically around 0, red above and blue below, under their literal labels."""
     cells = np.asarray(values, dtype=float).reshape(len(rows), len(columns))
     ax, scale = axes_or_new(ax, _size(rows, columns)), strongest(cells)
     image = ax.imshow(cells, cmap=colour_map(BLUE, WHITE, RED), vmin=-scale, vmax=scale, **CELLS)
@@ -189,12 +184,7 @@ def bipartite(
     ax: Any = None,
     strongest_pairs: int = 40,
 ) -> Any:
-    """Relevances (n, m) as lines from n units to m units: red above 0, blue below, as thick as they are strong.
-
-    >>> axes = bipartite([[0.5, -0.2], [0.0, 0.1]], ["a", "b"], ["c", "d"])
-    >>> len(axes.collections[0].get_segments())
-    3
-    """
+    """Relevances (n, m) as lines from n units to m units: red above 0, blue below, as thick as they are strong."""
     cells = np.asarray(values, dtype=float).reshape(len(left), len(right))
     pairs = _pairs(cells, strongest_pairs)
     columns = [_column(labels, {pair[side] for pair in pairs}) for side, labels in enumerate((left, right))]

@@ -42,11 +42,7 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, characters: int) -> str:
-    """At most ``characters`` characters of a text; an ellipsis marks a cut.
-
-    >>> shortened("hospital", 5)
-    'hosp…'
-    """
+    """At most ``characters`` characters of a text; an ellipsis marks a cut."""
     return text if len(text) <= characters else text[: max(0, characters - 1)] + "…"
 
 
@@ -97,11 +93,7 @@ WHITE_INK_FROM = 0.8  # From this strength on, white text has more contrast than
 
 
 def strongest(*values: ArrayLike) -> float:
-    """The largest finite magnitude in the arrays, or 1.0: the end of a colour scale.
-
-    >>> strongest([[0.5, -2.0]], [float("nan")])
-    2.0
-    """
+    """The largest finite magnitude in the arrays, or 1.0: the end of a colour scale."""
     sizes = [np.abs(np.asarray(each, dtype=float)).ravel() for each in values]
     finite = [float(size[np.isfinite(size)].max(initial=0.0)) for size in sizes]
     return max(finite, default=0.0) or 1.0
@@ -113,11 +105,7 @@ def strength(value: float, scale: float) -> float:
 
 
 def mixed(value: float, scale: float) -> tuple[int, int, int]:
-    """The colour of a value on white, red above zero and blue below: (red, green, blue) of 255.
-
-    >>> mixed(1.0, 1.0) == RED, mixed(0.0, 1.0)
-    (True, (255, 255, 255))
-    """
+    """The colour of a value on white, red above zero and blue below: (red, green, blue) of 255."""
     share = strength(value, scale)
     red, green, blue = (round(255 + (end - 255) * share) for end in (RED if value > 0 else BLUE))
     return red, green, blue

@@ -111,11 +111,7 @@ def block_rows(texts: int) -> int:
 
 
 def best(scores: Scores, k: int) -> Ranked:
-    """The k highest of each row (q, n), best first; among equals the earlier text comes first.
-
-    >>> best(np.array([[0.1, 0.9, 0.9]], np.float32), 2).rows
-    array([[1, 2]])
-    """
+    """The k highest of each row (q, n), best first; among equals the earlier text comes first."""
     k = min(k, scores.shape[1])
     if k == 0:
         return Ranked(np.empty((len(scores), 0), np.float32), np.empty((len(scores), 0), np.int64))

@@ -68,12 +68,7 @@ class Relevant:
 
 
 def ranks(blocks: Iterable[tuple[int, Scores]], relevant: Relevant, progress: Progress | None = None) -> Rows:
-    """The rank, from 0 on, of every relevant text (m,), counted in the blocks of any ranker.
-
-    >>> scores = np.array([[0.1, 0.9, 0.9], [0.5, 0.2, 0.3]], np.float32)
-    >>> ranks([(0, scores)], Relevant.of([{2: 1.0}, {1: 1.0, 0: 1.0}])).tolist()
-    [0, 2, 0]
-    """
+    """The rank, from 0 on, of every relevant text (m,), counted in the blocks of any ranker."""
     found = np.zeros(len(relevant.rows), np.int64)
     ticker = Ticker(progress, len(relevant), "queries")
     for start, scores in blocks:
@@ -95,9 +90,6 @@ def positions(found: Rows, relevant: Relevant) -> Rows:
 
     Two relevant texts that tie have one rank but cannot both be first. They are sorted by rank, then by gain; each
     takes its rank, or the next free position after the one before it. A query's only relevant text keeps its rank.
-
-    >>> positions(np.array([3, 0, 0]), Relevant.of([{5: 1.0}, {0: 1.0, 1: 2.0}])).tolist()
-    [3, 1, 0]
     """
     order = np.lexsort((-relevant.gains, found, relevant.query_of))
     # position_i = max(rank_i, position_(i-1) + 1) is i + max(rank_j - j) over j <= i. A step between queries that is
@@ -126,9 +118,6 @@ def measures(positions: Rows, relevant: Relevant, ks: Sequence[int]) -> NDArray[
 
     Recall@k is the share of a query's relevant texts among the first k. nDCG takes gains as they are (linear, as
     trec_eval does).
-
-    >>> measures(np.array([0, 4]), Relevant.of([{3: 1.0, 7: 1.0}]), [1, 5]).round(3).tolist()
-    [[0.5], [1.0], [1.0], [0.85]]
     """
     counts = np.diff(relevant.starts)
     if not len(relevant) or counts.min() < 1:

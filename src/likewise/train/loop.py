@@ -390,11 +390,7 @@ DECAYS: dict[str, Callable[[float], float]] = {
 
 
 def pcgrad(gradients: Sequence[Tensor], rng: random.Random) -> Tensor:
-    """PCGrad (Yu et al. 2020): gradients (n,) of tasks -> their sum (n,), each projected off those it conflicts with.
-
-    >>> pcgrad([torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 1.0])], random.Random(0))
-    tensor([0.5000, 1.5000])
-    """
+    """PCGrad (Yu et al. 2020): the sum (n,) of the tasks' gradients (n,), each projected off those it conflicts with."""
     total = torch.zeros_like(gradients[0])
     for position, gradient in enumerate(gradients):
         projected = gradient.clone()

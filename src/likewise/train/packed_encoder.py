@@ -75,11 +75,7 @@ class TokenTable:
 
 
 def jaccard(left: frozenset[int], right: frozenset[int]) -> float:
-    """The Jaccard similarity of two sets; 0 if both are empty.
-
-    >>> jaccard(frozenset({1, 2}), frozenset({2, 3}))
-    0.3333333333333333
-    """
+    """The Jaccard similarity of two sets; 0 if both are empty."""
     return len(left & right) / max(1, len(left | right))
 
 
@@ -131,11 +127,7 @@ class Masking:
         return cls(share, mask, tuple(each for each in range(size) if each not in special))
 
     def masked(self, own: Sequence[int], ids: Sequence[int], key: Sequence[int]) -> MaskedTokens:
-        """Which of a text's own tokens are masked, at least one if there is any, and what is shown for them.
-
-        >>> Masking(0.5, 9, (1, 2)).masked([1, 2], [7, 3, 4, 7], [1]).keys() <= {1, 2}
-        True
-        """
+        """Which of a text's own tokens are masked, at least one if there is any, and what is shown for them."""
         rng = np.random.default_rng([*key])
         count = min(len(own), max(1, round(self.share * len(own))))
         positions = sorted(rng.choice(np.array(own, dtype=int), count, replace=False).tolist())

@@ -133,11 +133,7 @@ def _report(path: Path, row: Row, used: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of a task on a part, or of the whole run if these are empty.
-
-    >>> Measure("accuracy", "dev", "sentiment").name
-    'dev sentiment accuracy'
-    """
+    """A measure of a task on a part, or of the whole run if these are empty."""
 
     measure: str
     part: str = ""

@@ -80,11 +80,7 @@ class TuneSettings:
                 raise UsageError(f"epochs takes whole numbers, got {values}")
 
     def nearest(self, name: str, value: float) -> float:
-        """The value of the search nearest to this one.
-
-        >>> TuneSettings().nearest("batch", 8), TuneSettings().nearest("epochs", 25)
-        (16, 4)
-        """
+        """The value of the search nearest to this one."""
         values: tuple[float, ...] = getattr(self, name)
         if name in CHOICES:
             return min(values, key=lambda each: abs(each - value))
