@@ -26,7 +26,7 @@ Loaded = TypeVar("Loaded")
 DRAFT = ".draft"
 OLD_DRAFT_SECONDS = 3600.0  # An older draft belongs to no running process
 DAMAGED = (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile)
-"""The errors of reading a missing or damaged file."""
+"""Errors of reading a missing or damaged file."""
 
 
 def user_cache() -> Path:
@@ -101,8 +101,7 @@ class FileCache:
 
     folder: Path
     suffix: str
-    max_bytes: int | None = None
-    """The largest size of the folder; the files that were used longest ago are deleted first."""
+    max_bytes: int | None = None  # The largest size of the folder; the least recently used files are deleted first
 
     def path(self, key: str) -> Path:
         """The path of a key's file, which may not exist."""

@@ -30,7 +30,7 @@ from likewise.attention.settings import ALGORITHMS, FEWEST_PAIRS
 from likewise.data import ScoredPair
 from likewise.encoder import Encoder
 from likewise.errors import Cancelled, LikewiseError, MissingExtra
-from likewise.results.folder import finite
+from likewise.results.result import finite
 
 pytest_plugins = ("command_line",)
 

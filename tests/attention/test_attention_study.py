@@ -21,7 +21,7 @@ from likewise.attention.settings import ALGORITHMS
 from likewise.attention.study import AttentionStudy, algorithm_table
 from likewise.attention.survival import verdicts
 from likewise.plotting.html import inline_svg
-from likewise.results.folder import finite
+from likewise.results.result import finite
 
 
 @cache

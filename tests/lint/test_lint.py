@@ -9,9 +9,16 @@ from ledgers import ledger, parsed, words_only
 from likewise.data import Pair, ScoredPair
 from likewise.errors import DataError, UsageError
 from likewise.grammar import ParsedText
-from likewise.lint.evidence import PairEvidence, evidence, number_difference, same_word, special_share, stop_share
+from likewise.lint.evidence import (
+    PairEvidence,
+    ParsedSides,
+    evidence,
+    number_difference,
+    same_word,
+    special_share,
+    stop_share,
+)
 from likewise.lint.lint import DESCRIPTIONS, LintRules, lint, report, similarity_ranks, wilson
-from likewise.lint.parsed_pairs import ParsedSides
 
 NAMES = ("hand", "hand", "mean")
 VERB = {"pos": ["NOUN", "VERB", "NOUN"], "dep": ["nsubj", "root", "obj"], "head": [1, 1, 1]}

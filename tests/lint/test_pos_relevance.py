@@ -9,7 +9,7 @@ from ledgers import ledger, parsed, side, words_only
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import ExplainedText, Explanation
 from likewise.explain.texts import Unit
-from likewise.lint.parsed_pairs import unit_classes
+from likewise.lint.evidence import unit_classes
 from likewise.lint.pos_relevance import (
     KINDS,
     ClassSums,

@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 from rich.text import Text
 
-from likewise.plotting.hits import hits_fragment, marked
+from likewise.plotting.html import hits_fragment, marked
 from likewise.plotting.terminal import DrawnHit, coloured_text, hits_lines
 
 HOSTILE = "<script>alert('1')</script> & \"x\" <img src=x onerror=y> --> </style>"

@@ -14,7 +14,7 @@ import pytest
 
 from likewise.plotting.curves import curves
 from likewise.results import Figure, Result, Table
-from likewise.results.folder import versions
+from likewise.results.result import versions
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def test_versions() -> None:
 
 
 def test_a_package_that_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.results.folder.PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr("likewise.results.result.PACKAGES", ("numpy", "no-such-package"))
     assert versions().keys() == {"python", "numpy"}
 
 

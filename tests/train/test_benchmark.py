@@ -17,8 +17,8 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts
 from likewise.grammar import Grammar
+from likewise.lint.evidence import parsed_sides
 from likewise.lint.lint import LintRules, lint
-from likewise.lint.parsed_pairs import parsed_sides
 from likewise.lint.pos_relevance import PosRelevance
 from likewise.lint.pos_study import corpus_relevance
 from likewise.metrics import spearman

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise.results.folder import finite
+from likewise.results.result import finite
 from likewise.train import EvalResult
 from likewise.train.report import file_names
 from likewise.train.runs_table import training_table

@@ -20,8 +20,7 @@ from likewise.plotting.html import paragraph, section
 from likewise.plotting.terminal import printable, shortened
 from likewise.progress import Progress, tracked
 from likewise.results import Column, Figure, Result, Table
-from likewise.results.folder import write_document
-from likewise.results.result import figure_section, table_section
+from likewise.results.result import figure_section, table_section, write_document
 from likewise.storage import only_writer
 
 Row = tuple[object, ...]

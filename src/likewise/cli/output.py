@@ -43,7 +43,7 @@ class Output:
     @property
     def run(self) -> dict[str, Any]:
         """The command, when it began, and how long it took."""
-        from likewise.results.folder import made_by
+        from likewise.results.result import made_by
 
         return made_by(shlex.join(["likewise", *sys.argv[1:]]), vars(self)["_began"])
 
@@ -76,7 +76,7 @@ def _save_figure(result: Result, path: Path) -> Path:
 
 def show_json(document: Any) -> None:
     """Print exactly one JSON document; numbers that JSON does not know become null."""
-    from likewise.results.folder import finite
+    from likewise.results.result import finite
 
     typer.echo(json.dumps(finite(document), ensure_ascii=False))
 

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from likewise.search.index import IndexInfo
 
 MADE_WITH = option_names(IndexOptions)  # Options that are fixed when an index is made
-MODEL_OPTIONS = option_names(EncoderSettings, PoolingOptions)
-"""Options of the model; for an existing index they must be its own."""
+MODEL_OPTIONS = option_names(EncoderSettings, PoolingOptions)  # For an existing index they must be its own
 
 
 @command

@@ -145,8 +145,7 @@ class Attention:
     relative: RelativeBias | None = None
     query_norm: Norm | None = None
     key_norm: Norm | None = None
-    map_dropout: float | None = None
-    """its rate in training; None, as for all such rates, if the architecture has no dropout here"""
+    map_dropout: float | None = None  # its rate in training; None, here and below, if the architecture has no dropout
     output_dropout: float | None = None
 
 

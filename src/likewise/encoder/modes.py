@@ -21,8 +21,7 @@ Result = TypeVar("Result")
 
 RULES = ("attention", "norm", "activation")  # The factors that an explanation may freeze
 
-ALWAYS_FROZEN = ("pooling", "unit")
-"""Max pooling's winners and the length that a vector is divided by: every method freezes them."""
+ALWAYS_FROZEN = ("pooling", "unit")  # Max pooling's winners and a vector's length: every method freezes them
 
 EVERY_RULE = frozenset((*RULES, *ALWAYS_FROZEN))
 

@@ -47,8 +47,7 @@ class TokenizedText:
     offsets: tuple[tuple[int, int], ...]  # character span in the text without the prompt; (0, 0) for special tokens
     special: tuple[bool, ...]
     prompt: tuple[bool, ...]  # whether a token belongs to the prompt in front of the text
-    sides: tuple[int | None, ...]
-    """0 for tokens of the text, or of a pair's first one, 1 for the second's; None for special tokens"""
+    sides: tuple[int | None, ...]  # 0 for tokens of the (first) text, 1 for the second's; None for special tokens
     truncated: bool
 
     def __len__(self) -> int:
@@ -339,8 +338,7 @@ class Kind:
     rebuild: Any = None  # a function of the tokenizer and its settings
     process: Callable[[Backend, Settings, Mapping[str, str]], Any] | None = None
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
-    flags: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
-    """the default flags of special tokens, by role"""
+    flags: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)  # default flags of special tokens, by role
 
 
 def _rebuild_wordpiece(backend: Backend, settings: Settings) -> None:

@@ -21,7 +21,7 @@ from likewise.explain.linear_map import has_columns
 from likewise.explain.pairs import check_similarity, metadata_of
 from likewise.explain.settings import Settings
 from likewise.explain.texts import Granularity, Shares, TextInput, Unit, check, check_granularity, share_stream
-from likewise.plotting.hits import hits_fragment
+from likewise.plotting.html import hits_fragment
 from likewise.plotting.terminal import DrawnHit, hits_lines
 from likewise.progress import Progress, Ticker
 from likewise.results import Result, Table

@@ -193,7 +193,7 @@ class Explanation(Result):
     metadata: Metadata
     tolerance: float = TOLERANCE
     reference: Mapping[str, float] = field(default_factory=dict)
-    """the reference terms of integrated Jacobians, f(r,y), f(x,r) and f(r,r)"""
+    """reference terms of integrated Jacobians: f(r,y), f(x,r), f(r,r)"""
 
     def __post_init__(self) -> None:
         if self.metadata.complete:

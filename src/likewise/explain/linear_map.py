@@ -30,8 +30,7 @@ from likewise.encoder.pooling import bias_weights
 from likewise.errors import UsageError
 from likewise.explain.settings import FILLER, GIGABYTE, Settings
 
-ROW_TOKENS = 2048
-"""Row tokens that run together: rows x tokens of one chunk. From 1000 to 4000 the time hardly differs."""
+ROW_TOKENS = 2048  # Row tokens of one chunk: rows x tokens. From 1000 to 4000 the time hardly differs.
 
 MOST_MAP_BYTES = 2**28  # Attention maps of one layer that are computed whole
 

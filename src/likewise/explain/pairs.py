@@ -40,8 +40,7 @@ from likewise.explain.texts import (
 from likewise.grammar.spans import Span
 from likewise.progress import Progress, Ticker
 
-WINDOW_CHARACTERS = 200_000
-"""Characters of text whose contributions are computed together by ``explain_many``; bounds its memory."""
+WINDOW_CHARACTERS = 200_000  # Characters of text that `explain_many` explains together; bounds its memory
 
 
 class TextPair(Protocol):

@@ -158,8 +158,7 @@ class Contributions(Shares):
     0.0
     """
 
-    own_length: float | None = None
-    """what the cosine divides by where that is not the vector's own length (the embedding baseline)"""
+    own_length: float | None = None  # what the cosine divides by, if not the vector's length (embedding baseline)
 
     @property
     def missing(self) -> float:

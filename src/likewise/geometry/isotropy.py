@@ -77,8 +77,7 @@ class IsotropyTask:
 class IsotropyOptions:
     """The corrections to compare, and the ranks of recall."""
 
-    dims: tuple[int, ...] | None = None
-    """dimensions that whitening cuts to; None: 64, 128 and 256, as far as there are more"""
+    dims: tuple[int, ...] | None = None  # dimensions that whitening cuts to; None: 64, 128 and 256, if there are more
     remove: int | None = None  # directions that all-but-the-top removes; None: a hundredth of the dimensions
     ks: tuple[int, ...] = (1, 10)
 

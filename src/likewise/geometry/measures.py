@@ -26,8 +26,7 @@ VARIANTS = ("formula", "pca", "svd")
 DIRECT = 128  # Up to this size LAPACK finds one eigenpair faster than Lanczos iterations
 DRAWS = 200
 LEAST_POINTS = 20  # TwoNN needs this many distinct points: a line through fewer ratios means nothing
-SAME_POINT = 100
-"""Points closer than this many roundings of their mean length are one: the batch's shape moves states too."""
+SAME_POINT = 100  # Points closer than this many roundings of their mean length are one: batch shapes move states too
 HELD = 2**20  # Distances in memory at a time
 TILE = 256  # Rows and columns of the Gram matrices in memory at a time, in all layers
 KMEANS_STARTS = 2  # Runs of k-means from different seeds; the tightest one counts
@@ -337,8 +336,7 @@ class ClusterIsotropy:
     """How isotropic points are around the means of their clusters (Cai et al. 2021)."""
 
     clusters: int  # the number of clusters
-    baseline: float
-    """the expected cosine of two random rows of one cluster from different groups; nan without such rows"""
+    baseline: float  # expected cosine of two rows of one cluster from different groups; nan without such rows
     isoscore: float  # the IsoScore of the residuals of all clusters together; nan where they are all zero
 
 

@@ -49,7 +49,7 @@ from likewise.results import ResultSet
 
 BLOCKS = 10  # Blocks of sentences for second moments; the jackknife of spectra leaves each block out once
 SPLIT_BATCHES = 2 * BLOCKS
-"""The first batches are split over all blocks; each later one goes to one block, which is faster."""
+"""The first batches are split over all blocks; a later one goes to one block, which is faster."""
 FLUSHED_BATCHES = 64  # Batches that are summed in their own type before the sums move into float64
 
 

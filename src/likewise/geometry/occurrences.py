@@ -46,14 +46,10 @@ class GeometrySettings:
     min_contexts: int = 5  # averages over words leave out words in fewer different sentences
     punctuation: bool = False  # punctuation marks count as words
     prompt: str | None = None  # put before each text; None is the model's own. Its tokens are no words of the text
-    max_words: int = 5_000
-    """the most words whose self-similarity is measured; a random sample of them where there are more"""
-    max_contexts: int = 1_000
-    """the most contexts of a word for its explainable variance; a random sample of them where there are more"""
-    sample_rows: int = 20_000
-    """the most contexts of all words for explainable variance, whose words are drawn at random"""
-    sample_points: int = 2_000
-    """random occurrences for TwoNN, CKA, clusters and the random baseline of explainable variance"""
+    max_words: int = 5_000  # the most words whose self-similarity is measured; a random sample if there are more
+    max_contexts: int = 1_000  # the most contexts of a word for its explainable variance; a random sample if more
+    sample_rows: int = 20_000  # the most contexts of all words for explainable variance; words are drawn at random
+    sample_points: int = 2_000  # random occurrences for TwoNN, CKA, clusters and the baseline of explainable variance
     clusters: int = 10  # clusters within which isotropy is measured
     corrections: bool = True  # also measure the similarities after each correction, in a second pass
     draws: int = 300  # Poisson bootstrap draws

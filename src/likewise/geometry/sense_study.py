@@ -36,8 +36,7 @@ class SenseTask:
     references: Sequence[SenseExample] | None = None  # None: each example is compared with the other examples
     train: str | None = None  # where `references` come from
     skipped: int = 0  # bad rows
-    repeated: int = 0
-    """occurrences left out because their text already has the word, where examples are compared with one another"""
+    repeated: int = 0  # occurrences left out because their text already has the word
 
     @property
     def misspelt(self) -> int:

@@ -33,8 +33,7 @@ from likewise.results import Column, Comparable, Figure, Result, ResultSet, Tabl
 
 AXES = ("layer", "cosine")
 NUMBERED = re.compile(r"(.*\S)\s*:([1-9][0-9]{0,5})", re.DOTALL)  # `bank:2`, the second bank
-MODEL_CHARACTERS, TITLE_CHARACTERS = 36, 26
-"""The most characters of a model's name (its end) and of the followed words above a panel."""
+MODEL_CHARACTERS, TITLE_CHARACTERS = 36, 26  # The most characters of a model's name and of a panel's words
 LISTED = 40  # The most words of a sentence that an error lists
 LAYERS_NOTE = "Layer 0 is the embedding output: word, position and type, normalised."
 WORDS_NOTE = "The same word is close to 1 there: only its position differs between sentences."
@@ -59,8 +58,7 @@ class PairTrajectory:
 
     left: int
     right: int
-    words: tuple[str, str] | None
-    """the words that are followed in the left and in the right sentence; None: the sentences' vectors"""
+    words: tuple[str, str] | None  # the words that are followed, left and right; None: the sentences' vectors
     cosine: tuple[float, ...]
 
     @property

@@ -27,8 +27,7 @@ DOWNLOAD = "run: python -m spacy download en_core_web_sm"
 GIVE = f"give a folder with --grammar or ${VARIABLE}"
 TRIAL = "The dog has seen the old man."
 
-ANNOTATIONS = {"POS": "parts of speech", "DEP": "dependency labels"}
-"""Annotations that every pipeline must set, by spaCy's name."""
+ANNOTATIONS = {"POS": "parts of speech", "DEP": "dependency labels"}  # What every pipeline must set, by spaCy's name
 
 
 @dataclass(frozen=True, slots=True)

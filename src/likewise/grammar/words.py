@@ -33,11 +33,6 @@ class Word:
     number: str | None = None
     """The value of the number it is or belongs to ("38" for both words of thirty-eight), else its lower-cased text."""
 
-    @property
-    def is_number(self) -> bool:
-        """Whether the word is a number, in digits or letters."""
-        return self.number is not None
-
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:

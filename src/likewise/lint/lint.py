@@ -17,8 +17,7 @@ from likewise.explain.explanation import Array
 from likewise.explain.pairs import explain_many
 from likewise.explain.settings import PLAIN
 from likewise.grammar import Grammar
-from likewise.lint.evidence import PairEvidence, Strongest, evidence
-from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, scores_of
+from likewise.lint.evidence import PairEvidence, ParsedSides, Strongest, evidence, parsed_sides, scores_of
 from likewise.metrics import Interval
 from likewise.plotting.axes import PALETTE, axes_or_new, drawable, literal
 from likewise.progress import Progress
@@ -43,16 +42,12 @@ class LintRules:
     """Thresholds of the rules. A high score is relative to the file, since models differ in where cosines begin."""
 
     high: float = 0.5  # a score is high from this quantile of the file's predicted similarities on
-    high_similarity: float | None = None
-    """a score is high from this similarity on, whatever the others are; None: by the quantile"""
+    high_similarity: float | None = None  # a score is high from this similarity on; None: by the quantile
     special_share: float = 2 / 3  # special: beyond this share of the ledger's absolute relevance
-    stop_share: float = 0.5
-    """stop-words: beyond this share of the positive relevance between words, half of each cell to either word"""
+    stop_share: float = 0.5  # stop-words: beyond this share of the positive relevance; half of a cell to either word
     negation_share: float = 0.1  # negation: the negating words lower the score by less than this share of it
-    match_share: float = 0.5
-    """matching: beyond this share of the positive relevance between words, in pairs of equal words"""
-    low_human: float = 1 / 3
-    """matching: up to this part of the scale, from the file's lowest to its highest human score"""
+    match_share: float = 0.5  # matching: beyond this share of the positive relevance of words, in equal words
+    low_human: float = 1 / 3  # matching: up to this part of the scale between the file's lowest and highest human score
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -67,8 +62,7 @@ class Finding:
 
     rule: str
     id: str
-    severity: float
-    """0 to 1: strength of the evidence x rank of the score in the file x how little people agree with it"""
+    severity: float  # 0 to 1: strength of the evidence x rank of the score in the file x how little people agree
     evidence: str
     similarity: float
     human: float | None
@@ -82,8 +76,7 @@ class RuleCount:
 
     rule: str
     count: int
-    candidates: int
-    """pairs that show what the rule looks for, whatever their score: a one-sided negation, a number that differs"""
+    candidates: int  # pairs with what the rule looks for, whatever their score, such as a one-sided negation
     share: Interval  # of all pairs, with its 95 % Wilson interval
 
 
@@ -278,7 +271,7 @@ def scale_positions(truth: Array) -> Array:
 
 
 Verdict = tuple[float, str] | None
-"""The strength of the evidence, 0 to 1, and its words; None where the rule does not fire."""
+"""The strength of the evidence, 0 to 1, and its words; None if the rule does not fire."""
 
 
 def _beyond(share: float, threshold: float, words: str, pair: Strongest | None = None) -> Verdict:

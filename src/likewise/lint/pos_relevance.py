@@ -15,7 +15,7 @@ from likewise.data import Pair, ScoredPair
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import Array, ExplainedText, Explanation
 from likewise.grammar.spans import word_spans
-from likewise.lint.parsed_pairs import NO_WORD, PROMPT
+from likewise.lint.evidence import NO_WORD, PROMPT
 from likewise.metrics import DRAWS, Interval, fitted_line
 from likewise.plotting.axes import drawable, literal
 from likewise.plotting.curves import curves

@@ -18,7 +18,7 @@ from likewise.explain.differences import SideBySide, side_by_side
 from likewise.explain.explanation import Array, Explanation
 from likewise.explain.pairs import explain_many
 from likewise.grammar import Grammar
-from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, parsed_texts, scores_of, unit_classes
+from likewise.lint.evidence import ParsedSides, parsed_sides, parsed_texts, scores_of, unit_classes
 from likewise.lint.pos_relevance import (
     KINDS,
     ClassSums,

@@ -22,8 +22,7 @@ TICKS = 20  # The most ticks of an axis of odds
 HEIGHT, TITLE_INCHES = 3.6, 0.9  # The height of a figure, and of its title and axis
 WIDTH, CHARACTER_INCHES, NOTE_SIZE = 5.4, 0.066, 8
 """The width of a panel and of a character of the notes below, and the font size of notes."""
-SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)
-"""Ticks of an axis of shares."""
+SHARES = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)  # Ticks of shares
 
 
 def curves(

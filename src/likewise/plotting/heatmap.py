@@ -16,8 +16,7 @@ from likewise.plotting.terminal import BLUE, RED, WHITE, WHITE_INK_FROM, brief, 
 MOST_LABELS, MOST_NUMBERS, SHORT = 60, 12, 2
 CELL, LARGEST, SMALLEST = 0.48, 11.0, 1.6  # The side of a cell and the bounds of the matrix, in inches
 CELLS = {"interpolation": "nearest", "aspect": "equal"}
-COUNT_CELL, CHARACTER = 0.72, 0.1
-"""The side of a cell with a count and a share, and the width of a character, in inches."""
+COUNT_CELL, CHARACTER = 0.72, 0.1  # The side of a cell with a count and a share, the width of a character; inches
 
 
 def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None) -> Any:

@@ -84,8 +84,7 @@ def line_text(slope: float, intercept: float, name: str) -> str:
 
 
 NOISE = -1  # The label of a point in no group
-PALE = "#999999"
-"""Background points; visible on light and dark pages."""
+PALE = "#999999"  # Background points; visible on light and dark pages
 MOST_NAMED = 24  # The most groups in a legend
 SIZES = {"o": 9, "s": 8, "^": 11}  # Marker sizes that look equal
 
@@ -146,8 +145,7 @@ def _finish(ax: Any, title: str, shown: Sequence[tuple[str, Any]], **where: Any)
         legend(ax, drawn, names, **small, **where)
 
 
-GROUP_INCHES, AXIS_INCHES, HEIGHT = 0.4, 1.4, 3.2
-"""The width of a box with its gap, the width of the axis, the height of a figure."""
+GROUP_INCHES, AXIS_INCHES, HEIGHT = 0.4, 1.4, 3.2  # Widths of a box with its gap and of the axis, height of a figure
 NAME_CHARACTERS, CHARACTER_INCHES, NAME_SIZE = 16, 0.07, 8
 WHISKER = {"color": "black", "linewidth": 0.8}  # Whiskers and medians; a page draws black in its text colour
 Dots = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]  # Values (n,), and the ends of their intervals or None

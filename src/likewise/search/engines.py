@@ -134,8 +134,7 @@ class Engine:
     index: Any
     engine_plan: Plan
     vectors: StackedVectors
-    rows: Rows | None = None
-    """the store's row at each position of the index, -1 if it was deleted since; None if the two are the same"""
+    rows: Rows | None = None  # the store's row at each position, -1 if deleted since; None if they are the same
     width: int = 0  # the number of candidates of hnsw, or of lists of ivf; 0 for a scan
     recall: float | None = None
 

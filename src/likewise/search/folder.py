@@ -35,8 +35,7 @@ MANIFEST, UNFINISHED, LOCK = "index.json", "building.json", ".lock"
 SCHEME, POINTER = "milvus:", "store.json"
 """How addresses of Milvus begin; the file of a folder that only says in which Milvus collection its index is."""
 STALE_SHARE = 0.2  # An engine with more deleted rows than this share is built anew
-OPENING_TRIES = 5
-"""A writer may commit and remove the old files between the reading of a manifest and the opening of its files."""
+OPENING_TRIES = 5  # A writer may remove old files after a manifest is read and before its files are opened
 LARGEST_SEGMENT = 65536
 OWN_FILES = ("segment-*", "engine-*", "postprocessing-*", "*.draft")
 
@@ -72,8 +71,7 @@ class IndexManifest:
     source: str = ""  # which texts it was built from, if known
     segments: tuple[SegmentEntry, ...] = ()
     engine: EngineEntry | None = None
-    attachments: dict[str, str] = field(default_factory=dict)
-    """other files with their checksums, such as the post-processing"""
+    attachments: dict[str, str] = field(default_factory=dict)  # other files and checksums, such as the post-processing
     change: str = ""  # in a draft: the change that it belongs to
     number: int = 0  # how many file names were given out, so that none is given twice
     format: int = FORMAT

@@ -14,7 +14,7 @@ from likewise.explain.linear_map import has_columns
 from likewise.explain.pairs import explained_maps, explanation, metadata_of, pair_shares
 from likewise.explain.settings import Settings
 from likewise.explain.texts import TextInput, TextMap, check_granularity, token_groups
-from likewise.plotting.hits import hits_fragment
+from likewise.plotting.html import hits_fragment
 from likewise.plotting.terminal import DrawnHit, hits_lines, one_line, shortened
 from likewise.progress import Progress, Ticker
 from likewise.results import Comparable, ResultSet, Table
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 STRONGEST = 5
 ROUNDING = 1e-6  # What single precision leaves of a term that is zero
-SHORT = 32
-"""Up to this number of units, a text's rows are computed and cached, and a query gets pairs of words by default."""
+SHORT = 32  # Up to this many units, a text's rows are cached, and a query gets pairs of words by default
 FIRST_HITS = 3  # Long hits that get pairs of words by default
 
 
@@ -62,8 +61,7 @@ class Hit:
 class ExplainedHit(Hit):
     """A hit, why it was found, and what puts it above the next one."""
 
-    shares: Explanation | PairShares
-    """the share of each unit in the score: the query is on the left, the text on the right"""
+    shares: Explanation | PairShares  # the share of each unit in the score: query on the left, text on the right
     above_next: Contrast | None = None
     most_pairs: int = STRONGEST
 

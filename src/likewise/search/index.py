@@ -44,8 +44,7 @@ from likewise.storage import file_hash, user_cache
 Item = str | tuple[str, str] | Text  # A plain text, whose id is its number from 1 on, or a text with an id
 POSTPROCESSING = "postprocessing"
 MOST_CACHED_BYTES = 2**33  # The size of all cached indexes of files, without the one in use
-AnyStore = FolderStore | MemoryStore | MilvusStore
-"""Vectors of one model with their texts and ids, compared by inner product."""
+AnyStore = FolderStore | MemoryStore | MilvusStore  # Vectors of one model with texts and ids, by inner product
 Writer = FolderWriter | MemoryWriter | MilvusWriter
 """One change of a store; nothing that it appends is lost once ``commit`` has returned."""
 

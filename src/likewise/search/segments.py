@@ -25,8 +25,7 @@ from likewise.search.hits import Hit
 from likewise.search.ranker import Corpus
 from likewise.storage import file_hash, sync
 
-KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])
-"""Hashes of a row's id and of its text, and where its line ends."""
+KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])  # Hashes of a row's id and text; where its line ends
 Keys = NDArray[np.void]
 PARTS = ("vectors.npy", "keys.npy", "rows.jsonl")
 WINDOW = 4096
@@ -37,8 +36,7 @@ class Searched:
     """How a store searches."""
 
     engine: str  # exact, hnsw, ivf, or the name of Milvus's index
-    recall: float | None = None
-    """the share of the true ten best that it finds, measured on a sample; None for an exact search"""
+    recall: float | None = None  # the share of the true ten best that it finds on a sample; None for an exact search
     note: str = ""  # one line for the user: why this engine, or that it fell back to another
 
 

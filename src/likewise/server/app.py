@@ -18,7 +18,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from likewise.errors import Cancelled, DamagedIndex, LikewiseError, MissingExtra, UsageError, first_line
-from likewise.results.folder import versions
+from likewise.results.result import versions
 from likewise.server.guards import HEADERS, DisconnectMiddleware, Guards
 from likewise.server.jobs import QueueFull
 from likewise.server.offers import NotAllowed

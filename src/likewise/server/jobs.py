@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from likewise.errors import Cancelled, LikewiseError, UsageError, first_line
 from likewise.progress import Progress
-from likewise.results.folder import versions
+from likewise.results.result import versions
 from likewise.storage import content_key, only_writer, write_text
 
 log = logging.getLogger("likewise")

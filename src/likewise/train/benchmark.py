@@ -25,9 +25,8 @@ from likewise.explain.settings import PLAIN
 from likewise.geometry import GeometrySettings, geometry_of
 from likewise.geometry.isotropy import IsotropyOptions, isotropy_task, study_isotropy
 from likewise.grammar import Grammar
-from likewise.lint.evidence import PairEvidence, evidence
+from likewise.lint.evidence import PairEvidence, ParsedSides, evidence, parsed_sides, unit_classes
 from likewise.lint.lint import LintRules, report
-from likewise.lint.parsed_pairs import ParsedSides, parsed_sides, unit_classes
 from likewise.lint.pos_relevance import ClassSums, PosRelevance
 from likewise.metrics import spearman
 from likewise.plotting.curves import Series, curves

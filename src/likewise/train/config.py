@@ -93,16 +93,14 @@ class TaskConfig:
     name: str = ""  # its name in reports; the kind by default
     pooling: Annotated[str, ("", *POOLINGS)] = ""
     """how the last layer becomes a vector: cls, mean, max, bilstm or qkv; the model's own by default"""
-    pairs: Annotated[str, PAIRS] = "bi-encoder"
-    """two texts as two vectors (bi-encoder), or as one sequence (cross-encoder)"""
+    pairs: Annotated[str, PAIRS] = "bi-encoder"  # two vectors (bi-encoder), or one sequence (cross-encoder)
     head: str = ""  # cosine, linear or feed-forward; the simplest that the task allows by default
     loss: str = ""  # similarity: scaled-mse or cosent; sentiment: cross-entropy; paraphrase: bce
     metric: str = ""  # what chooses the best epoch: similarity: spearman or pearson; else accuracy
     weight: float = 1.0  # of its loss in the sum
     batch: Annotated[int | None, Bounds(2)] = None
     """examples of it in a step, if one task should see more than another; the run's by default"""
-    dropout: Annotated[float | None, Bounds(0, 0.9)] = None
-    """of the encoder in steps of this task; the run's by default"""
+    dropout: Annotated[float | None, Bounds(0, 0.9)] = None  # of the encoder in this task's steps; the run's by default
     features: tuple[str, ...] = ("difference", "jaccard")
     """the features of a pair in a feed-forward head: difference, absolute, product, cosine, jaccard"""
     views: Annotated[str, tuple(VIEWS)] = "dropout"
@@ -187,8 +185,7 @@ class TrainConfig:
     """random examples of each task in an epoch; all by default; in proportion for a task with its own batch"""
     learning_rate: Annotated[float, Bounds(0, 1)] = 2e-5  # of the encoder
     head_learning_rate: Annotated[float, Bounds(0, 1)] = 1e-3  # of heads and learned poolings
-    layer_decay: Annotated[float, Bounds(0.01, 1)] = 1.0
-    """the learning rate of each layer is this times the one above it"""
+    layer_decay: Annotated[float, Bounds(0.01, 1)] = 1.0  # the learning rate of a layer is this times the one above
     weight_decay: Annotated[float, Bounds(0, 10)] = 0.01  # of AdamW, on matrices
     warmup: Annotated[float, Bounds(0, 1)] = 0.1  # share of the steps in which the learning rate grows
     schedule: Annotated[str, SCHEDULES] = "linear"  # how it falls afterwards: linear, cosine or constant
@@ -197,10 +194,8 @@ class TrainConfig:
     dropout: Annotated[float | None, Bounds(0, 0.9)] = None
     """of the encoder in training, except for tasks with their own; the model's by default"""
     freeze: str | tuple[int, ...] = "none"  # none, lower, upper, last, all, or layers by number; 0 is the embeddings
-    patience: Annotated[int | None, Bounds(1)] = None
-    """epochs without a better dev score before it stops; never by default"""
-    selection: Annotated[int | None, Bounds(2)] = None
-    """random but fixed dev examples that measure an epoch; all by default"""
+    patience: Annotated[int | None, Bounds(1)] = None  # epochs without a better dev score before it stops; None: never
+    selection: Annotated[int | None, Bounds(2)] = None  # random fixed dev examples that measure an epoch; None: all
     shared_head: bool = False  # one feed-forward head for paraphrase and similarity
     hidden: Annotated[int, Bounds(1)] = 256  # width of feed-forward heads
     depth: Annotated[int, Bounds(1)] = 2  # layers of feed-forward heads, each with a skip connection

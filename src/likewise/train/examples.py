@@ -249,8 +249,7 @@ COMPUTED: dict[str, tuple[Form, Callable[[list[tuple[str, ...]], str], list[floa
 
 # Rows
 
-Read = Iterator[tuple[tuple[str, ...], str | float | None, str]]
-"""The texts, the value of the target, and the id of each row."""
+Read = Iterator[tuple[tuple[str, ...], str | float | None, str]]  # Texts, target and id of each row
 SCORED: tuple[Form, ...] = ("pairs", "negatives")  # Forms without a target whose rows may be chosen by their scores
 ENTAILMENT, CONTRADICTION = "entailment", "contradiction"
 

@@ -184,8 +184,7 @@ def loss_of(task: TaskConfig) -> Loss:
 
 # SMART: the output should not change when the embeddings move a little in the worst direction (Jiang et al. 2020)
 
-SQUARED: dict[str, Loss] = {"similarity": scaled_mse, "count": F.mse_loss}
-"""Kinds whose output is a number and not a choice."""
+SQUARED: dict[str, Loss] = {"similarity": scaled_mse, "count": F.mse_loss}  # Kinds whose output is a number
 FIRST_NOISE = 1e-5  # The spread of the first, random move
 STEP = 1e-3  # How far the move then goes up the divergence, in the largest number of each token
 

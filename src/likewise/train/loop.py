@@ -390,7 +390,7 @@ DECAYS: dict[str, Callable[[float], float]] = {
 
 
 def pcgrad(gradients: Sequence[Tensor], rng: random.Random) -> Tensor:
-    """PCGrad (Yu et al. 2020): the sum (n,) of the tasks' gradients (n,), each projected off those it conflicts with."""
+    """PCGrad (Yu et al. 2020): the sum (n,) of gradients (n,), each projected off those it conflicts with."""
     total = torch.zeros_like(gradients[0])
     for position, gradient in enumerate(gradients):
         projected = gradient.clone()

@@ -25,8 +25,7 @@ from likewise.progress import Progress, Ticker
 from likewise.train.processes import Processes
 
 WINDOW = 10_000  # Texts tokenized at once: the tokenizer's output besides the ids is large
-GROUP_COST = 300
-"""What a group of texts costs besides its tokens, in tokens; measured with the bundled model, from 30 to 1,000."""
+GROUP_COST = 300  # What a group of texts costs besides its tokens, in tokens (bundled model; from 30 to 1,000)
 
 
 class TokenTable:

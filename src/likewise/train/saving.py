@@ -158,8 +158,7 @@ class Prediction:
     task: str
     kind: str
     predicted: NDArray[np.float64]  # similarities from 0 to 5, numbers, or classes
-    scores: NDArray[np.float64]
-    """the numbers behind them: similarities, or the probability of a paraphrase or of each class"""
+    scores: NDArray[np.float64]  # the numbers behind them: similarities, or probabilities of a paraphrase or a class
 
     def to_dict(self, ids: Sequence[str]) -> dict[str, Any]:
         """One entry per row."""

@@ -19,7 +19,7 @@ from likewise.explain.pairs import explain_many
 from likewise.explain.settings import PLAIN
 from likewise.grammar import Grammar, ParsedText, align
 from likewise.grammar.words import noun_matches, shared_nouns
-from likewise.lint.parsed_pairs import ParsedSides, parsed_sides
+from likewise.lint.evidence import ParsedSides, parsed_sides
 from likewise.metrics import Interval, bootstrap_means, mean_squared_error, pearson, spearman
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.heatmap import heatmap
@@ -61,8 +61,7 @@ class SyntheticBenchmark(Result):
     data: str
     model: str
     counting: Mapping[str, Counting]  # by the name of the data
-    agreement: Mapping[str, Interval]
-    """ACS: each method's mean cosine with the truth over pairs, with its 95 % interval"""
+    agreement: Mapping[str, Interval]  # ACS: each method's mean cosine with the truth, with its 95 % interval
     compared: int  # pairs that share a noun; the others have no true interaction
     examples: tuple[SyntheticExample, ...] = ()
 

@@ -154,10 +154,7 @@ def normalized(text: str) -> str:
 
 
 def find_overlaps(train: Files, held_out: Files) -> list[Overlap]:
-    """Every train file against every dev and test file; pairs match in either order, whatever their targets.
-
-    ``dropped`` counts the rows of the train file that would have to go.
-    """
+    """Every train file against every dev and test file; pairs match in either order, whatever their targets."""
     return _overlaps(_keyed(train), _keyed(held_out))
 
 

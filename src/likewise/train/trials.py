@@ -49,8 +49,7 @@ class TuneSettings:
 
     trials: Annotated[int, Bounds(1)] = 8  # total trials; raise it to continue a study
     train_rows: Annotated[int, Bounds(2)] = 1500  # train examples of each task, the same in all trials
-    dev_rows: Annotated[int | None, Bounds(2)] = None
-    """dev examples of each task; by default the config's selection, or all"""
+    dev_rows: Annotated[int | None, Bounds(2)] = None  # dev examples of each task; None: the config's selection, or all
     seed: Annotated[int, Bounds(0)] = 1  # of the search and of the examples; a trial uses the config's own seed
     pruner: Annotated[str, PRUNERS] = "median"  # how hopeless trials end early: median, hyperband or none
     learning_rate: tuple[float, float] = (1e-6, 2e-4)  # lowest and highest, on a logarithmic scale
@@ -122,12 +121,10 @@ class TuneReport(Result):
     model_sha256: str
     examples: Mapping[str, Mapping[str, int]]  # how many of each task in train and dev
     overlaps: tuple[Overlap, ...]
-    moved: Mapping[str, tuple[Any, Any]]
-    """the config's own values outside the ranges, and the first trial's values for them"""
+    moved: Mapping[str, tuple[Any, Any]]  # the config's values outside the ranges, and the first trial's instead
     interrupted: int  # trials that were killed and repeated
     trials: tuple[TuneTrial, ...]
-    importances: Mapping[str, float]
-    """how much of the differences each setting explains, in all 1; empty if that is unknown"""
+    importances: Mapping[str, float]  # the share of the differences that each setting explains; empty if unknown
     study: Study = field(repr=False)  # the finished trials as Optuna's own study, in memory
 
     @property

@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from likewise.lint.evidence import parsed_sides
 from likewise.lint.lint import LintRules
 from likewise.lint.lint import lint as lint_pairs
-from likewise.lint.parsed_pairs import parsed_sides
 from likewise.lint.pos_relevance import pos_change
 from likewise.lint.pos_study import corpus_relevance, setting_names
 from likewise.server.jobs import Job

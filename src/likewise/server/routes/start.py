@@ -13,7 +13,7 @@ from likewise.encoder.pooling import POOLERS
 from likewise.errors import UsageError
 from likewise.explain.linear_map import METHODS
 from likewise.geometry.trajectories import EXAMPLES
-from likewise.results.folder import versions
+from likewise.results.result import versions
 from likewise.server.offers import Corpus
 from likewise.server.schemas import StudioResponse
 from likewise.server.studio import StudioDep

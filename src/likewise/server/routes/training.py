@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.metrics import fitted_line
-from likewise.results.folder import made_by
+from likewise.results.result import made_by
 from likewise.server.jobs import Job, job_id
 from likewise.server.offers import report_folders, run_folders
 from likewise.server.schemas import Name, Number, StudioRequest, StudioResponse
