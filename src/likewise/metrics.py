@@ -12,7 +12,6 @@ from likewise.errors import DataError
 
 Array = NDArray[np.float64]
 Metric = Callable[[Array, Array], Array]
-
 DRAWS = 1000
 COUNTS_AT_ONCE = 2**21  # The largest number of counts of drawn values in memory
 

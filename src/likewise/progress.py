@@ -15,7 +15,6 @@ Progress = Callable[[int, int | None, str], None]
 """``progress(done, total, note)``; ``total`` is None if it is unknown. May raise ``Cancelled``."""
 
 Item = TypeVar("Item")
-
 SECONDS_BETWEEN_CALLS = 0.1
 
 

@@ -20,9 +20,7 @@ from filelock import FileLock, Timeout
 from likewise.errors import UsageError
 
 log = logging.getLogger("likewise")
-
 Loaded = TypeVar("Loaded")
-
 DRAFT = ".draft"
 OLD_DRAFT_SECONDS = 3600.0  # An older draft belongs to no running process
 DAMAGED = (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile)

@@ -15,7 +15,6 @@ from likewise.attention.settings import ClusterSettings
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Variant = Mapping[str, Any]  # Hyper-parameters except K: distance, linkage and covariance, or None
-
 STARTS = 10  # runs of k-means; the tightest counts
 MIXTURE_STARTS = 2  # runs of Gaussian mixtures, which start from k-means
 NEIGHBOURS = 10  # in the graph of spectral clustering, the point itself included

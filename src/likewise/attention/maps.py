@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import StateBatch
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError
@@ -112,6 +112,7 @@ class RandomMaps:
 Maps = AttentionMaps | RandomMaps
 
 
+@takes_encoder
 def write_maps(
     encoder: Encoder, pairs: Sequence[tuple[str, str]], folder: Path, prompt: str = "", progress: Progress | None = None
 ) -> AttentionMaps:

@@ -33,14 +33,13 @@ from likewise.attention.reduction import Reduction, TrainingCurve, plane_view, r
 from likewise.attention.settings import FEWEST_PAIRS, MOST_PAIRS, AttentionSettings
 from likewise.attention.study import AttentionStudy
 from likewise.data import Dataset, ScoredPair
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.errors import DataError, UsageError
 from likewise.grammar import Grammar
 from likewise.progress import Progress
 from likewise.storage import DAMAGED, atomic_write, content_key, only_writer
 
 log = logging.getLogger("likewise")
-
 T = TypeVar("T")
 GAUSSIAN_DRAWS = 20
 FORMAT = 2  # raised when stages of an older version cannot be read or would be different now
@@ -62,6 +61,7 @@ def study_dataset(
     return replace(attention_study(load(), pairs, folder, settings, grammar, progress), data=dataset.name)
 
 
+@takes_encoder
 def attention_study(
     encoder: Encoder,
     pairs: Sequence[ScoredPair],

@@ -15,7 +15,6 @@ from likewise.errors import DataError, UsageError
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
-
 ALPHA, DRAWS = 0.05, 1000
 DEGREE, POINTS_PER_DEGREE = 6, 10  # of the polynomial in the other variable's ranks
 PASSES = 3

@@ -25,7 +25,6 @@ from likewise.storage import only_writer
 
 Row = tuple[object, ...]
 Columns = Sequence[str | Column]
-
 FIGURE_FILES = re.compile(rf"(?:{'|'.join(NAMES)})\.(png|svg)")
 STRUCTURE_CHARACTERS = 160  # of the most frequent structure that the page shows
 CHOICES = ("distance", "linkage", "covariance")  # hyper-parameters with their own column

@@ -11,7 +11,6 @@ from likewise.attention.groups import StudyData
 from likewise.attention.significance import holm
 
 Layers = tuple[int, ...]
-
 TRIVIAL = "a decoder that answers 1/n everywhere"
 
 

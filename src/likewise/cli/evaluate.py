@@ -31,7 +31,6 @@ from likewise.cli.settings import (
 )
 
 LAST = ["-1"]
-
 group = Typer(help="Measure how well a model does.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(group, name="evaluate")
 

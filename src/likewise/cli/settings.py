@@ -35,11 +35,9 @@ POOLING_HELP = (
     " join several with +. Default: the model's own."
 )
 GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
-
 LAYER_HELP = "A layer (0 is the embeddings, -1 the last), several as 1,6 to average"
 TEXTS_HELP = "A csv, tsv, jsonl or txt file (.gz too), or a name such as sample/sentences."
 PAIRS_HELP = "A file of scored pairs, or a name such as stsb/test."
-
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Model = Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)]
 Models = Annotated[list[str], typer.Option("--model", "-m", help=f"{MODEL_HELP} Repeat to compare.")]
@@ -188,7 +186,6 @@ def option_names(*kinds: Any) -> list[str]:
 
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY  # typer passes everything by name, so that order does not matter
-
 Command = TypeVar("Command", bound=Callable[..., None])
 
 

@@ -89,7 +89,6 @@ class SkippedRows:
 
 
 OnBad = Callable[[DataError], None]  # What to do with a bad row: raise its error, or count it and continue
-
 SAMPLE_BYTES = 4096
 GZIP_MAGIC = b"\x1f\x8b"
 CURE = "give a .csv, .tsv, .jsonl or .txt file"

@@ -17,7 +17,6 @@ from likewise.progress import Progress, Ticker
 
 VECTOR_FILE = "give the unpacked or gzipped text file of word vectors (GloVe's .txt, fastText's or word2vec's .vec)"
 LINE_FORM = "each line must be a word and its numbers, with one blank between them"
-
 HEADER = re.compile(r"(\d+) (\d+)")  # The first line of word2vec and fastText: words, and numbers of each
 
 

@@ -1,5 +1,5 @@
 """Name or path -> Encoder; texts -> tokens, hidden states, attention maps, vectors."""
 
-from likewise.encoder.encoder import Encoded, Encoder, as_encoder
+from likewise.encoder.encoder import Encoded, Encoder, as_encoder, takes_encoder
 
-__all__ = ["Encoded", "Encoder", "as_encoder"]
+__all__ = ["Encoded", "Encoder", "as_encoder", "takes_encoder"]

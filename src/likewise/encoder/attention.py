@@ -17,9 +17,7 @@ from likewise.encoder.model_view import Attention, Dropout, RelativeBias, linear
 from likewise.encoder.modes import LIVE, Mode, Transposed, normalized
 
 BLOCK_CELLS = 2**23  # Cells of a map that are computed at a time if maps are not stored: 32 MB in float32
-
 WINDOW_BLOCK = 256  # Queries of a block if each token sees a window of keys
-
 EVERY = slice(None)
 
 

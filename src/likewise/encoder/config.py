@@ -23,7 +23,6 @@ from likewise.encoder.pooling import ModulesConfig
 from likewise.errors import ModelError, first_line
 
 CONFIG = "config.json"
-
 Config = dict[str, Any]
 
 _BERT: Config = {

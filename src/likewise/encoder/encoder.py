@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import MISSING, dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 import torch
@@ -35,19 +35,13 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("likewise")
-
 SORTED_TEXTS = 16384  # Texts that are tokenized and sorted together; bounds the memory of ids
-
 BLOCK_BYTES = 2**26  # The largest size of a block of scores, and of a block of normed vectors
-
 MEASURES = ("cosine", "dot")
-
 CHANGED = -1  # A version that no weights have
-
 Vectors = NDArray[np.float32]
-
 Size = tuple[int, int | None]
-
+R = TypeVar("R")
 Source = Any  # A model's folder or name, or a SentenceTransformer
 
 
@@ -338,6 +332,16 @@ def as_encoder(source: Encoder | Source) -> Encoder:
     'minilm'
     """
     return source if isinstance(source, Encoder) else Encoder.load(source)
+
+
+def takes_encoder(function: Callable[..., R]) -> Callable[..., R]:
+    """Let the first argument of a function be anything that ``as_encoder`` takes."""
+
+    @wraps(function)
+    def call(encoder: Encoder | Source, *arguments: Any, **options: Any) -> R:
+        return function(as_encoder(encoder), *arguments, **options)
+
+    return call
 
 
 def encode_variants(

@@ -27,14 +27,10 @@ from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
 from likewise.encoder.tokens import TokenizedText
 
 Item = TypeVar("Item")
-
 TOKEN_BUDGET = 4096  # Tokens per batch; the best or close to it on one and two threads (bench/encode.py)
-
 WINDOW_TEXTS = 4096
 WINDOW_CHARACTERS = 16_000_000
-
 IdAndText = tuple[str, str]
-
 STEPS = 2**16  # A rate is a multiple of 1 / STEPS
 DRAWN = 4  # Numbers of 16 bits in one draw of 64 bits
 

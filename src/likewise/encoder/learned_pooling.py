@@ -83,7 +83,6 @@ class BiLstmPooling(nn.Module):
 
 
 LearnedPooling = QkvPooling | BiLstmPooling
-
 LEARNED: dict[str, type[QkvPooling] | type[BiLstmPooling]] = {"qkv": QkvPooling, "bilstm": BiLstmPooling}
 
 

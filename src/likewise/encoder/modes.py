@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from likewise.encoder.attention import LazyMaps, LazyTrace
 
 Result = TypeVar("Result")
-
 RULES = ("attention", "norm", "activation")  # The factors that an explanation may freeze
-
 ALWAYS_FROZEN = ("pooling", "unit")  # Max pooling's winners and a vector's length: every method freezes them
-
 EVERY_RULE = frozenset((*RULES, *ALWAYS_FROZEN))
 
 

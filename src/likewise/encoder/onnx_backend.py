@@ -31,7 +31,6 @@ from likewise.sample import sample_sentences
 from likewise.storage import FileCache, content_key, sync, user_cache
 
 log = logging.getLogger("likewise")
-
 BACKENDS = ("torch", "onnx", "onnx-int8")
 EXPORT_VERSION = 1
 MIN_COSINE, MIN_OVERLAP, TOP = 0.98, 0.85, 10

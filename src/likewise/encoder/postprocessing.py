@@ -18,7 +18,6 @@ from likewise.errors import DataError, UsageError
 from likewise.storage import atomic_write
 
 Array = NDArray[np.float64]
-
 EMPTY_SHARE = 1e-8
 """A direction with at most this share of the largest variance is empty: sums of float32 leave as much in directions
 without variance, such as the one that every LayerNorm removes."""

@@ -22,17 +22,14 @@ from tokenizers import Tokenizer as Backend
 from likewise.errors import DataError, MissingExtra, ModelError, first_line
 
 log = logging.getLogger("likewise")
-
 TextOrPair = str | tuple[str, str]
 Settings = Mapping[str, Any]
-
 TOKENIZER = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 SPECIAL = "special_tokens_map.json"
 VOCABULARIES = (TOKENIZER, "vocab.txt", "vocab.json", "tokenizer.model", "sentencepiece.bpe.model", "spiece.model")
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 NO_LIMIT = int(1e30)
-
 IMPORTING = threading.Lock()  # Importing transformers is not thread-safe
 
 

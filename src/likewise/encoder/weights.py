@@ -28,13 +28,10 @@ if TYPE_CHECKING:
     from likewise.encoder.encoder import Encoder
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-
 Parts = TypeVar("Parts")
-
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
-
 BUNDLED = "minilm"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.families import model_view
 from likewise.encoder.forward import windows
 from likewise.encoder.model_view import Dense
@@ -314,6 +314,7 @@ class FaithfulnessStudy(Result):
         return {f"{prefix}{name}": one for prefix, part in self._parts for name, one in part.figures().items()}
 
 
+@takes_encoder
 def faithfulness(
     encoder: Encoder,
     pairs: Sequence[TextPair],
@@ -377,6 +378,7 @@ def explained_windows(
         yield explained
 
 
+@takes_encoder
 def conservation(encoder: Encoder, texts: Sequence[str], progress: Progress | None = None) -> Conservation:
     """Sum the relevance of each text's tokens and compare with its pooled vector, before any Normalize.
 

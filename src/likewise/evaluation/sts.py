@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data import Dataset, Rows, ScoredPair, mixed_pairs
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.encoder import paired_similarity
 from likewise.encoder.pooling import pooling_parts
 from likewise.errors import DataError, UsageError
@@ -92,6 +92,7 @@ class StsResult(Comparable):
         return scatter_with_line(self.truth, self.predicted, ("human score", "cosine"), title, ax)
 
 
+@takes_encoder
 def evaluate_sts(
     encoder: Encoder, pairs: Sequence[ScoredPair], name: str = "pairs", progress: Progress | None = None
 ) -> StsResult:

@@ -11,7 +11,7 @@ import torch
 from rich.text import Text
 from torch import Tensor
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.attention import attention_bias, queries_and_keys
 from likewise.encoder.forward import Batch, embed, embedding_parts, layers
 from likewise.encoder.model_view import Block, norm
@@ -135,6 +135,7 @@ class AttentionScore(Result):
         return [Text(headline), *matrix_lines(*self.matrix, width)]
 
 
+@takes_encoder
 def explain_attention(
     encoder: Encoder,
     text: str,

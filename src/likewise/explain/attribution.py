@@ -12,7 +12,7 @@ import numpy as np
 from rich.text import Text
 
 from likewise.data import Dataset
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.encoder import unit
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import DataError, UsageError, first_line
@@ -265,6 +265,7 @@ def _words(one: AttributedText, direction: int) -> list[tuple[int, int, float]]:
     return [(unit.start, unit.end, share) for unit, share in shares if unit.kind == "text"]
 
 
+@takes_encoder
 def attribute(
     encoder: Encoder,
     texts: str | Sequence[str],

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
+from likewise.encoder.encoder import Source
 from likewise.explain.explanation import STRONGEST_PAIRS, Array, Contrast, Explanation
 from likewise.explain.pairs import explain, explain_many
 from likewise.explain.texts import Unit
@@ -23,6 +24,7 @@ CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
 """Inches: a cell's side, the space for labels, the bounds of a panel, and the space for its title."""
 
 
+@takes_encoder
 def contrast(
     encoder: Encoder,
     query: str,
@@ -128,8 +130,8 @@ class Comparison(Result):
 
 
 def compare(
-    encoder_a: Encoder,
-    encoder_b: Encoder,
+    encoder_a: Encoder | Source,
+    encoder_b: Encoder | Source,
     left: str,
     right: str,
     granularity: str = "word",

@@ -20,7 +20,6 @@ from likewise.plotting.terminal import matrix_lines, unit_line
 from likewise.results import Figure, Result, Table
 
 Array = NDArray[np.float64]
-
 TOLERANCE = 1e-4  # How far the ledger of a complete method may miss the shown similarity before it is refused
 STRONGEST_PAIRS, STRONGEST_UNITS = 8, 12  # Rows that tables for people have
 

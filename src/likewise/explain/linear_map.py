@@ -31,9 +31,7 @@ from likewise.errors import UsageError
 from likewise.explain.settings import FILLER, GIGABYTE, Settings
 
 ROW_TOKENS = 2048  # Row tokens of one chunk: rows x tokens. From 1000 to 4000 the time hardly differs.
-
 MOST_MAP_BYTES = 2**28  # Attention maps of one layer that are computed whole
-
 MOST_SHARED = 512  # Tokens among which biases are shared: all their rows run side by side
 
 

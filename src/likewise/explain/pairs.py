@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.encoder import MEASURES
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
@@ -58,6 +58,7 @@ class TextPair(Protocol):
 Spans = tuple[Sequence[Span], Sequence[Span]]  # Character spans of the left and of the right text
 
 
+@takes_encoder
 def explain(
     encoder: Encoder,
     left: str,
@@ -106,6 +107,7 @@ def explain(
     return explained_maps(maps[0], maps[1], metadata) if top is None else explained_top(maps[0], maps[1], metadata, top)
 
 
+@takes_encoder
 def explain_many(
     encoder: Encoder,
     pairs: Iterable[tuple[str, str] | TextPair],

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import Batch, embed, embedding_parts, windows
 from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.tokens import TokenizedText, report_truncation
@@ -33,7 +33,6 @@ from likewise.grammar.spans import Span, sentence_spans, word_spans
 from likewise.progress import Progress, Ticker
 
 Granularity = str | Sequence[Span]  # `token`, `word`, `sentence`, or the character spans of the groups
-
 Kind = Literal["text", "special", "prompt", "rest"]  # `rest`: the units that are not named, as one
 
 
@@ -174,6 +173,7 @@ class Contributions(Shares):
         return (self.length if self.own_length is None else self.own_length) or 1.0
 
 
+@takes_encoder
 def contributions(
     encoder: Encoder,
     texts: Sequence[str],

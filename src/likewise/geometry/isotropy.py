@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Dataset, ScoredPair, SkippedRows
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.encoder import Vectors, paired_similarity, unit
 from likewise.encoder.postprocessing import fit_from_moments, fit_postprocessing
 from likewise.errors import DataError
@@ -223,6 +223,7 @@ def _dots(
     return drawn
 
 
+@takes_encoder
 def study_isotropy(
     encoder: Encoder, task: IsotropyTask, options: IsotropyOptions | None = None, progress: Progress | None = None
 ) -> IsotropyStudy:

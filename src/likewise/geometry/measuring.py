@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.data import Dataset, Datasets, SkippedRows
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_from_moments
 from likewise.errors import DataError, UsageError
 from likewise.geometry.geometry import ConfidenceBand, Geometry, Similarities, Variances, WordMeasures
@@ -53,6 +53,7 @@ SPLIT_BATCHES = 2 * BLOCKS
 FLUSHED_BATCHES = 64  # Batches that are summed in their own type before the sums move into float64
 
 
+@takes_encoder
 def geometry_of(
     encoder: Encoder,
     texts: Iterable[str] | Callable[[], Iterable[str]],

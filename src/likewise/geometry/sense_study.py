@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data import Dataset, SenseExample, read_senses
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import steady_memory, windows
 from likewise.errors import DataError, UsageError
 from likewise.geometry.occurrences import averaged_tokens, require_layers, tokens_of_spans
@@ -226,6 +226,7 @@ class SenseStudy(Comparable):
         return {"senses": Figure(lambda: curve_panels(panels, AXES, notes)[0], "Cosines and accuracy by layer")}
 
 
+@takes_encoder
 def study_senses(
     encoder: Encoder, task: SenseTask, nearest: str = "neighbour", progress: Progress | None = None
 ) -> SenseStudy:

@@ -22,7 +22,6 @@ from likewise.metrics import Array, Interval, bootstrap_means
 from likewise.progress import Progress, Ticker
 
 Rows = NDArray[np.int64]
-
 NONE = -1  # The row of an occurrence that has no other to compare with
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.encoder import encode_variants
 from likewise.encoder.pooling import PoolingArguments
 from likewise.encoder.tokens import TokenizedText, report_truncation
@@ -167,6 +167,7 @@ class Trajectories(Comparable):
         return curves(layers, series, AXES, self.heading, ax, whole=True)
 
 
+@takes_encoder
 def word_trajectories(
     encoder: Encoder, texts: Sequence[str], words: str | Sequence[str], prompt: str | None = None
 ) -> Trajectories:
@@ -192,6 +193,7 @@ def word_trajectories(
     return Trajectories(encoder.name, layers, pairs, tuple(texts), found, tokens)
 
 
+@takes_encoder
 def sentence_trajectories(
     encoder: Encoder, texts: Sequence[str], prompt: str | None = None, progress: Progress | None = None
 ) -> Trajectories:

@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
 # A fraction of a second of work, so that progress is reported often.
 BATCH_TEXTS, BATCH_CHARACTERS = 64, 20_000
-
 VARIABLE = "LIKEWISE_GRAMMAR"
 DOWNLOAD = "run: python -m spacy download en_core_web_sm"
 GIVE = f"give a folder with --grammar or ${VARIABLE}"
 TRIAL = "The dog has seen the old man."
-
 ANNOTATIONS = {"POS": "parts of speech", "DEP": "dependency labels"}  # What every pipeline must set, by spaCy's name
 
 

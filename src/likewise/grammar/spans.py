@@ -7,7 +7,6 @@ import unicodedata
 from itertools import pairwise
 
 Span = tuple[int, int]
-
 SENTENCE_END = re.compile(r"(?:(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n)\s*")
 NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 """Characters of scripts without spaces between words: each is its own word."""
@@ -15,7 +14,6 @@ NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 JOINER = "\u200d"  # joins emoji, and some scripts' characters, into one sign
 SKIN_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
 FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]+$")
-
 ASCII_WORD = re.compile(r"\w+(?:(?:'(?=\w)|(?<=\d)[.,](?=\d))\w+)*|\S")
 """The same as ``_joins`` for ASCII texts, ten times faster."""
 

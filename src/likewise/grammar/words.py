@@ -16,8 +16,8 @@ class Word:
     """One word of a text; white space is not a word.
 
     >>> word = Word("dogs", start=4, end=8, pos="NOUN", dep="nsubj", head=2, lemma="dog")
-    >>> "The dogs bark."[word.start : word.end], word.is_number
-    ('dogs', False)
+    >>> "The dogs bark."[word.start : word.end], word.number
+    ('dogs', None)
     """
 
     text: str
@@ -175,7 +175,6 @@ OBJECTS = frozenset({"obj", "iobj", "obl:arg", "dobj", "dative", "oa", "da"})
 AGENTS = frozenset({"obl:agent", "agent", "sbp"})
 RELATIVE_CLAUSES = frozenset({"acl:relcl", "relcl", "rc"})
 IN_A_PHRASE = frozenset({"pobj", "nk"})
-
 AGENT_MARKERS = frozenset({"by", "von", "vom"})
 RELATIVE_PRONOUNS = frozenset({
     "who", "whom", "which", "that", "der", "die", "das", "den", "dem", "welcher", "welche", "welches",

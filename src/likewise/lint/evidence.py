@@ -79,12 +79,10 @@ ENDINGS = frozenset({"", "s", "es", "d", "ed", "ing", "e", "n", "en"})
 SHORTEST_STEM = 3
 HYPHENS = "-‐‑"
 MAGNITUDES = frozenset({"12", "100", "1000", "1000000", "1000000000"})
-
 SUBJECTS = frozenset({"nsubj", "sb"})
 PASSIVE_SUBJECTS = frozenset({"nsubj:pass", "nsubjpass"})
 IN_A_PHRASE = frozenset({"pobj", "nk"})
 OBLIQUES = ("obl", "nmod")
-
 Frame = dict[str, str]  # The role of each noun around one verb
 Test = Callable[[Word], bool]
 Strongest = tuple[str, str, float]  # A word of each text and their relevance

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Pair, ScoredPair
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.errors import DataError, UsageError
 from likewise.explain.explanation import Array
 from likewise.explain.pairs import explain_many
@@ -175,6 +175,7 @@ class LintReport(Result):
         return Table.of(["sentence1", "sentence2", *scored, "rule", "severity", "cosine", "pair"], rows)
 
 
+@takes_encoder
 def lint(
     encoder: Encoder,
     pairs: Sequence[Pair | ScoredPair],

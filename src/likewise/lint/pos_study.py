@@ -38,7 +38,6 @@ from likewise.progress import Progress
 from likewise.results import Column, Figure, Result, Table
 
 Pairs = Sequence[Pair | ScoredPair]
-
 TOP = 10
 SETTING = ("data", "model", "pooling")
 

@@ -18,7 +18,6 @@ MARKERS = ("o", "s", "^")
 LINE_INCHES = 0.155  # The least distance of two names
 MOST_DOTS = 60  # Lines with more points have no dots
 TICKS = 20  # The most ticks of an axis of odds
-
 HEIGHT, TITLE_INCHES = 3.6, 0.9  # The height of a figure, and of its title and axis
 WIDTH, CHARACTER_INCHES, NOTE_SIZE = 5.4, 0.066, 8
 """The width of a panel and of a character of the notes below, and the font size of notes."""

@@ -171,7 +171,6 @@ LINE, BETWEEN, NAME_CHARACTER, TALLEST = 0.27, 2.6, 0.088, 14.0
 """A row, the gap between the columns, a character, and the largest height, in inches."""
 FAINTEST, THICKEST = 0.15, 4.5
 STEPS = 24
-
 Slot = tuple[str, int | None]
 
 

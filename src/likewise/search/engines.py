@@ -16,10 +16,8 @@ from likewise.progress import Progress, Ticker
 from likewise.search.ranker import Ranked, Rows, Scores, best
 
 Vectors = NDArray[np.float32]
-
 EXACT_UP_TO = 1_000_000
 HNSW_UP_TO = 8_000_000  # Beyond, the links and the build time of a graph cost more than IVF's lists lose
-
 KINDS = ("exact", "hnsw", "ivf")
 BITS = (32, 8)
 LINKS, BUILD_WIDTH = 32, 200
@@ -27,7 +25,6 @@ WIDTHS = {"hnsw": (32, 64, 128, 256, 512, 1024), "ivf": (4, 8, 16, 32, 64, 128, 
 ENOUGH_RECALL = 0.99
 SAMPLE, SAMPLE_K = 200, 10
 CANDIDATES = 4  # An 8-bit search scores this many times k rows again with the full vectors
-
 CHUNK = 16384
 
 

@@ -29,7 +29,6 @@ from likewise.search.segments import KnownRows, Segment, SegmentStore, StoredRow
 from likewise.storage import only_writer, sync, write_text
 
 Labels = NDArray[np.uint64]
-
 FORMAT = 1
 MANIFEST, UNFINISHED, LOCK = "index.json", "building.json", ".lock"
 SCHEME, POINTER = "milvus:", "store.json"

@@ -27,7 +27,6 @@ TEXT_BYTES = 65_535  # Milvus's greatest VARCHAR
 GREATEST_K = 16_384  # Milvus's greatest answer
 INDEX_SECONDS = 1800.0
 SAMPLE = 200
-
 SETTINGS, RECALL = "likewise.settings", "likewise.recall"
 EXACT = ("FLAT", "BRUTE_FORCE")
 INDEX = {

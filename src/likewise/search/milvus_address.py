@@ -25,12 +25,10 @@ BATCH_BYTES = 8_000_000
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 60.0
 LOGGERS = ("pymilvus", "pymilvus.milvus_client", "milvus_lite")
-
 _LITE_FORM = re.compile(r"(?P<file>.+\.db)(#(?P<collection>.*))?", re.DOTALL)
 _COLLECTION_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _EMPTY_ID = "%"  # no quoted id is a lone percent sign
 _READABLE = " /:@#+=,"
-
 Row = dict[str, Any]
 
 # Milvus Lite runs one server per database in this process; the last user stops it.

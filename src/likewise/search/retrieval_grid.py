@@ -31,10 +31,8 @@ from likewise.storage import FileCache, content_key, file_hash, user_cache
 DENSE, HYBRID, STATIC, INPUTS = "dense", "hybrid", "static", "input-embeddings"
 NEED_A_MODEL = (DENSE, INPUTS, HYBRID)
 COMPARED_POOLINGS = ("mean", "cls", "max")
-
 FORMAT = 1  # Version of cached results; raise it when ranks are counted in another way
 VECTOR_BYTES = 2**31  # The memory for the vectors of one forward pass; poolings beyond that take another pass
-
 Load = Callable[[str], Encoder]
 
 

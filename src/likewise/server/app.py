@@ -28,7 +28,6 @@ from likewise.server.settings import StudioSettings
 from likewise.server.studio import Studio, TooLong
 
 log = logging.getLogger("likewise")
-
 STATIC = Path(__file__).parent / "static"
 STATUSES = {QueueFull: 429, TooLong: 413, NotAllowed: 403, MissingExtra: 501, Cancelled: 409, DamagedIndex: 409}
 """The HTTP status of an error; all other errors of the library are 422."""

@@ -33,7 +33,6 @@ HEADERS = {
 }
 """Of every response."""
 UPLOADS = "/api/corpora"
-
 disconnected: ContextVar[Future[None] | None] = ContextVar("disconnected", default=None)
 """Done once the client of the current request has closed its connection; None outside of requests."""
 

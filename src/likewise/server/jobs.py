@@ -25,12 +25,10 @@ from likewise.results.result import versions
 from likewise.storage import content_key, only_writer, write_text
 
 log = logging.getLogger("likewise")
-
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 FINISHED = ("done", "failed", "cancelled")
 VERSION = versions()["likewise"]
 METADATA, RESULT, REMOVED = "job.json", "result.json", ".gone-"
-
 Work = Callable[[Progress, Path], BaseModel]  # takes a progress callable and the job's folder; returns the result
 
 

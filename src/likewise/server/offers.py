@@ -19,7 +19,6 @@ from likewise.errors import DataError, UsageError
 from likewise.server.settings import Limits, StudioSettings
 
 T = TypeVar("T")
-
 WEIGHTS = "model.safetensors"
 PAGES = ("index.html", "report.html", "table.html")  # of a run, a measurement or a table of runs
 SAMPLES = ("sample/pairs", "sample/sentences")

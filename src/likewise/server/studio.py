@@ -24,7 +24,6 @@ from likewise.server.offers import Cache, Corpora, ModelRegistry, Uploads
 from likewise.server.settings import StudioSettings
 
 T = TypeVar("T")
-
 COST = {"bilrp": 1.0, "hxp": 2.5, "embedding": 0.0, "embedding-squared": 0.0, "random": 0.0}
 """Measured cost of a method relative to BiLRP."""
 SLOWEST = 20.0  # the cost of integrated Jacobians

@@ -46,7 +46,6 @@ MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
 POINTS = 20  # Points of an epoch in the curve of the training loss
 SHOWN_ROWS = 8
-
 EpochDone = Callable[[int, float], None]  # Called with an epoch's number and dev score; it may raise to end the run
 
 

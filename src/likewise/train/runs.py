@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from likewise.data import ScoredPair
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.saving import require_savable
 from likewise.encoder.weights import model_key
 from likewise.errors import DataError, UsageError
@@ -43,8 +43,9 @@ LEFTOVERS = {LOCK, BEST, *(str(Path(name).with_suffix(".draft")) for name in (BE
 Pairs = Sequence[ScoredPair | tuple[str, str, float]]
 
 
+@takes_encoder
 def train(
-    encoder: Encoder | str,
+    encoder: Encoder,
     pairs: Pairs,
     loss: str = "cosent",
     *,
@@ -63,7 +64,7 @@ def train(
     >>> report.steps, trained.encode("A plane takes off.").shape
     (1, (384,))
     """
-    encoder = Encoder.load(encoder) if isinstance(encoder, str) else deepcopy(encoder)
+    encoder = deepcopy(encoder)
     files = {name: _examples(name, rows, scale) for name, rows in (("pairs", pairs), ("dev", dev)) if rows}
     left, overlaps = without_overlap({"pairs": files.get("pairs", ())}, {"dev": files.get("dev", ())})
     if len(left["pairs"]) < 2:
@@ -87,6 +88,7 @@ def _examples(name: str, pairs: Pairs, scale: tuple[float, float]) -> list[Examp
     return examples
 
 
+@takes_encoder
 def train_tasks(encoder: Encoder, tasks: Sequence[Task], config: TrainConfig, **options: Any) -> TrainReport:
     """Train an encoder on tasks; its weights change to those of the best epoch.
 

@@ -31,7 +31,6 @@ SHOWN_COUNTS = (1, 2, 5)  # Shared nouns of the pairs that are drawn
 SHOWN_METHODS = ("embedding", "hxp", "bilrp")
 LONGEST = 18  # Tokens of a text that is drawn, if there is such a pair
 COUNTING = {"mse": "mean squared error", "pearson": "Pearson", "spearman": "Spearman"}
-
 Pairs = Sequence[Pair | ScoredPair]
 
 

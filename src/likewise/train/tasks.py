@@ -23,7 +23,6 @@ LEAST = 2  # Examples of a part: fewer have no agreement and make no batch
 MAX_SHARE = 0.05  # Up to this share of a dev or test file is dropped from training; above it, something else is wrong
 SHOWN_EXAMPLES, SHOWN_CHARACTERS = 3, 80
 BETWEEN = " | "
-
 Item = TypeVar("Item")
 Key = tuple[str, ...]  # The normalized texts of a row, in either order; rows with a common key overlap
 Keys = tuple[Key, ...]  # Of one row

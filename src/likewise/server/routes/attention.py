@@ -24,7 +24,6 @@ from likewise.server.schemas import Matrix, Name, Number, StudioRequest, StudioR
 from likewise.server.studio import Studio, StudioDep
 
 router = APIRouter(prefix="/attention", tags=["attention"])
-
 VIEW, CLUSTERS, POINTS = "attention", "clusters", "points"
 MOST_FOUND, MOST_ROWS = 50, 50_000
 

@@ -22,7 +22,6 @@ from likewise.server.routes.training import TrainResult
 from likewise.server.studio import Studio, StudioDep
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
-
 SECONDS_BETWEEN_EVENTS, SECONDS_BETWEEN_SIGNS = 0.1, 10.0
 JobResult = (
     AttentionResult | ClustersResult | LintResult | PosRelevanceResult | GeometryResult | IndexResult | RecallResult

@@ -15,7 +15,6 @@ from likewise.server.schemas import Limit, Matrix, Models, Name, Number, StudioR
 from likewise.server.studio import StudioDep
 
 router = APIRouter(prefix="/layers", tags=["layers"])
-
 MOST_TEXTS = 12
 
 

@@ -20,7 +20,6 @@ from likewise.server.schemas import Limit, Models, Name, PoolingRequest, StudioR
 from likewise.server.studio import RankedTexts, Studio, StudioDep
 
 router = APIRouter(prefix="/search", tags=["search"])
-
 FOLDER = "index"
 Count = Annotated[int, Field(ge=1, le=50)]
 RankerName = Literal["dense", "bm25", "tfidf", "bow", "random"]

@@ -31,7 +31,6 @@ from likewise.train.runs import RunContext
 
 log = logging.getLogger("likewise")
 router = APIRouter(prefix="/training", tags=["training"])
-
 VIEW, RESULTS = "training", "run.json"
 COLUMNS = ("id", "truth", "predicted")
 PATH_KEYS = ("model", "file")  # keys of a report that may hold paths
