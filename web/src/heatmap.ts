@@ -164,8 +164,8 @@ function pointable(
   });
 }
 
-/** A matrix that shows the cell that is pointed at, or tells another drawing, which shows it. */
-export function heatMap(matrix: Matrix, point: Point = cell => show(cell)): Linked {
+/** A matrix that shows the cell that is pointed at; `point` lets other drawings show it as well. */
+export function heatMap(matrix: Matrix, point?: Point): Linked {
   const { rows, columns, values, apart } = matrix;
   const [placed, scale] = [layout(matrix), scales(matrix)];
   const isPicture = rows.length * columns.length > MOST_SHAPES;
@@ -208,6 +208,6 @@ export function heatMap(matrix: Matrix, point: Point = cell => show(cell)): Link
     drawn.setAttribute("aria-label", said || matrix.label);
   }
 
-  pointable(matrix, drawn, placed.cellAt, () => shown, point);
+  pointable(matrix, drawn, placed.cellAt, () => shown, point ?? show);
   return { element: html("div", { class: "scroll" }, drawn), show };
 }

@@ -97,6 +97,16 @@ describe("a heat map", () => {
     expect([...element.querySelectorAll(".value")].map(each => each.textContent)).toEqual(["0.50"]);
     expect(element.querySelector(".heatmap")!.getAttribute("aria-label")).toBe("l");
   });
+
+  it("shows the cell that it is walked to, without other drawings", () => {
+    const { element } = heatMap({ rows: ["a"], columns: ["b", "c"], values: [[0.5, 0.1]], label: "l" });
+    const drawn = element.querySelector(".heatmap")!;
+    for (const key of ["ArrowRight", "ArrowRight"]) drawn.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    expect(drawn.getAttribute("aria-label")).toBe("a and c: 0.1000");
+    expect(element.querySelectorAll(".cell.on").length).toBe(1);
+    drawn.dispatchEvent(new Event("pointerleave"));
+    expect(drawn.getAttribute("aria-label")).toBe("l");
+  });
 });
 
 describe("elements", () => {
