@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -263,3 +265,18 @@ def test_walker_sees_a_result_that_does_not_show_itself() -> None:
     assert without_html([bare, heir, "class Other(Heir): ...", "class Late(Bare): ...", "class _Own(Bare): ..."]) == [
         "Bare", "Late",
     ]  # fmt: skip
+
+
+def test_no_name_is_defined_twice_in_a_module() -> None:
+    """The second definition would silently replace the first one."""
+    twice = []
+    for path in FILES:
+        names: list[str] = []
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, (*get_args(Function), ast.ClassDef)):
+                names += [] if "overload" in map(ast.unparse, node.decorator_list) else [node.name]
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names += [target.id for target in targets if isinstance(target, ast.Name)]
+        twice += [f"{module_of(path)}.{name}" for name, count in Counter(names).items() if count > 1]
+    assert twice == []

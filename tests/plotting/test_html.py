@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from likewise.plotting.html import page, paragraph, section, table
+from likewise.plotting.html import hits_fragment, page, paragraph, section, table
 
 ATTACK = "<img src=x onerror=alert(1)>\"'&"
 ESCAPED = "&lt;img src=x onerror=alert(1)&gt;"
@@ -56,3 +56,9 @@ def test_tags_are_closed() -> None:
     balance = Balance()
     balance.feed(page("t", [section("s", [paragraph("p"), table(["h"], [[1], ["x"]])])]))
     assert balance.open == ()
+
+
+def test_a_page_has_the_style_of_pages_and_hits_have_their_own() -> None:
+    drawn = page("t", [hits_fragment("query", "ranker", [])])
+    assert "max-width" in drawn.partition("</head>")[0]
+    assert ".likewise-hits" in drawn.partition("</head>")[2]

@@ -201,7 +201,7 @@ def _matrix_cell(value: float, scale: float, corner: tuple[int, int], hint: str)
     )
 
 
-STYLE = """
+HITS_STYLE = """
 .likewise-hits { list-style: none; padding: 0; margin: 0; counter-reset: none; }
 .likewise-hits > li { border-top: 1px solid var(--line, #d0d7de); padding: .8rem 0; display: grid;
   grid-template-columns: 7rem 1fr; gap: .2rem 1rem; }
@@ -224,7 +224,7 @@ def hits_fragment(query: str, ranker: str, hits: Sequence[DrawnHit]) -> str:
     if any(hit.words for hit in hits):
         note += " Red words raise the score, blue ones lower it; hover for the share."
     return (
-        f"<div><style>{STYLE}</style><p><b dir=auto>{safe(query)}</b> <span class=why>{note}</span></p>"
+        f"<div><style>{HITS_STYLE}</style><p><b dir=auto>{safe(query)}</b> <span class=why>{note}</span></p>"
         f"<ol class=likewise-hits>{items}</ol></div>\n"
     )
 
