@@ -18,17 +18,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from likewise.encoder.encoder import Encoder, similarity, unit
 from likewise.encoder.forward import Batch
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.sample import sample_sentences
 from likewise.storage import FileCache, content_key, sync, user_cache
+
+if TYPE_CHECKING:
+    from likewise.encoder.encoder import Encoder
 
 log = logging.getLogger("likewise")
 BACKENDS = ("torch", "onnx", "onnx-int8")
@@ -115,11 +117,15 @@ def int8_check(encoder: Encoder) -> Int8Check:
     check = checks.read(key, lambda path: Int8Check(**json.loads(path.read_text(encoding="utf-8"))))
     if check is None:
         texts = sample_sentences()
-        ours, theirs = unit(replace(encoder, backend=None).encode(texts)), unit(encoder.encode(texts))
+        ours, theirs = (_unit(one.encode(texts)) for one in (replace(encoder, backend=None), encoder))
         check = Int8Check(float((ours * theirs).sum(1).mean()), top_overlap(ours, theirs))
         document = json.dumps(vars(check))
         checks.write(key, lambda draft: draft.write_text(document, encoding="utf-8"))
     return check
+
+
+def _unit(vectors: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return nn.functional.normalize(torch.as_tensor(vectors, dtype=torch.float32)).numpy()
 
 
 def _pooling_key(encoder: Encoder) -> str:
@@ -130,8 +136,8 @@ def _pooling_key(encoder: Encoder) -> str:
 
 def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: int = TOP) -> float:
     """Mean share of common texts among each text's nearest ``top``: two sets of vectors (n, d) of the same texts."""
-    shares = []
-    for scores, others in zip(similarity(left, left), similarity(right, right), strict=True):
+    shares, (left, right) = [], (_unit(left), _unit(right))
+    for scores, others in zip(left @ left.T, right @ right.T, strict=True):
         # One more than wanted: each text is its own nearest.
         near, also = (set(np.argsort(-row)[: top + 1]) for row in (scores, others))
         shares.append((len(near & also) - 1) / top)
