@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,6 @@ from likewise.plotting.html import Number, paragraph, table
 from likewise.plotting.terminal import one_line, shortened, strongest
 
 Floats = NDArray[np.float64]
-UnitPair = tuple[int, int, str, str, float]  # The row and column of a pair of units, its labels and its relevance
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,17 @@ def explained_fragment(pair: ExplainedPair) -> str:
     merged = pair.merged(*steps)
     characters = _label_length([*merged.left, *merged.right])
     left, right = ([_cut(label, characters) for label in side] for side in (merged.left, merged.right))
-    metadata = {_cut(name, 60): _cut(value, 200) for name, value in pair.metadata.items()}
+    metadata = {_cut(name, 60): _cut(str(value), 200) for name, value in pair.metadata.items()}
     shown = replace(merged, left=left, right=right, metadata=metadata)
-    found = [
+    strongest_pairs = [
         (row // steps[0], column // steps[1], _cut(pair.left[row], 60), _cut(pair.right[column], 60), value)
         for row, column, value in pair.strongest_pairs()
         if math.isfinite(value)
     ]
-    notes = list(_notes(pair, steps, characters))
-    data = json.dumps(_embedded(shown, found, notes), ensure_ascii=False, separators=(",", ":"))
-    quoted = escape(data, quote=False).replace("'", "&#x27;")
-    plain = "".join(_plain(shown, found, notes))
+    data = _embedded(shown) | {"strongest": strongest_pairs, "notes": list(_notes(pair, steps, characters))}
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    quoted = escape(text, quote=False).replace("'", "&#x27;")
+    plain = "".join(_plain(shown, data))
     return f"<div class=likewise-explained data-pair='{quoted}'><div>{plain}</div><script>{_script()}</script></div>\n"
 
 
@@ -161,20 +161,16 @@ def _notes(pair: ExplainedPair, steps: tuple[int, int], characters: int) -> Iter
         yield f"Longer {pair.units} are cut to {characters} letters."
 
 
-def _embedded(pair: ExplainedPair, found: Sequence[UnitPair], notes: Sequence[str]) -> dict[str, object]:
+def _embedded(pair: ExplainedPair) -> dict[str, Any]:
     """What the script draws (web/src/page.ts)."""
-    numbers = {**pair.ledger(), "similarity": pair.similarity}
-    return {
-        "units": [pair.left, pair.right],
-        "kind": pair.units,
-        "rest": pair.rest,
+    ledger = {**pair.ledger(), "similarity": float(pair.similarity)}
+    bias = np.concatenate([*pair.biases, [pair.bias_both]])
+    names = {"units": [pair.left, pair.right], "kind": pair.units, "rest": pair.rest, "metadata": pair.metadata}
+    return names | {
         "relevance": _encoded(pair.cells),
-        "bias": _encoded(np.concatenate([*pair.biases, [pair.bias_both]])),
+        "bias": _encoded(bias),
         "shares": _encoded(np.concatenate(pair.shares())),
-        "ledger": {name: value if math.isfinite(value) else None for name, value in numbers.items()},
-        "strongest": found,
-        "metadata": pair.metadata,
-        "notes": notes,
+        "ledger": {name: value if math.isfinite(value) else None for name, value in ledger.items()},
     }
 
 
@@ -186,12 +182,12 @@ def _encoded(values: ArrayLike) -> str:
     return f"{scale:.9g};{base64.b64encode(levels.astype('<i2').tobytes()).decode()}"
 
 
-def _plain(pair: ExplainedPair, found: Sequence[UnitPair], notes: Sequence[str]) -> Iterator[str]:
+def _plain(pair: ExplainedPair, data: Mapping[str, Any]) -> Iterator[str]:
     """The same as tables; a row or column of the matrix sums to the share of its unit."""
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pair.metadata.items())
     yield f"<p><b>{pair.similarity:.4f}</b> similarity</p>\n"
     yield f"<dl style='display:grid;grid-template-columns:max-content 1fr'>{facts}</dl>\n"
-    yield from (paragraph(note, note=True) for note in notes)
+    yield from (paragraph(note, note=True) for note in data["notes"])
     if pair.cells.size <= MAX_TABLE_CELLS:
         (bias_left, bias_right), (left, right) = pair.biases, pair.shares()
         rows = [*np.column_stack([pair.cells, bias_left, left]), [*bias_right, pair.bias_both], right]
@@ -200,10 +196,10 @@ def _plain(pair: ExplainedPair, found: Sequence[UnitPair], notes: Sequence[str])
     else:
         yield paragraph(" ".join(pair.left)) + paragraph(" ".join(pair.right))
         yield paragraph("The matrix of long texts needs JavaScript.", note=True)
-    ledger = {**pair.ledger(), "similarity": pair.similarity}
-    yield table(["ledger", ""], [_row(name, [value]) for name, value in ledger.items()])
-    yield table(["strongest pairs", ""], [_row(f"{left} × {right}", [value]) for _, _, left, right, value in found])
+    yield table(["ledger", ""], [_row(name, [value]) for name, value in data["ledger"].items()])
+    strongest_pairs = [_row(f"{left} × {right}", [value]) for _, _, left, right, value in data["strongest"]]
+    yield table(["strongest pairs", ""], strongest_pairs)
 
 
-def _row(name: str, values: Iterable[float]) -> list[object]:
-    return [name, *(Number(f"{value:+.4g}") for value in values)]
+def _row(name: str, values: Iterable[float | None]) -> list[object]:
+    return [name, *("" if value is None else Number(f"{value:+.4g}") for value in values)]
