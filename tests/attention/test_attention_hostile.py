@@ -160,6 +160,7 @@ def test_a_prompt_of_special_tokens(tiny: Encoder, tmp_path: Path) -> None:
     assert document(study)["n"] == 20
 
 
+@pytest.mark.slow
 def test_few_distinct_pairs_among_many(tiny: Encoder, tmp_path: Path) -> None:
     few = made_pairs(3)
     pairs = [replace(few[place % 3], score=float(place % 5)) for place in range(45)]
@@ -211,6 +212,7 @@ def test_a_learning_rate_that_is_far_too_high(tiny: Encoder, tmp_path: Path) -> 
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_one_algorithm_alone(algorithm: str, tiny: Encoder, tmp_path: Path) -> None:
     alone = ClusterSettings((algorithm,), most=3, distances=("cosine",), min_samples=(2,), most_noise=0.9)
@@ -228,6 +230,7 @@ def test_two_clusters_alone_and_reducers_named_twice(tiny: Encoder, tmp_path: Pa
     assert not (tmp_path / "loss.png").exists()
 
 
+@pytest.mark.slow
 def test_nearly_as_many_clusters_as_pairs(tiny: Encoder, tmp_path: Path) -> None:
     many = replace(PCA, clusters=ClusterSettings(most=15), control_pairs=10)
     study = attention_study(tiny, made_pairs(FEWEST_PAIRS), tmp_path, many)

@@ -40,6 +40,7 @@ def rows_of(folder: Path, name: str) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
+@pytest.mark.slow
 def test_everything_is_written(folder: Path) -> None:
     figures = {f"{name}.{ending}" for name in study_figures(study()) for ending in ("png", "svg")}
     tables = {
@@ -145,6 +146,7 @@ def test_the_page_is_safe_and_alone(folder: Path) -> None:
     assert sources and all(source.startswith(("#", "data:image/png;base64,")) for source in sources)
 
 
+@pytest.mark.slow
 def test_figures_of_an_earlier_run_do_not_stay(folder: Path, tmp_path: Path) -> None:
     for name in ("highlight-length-2.png", "boxes-structure.svg", "loss.png", "mine.png"):
         (tmp_path / name).write_text("old")

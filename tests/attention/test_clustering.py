@@ -85,6 +85,7 @@ def plain_labels(algorithm: str, points: Array, k: int, **variant: object) -> La
     return next(iter(PARTITIONS[algorithm](Space(points, 0), variant, [k])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "seed"), [(2, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5)])
 def test_planted_clusters_are_found(k: int, seed: int) -> None:
     points, truth = planted(k, 200 + 30 * seed, seed)
@@ -398,6 +399,7 @@ def test_a_blob_has_lower_silhouettes_than_clusters(algorithm: str) -> None:
     np.testing.assert_array_equal(blobs, gaussian_silhouettes(points, found, QUICK, 4, seed=1))
 
 
+@pytest.mark.slow
 def test_a_cloud_stands_out_from_clouds_as_rarely_as_by_chance() -> None:
     """The best of many K is held against the best of many K; held against one K a third of all clouds would."""
     quick, above = ClusterSettings(algorithms=("kmeans",), most=6), 0

@@ -130,6 +130,7 @@ def test_what_is_done_is_not_done_again(
     assert set(heard) == {"attention maps"}  # which finds every map there
 
 
+@pytest.mark.slow
 def test_other_settings_make_again_what_they_change(
     tiny: Encoder, pairs: list[ScoredPair], study: AttentionStudy, tmp_path: Path
 ) -> None:
@@ -195,6 +196,7 @@ def test_two_runs_do_not_write_to_one_folder(tiny: Encoder, pairs: list[ScoredPa
         attention_study(tiny, pairs, tmp_path, QUICK)
 
 
+@pytest.mark.slow
 def test_more_epochs_go_on_with_what_is_learnt(tiny: Encoder, pairs: list[ScoredPair], tmp_path: Path) -> None:
     def studied(folder: Path, epochs: int) -> tuple[AttentionStudy, list[str]]:
         how = replace(QUICK, autoencoder=replace(QUICK.autoencoder, epochs=epochs), control_pairs=0, compare=())

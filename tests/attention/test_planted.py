@@ -51,6 +51,7 @@ def is_nominal(rejected: list[bool]) -> bool:
     return bool(low <= sum(rejected) <= high)
 
 
+@pytest.mark.slow
 def test_the_number_of_clusters_and_their_sizes_are_found() -> None:
     found = [groups.clusters.chosen for groups, _, _ in studied()]
     assert np.mean([one.k == 3 for one in found]) >= 0.97
@@ -77,6 +78,7 @@ def test_no_pair_of_clusters_is_found_more_often_than_by_chance() -> None:
     assert sum(groups.tests["similarity"].pairs_significant > 0 for groups, _, _ in studied()) <= high
 
 
+@pytest.mark.slow
 def test_one_cloud_cut_into_parts_ties_to_nothing() -> None:
     rejected = []
     for seed in range(DRAWS):

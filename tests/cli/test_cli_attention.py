@@ -48,6 +48,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_everything_can_be_computed_again_from_the_folder(run_tiny: Any, short_pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "study"
     said = one_document(run_tiny("attention", short_pairs, "--out", out, *QUICK, "--json"))
@@ -80,6 +81,7 @@ def test_everything_can_be_computed_again_from_the_folder(run_tiny: Any, short_p
     assert "What was done" in page and "http" not in page and len(page) < 2_000_000
 
 
+@pytest.mark.slow
 def test_tables_and_verdicts_are_shown(run_tiny: Any, short_pairs: Path, tmp_path: Path) -> None:
     answer = run_tiny(
         "attention", short_pairs, "--out", tmp_path / "study", *QUICK, "--reducer", "pca", "--compare", "none"
@@ -125,6 +127,7 @@ def test_kill_at_any_moment_and_go_on(tiny_folder: Path, short_pairs: Path, tmp_
         assert (whole / name).read_bytes() == (broken / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_without_a_grammar_structure_is_left_out_unless_asked_for(
     run_tiny: Any, short_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

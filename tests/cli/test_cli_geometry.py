@@ -43,6 +43,7 @@ def test_chosen_words_come_with_their_contexts(found: dict[str, Any]) -> None:
     assert {"highest", "lowest"} == set(found["words"]["self_similarity"])
 
 
+@pytest.mark.slow
 def test_folder_holds_tables_figures_and_a_page(run_tiny: Any, tmp_path: Path) -> None:
     answer = run_tiny("geometry", "sample/pairs", *QUICK, "--words", "the", "--out", tmp_path / "out")
     assert answer.code == 0 and "wrote" in answer.err

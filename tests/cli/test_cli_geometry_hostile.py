@@ -53,6 +53,7 @@ class TestGeometry:
         assert found["cka"][1][2] is None and found["layers"][1]["baseline"] is not None
         assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
 
+    @pytest.mark.slow
     def test_names_are_letters_in_figures_pages_and_tables(self, run: Any, corpus: Path, tmp_path: Path) -> None:
         models = [save_tiny(tmp_path / name, seed) for seed, name in enumerate(("[red]$x^{$ <b>&", "--> $y_{$"))]
         options = ("--words", "the,old,bank", "--no-corrections", "--out", tmp_path / "out")

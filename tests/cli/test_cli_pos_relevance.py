@@ -22,6 +22,7 @@ def document(answer: Any) -> Any:
     return json.loads(answer.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
+@pytest.mark.slow
 def test_one_setting(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     arguments = ("pos-relevance", "sample/pairs", "--grammar", english_folder, "--limit", 20)
     found = document(run_tiny(*arguments, "--json", "--out", tmp_path / "out", "--plot", tmp_path / "p.svg"))
@@ -49,6 +50,7 @@ def test_shown_as_tables(run_tiny: Any, english_folder: Path) -> None:
         assert words in " ".join(answer.out.split())
 
 
+@pytest.mark.slow
 def test_two_poolings(run_tiny: Any, english_folder: Path, tmp_path: Path) -> None:
     poolings = ("--pooling", "cls", "--pooling", "mean")
     arguments = ("pos-relevance", "sample/pairs", "--grammar", english_folder, "--limit", 12, *poolings, "--row", 2)
@@ -81,6 +83,7 @@ def test_shared_bias_leaves_none(run_tiny: Any, english_folder: Path, tmp_path: 
     assert bias["both"] == pytest.approx(0) and bias["positive"] == pytest.approx([0] * len(bias["positive"]))
 
 
+@pytest.mark.slow
 def test_mixed_languages(
     run_tiny: Any, english_folder: Path, german_folder: Path, shared_data: Path, tmp_path: Path
 ) -> None:

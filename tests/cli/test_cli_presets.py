@@ -59,6 +59,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", presets())
 def test_a_ready_made_config_runs(
     run_tiny: Any,

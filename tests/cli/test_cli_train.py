@@ -189,6 +189,7 @@ def taken_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="kill -9 is Unix")
 def test_a_killed_run_goes_on_to_the_same_bytes(

@@ -24,6 +24,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_folder_and_best_config(run: Any, run_tiny: Any, config: Path, tmp_path: Path) -> None:
     out = tmp_path / "a ü#?"
     answer = run_tiny("tune", config, "--out", out, *QUICK, "--dev-rows", 10)

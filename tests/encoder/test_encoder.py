@@ -70,11 +70,13 @@ def gpt_neo(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 # The same vectors as sentence-transformers
 
 
+@pytest.mark.slow
 def test_minilm_equals_sentence_transformers(minilm: Encoder) -> None:
     theirs = SentenceTransformer(str(minilm.folder), device="cpu")
     assert gap(minilm.encode(TEXTS), theirs.encode(TEXTS)) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_e5_equals_sentence_transformers(e5: Encoder, e5_folder: Path) -> None:
     theirs = SentenceTransformer(str(e5_folder), device="cpu")

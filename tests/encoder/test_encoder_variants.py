@@ -123,6 +123,7 @@ def test_progress_is_told_and_can_cancel(tiny: Encoder) -> None:
         encode_variants(tiny, TEXTS, [{}], progress=cancel)
 
 
+@pytest.mark.slow
 def test_a_backend_takes_a_pass_for_each(tiny_folder: Path) -> None:
     for package in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(package)

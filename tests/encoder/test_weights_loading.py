@@ -437,6 +437,7 @@ def run_python(code: str, *arguments: str) -> str:
 ABSENT = "print(sorted({'transformers', 'scipy', 'sklearn', 'huggingface_hub', 'pandas'} & sys.modules.keys()))"
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_local_model_needs_no_transformers(minilm: Encoder, tmp_path: Path) -> None:
     code = f"import sys; from likewise import Encoder; Encoder.load('minilm').encode('A cat sat.'); {ABSENT}"

@@ -418,6 +418,7 @@ class TestUse:
         np.testing.assert_allclose(found.curves["bilrp"][0], run(bert(), "bilrp").curves["bilrp"][0], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_bilrp_is_the_most_faithful_on_real_pairs(minilm: Encoder, shared_data: Any) -> None:
     """24 fixed pairs of STS-B: what the published comparison found holds here."""

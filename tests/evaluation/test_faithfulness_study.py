@@ -143,6 +143,7 @@ def folder(study: FaithfulnessStudy, tmp_path_factory: pytest.TempPathFactory) -
     return study.save(tmp_path_factory.mktemp("studies") / "new", run)
 
 
+@pytest.mark.slow
 def test_files(folder: Path) -> None:
     tables = ["areas", "methods", "curves", "slow_areas", "slow_methods", "slow_curves", "second_order", "conservation",
               "conservation_r2"]  # fmt: skip

@@ -261,6 +261,7 @@ class TestMany:
         list(explain_many(bert(), [(LEFT, LEFT)], left_prompt="a is: "))
         assert computed == [LEFT, LEFT], "with another prompt it is another text"
 
+    @pytest.mark.slow
     def test_contributions_are_dropped_after_their_last_use(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: dict[str, weakref.ref[Contributions]] = {}
         plain = pairs.contribution_stream

@@ -113,6 +113,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_columns_equal_rows(name: str, options: dict[str, Any]) -> None:

@@ -297,9 +297,9 @@ class TestTexts:
 
     def test_a_flag_does_not_look_back_over_all_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
         looked: list[int] = []
-        first = spans._first_of_run
+        joins = spans._joins
         monkeypatch.setattr(
-            spans, "_first_of_run", lambda *place: looked.append(place[1] - first(*place)) or first(*place)
+            spans, "_joins", lambda text, index, start: looked.append(index - start) or joins(text, index, start)
         )
         assert len(spans.word_spans("🇩🇪" * 50)) == 50
         assert len(looked) == 99 and max(looked) == 2

@@ -7,6 +7,7 @@ import pytest
 
 from ledgers import ledger, parsed, words_only
 from likewise.data import Pair, ScoredPair
+from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.grammar import ParsedText
 from likewise.lint.evidence import (
@@ -231,9 +232,9 @@ def test_wrong_thresholds() -> None:
         LintRules(stop_share=2)
 
 
-def test_no_pairs() -> None:
+def test_no_pairs(tiny: Encoder) -> None:
     with pytest.raises(DataError, match="at least one"):
-        lint(None, [], ParsedSides({}, {}))  # type: ignore[arg-type]
+        lint(tiny, [], ParsedSides({}, {}))
 
 
 @pytest.mark.parametrize(

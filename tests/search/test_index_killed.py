@@ -111,6 +111,7 @@ def test_many_kills_while_adding_lose_nothing(
     assert interrupted > 0, "no kill came in the midst of a change"
 
 
+@pytest.mark.slow
 def test_a_killed_build_goes_on_and_ends_the_same(
     tiny: Encoder, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -377,6 +377,7 @@ def test_a_second_writer_waits(store: MilvusStore, address: str) -> None:
     assert len(store) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_one_process_at_a_time_has_a_lite_database(store: MilvusStore, address: str) -> None:
     fill(store, rows_of(50))

@@ -51,6 +51,7 @@ def test_recall_of_pairs_is_that_of_brute_force(tiny: Encoder, pooling: str) -> 
     check_pairs(tiny.with_pooling(pooling=pooling), RetrievalSource("sample/pairs"))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_recall_of_real_pairs_is_that_of_brute_force(
     minilm: Encoder, shared_data: Path, monkeypatch: pytest.MonkeyPatch

@@ -67,6 +67,7 @@ def with_known(case: Any, known: dict[str, str]) -> Any:
     return case
 
 
+@pytest.mark.slow
 def test_no_request_makes_the_server_fail(described: Any) -> None:
     description, known = described
     request, answered = [], set()

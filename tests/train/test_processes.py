@@ -198,6 +198,7 @@ def plain_numbers(found: Any) -> list[float]:
     return [float(found)]
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name != FEW])
 def test_two_processes_end_where_one_does(two: Launch, alone: Callable[[str], Any], name: str) -> None:

@@ -154,6 +154,7 @@ class TestPage:
         page = (bad.save(tmp_path, {"command": ATTACK}) / "index.html").read_text(encoding="utf-8")
         assert page.count(ESCAPED) > 60 and "<img src=x" not in page and "onerror=alert(1)>" not in page
 
+    @pytest.mark.slow
     def test_a_large_run_is_a_small_page(self, tmp_path: Path) -> None:
         written = made_report(n=5000, test=False).save(tmp_path)
         assert (written / "index.html").stat().st_size < 500_000

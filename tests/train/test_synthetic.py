@@ -50,6 +50,7 @@ def test_the_cosine_of_matrices_is_that_of_flat_vectors(seed: int) -> None:
     assert matrix_cosine(one, np.zeros((3, 4))) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_a_study_counts_and_compares(minilm: Encoder, english: Grammar, tmp_path: Path) -> None:
     pairs = list(read_pairs("sample/pairs"))

@@ -335,7 +335,11 @@ def as_encoder(source: Encoder | Source) -> Encoder:
 
 
 def takes_encoder(function: Callable[..., R]) -> Callable[..., R]:
-    """Let the first argument of a function be anything that ``as_encoder`` takes."""
+    """Let the first argument of a function be anything that ``as_encoder`` takes.
+
+    >>> takes_encoder(lambda encoder: encoder.dimension)("minilm")
+    384
+    """
 
     @wraps(function)
     def call(encoder: Encoder | Source, *arguments: Any, **options: Any) -> R:

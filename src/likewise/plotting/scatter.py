@@ -25,7 +25,8 @@ def scatter_with_line(x: ArrayLike, y: ArrayLike, labels: tuple[str, str], title
         slope, shift = np.polyfit(across, up, 1)
         ends = np.array([across.min(), across.max()])
         ax.plot(ends, slope * ends + shift, color=LINE, linewidth=1.5)
-    frame(ax, labels, title)
+    frame(ax, labels, "")
+    ax.set_title(title, fontsize=10, **literal())  # it may have two lines
     return ax
 
 
