@@ -33,7 +33,7 @@ OURS = [name for name in VARIANTS if name.startswith("bilrp") and name != "bilrp
 OTHERS = ["hxp", SLOW, "embedding-squared", "random"]
 RANKED = {"in place": False, "ranked": True}
 PAIRED = ("insertion", "deletion")
-WINDOW = 10
+WINDOW = 2  # pairs after which a run can go on
 Areas = dict[str, dict[str, list[float]]]
 
 
@@ -54,13 +54,18 @@ def areas(
     key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
     lines = [json.loads(line) for line in out.read_text().splitlines()] if out is not None and out.exists() else []
     done = [line["found"] for line in lines if line["run"] == key]
-    for start in range(WINDOW * len(done), len(pairs), WINDOW):
+    finished = sum(len(found["in place"][names[0]]) for found, _ in done)
+    for start in range(finished, len(pairs), WINDOW):
         begin = time.monotonic()
         done.append(window_areas(encoder, pairs[start : start + WINDOW], names))
         if out is not None:
             with out.open("a") as stream:
                 stream.write(json.dumps({"run": key, "found": done[-1]}) + "\n")
-        print(f"{start + WINDOW} of {len(pairs)} pairs, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"{min(start + WINDOW, len(pairs))} of {len(pairs)} pairs, {time.monotonic() - begin:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
     joined = {
         measure: {name: np.concatenate([found[measure][name] for found, _ in done]) for name in names}
         for measure in (*RANKED, *PAIRED)
