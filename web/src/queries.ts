@@ -108,8 +108,7 @@ export function useJobs(follow: boolean): { jobs: Job[]; error: string } {
   const [error, setError] = useState("");
   useEffect(() => {
     if (!follow) return;
-    setJobs({});
-    return api.follow({
+    const stop = api.follow({
       changed: job => {
         setError("");
         setJobs(before => ({ ...before, [job.id]: job }));
@@ -117,6 +116,11 @@ export function useJobs(follow: boolean): { jobs: Job[]; error: string } {
       forgotten: id => setJobs(before => Object.fromEntries(Object.entries(before).filter(([each]) => each !== id))),
       lost: failure => setError(errorText(failure)),
     });
+    // Not at the next start: a list of old jobs would be shown until the first events.
+    return () => {
+      stop();
+      setJobs({});
+    };
   }, [follow]);
   return { jobs: Object.values(jobs).sort((a, b) => b.began - a.began), error };
 }
