@@ -1,4 +1,4 @@
-"""Models and single texts: ``likewise models``, ``convert``, ``inspect``, ``similarity`` and ``demo``."""
+"""Models and texts: ``models``, ``convert``, ``inspect``, ``similarity``, ``encode``, ``fit-postprocessing``, ``demo``."""
 
 from __future__ import annotations
 
