@@ -1,4 +1,4 @@
-"""Models and texts: ``models``, ``convert``, ``inspect``, ``similarity``, ``encode``, ``fit-postprocessing``, ``demo``."""
+"""Models and texts: commands ``models``, ``convert``, ``inspect``, ``similarity``, ``encode``, ``demo`` and others."""
 
 from __future__ import annotations
 

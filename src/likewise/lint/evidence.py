@@ -1,4 +1,4 @@
-"""The evidence of linting: the shares of a ledger by the grammar of its two texts, their numbers and swapped roles."""
+"""Pairs with their grammar, and the evidence of linting: shares of a ledger by word, numbers, swapped roles."""
 
 from __future__ import annotations
 

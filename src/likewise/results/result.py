@@ -1,4 +1,4 @@
-"""The contract of every result: tables, figures and a document; and what follows from them."""
+"""The contract of every result: tables, figures and a document; and how they are written to files."""
 
 from __future__ import annotations
 
