@@ -1,4 +1,4 @@
-"""Survival: which results survive the controls, and verdicts on a study in words."""
+"""Which findings survive the controls, and a summary of a study in sentences."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Retrieval evaluation: how well a ranker finds the texts that answer queries.
 
 In a file of pairs each right text is a query, its left text is relevant, and all left texts are the corpus. A corpus
-with queries and judgements is taken as it is.
+with queries and judgements is used unchanged.
 """
 
 from __future__ import annotations

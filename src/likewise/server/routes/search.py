@@ -1,4 +1,4 @@
-"""Search: an index of a corpus, explained hits, classic rankers, and recall."""
+"""Routes of the search view: index, explained hits, baselines and recall."""
 
 from __future__ import annotations
 
