@@ -153,7 +153,7 @@ class RetrievalSource:
         column, _, value = self.where.partition("=")
         if column not in pair.meta:
             names = ", ".join(map(shown, pair.meta)) or "none"
-            flaw = f"no column {shown(column)} beside the texts (--where)"
+            flaw = f"no column {shown(column)} next to the texts (--where)"
             raise DataError(f"{self.dataset.name}: {flaw}; there are {names}")
         return pair.meta[column] == value
 
