@@ -86,6 +86,47 @@ POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
 MODEL_POOLER = "pooler"  # The model's own pooler (a dense layer and tanh over the first token)
 
 
+HEAD_ACTIVATIONS: dict[str, Activation] = {
+    "Identity": IDENTITY, "Tanh": TANH, "ReLU": RELU, "GELU": GELU, "SiLU": SILU, "Sigmoid": SIGMOID,
+}  # fmt: skip
+"""Activations of dense heads, by the names of torch's modules."""
+
+
+def model_pooler(view: Affine, states: Tensor, mode: Mode = LIVE) -> Tensor:
+    """A model's own pooler, a linear map and tanh of the first token: (..., T, D) -> (..., D)."""
+    return activate(TANH, linear(view, states[..., 0, :], mode), mode)
+
+
+def model_pooler_transposed(view: Affine, gradient: Tensor, length: int, mode: Transposed) -> Tensor:
+    """(B, K, D) -> (B, K, T, D), zero except for the first token."""
+    first = linear_transposed(view, activate_transposed(TANH, gradient, mode), mode)
+    return F.pad(first[..., None, :], (0, 0, 0, length - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """activation(weight x + bias): weight (out, in), bias (out,) or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+    activation: str
+
+    def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
+        """(..., in) -> (..., out)."""
+        return activate(HEAD_ACTIVATIONS[self.activation], mode.add_bias(F.linear(x, self.weight), self.bias), mode)
+
+    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """(B, K, out) -> (B, K, in)."""
+        gradient = activate_transposed(HEAD_ACTIVATIONS[self.activation], gradient, mode)
+        mode.collect(gradient, self.bias)
+        return gradient @ self.weight
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Dense:
+        """The same head on a device, in a dtype."""
+        bias = None if self.bias is None else self.bias.to(device, dtype)
+        return Dense(self.weight.to(device, dtype), bias, self.activation)
+
+
 def pooling_parts(pooling: str) -> tuple[str, ...]:
     """Check a pooling and split it at +; several poolings are concatenated."""
     parts = tuple(pooling.split("+"))

@@ -58,47 +58,6 @@ ARCHITECTURES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Finds views by name in a model, with the shapes that its config sets."""
-
-    model: nn.Module
-    config: Config
-
-    def __getitem__(self, key: str) -> Any:
-        return self.config[key]
-
-    @property
-    def empty(self) -> views.Transformer | None:
-        """The model, if its weights are not declared yet."""
-        return self.model if isinstance(self.model, views.Transformer) and not self.model.loaded else None
-
-    def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
-        return self.model.get_submodule(name) if self.empty is None else self.empty.part(name, **shapes)
-
-    def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:
-        return Affine(self._module(name, weight=(out, width), bias=(out,) if bias else None))
-
-    def layer_norm(self, name: str, width: int, eps: float, bias: bool = True) -> Norm:
-        return Norm(self._module(name, weight=(width,), bias=(width,) if bias else None), "layer", eps)
-
-    def rms_norm(self, name: str, width: int, eps: float) -> Norm:
-        return Norm(self._module(name, weight=(width,), bias=None), "rms", eps)
-
-    def table(self, name: str, rows: int, width: int, padding: int | None = None) -> Table:
-        return Table(self._module(name, weight=(rows, width)), padding)
-
-    def pooler(self, name: str, width: int) -> Affine | None:
-        """The model's pooler, if it has one."""
-        lacks = self.empty is None and getattr(self.model, views.POOLER, None) is None
-        return None if lacks else self.linear(name, width, width)
-
-    def head_width(self, width: int, heads: int) -> int:
-        if width % heads:
-            raise ModelError(f"{width} dimensions cannot be split into {heads} heads; fix config.json")
-        return width // heads
-
-
 def _embeddings(parts: _Parts, width: int, dropout: float, eps: float, first: int = 0) -> Embeddings:
     """BERT's embedding layer, or one of its many descendants with the same names."""
     types = parts.config.get("type_vocab_size")
