@@ -1,4 +1,4 @@
-"""The demo: a first look at the bundled model on the built-in sample, as tables and one self-contained page."""
+"""The demo: a first look at the bundled model on the built-in sample, as tables and one HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exception tree: every message is one line that names the cure."""
+"""The exception classes; every message is one line that names the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public encoder: ``likewise.Encoder`` encodes and explains."""
+"""The public ``likewise.Encoder``, with ``explain`` and ``attribute``."""
 
 from __future__ import annotations
 

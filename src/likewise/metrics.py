@@ -1,4 +1,4 @@
-"""Metrics: arrays -> floats, with bootstrap intervals."""
+"""Correlations, errors and accuracy, with bootstrap intervals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The progress contract: a long function takes ``progress=None`` and calls it at least once a second.
+"""Progress reports: a long function takes ``progress=None``, a callable, and calls it at least once a second.
 
 A note reads ``[owner: ]work[, details]``, such as ``row 2/5: steps, epoch 1/3, loss 0.41``. The owner and the work name
-what is counted and do not change while it runs; the details may change with every call and hold no colon.
+what is counted and do not change while it runs; the details may change with every call and contain no colon.
 """
 
 from __future__ import annotations

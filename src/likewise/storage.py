@@ -1,4 +1,4 @@
-"""Files on the user's machine: written whole or not at all, one writer at a time, cached by what they depend on."""
+"""Files on the user's machine: atomic writes, locks, hashes, and caches that are keyed by content."""
 
 from __future__ import annotations
 

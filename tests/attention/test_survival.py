@@ -100,7 +100,7 @@ def test_sentences_name_layers_and_numbers() -> None:
     assert "2 of 3 layers (1, 2) by permutation among pairs of like length, 1 of 3 layers (1) by the rank" in similarity
     assert "beyond length in 2 of 3 layers (2, 3), at most 8.0% of what length leaves, in layer 3" in similarity
     assert "Random attention's points tell it in no layer." in similarity
-    assert "in no layer; its eta^2 with as many clusters is 0.050 on average, beside 0.200" in similarity
+    assert "in no layer; its eta^2 with as many clusters is 0.050 on average, against 0.200" in similarity
     assert similarity.endswith("What survives of the clusters: 2 of 3 layers (1, 2), eta^2 0.200 to 0.300.")
     assert "differs as well in all 3 layers" in length
     assert length.endswith("Of the clusters nothing survives.")

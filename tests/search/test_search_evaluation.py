@@ -202,7 +202,7 @@ class TestPairs:
         ("options", "message"),
         [
             ({"where": "kind=z"}, r"pairs\.csv: no pair has kind=z; 'kind' has 'x', 'y'"),
-            ({"where": "source=x"}, r"no column 'source' beside the texts \(--where\); there are 'kind'"),
+            ({"where": "source=x"}, r"no column 'source' next to the texts \(--where\); there are 'kind'"),
             ({"where": "kind"}, r"--where takes COLUMN=VALUE"),
             ({"qrels": "r.tsv"}, r"--qrels judges a corpus's texts for queries; give --queries too"),
         ],

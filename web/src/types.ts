@@ -1168,7 +1168,7 @@ export interface components {
       mrr: [number, number];
       ndcg: [number, number];
     };
-    /** @description How often the first text of a pair finds the second. */
+    /** @description How often the second text of a pair finds the first. */
     RecallRequest: {
       corpus: string;
       models: string[];

@@ -1,4 +1,4 @@
-"""Attention: pairs -> attention maps -> points -> clusters -> tests and their controls."""
+"""An attention study: pairs -> maps -> points -> clusters -> tests and controls."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Clustering algorithms: the hyper-parameters that each is tried with, and the labels that it finds."""
+"""Clustering algorithms: the hyperparameters that are tried for each, and the cluster labels that it returns."""
 
 from __future__ import annotations
 

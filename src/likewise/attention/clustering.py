@@ -1,4 +1,4 @@
-"""Clustering: every algorithm with every setting over the points of a layer, their scores, and the choice of one."""
+"""Clusterings of a layer's points: every algorithm with every setting, their scores, and the selection of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of an attention study, by name: a panel for each layer, or lines over the layers."""
+"""Figures of an attention study: one panel per layer, or curves over the layers."""
 
 from __future__ import annotations
 

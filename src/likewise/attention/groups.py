@@ -1,4 +1,4 @@
-"""Groups: the clusters of each layer, the variables of the pairs, and the tests and controls between them."""
+"""The clusters of each layer, the variables of the pairs, and the tests and controls that relate them."""
 
 from __future__ import annotations
 

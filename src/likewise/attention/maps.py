@@ -1,4 +1,4 @@
-"""Attention maps of pairs, each pair one sequence: on disk in half precision, or random; and measures of heads."""
+"""Attention maps of pairs, each pair encoded as one sequence; random maps as a control; measures of each head."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MEASURES = {
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Maps in a folder: one memory-mapped file of half-precision numbers, sequence after sequence.
+    """Attention maps in a folder: one memory-mapped float16 file, sequence after sequence.
 
     >>> import tempfile
     >>> maps = AttentionMaps(Path(tempfile.mkdtemp()), np.array([1, 2]), layers=1, heads=1)
@@ -88,7 +88,7 @@ class AttentionMaps:
 
 @dataclass(frozen=True, eq=False)
 class RandomMaps:
-    """Content-free attention: every row of every map is drawn from a Dirichlet distribution of ones.
+    """Random attention maps: every row is drawn from a flat Dirichlet distribution.
 
     >>> maps = RandomMaps(np.array([3, 4]), layers=2, heads=5, seed=0)
     >>> maps.sequence(1).shape, bool(torch.allclose(maps.sequence(0).reshape(2, 3, 3, 5).sum(2), torch.ones(2, 3, 5)))
@@ -116,7 +116,7 @@ Maps = AttentionMaps | RandomMaps
 def write_maps(
     encoder: Encoder, pairs: Sequence[tuple[str, str]], folder: Path, prompt: str = "", progress: Progress | None = None
 ) -> AttentionMaps:
-    """Run pairs as one sequence each and store every attention weight; an interrupted run resumes.
+    """Encode each pair as one sequence and store all attention weights; an interrupted run resumes.
 
     The caller ensures that the folder belongs to the same model, pairs and prompt.
 

@@ -1,4 +1,4 @@
-"""The pipeline: pairs -> maps -> points -> clusters -> tests; every finished stage is cached in the study's folder."""
+"""The pipeline of a study: pairs -> maps -> points -> clusters -> tests; finished stages are cached in its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reduction: every map of every layer to a point, by an LSTM autoencoder or from a fixed-size summary."""
+"""Dimension reduction: attention maps -> points, by an LSTM autoencoder, PCA or UMAP."""
 
 from __future__ import annotations
 

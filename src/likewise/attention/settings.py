@@ -1,4 +1,4 @@
-"""Settings of an attention study. An ``Annotated`` field is a command-line option; its text is the option's help."""
+"""Settings of an attention study; each ``Annotated`` field is a command-line option with its help text."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True)
 class AttentionSettings:
-    """The whole study.
+    """The settings of an attention study.
 
     >>> AttentionSettings().reducer
     'lstm'

@@ -1,4 +1,4 @@
-"""Significance: do clusters differ in a variable, by how much, and also given another variable such as length?"""
+"""Significance tests: whether and how much clusters differ in a variable, also with another variable held fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attention study as a result: its document, tables, page and folder."""
+"""The result of an attention study: JSON document, tables, HTML page and folder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CONTROLS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionStudy(StudyData, Result):
-    """A whole study.
+    """The result of an attention study.
 
     >>> study = attention_study(encoder, pairs, folder)  # doctest: +SKIP
     >>> study.main.groups[0].tests["length"].epsilon2  # doctest: +SKIP

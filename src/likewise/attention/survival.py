@@ -1,4 +1,4 @@
-"""Survival: which results survive the controls, and verdicts on a study in words."""
+"""Which findings survive the controls, and a summary of a study in sentences."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _loss_words(study: StudyData) -> Iterator[str]:
     if study.loss is None:
         return
     share = 1 - study.loss / study.trivial_loss if study.trivial_loss else 0.0
-    found = f"The autoencoder's loss over all pairs is {study.loss:.4f}, beside {study.trivial_loss:.4f} of {TRIVIAL}"
+    found = f"The autoencoder's loss over all pairs is {study.loss:.4f}, against {study.trivial_loss:.4f} of {TRIVIAL}"
     gain = f"{share:.0%} less" if share > 0 else "it is no better"
     follows = "the points hold little of what the maps show" if share < 0.25 else "the points hold part of the maps"
     yield f"{found}: {gain}, so {follows}." if share < 0.75 else f"{found}: {gain}."
@@ -142,7 +142,7 @@ def _random_words(study: StudyData, found: Survival) -> str:
     )
     if not np.isfinite([own, random]).all():
         return f"{sentence}."
-    return f"{sentence}; its eta^2 with as many clusters is {random:.3f} on average, beside {own:.3f}."
+    return f"{sentence}; its eta^2 with as many clusters is {random:.3f} on average, against {own:.3f}."
 
 
 def _below(ps: Sequence[float], alpha: float, among: Layers | None = None) -> Layers:

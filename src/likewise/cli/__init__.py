@@ -1,1 +1,1 @@
-"""The command line: arguments -> one library call -> print; a file for each package of the library."""
+"""The command line: one file per group of commands; a command makes one library call and shows its result."""

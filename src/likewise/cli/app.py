@@ -1,4 +1,4 @@
-"""The ``likewise`` command with every subcommand. Nothing heavy is imported until a command runs."""
+"""The ``likewise`` command with all subcommands; heavy libraries are imported only when a command runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``likewise attention``: what a model's attention maps group together, and what of it survives controls."""
+"""``likewise attention``: clusters a model's attention maps and tests which findings survive the controls."""
 
 from __future__ import annotations
 

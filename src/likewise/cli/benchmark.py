@@ -1,4 +1,4 @@
-"""``likewise benchmark`` and ``synthetic``: models before and after a training, and methods on a known truth."""
+"""``likewise benchmark`` compares models; ``likewise synthetic`` compares explanations with a known truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``likewise evaluate`` and ``faithfulness``: how well a model does, and whether explanations are faithful to it."""
+"""``likewise evaluate`` (STS, retrieval) and ``faithfulness``: how good a model and its explanations are."""
 
 from __future__ import annotations
 

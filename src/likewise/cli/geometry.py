@@ -1,4 +1,4 @@
-"""``likewise geometry``, ``isotropy``, ``layers`` and ``senses``: how the layers of a model see words and sentences."""
+"""``likewise geometry``, ``isotropy``, ``layers`` and ``senses``: words and sentences in the layers of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``likewise lint`` and ``pos-relevance``: pairs and parts of speech that a model's scores rest on."""
+"""``likewise lint`` and ``pos-relevance``: pairs with suspicious scores, and relevance by part of speech."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models and texts: commands ``models``, ``convert``, ``inspect``, ``similarity``, ``encode``, ``demo`` and others."""
+"""Commands ``models``, ``convert``, ``inspect``, ``similarity``, ``demo``, ``encode`` and ``fit-postprocessing``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a command's result goes: terminal or JSON, and a folder, a page or a figure on request."""
+"""The output of a command: terminal or JSON, and on request a folder, an HTML page or a figure."""
 
 from __future__ import annotations
 

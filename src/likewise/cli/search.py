@@ -1,4 +1,4 @@
-"""``likewise search`` and ``index``: a file of texts -> an index; the best texts for a query, and why."""
+"""``likewise search`` and ``index``: build an index of a file of texts, search it, and explain the hits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line's app, and options that several commands share, merged into each command's own."""
+"""The Typer app, and the options that several commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``likewise studio``: the web application on this machine."""
+"""``likewise studio``: serves the web application on this machine."""
 
 from __future__ import annotations
 

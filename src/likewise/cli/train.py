@@ -1,4 +1,4 @@
-"""``likewise train``, ``predict`` and ``tune``: fine-tune an encoder, use its heads, search its hyperparameters."""
+"""``likewise train``, ``predict`` and ``tune``: fine-tune an encoder, predict with it, search hyperparameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data: a path or a data set's name -> typed examples."""
+"""Data: files and named datasets -> typed examples."""
 
 from likewise.data.annotations import (
     JudgedFiles,

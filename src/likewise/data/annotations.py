@@ -1,7 +1,7 @@
 """Annotated files: queries with their relevant texts, and words with their senses.
 
-Judgements are a folder in BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv), three files, or a corpus and
-queries with a column of relevant ids. TREC's qrels (four columns, no header) are read too.
+Judgements are read from a folder in BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv), from three files, or
+from a column of relevant ids in the query file. TREC's qrels (four columns, no header) are read too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How well a text answers a query, both by id; with a gain of 0 or less it does not.
+    """The relevance of a text to a query, both by id; a gain of 0 or less means not relevant.
 
     >>> Judgement("q1", "d7", 2.0).gain
     2.0
@@ -130,7 +130,7 @@ def _packed(path: Path) -> Path | None:
 def read_documents(
     source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: OnBad | None = None
 ) -> Iterator[Text]:
-    """Yield the texts of a corpus, each after its title and a blank if it has one (as BEIR is used).
+    """Yield the texts of a corpus; a title, if there is one, is put before its text (as in BEIR).
 
     A text column that the user named is read alone, without the title.
 

@@ -1,4 +1,4 @@
-"""Columns: which one holds the text, the score or the label; and the examples of rows with these roles."""
+"""Columns of a file: which one holds the text, the score or the label; and the conversion of rows to examples."""
 
 from __future__ import annotations
 

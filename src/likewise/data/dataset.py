@@ -1,7 +1,7 @@
-"""Datasets: a path or a data set's name -> typed examples; every command and analysis reads its rows here.
+"""Datasets: a path, or a name such as ``stsb/test`` -> typed examples, for every command and analysis.
 
-Readers stream in constant memory and raise a file's errors at the call, not at the first ``next``. A bad row raises
-too, unless ``on_bad`` takes its error; then reading continues with the next row.
+Readers stream in constant memory. A wrong file raises when the reader is called, not at the first ``next``. A bad row
+raises too, unless ``on_bad`` receives its error; then reading continues with the next row.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class Datasets:
 
 
 def mixed_pairs(first: Iterable[ScoredPair], second: Iterable[ScoredPair]) -> Iterator[ScoredPair]:
-    """Pairs across two parallel data sets: the first with the right texts of the second.
+    """Pairs across two parallel datasets: left texts of the first, right texts of the second.
 
     >>> english = [ScoredPair("A plane.", "A jet.", 4.0, "1")]
     >>> german = [ScoredPair("Ein Flugzeug.", "Ein Jet.", 4.0, "1")]

@@ -1,4 +1,4 @@
-"""Rows: files of text, plain or gzipped, read one record at a time in any of the formats; and errors in them."""
+"""Rows of CSV, TSV, JSON-lines and text files, plain or gzipped, read one at a time; and errors with their location."""
 
 from __future__ import annotations
 

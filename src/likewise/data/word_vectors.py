@@ -1,4 +1,4 @@
-"""Word vectors: text files of GloVe, word2vec and fastText, a word and its numbers per line."""
+"""Word vectors: reads text files of GloVe, word2vec and fastText, with one word and its vector per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Name or path -> Encoder; texts -> tokens, hidden states, attention maps, vectors."""
+"""Encoders: load a model; texts -> tokens, hidden states, attention maps, embeddings."""
 
 from likewise.encoder.encoder import Encoded, Encoder, as_encoder, takes_encoder
 

@@ -1,4 +1,4 @@
-"""Self-attention in every mode, its transpose, and maps that are computed block by block.
+"""Self-attention in every mode, its transpose, and attention maps computed block by block.
 
 Shapes: see ``forward``. K is also the number of key and value heads, which may be less than the H query heads.
 """

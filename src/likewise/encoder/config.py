@@ -1,8 +1,8 @@
-"""Settings on disk: ``config.json`` with the defaults of its family, and the modules of a sentence-transformers folder.
+"""Model configs: ``config.json`` with the defaults of its family, and the modules of a sentence-transformers folder.
 
 The keys and defaults of ``config.json`` are those of Hugging Face's config classes; tests compare them. Unsupported
-settings are rejected. Two layouts of modules are read: the classic one and that of sentence-transformers 6. A plain
-transformer folder gets mean pooling. A learned pooling, which such a folder cannot express, is in ``likewise.json``.
+settings are rejected. Modules are read in the classic layout and in that of sentence-transformers 6; a folder without
+modules gets mean pooling. ``likewise.json`` holds a learned pooling, if there is one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The encoder: name or path -> Encoder; texts -> tokens, hidden states, attention maps, vectors."""
+"""The ``Encoder`` class: texts -> tokens, hidden states, attention maps, embeddings."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ class Encoder(TensorEncoder):
 
 
 def as_encoder(source: Encoder | Source) -> Encoder:
-    """The encoder itself, or the one that ``Encoder.load`` makes of a name, a folder or a SentenceTransformer.
+    """The given encoder, or ``Encoder.load`` of a name, a folder or a SentenceTransformer.
 
     >>> as_encoder("minilm").name
     'minilm'
@@ -335,7 +335,7 @@ def as_encoder(source: Encoder | Source) -> Encoder:
 
 
 def takes_encoder(function: Callable[..., R]) -> Callable[..., R]:
-    """Let the first argument of a function be anything that ``as_encoder`` takes.
+    """Decorator: the first argument of the function may be anything that ``as_encoder`` takes.
 
     >>> takes_encoder(lambda encoder: encoder.dimension)("minilm")
     384

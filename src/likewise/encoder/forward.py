@@ -1,7 +1,7 @@
-"""The one forward pass of the project: a short transformer over views, in pure functions; its batches and dropout.
+"""The only forward pass of the project: a transformer as pure functions over views of weights; batches and dropout.
 
 Shapes: B texts, T tokens, D hidden width, H heads, W head width, F feed-forward width. A replay has R rows per text,
-each a part of its input: (B, R, T, D) instead of (B, T, D). The transpose takes K directions per text back to the
+each a part of its input: (B, R, T, D) instead of (B, T, D). The transpose maps K directions per text back to the
 input, (B, K, T, D).
 """
 

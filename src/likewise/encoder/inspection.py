@@ -1,4 +1,4 @@
-"""Inspection: what the model makes of a text, token by token, and what it consists of."""
+"""Inspection: tokens of texts, sizes of the model, output shapes; and cosines of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learned pooling: modules with weights that turn the states of a text's tokens into one vector."""
+"""Learned pooling: modules with weights that pool hidden states (attention, BiLSTM)."""
 
 from __future__ import annotations
 

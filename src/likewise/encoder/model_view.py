@@ -1,9 +1,9 @@
-"""The parts of a transformer: views on named weights, and what each computes, with its transpose.
+"""Transformer components: views of the weights, the function that each computes, and its transpose.
 
-A view holds the module with the weights: one of Hugging Face's, or a bare one of ``Transformer``. It never copies a
-weight but reads it at each call, so training, a move to another device and a change of dtype take effect at once.
+A view refers to a module with weights: one of Hugging Face's, or a plain one of ``Transformer``. It reads the weights
+at each call and never copies them, so training and changes of device or dtype take effect at once.
 
-A transpose takes gradients (B, K, T, D) of K directions back through the linearized part, and collects what its bias
+A transpose maps gradients (B, K, T, D) of K directions back through the linearized component, and sums what its bias
 adds: <J x + b, u> = <x, J^T u> + <b, u>. Shapes: see ``forward``.
 """
 

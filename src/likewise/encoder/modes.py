@@ -1,9 +1,9 @@
 """Modes of the forward pass: which factors are computed, recorded, frozen or replayed, and which row gets a bias.
 
-With three factors frozen as one forward pass computes them (attention probabilities, the scale of each norm, the gate
-of each activation) an encoder is affine in its input embeddings (Ali et al. 2022). The forward pass asks its mode for
-each factor in a fixed order, so constants are stored by call and not by module: ALBERT's layers share their modules.
-The transpose takes them in the reverse order.
+An encoder is affine in its input embeddings if three factors are frozen at the values of one forward pass: attention
+probabilities, the scale of each norm, and the gate of each activation (Ali et al. 2022). The forward pass requests the
+factors from its mode in a fixed order. They are stored by call and not by module, since ALBERT's layers share their
+modules. The transpose reads them in reverse order.
 """
 
 from __future__ import annotations

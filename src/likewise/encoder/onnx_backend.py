@@ -1,4 +1,4 @@
-"""ONNX Runtime as a backend: it runs the layers, exported from our own forward pass; pooling stays ours.
+"""The ONNX Runtime backend: it runs the layers, exported from our own forward pass; pooling stays in torch.
 
 Exports are cached by the hash of the weights and the layers that are pooled. Each call runs on one thread and several
 calls run in parallel, which is faster than several threads in one call.

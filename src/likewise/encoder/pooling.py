@@ -1,7 +1,7 @@
-"""Pooling: the states of a text's tokens -> one vector, in any mode of the forward pass; and its settings.
+"""Pooling in every mode, its settings, and ``TensorEncoder``, the base class of ``Encoder``.
 
-Every pooler takes states (B, T, D) and a mask (B, T), 1 for the tokens that are pooled, and gives (B, P). A text
-without any pooled token gets the zero vector.
+Every pooler takes hidden states (B, T, D) and a mask (B, T), 1 for the tokens that are pooled, and returns (B, P). A
+text without any pooled token gets the zero vector.
 """
 
 from __future__ import annotations

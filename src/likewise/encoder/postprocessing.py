@@ -1,4 +1,4 @@
-"""Post-processing fitted on the mean and covariance of a corpus; each kind is an affine map, (x - center) @ matrix."""
+"""Post-processing of embeddings: affine maps (x - center) @ matrix, fitted on a corpus's mean and covariance."""
 
 from __future__ import annotations
 

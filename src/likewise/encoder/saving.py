@@ -1,7 +1,7 @@
-"""Saving: an encoder -> a folder that both sentence-transformers and ``Encoder.load`` open.
+"""Saves an encoder as a folder that both sentence-transformers and ``Encoder.load`` can open.
 
-The layout is sentence-transformers' classic one. A learned pooling, which it does not know, is in ``likewise.json`` and
-``head.safetensors``; sentence-transformers opens such a folder with mean pooling.
+The folder has sentence-transformers' classic layout. A learned pooling is stored in ``likewise.json`` and
+``head.safetensors``, which sentence-transformers does not read; it opens such a folder with mean pooling.
 """
 
 from __future__ import annotations

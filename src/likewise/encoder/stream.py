@@ -1,8 +1,7 @@
-"""Streams: any number of texts -> a memory-mapped array on disk, in bounded memory, resumable at any moment.
+"""Streams: any number of texts -> a memory-mapped array of embeddings on disk, in bounded memory; runs can resume.
 
-float32 is not bitwise equal across batch shapes, so the stream is cut into windows by input position alone, and a
-window is encoded and committed whole. An interrupted run that is resumed therefore writes the same bytes as an
-uninterrupted one.
+float32 results depend on the batch shape. So the stream is cut into windows by input position alone, and a window is
+encoded and committed as a whole. An interrupted run that is resumed writes the same bytes as an uninterrupted one.
 """
 
 from __future__ import annotations

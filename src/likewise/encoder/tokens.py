@@ -1,7 +1,7 @@
-"""Tokens: text -> ids, with the offsets and the kind of each token; a folder's files -> its tokenizer.
+"""Tokenizers: loaded from a model's folder; text -> ids, with the character offsets and the kind of each token.
 
-Transformers rebuilds some tokenizers from their vocabulary by the settings in ``tokenizer_config.json``, whatever
-``tokenizer.json`` says; so does this module, and tests compare the two.
+Transformers rebuilds some tokenizers from the vocabulary and ``tokenizer_config.json``, whatever ``tokenizer.json``
+says. This module does the same, and tests compare the two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Models on disk: a name -> a folder -> weights under Hugging Face's names, on a device; and their hashes."""
+"""Models on disk: finds a folder by name, loads its weights onto a device, converts old files, and computes hashes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How good a model and its explanations are: agreement with people (STS), faithfulness, conservation."""
+"""Evaluation of models (STS) and of their explanations (faithfulness, conservation)."""

@@ -1,7 +1,7 @@
-"""Perturbation: texts of which only some tokens are shown and the others are masked.
+"""Perturbation: embeddings of texts in which some tokens are shown and the others are masked.
 
-Tokens enter an all-mask sequence from most to least relevant; the area under the distance of its pooled vector to the
-full text's (AUPC) is small if the important ones come first (Vasileiou & Eberle 2024).
+Tokens enter a fully masked text, the most relevant first. AUPC is the area under the distance of its pooled vector to
+the full text's; it is small if important tokens come first (Vasileiou & Eberle 2024).
 """
 
 from __future__ import annotations

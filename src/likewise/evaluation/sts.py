@@ -1,4 +1,4 @@
-"""STS evaluation: how well cosines follow human similarity scores."""
+"""STS evaluation: how well cosines agree with human similarity scores."""
 
 from __future__ import annotations
 

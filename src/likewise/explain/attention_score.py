@@ -1,4 +1,4 @@
-"""Attention itself, explained: a query-key score before the softmax as an exact sum over pairs of input tokens."""
+"""Explanation of attention: a query-key score before the softmax as an exact sum over pairs of input tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from likewise.results import Figure, Result, Table
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionScore(Result):
-    """Why a head's query at one position meets the key at another: relevance (n, n) of unit pairs, and what is left.
+    """The explanation of a query-key score of one head: relevance (n, n) of unit pairs, and the bias terms.
 
     The rows are what each unit adds to the query, the columns what it adds to the key. With the biases' parts and
     ``distance``, what the model adds for how far apart the positions are (MPNet), they sum to ``score``.

@@ -1,4 +1,4 @@
-"""Attribution: what each unit of a text adds to the product of its vector with a direction."""
+"""Attribution: the share of each unit of a text in the dot product of its embedding with a direction."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class AttributedText:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Attribution(Result):
-    """Texts, and what their units add to the products with some directions: shares and bias sum to the score.
+    """The shares of the units of texts along directions; the shares and the bias of a text sum to its score.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = attribute(encoder, ["The soup is hot."], "warm food")
@@ -277,7 +277,7 @@ def attribute(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Attribution:
-    """What each unit of each text adds to <vector, direction>, by one transposed pass a text and direction.
+    """The share of each unit of each text in <vector, direction>, by one transposed pass per text and direction.
 
     ``prompt`` is put before each text, not before a text that is given as a direction.
 

@@ -1,4 +1,4 @@
-"""A cache of contributions: what a text's units add to its vector, computed once and found by the text's hash."""
+"""A disk cache of contributions: each text is computed once, and found by a hash of the text, model and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact differences: why one hit stands above another, and what another model makes of the same pair."""
+"""Exact differences: why one text ranks above another, and how two models differ on the same pair."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def contrast(
     document_prompt: str | None = None,
     **settings: Any,
 ) -> Contrast:
-    """Which words put one hit above another.
+    """Explain why a query is more similar to one text than to another, by its words.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = contrast(encoder, "volcano erupted", "The volcano spat ash.", "The bank cut rates.")
@@ -141,7 +141,7 @@ def compare(
     right_prompt: str | None = None,
     **settings: Any,
 ) -> Comparison:
-    """The same pair through two models, two poolings, or before and after fine-tuning.
+    """Compare the explanations of a pair by two models or poolings, or before and after fine-tuning.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> found = compare(encoder, encoder.with_pooling(pooling="cls"), "A cat sat.", "A dog ran.")

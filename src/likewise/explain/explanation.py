@@ -1,4 +1,4 @@
-"""The explanation of one similarity: a ledger that adds up, and ways to show it."""
+"""The explanation of one similarity: the ledger that sums to it; tables and figures."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def strongest_pairs(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PairShares(Result):
-    """What each unit of two texts makes of their similarity; each side with its bias sums to it.
+    """The share of each unit of two texts in their similarity; the shares and bias of each side sum to it.
 
     >>> from likewise.encoder import Encoder
     >>> from likewise.explain import explain

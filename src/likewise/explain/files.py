@@ -1,4 +1,4 @@
-"""Explaining a whole file of pairs or texts, one line of JSON each; an interrupted run goes on where it stopped."""
+"""Explains a file of pairs or texts, with one line of JSON for each; an interrupted run resumes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A text's encoder as a linear map: phi(x) = J x_1 + ... + J x_n + b.
+"""The linearized encoder, phi(x) = J x_1 + ... + J x_n + b, and the explanation methods.
 
-One forward pass records the factors that are held. Rows run parts of the input through them, J x_i; columns take
-directions of the vector back, J^T u, which gives <J x_i, u> for every part at once.
+One forward pass records the frozen factors. Rows: a part of the input runs through them, which gives J x_i. Columns: a
+direction u is mapped back to the input, J^T u, which gives <J x_i, u> for all parts at once.
 """
 
 from __future__ import annotations

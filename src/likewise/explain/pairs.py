@@ -1,4 +1,4 @@
-"""Pairs -> explanations, one or thousands, each by rows or by columns, whichever is cheaper."""
+"""The ledgers of pairs, one or thousands, by rows or by columns, whichever is cheaper."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def explain_many(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Iterator[Explanation]:
-    """Explanations of many pairs, in order; a text that comes again is not computed again. ``top``: see ``explain``.
+    """Explanations of many pairs, in order; a repeated text is computed once. ``top``: see ``explain``.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> pairs = [("A cat sat.", "A dog ran."), ("A cat sat.", "It rains.")]

@@ -1,4 +1,4 @@
-"""The options of an explanation, declared once: Python takes them as keywords, the command line as options."""
+"""The options of an explanation, declared once for Python, the command line and the web server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts -> contributions by token budget, no text twice; and one text as a linear map."""
+"""Texts -> units with contributions or shares, in batches; no text is computed twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The geometry of a model's layers: hidden states -> one value per layer, with intervals."""
+"""Geometry of hidden states: anisotropy by layer, trajectories and word senses."""
 
 from likewise.geometry.geometry import Geometry
 from likewise.geometry.measuring import compare_geometry, geometry_of

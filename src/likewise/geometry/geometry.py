@@ -1,4 +1,4 @@
-"""The geometry of an encoder's layers on a corpus: one value per layer and measure, with intervals."""
+"""The result of measuring an encoder's layers on a corpus: one value per layer and measure, with intervals."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def mean_over_layers(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Geometry(Comparable):
-    """How the layers of one encoder see the words of one corpus.
+    """The measures of the words of a corpus in every layer of an encoder.
 
     >>> from likewise import Encoder
     >>> from likewise.geometry import GeometrySettings, geometry_of

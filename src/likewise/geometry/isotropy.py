@@ -1,6 +1,6 @@
-"""Isotropy: whether correcting the spread of vectors helps, on pairs with human scores.
+"""Isotropy: whether corrections of anisotropy, such as whitening, improve STS and retrieval.
 
-Corrections are fitted on texts and never see a score: on the texts that are then measured (transductive), or on others.
+Corrections are fitted on texts without scores: on the texts that are measured (transductive), or on others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The measures of geometry, each a function of arrays: anisotropy, spectra, explainable variance, points, clusters.
+"""Measures of geometry, as functions of arrays: anisotropy, spectra, MEV, intrinsic dimension, CKA, clusters.
 
-Ethayarajh 2019 takes the mean cosine of random pairs as the baseline of all similarities. The mean over all pairs needs
-no pairs: it follows from the sum of the unit vectors and from the sums within each group (sentence).
+The baseline of similarities is the mean cosine of random pairs (Ethayarajh 2019). Its exact mean over all pairs follows
+from the sum of the unit vectors and from the sums within each group (sentence), without forming pairs.
 """
 
 from __future__ import annotations

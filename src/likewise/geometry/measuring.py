@@ -1,8 +1,8 @@
-"""Measuring: a corpus through an encoder, once for the running sums and once more for the corrected ones.
+"""Measures a corpus in two passes: running sums over the hidden states, then the same sums after each correction.
 
-The sums are all that the measures need, without the n^2 pairs of words: the mean cosine over all pairs of n vectors is
+The measures need only sums, not the n^2 pairs of words: the mean cosine over all pairs of n vectors is
 (|sum u|^2 - sum |u|^2) / (n^2 - n), where u are the unit vectors. A Poisson bootstrap resamples the sentences: in each
-draw a sentence has a Poisson weight of mean 1, so that each draw is a running sum too.
+draw a sentence has a Poisson weight of mean 1, so each draw is a running sum too.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def geometry_of(
     name: str = "texts",
     progress: Progress | None = None,
 ) -> Geometry:
-    """How an encoder's layers see the words of a corpus.
+    """Measure the words of a corpus in every layer of an encoder.
 
     ``texts`` may be a function that starts to read them again, for a corpus that does not fit into memory.
 
@@ -101,7 +101,7 @@ def compare_geometry(
     load: Callable[[str], Encoder] = Encoder.load,
     progress: Progress | None = None,
 ) -> ResultSet[Geometry]:
-    """Measure a corpus by each model.
+    """Measure a corpus with each model.
 
     >>> corpus = Dataset("sample/pairs", limit=20)
     >>> compare_geometry(corpus, ["minilm"], GeometrySettings(min_contexts=3)).to_dict()["texts"]

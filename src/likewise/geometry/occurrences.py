@@ -1,7 +1,7 @@
-"""The words of a corpus: settings, counts and samples of them, and their vectors in all layers, batch by batch.
+"""Occurrences of the words of a corpus: settings, counts, samples, and vectors in all layers, batch by batch.
 
-The sample is drawn by the order of the texts, so that every model is measured on the same occurrences. The first round
-over the vectors encodes the texts and caches vectors in a temporary file up to a limit; later rounds read them back and
+The sample is drawn by position in the corpus, so every model is measured on the same occurrences. The first pass
+encodes the texts and caches their vectors in a temporary file, up to a size limit; later passes read them back and
 encode only the rest again.
 """
 

@@ -1,4 +1,4 @@
-"""Word senses: whether a model's layers separate the meanings of a word, on occurrences with known senses."""
+"""The study of word senses: whether the layers of a model separate the senses of a word, on labelled occurrences."""
 
 from __future__ import annotations
 

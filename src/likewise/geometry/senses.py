@@ -1,7 +1,7 @@
-"""Senses: whether the vectors of a word cluster by its meanings, layer by layer.
+"""Measures of word senses: how well the vectors of a word separate by sense, in each layer.
 
-Two measures. Within and between: the mean cosine of two occurrences of a word that have the same sense, and of two that
-have different ones. Nearest: how often the nearest other occurrence, or mean of a sense, has the correct sense.
+Cosines: the mean cosine of two occurrences of a word with the same sense, and of two with different senses. Accuracy:
+how often the nearest other occurrence, or the nearest mean vector of a sense, has the correct sense.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Trajectories: how close two words, or two sentences, are at each layer of one or several models."""
+"""Trajectories: the cosine of two words, or of two sentences, at each layer of one or several models."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PairTrajectory:
 
 @dataclass(frozen=True, repr=False)
 class Trajectories(Comparable):
-    """Every pair of some sentences in one model, layer by layer; layer 0 is the embeddings' output.
+    """The cosine of each pair of sentences, or of a word in each, at every layer; 0 is the embedding layer's output.
 
     >>> pair = PairTrajectory(0, 1, ("bank", "bank"), (1.0, 0.5))
     >>> Trajectories("mine", (0, 1), (pair,), ("a bank", "the bank")).to_dict()["pairs"][0]["cosine"]

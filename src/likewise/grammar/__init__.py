@@ -1,4 +1,4 @@
-"""Grammar: from texts to words, parts of speech and dependency labels, by spaCy."""
+"""Grammar: the words, parts of speech and dependency labels of texts, by spaCy."""
 
 from likewise.grammar.grammar import Grammar
 from likewise.grammar.words import ParsedText, Word, align, roles

@@ -1,4 +1,4 @@
-"""Grammar: a spaCy pipeline, found by its name or folder, that turns texts into words."""
+"""Grammar: loads a spaCy pipeline by name or folder, and parses texts into words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans: the characters of words and sentences, in any language, without a pipeline."""
+"""Character spans of words and sentences, in any language, without spaCy."""
 
 from __future__ import annotations
 

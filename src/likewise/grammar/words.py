@@ -1,4 +1,4 @@
-"""Words of a parsed text, and what follows from them: numbers, negations, alignment, shared nouns, semantic roles."""
+"""Words of a parsed text, and their analysis: numbers, negations, alignment, shared nouns, semantic roles."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What similarities of a corpus rest on: lint findings and relevance between parts of speech."""
+"""Checks of a model's scores on a corpus of pairs: lint findings, and relevance by part of speech."""

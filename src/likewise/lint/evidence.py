@@ -1,4 +1,4 @@
-"""Pairs with their grammar, and the evidence of linting: shares of a ledger by word, numbers, swapped roles."""
+"""Evidence for lint rules: parsed pairs, shares of the ledger by word, different numbers, negations, swapped roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linting: pairs whose score rests on the wrong things, each with its evidence from the ledger."""
+"""Linting: rules that find pairs with suspicious scores, each with its evidence from the ledger."""
 
 from __future__ import annotations
 

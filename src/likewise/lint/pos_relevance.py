@@ -1,4 +1,4 @@
-"""The ledgers of many pairs, added up: relevance by part of speech and by word, and errors by level of the score."""
+"""Sums of the ledgers of many pairs: relevance by part of speech and by word; errors by level of the human score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relevance by part of speech on a file of pairs: one setting or two, one language or a mixed pair of languages."""
+"""The study of relevance by part of speech on a file of pairs: one or two models or poolings, one or two languages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Plotting: arrays and labels -> Axes, SVG, HTML and terminal lines; knows no result type."""
+"""Plotting: arrays and labels -> Axes, SVG, HTML and terminal lines; independent of result types."""

@@ -1,4 +1,4 @@
-"""Axes: creating figures, framing and saving them; colours and labels that matplotlib draws literally."""
+"""Matplotlib figures: create, frame and save them; colours, and labels that are drawn literally."""
 
 from __future__ import annotations
 

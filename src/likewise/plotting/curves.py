@@ -1,4 +1,4 @@
-"""Curves: lines over a common axis, each named at its end."""
+"""Line plots over a common axis, each line labelled at its end."""
 
 from __future__ import annotations
 

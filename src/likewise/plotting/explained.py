@@ -1,4 +1,4 @@
-"""Explained pairs: the arrays of a pair, and its HTML fragment, which a script draws without a network."""
+"""Explained pairs: the arrays of an explanation, and an interactive HTML fragment that needs no network."""
 
 from __future__ import annotations
 

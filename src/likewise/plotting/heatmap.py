@@ -1,4 +1,4 @@
-"""Matrices: heat maps (signed, from zero, confusion matrices, two triangles in one), and lines between units."""
+"""Heat maps (signed, from zero, confusion matrices, two triangles in one), and lines between units of two texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML: self-contained pages without network access, inline figures, matrices, hits; every text is escaped."""
+"""Self-contained HTML pages: sections, tables, inline figures, matrices and hits; every text is escaped."""
 
 from __future__ import annotations
 

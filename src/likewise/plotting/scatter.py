@@ -1,4 +1,4 @@
-"""Plots of points: scatter plots, box plots of groups, and dot plots of named rows with intervals."""
+"""Scatter plots, box plots of groups, and dot plots of named rows with intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts, numbers and colours for pages, figures and terminals; terminal drawings that are readable without colour."""
+"""Formats of texts, numbers and colours; matrices, texts and hits as terminal lines, readable without colour."""
 
 from __future__ import annotations
 

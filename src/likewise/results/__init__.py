@@ -1,4 +1,4 @@
-"""The contract of every result (tables, figures, a document) and its renderers: terminal, page, folder, pandas."""
+"""The base class of all results (tables, figures, JSON document), and their output: terminal, page, folder, pandas."""
 
 from likewise.results.result import Column, Comparable, Figure, Result, ResultSet, Table
 

@@ -1,4 +1,4 @@
-"""The contract of every result: tables, figures and a document; and how they are written to files."""
+"""The ``Result`` base class: tables, figures and a JSON document, and how they are written to files."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns.
+    """A table: columns and rows.
 
     ``detail`` marks a table that is too long to read: only files and data frames have it. ``summary`` marks one that
     repeats parts of another for people: files leave it out.
@@ -276,7 +276,7 @@ class Result:
 
 
 class Comparable(Result):
-    """A result that can stand next to others of its kind, as several models on one corpus do."""
+    """A result that can be shown together with others of its type, such as several models on one corpus."""
 
     @classmethod
     def figures_of(cls, results: Sequence[Any]) -> dict[str, Figure]:

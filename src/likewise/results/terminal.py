@@ -1,4 +1,4 @@
-"""Results in a terminal: lines, then tables, through rich."""
+"""Prints a result in a terminal with rich: notes, lines, then tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search: texts and a query -> ranked hits, explained; baselines; recall."""
+"""Search: indexes, ranked and explained hits, baselines, retrieval metrics."""
 
 from likewise.search.baselines import baseline
 from likewise.search.hits import Hit, Hits

@@ -1,4 +1,4 @@
-"""Baselines that a model's ranking is compared with: word counts, TF-IDF, BM25, averaged word vectors, chance."""
+"""Baseline rankers to compare a model with: word counts, TF-IDF, BM25, averaged word vectors, chance."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def baseline(
     name: str, texts: Sequence[str], *, encoder: Encoder | Source | None = None, vectors: Path | None = None,
     seed: int = 0,
 ) -> Ranker:  # fmt: skip
-    """The baseline of a name over a corpus's texts.
+    """The baseline ranker with this name, over the texts of a corpus.
 
     >>> baseline("bm25", ["A cat sat.", "A dog ran."]).name
     'bm25'

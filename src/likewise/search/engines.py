@@ -1,4 +1,4 @@
-"""Engines: a faiss index over the rows of a store, chosen by the number of vectors, with its measured recall."""
+"""Search engines: faiss indexes over stored vectors, selected by the number of vectors, with their measured recall."""
 
 from __future__ import annotations
 

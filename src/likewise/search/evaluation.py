@@ -1,7 +1,7 @@
 """Retrieval evaluation: how well a ranker finds the texts that answer queries.
 
 In a file of pairs each right text is a query, its left text is relevant, and all left texts are the corpus. A corpus
-with queries and judgements is taken as it is.
+with queries and judgements is used unchanged.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class RetrievalSource:
         column, _, value = self.where.partition("=")
         if column not in pair.meta:
             names = ", ".join(map(shown, pair.meta)) or "none"
-            flaw = f"no column {shown(column)} beside the texts (--where)"
+            flaw = f"no column {shown(column)} next to the texts (--where)"
             raise DataError(f"{self.dataset.name}: {flaw}; there are {names}")
         return pair.meta[column] == value
 

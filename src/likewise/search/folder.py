@@ -1,8 +1,8 @@
-"""An index in a folder: immutable segments, and one manifest; renaming the manifest is the commit.
+"""An index in a folder: immutable segments and a manifest; a change is committed by renaming the manifest.
 
-Whatever happens to a writer, the folder holds the old index or the new one: files that no manifest names do not
-count, and the next writer removes them. A long build leaves a draft from which it continues. A saved engine has a
-label for each of its positions: rows move when others are deleted, labels do not.
+After a crash the folder holds either the old index or the new one: files that no manifest lists are ignored, and the
+next writer removes them. A long build writes a draft and resumes from it. A saved engine has a label for each of its
+positions: row numbers change when other rows are deleted, labels do not.
 """
 
 from __future__ import annotations

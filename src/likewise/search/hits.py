@@ -1,4 +1,4 @@
-"""Hits: what a search found, best first; explained ones with the words that carry the score and the margin."""
+"""Search hits, best first; explained hits also hold the shares of words in the score and in the margin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index: texts, their vectors by one model, and a search among them."""
+"""The ``Index`` class: searches texts by their embeddings from one model."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ USUAL = IndexSettings()
 
 
 class Index:
-    """Texts, their vectors by one model, and a search among them.
+    """A searchable index: texts and their vectors by one model.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
     >>> texts = [("1", "The volcano spat ash."), ("2", "The bank cut rates.")]

@@ -1,7 +1,7 @@
-"""An index in Milvus: a server's collection, or one of Milvus Lite; the same code for both.
+"""An index in Milvus: a collection on a server or in Milvus Lite, with the same code for both.
 
-Only their indexes differ. Milvus Lite spends most of a search outside of its index: with 20 000 vectors of 384
-dimensions on one core, HNSW took 20 s to build and 21 ms to search; comparing every row took 43 ms and needs no build.
+Only the index type differs: HNSW on a server, FLAT in Milvus Lite. There, with 20 000 vectors of 384 dimensions on one
+core, HNSW took 20 s to build and 21 ms to search; FLAT, which compares every row, took 43 ms and needs no build.
 """
 
 from __future__ import annotations

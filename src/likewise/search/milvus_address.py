@@ -1,4 +1,4 @@
-"""Addresses of indexes, and the connection to Milvus: a server, or a Milvus Lite database inside this process."""
+"""Milvus addresses, and the connection to a Milvus server or to a Milvus Lite database in this process."""
 
 from __future__ import annotations
 

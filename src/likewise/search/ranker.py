@@ -1,4 +1,4 @@
-"""A corpus, and what everything that ranks it has in common: dense vectors, baselines, and hybrids of them."""
+"""Corpora, the interface of all rankers, the selection of the k best texts, and hybrids of rankers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BLOCK_BYTES = 2**26  # The memory of a block of scores
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts to be searched, each with an id of its own.
+    """Texts to search, each with an id.
 
     >>> corpus = Corpus(("a", "b"), ("A cat sat.", "A dog ran."))
     >>> corpus.row_of["b"], len(corpus)

@@ -1,7 +1,7 @@
-"""Ranks of the relevant texts, and what follows from them: recall@k, MRR@10 and nDCG@10.
+"""Ranks of relevant texts, and the metrics that are computed from them: recall@k, MRR@10 and nDCG@10.
 
-A text's rank is the number of texts that score more than ``TIE`` above it: ties, and differences that are only
-rounding, are in the query's favour.
+A text's rank is the number of texts that score more than ``TIE`` above it, so ties and rounding errors count in the
+query's favour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A grid of rankers on one retrieval task: models x poolings x layers, baselines and hybrids, in one table.
 
-Each result goes to the user's cache as soon as it is computed: a run that was stopped continues with the next missing
-one.
+Each result is cached as soon as it is computed, so an interrupted run resumes with the next missing one.
 """
 
 from __future__ import annotations

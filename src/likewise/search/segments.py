@@ -1,7 +1,7 @@
-"""Stores and segments: some rows of an index, written once and never changed; and a store in memory.
+"""Segments (rows of an index that never change), the base classes of stores, and a store in memory.
 
-A segment on disk is three files: the vectors (.npy), a key for each row (.npy) and the rows themselves, one JSON list
-``[id, text]`` a line. All three are mapped, not read: a hit reads its own line only.
+A segment on disk is three files: the vectors (.npy), a key for each row (.npy), and the rows themselves, one JSON list
+``[id, text]`` per line. All three are memory-mapped: a hit reads only its own line.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The server: HTTP -> one library call -> JSON."""
+"""The web server: HTTP request -> one library call -> JSON."""

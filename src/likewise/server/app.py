@@ -1,4 +1,4 @@
-"""The application: routes, guards, errors as one line each, the built front end, and the server that runs it."""
+"""The FastAPI application: routes, middleware, one-line errors, the built front end; and the server that runs it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Middleware: checks of every request before a route sees it, and the detection of clients that disconnect.
+"""Middleware: checks every request before a route handles it, and detects clients that disconnect.
 
-A foreign page can make a browser send requests to this machine, and can even rename itself to it (DNS rebinding). So
-the Host must be the studio's own, requests from other origins are refused, and any address that other machines can
+A malicious page can make a browser send requests to this machine, even under the page's own host name (DNS rebinding).
+So the Host must be the studio's own, requests from other origins are refused, and any address that other machines can
 reach needs a token.
 """
 

@@ -1,6 +1,6 @@
-"""Jobs: long work in a queue, with progress, cancellation, and results that are stored.
+"""Jobs: a queue of long tasks, with progress, cancellation and stored results.
 
-A job's id is a hash of its request: the same request finds the work that is under way, or its result.
+A job's id is a hash of its request and of what its result depends on, so a repeated request finds the existing job.
 """
 
 from __future__ import annotations

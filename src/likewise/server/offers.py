@@ -1,4 +1,4 @@
-"""What may be chosen: models, loaded on demand, and corpora: the samples, those of the settings, and uploaded files."""
+"""Models and corpora that a client can select: models load on demand; corpora are samples, given files and uploads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests and responses of all views share."""
+"""Base classes of the requests and responses of all views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The studio's settings: where it listens, what it may load, and its limits."""
+"""The studio's settings: address, token, available models and files, and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The studio: what all routes share, made once when the server starts; questions run one after the other."""
+"""The studio: state that all routes share, created when the server starts; short requests run one at a time."""
 
 from __future__ import annotations
 

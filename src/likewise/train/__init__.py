@@ -1,4 +1,4 @@
-"""Training: encoder + pairs or tasks -> a better encoder and a report; one loop, tasks are data."""
+"""Training: fine-tunes an encoder on scored pairs or on several tasks, and reports the results."""
 
 from likewise.train.config import TaskConfig, TrainConfig, parse_config
 from likewise.train.examples import Example, Source

@@ -1,4 +1,4 @@
-"""Benchmarks: several models measured in the same ways, to show what a training changed inside.
+"""Benchmarks: the same measurements of several models, to show what training changed in them.
 
 Each part of each model is cached on disk once it is measured. Models that are rows of one table of runs are averaged
 over their seeds.

@@ -1,4 +1,4 @@
-"""Configs: what is trained, on what and how, as frozen dataclasses that a TOML file fills."""
+"""Training configs: tasks, data and hyperparameters as frozen dataclasses, read from TOML files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _check_choice(what: str, value: object, known: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """One task: its data, how a text becomes a vector, and the head on the vectors.
+    """The config of one task: its data, pooling, head and loss.
 
     >>> TaskConfig(kind="similarity", train=(Source("stsb/train"),)).head
     'cosine'
@@ -169,7 +169,7 @@ class TaskConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A whole run.
+    """The config of a training run.
 
     >>> TrainConfig(tasks=(TaskConfig("similarity", (Source("stsb/train"),)),)).epochs
     4

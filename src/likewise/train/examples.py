@@ -1,4 +1,4 @@
-"""Examples: the rows of a source as a task learns them, with targets on the task's scale."""
+"""Training examples: texts from the rows of a file, with targets on the scale of the task."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Heads and losses: the vectors of a task's texts -> predictions, and these with their targets -> one number.
+"""Task heads (vectors -> predictions) and losses (predictions and targets -> one number).
 
-A pair head sees features of two vectors (bi-encoder) or one vector (cross-encoder). The output is one logit per class,
-or one number per pair: a logit for paraphrase, a similarity from 0 to 1 for similarity.
+A head for pairs takes features of two vectors (bi-encoder) or one vector (cross-encoder). Its output is one logit per
+class, or one number per pair: a logit for paraphrase, a similarity from 0 to 1 for similarity.
 """
 
 from __future__ import annotations

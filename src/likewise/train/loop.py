@@ -1,7 +1,7 @@
-"""The training loop: one for every task; an interrupted run gives the same weights as one without a break.
+"""The training loop of all tasks; an interrupted run gives the same weights as an uninterrupted one.
 
 All random draws of a step are seeded by the run's seed and the step's number, so a run that resumes from a checkpoint
-repeats what it would have done.
+makes the same draws.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The multi-task model: one encoder, pooled for each task, with a head per task; its weights and its evaluation."""
+"""The multi-task model: one encoder with a pooling and a head per task; its trainable weights and its evaluation."""
 
 from __future__ import annotations
 

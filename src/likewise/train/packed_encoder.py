@@ -1,4 +1,4 @@
-"""The packed encoder: texts -> tokens -> vectors, with gradients in training, from the lowest layer that learns."""
+"""The encoder in training: texts packed end to end -> vectors with gradients; frozen lower layers run once."""
 
 from __future__ import annotations
 

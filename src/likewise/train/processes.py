@@ -1,4 +1,4 @@
-"""Processes: several processes share the texts of a step, with the same result as one.
+"""Parallel training: processes share the texts of a step and get the same result as one.
 
 Every process encodes its share of the texts. The vectors are gathered, so heads, batch norm and losses see the whole
 batch everywhere, and the encoder's gradients are averaged.

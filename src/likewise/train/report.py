@@ -1,4 +1,4 @@
-"""The report of a training run: its numbers, tables and figures, and a page that says what they mean."""
+"""The report of a training run: metrics, tables, figures, and an HTML page that explains them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NOTES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainReport(Result):
-    """A finished run.
+    """The report of a finished run.
 
     >>> TrainReport.__name__
     'TrainReport'

@@ -1,4 +1,4 @@
-"""Results of a run: the predictions of each task, and the pairs that training changed most."""
+"""Evaluation results of a run: predictions, metrics, and the pairs that training changed most."""
 
 from __future__ import annotations
 

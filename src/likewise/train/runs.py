@@ -1,4 +1,4 @@
-"""Runs: a config, ready-made or from a file -> one run, or a table of them; a run trains an encoder and reports it."""
+"""Training runs: a preset or a config file -> one run or a table of runs; a run trains and saves an encoder."""
 
 from __future__ import annotations
 

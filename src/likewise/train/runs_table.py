@@ -1,4 +1,4 @@
-"""Tables of training runs: every row's run, and one line of means and deviations for all seeds of a row."""
+"""Tables of training runs: trains every row with every seed, and reports means and deviations over the seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved runs: a sentence-transformers folder that also holds the tasks' heads, and the heads' predictions."""
+"""Saved runs: a sentence-transformers folder with the heads of the tasks, and predictions by these heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The synthetic benchmark: a model that counts the nouns two texts share, and how well methods explain it.
+"""The synthetic benchmark: how well methods explain a model that counts the nouns that two texts share.
 
 The true interaction of two tokens is 1 if both belong to the same noun, else 0 (Vasileiou & Eberle 2024).
 """

@@ -1,4 +1,4 @@
-"""Tasks: the examples of a run, read and checked before anything is trained; their overlap; their order in steps."""
+"""Tasks of a run: reads and checks their examples, removes overlap with dev and test files, and orders the batches."""
 
 from __future__ import annotations
 

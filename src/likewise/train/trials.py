@@ -1,4 +1,4 @@
-"""Trials: how hyperparameters are searched, what was tried, the best of it, and its page."""
+"""Hyperparameter search: its settings, its trials, and a report with the best config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning: a config with its files -> the best hyperparameters on its dev files, searched with Optuna."""
+"""Hyperparameter tuning with Optuna: trains a config with different values and compares them on its dev files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model families and the names of their weights. No other file knows Hugging Face's names."""
+"""Model families (BERT, ALBERT, GPT-Neo, Qwen3 and others): Hugging Face's weight names -> views."""
 
 from __future__ import annotations
 

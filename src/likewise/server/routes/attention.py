@@ -1,4 +1,4 @@
-"""Attention: points of a study, clusterings of them, tests of selected pairs, and the maps of one pair."""
+"""Routes of the attention view: points of a study, clusterings, tests of selected pairs, and the maps of one pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus of pairs: relevance by part of speech, and pairs whose score rests on the wrong words."""
+"""Routes of the corpus view: relevance by part of speech, and lint findings."""
 
 from __future__ import annotations
 

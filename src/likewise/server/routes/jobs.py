@@ -1,4 +1,4 @@
-"""Jobs: their progress as events, their results, and their cancellation."""
+"""Routes of jobs: progress events, results, cancellation and deletion."""
 
 from __future__ import annotations
 

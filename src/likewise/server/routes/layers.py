@@ -1,4 +1,4 @@
-"""Layers: words and sentences through the layers of models, and the geometry of a corpus."""
+"""Routes of the layers view: trajectories, and the geometry of a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two texts: their similarity, its explanation, and the difference that a second model makes."""
+"""Routes of the pair view: the similarity of two texts, its explanation, and a comparison of two models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search: an index of a corpus, explained hits, classic rankers, and recall."""
+"""Routes of the search view: index, explained hits, baselines and recall."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BaselineRequest(StudioRequest):
 
 
 class RecallRequest(StudioRequest):
-    """How often the first text of a pair finds the second."""
+    """How often the second text of a pair finds the first."""
 
     corpus: Name
     models: Models
@@ -164,10 +164,10 @@ class RecallResult(StudioResponse):
 
 
 def _source(studio: Studio, corpus: str) -> Dataset:
-    """The texts of a corpus; of pairs the second ones, which the first ones search where recall is measured."""
+    """The texts of a corpus; of pairs the first ones, which the second ones search where recall is measured."""
     dataset = studio.dataset(corpus)
     pairs = pair_columns(dataset.name, data_dir=dataset.data_dir)
-    return dataset if pairs is None else replace(dataset, columns=Columns(text=pairs[1]))
+    return dataset if pairs is None else replace(dataset, columns=Columns(text=pairs[0]))
 
 
 @router.post("/index", status_code=202)

@@ -1,4 +1,4 @@
-"""What a page needs to start: models, corpora, choices and limits; and the upload of corpora."""
+"""Routes that every view needs: available models, corpora, options and limits; and the upload of corpora."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training: runs that start here, and the reports of all runs as ``likewise train`` writes them."""
+"""Routes of the training view: start a run, and show the reports of all runs."""
 
 from __future__ import annotations
 
