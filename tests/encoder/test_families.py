@@ -10,7 +10,8 @@ import transformers
 
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
-from likewise.encoder.families import FAMILIES, model_view
+from likewise.encoder.families import FAMILIES
+from likewise.encoder.weights import model_view
 from likewise.encoder.model_view import ACTIVATIONS
 from likewise.errors import ModelError
 

@@ -10,9 +10,10 @@ import torch
 import transformers
 
 from likewise.encoder import Encoder
-from likewise.encoder.families import FAMILIES, model_view
+from likewise.encoder.families import FAMILIES
+from likewise.encoder.weights import model_view
 from likewise.encoder.forward import Batch, Step, embed, layers
-from likewise.encoder.model_view import Dropout, no_dropout
+from likewise.encoder.model_view import Dropout, linear, no_dropout
 from tiny_models import CONFIGS, SIZES, NoDowncast, make_model
 from twins import twin_model
 
@@ -32,7 +33,10 @@ def make_batch(model: Any, seed: int) -> Batch:
 def run_ours(model: Any, batch: Batch, maps: bool = True, dropout: Dropout = no_dropout) -> list[Step]:
     views = model_view(model)
     with torch.no_grad():
-        return list(layers(views, embed(views, batch, dropout), batch.mask, maps=maps, dropout=dropout))
+        steps = list(layers(views, embed(views, batch, dropout), batch.mask, maps=maps, dropout=dropout))
+        if views.output is not None:
+            steps[-1] = Step(linear(views.output, steps[-1].states), steps[-1].maps)
+        return steps
 
 
 def run_theirs(model: Any, batch: Batch) -> Any:
@@ -121,14 +125,15 @@ def test_long_mpnet_uses_far_buckets() -> None:
     assert largest_gap(ours[-1].states, theirs.hidden_states[-1], batch.mask) < 1e-10
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt_neo", "modernbert", "qwen3"])
+@pytest.mark.parametrize("name", CONFIGS)
 def test_gradients_equal_hugging_face(name: str) -> None:
     model = make_model(name, 9)
     batch = make_batch(model, 9)
     views = model_view(model)
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     *_, last = layers(views, embed(views, batch), batch.mask)
-    ours = torch.autograd.grad((last.states[:, 0] ** 2).sum(), weights, allow_unused=True)
+    first = last.states[:, 0] if views.output is None else linear(views.output, last.states[:, 0])
+    ours = torch.autograd.grad((first**2).sum(), weights, allow_unused=True)
     with NoDowncast():
         states = model(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
     theirs = torch.autograd.grad((states[:, 0] ** 2).sum(), weights, allow_unused=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from likewise.encoder import Encoder, pooling
 from likewise.encoder.forward import Batch, embed
-from likewise.encoder.model_view import Dense
+from likewise.encoder.pooling import Dense
 from likewise.encoder.modes import LIVE, Detached, Recorder, Replay, ReplayWithBiasRow
 from likewise.encoder.pooling import POOLERS, Layer, ModulesConfig, PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing

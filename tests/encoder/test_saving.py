@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder, saving
 from likewise.encoder.learned_pooling import LEARNED, new_learned_pooling
-from likewise.encoder.model_view import Dense
+from likewise.encoder.pooling import Dense
 from likewise.encoder.pooling import ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.encoder.saving import ExtraFiles, save_encoder

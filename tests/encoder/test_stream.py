@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from likewise.encoder import Encoder, forward
-from likewise.encoder.model_view import Dense
+from likewise.encoder.pooling import Dense
 from likewise.encoder.postprocessing import PostProcessing, fit_postprocessing
 from likewise.encoder.stream import Manifest, encode_stream, open_vectors
 from likewise.encoder.tokens import Tokenizer

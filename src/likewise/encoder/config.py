@@ -8,79 +8,27 @@ modules gets mean pooling. ``likewise.json`` holds a learned pooling, if there i
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import nn
 
+from likewise.encoder.families import FAMILIES, LAYOUTS
 from likewise.encoder.learned_pooling import LearnedPooling, learned_from
-from likewise.encoder.model_view import HEAD_ACTIVATIONS, Dense, Rotary, Table
-from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.model_view import Config
+from likewise.encoder.pooling import HEAD_ACTIVATIONS, Dense, ModulesConfig
 from likewise.errors import ModelError, first_line
 
 CONFIG = "config.json"
-Config = dict[str, Any]
-
-_BERT: Config = {
-    "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
-    "intermediate_size": 3072, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
-}  # fmt: skip
-
-DEFAULTS: dict[str, Config] = {
-    "albert": _BERT | {
-        "vocab_size": 30000, "embedding_size": 128, "hidden_size": 4096, "num_attention_heads": 64,
-        "intermediate_size": 16384, "hidden_act": "gelu_new", "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0, "num_hidden_groups": 1, "inner_group_num": 1,
-    },
-    "bert": _BERT,
-    "distilbert": {
-        "vocab_size": 30522, "max_position_embeddings": 512, "n_layers": 6, "n_heads": 12, "dim": 768,
-        "hidden_dim": 3072, "dropout": 0.1, "attention_dropout": 0.1, "activation": "gelu", "pad_token_id": 0,
-    },
-    "electra": _BERT | {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
-    "gpt_neo": {
-        "vocab_size": 50257, "max_position_embeddings": 2048, "hidden_size": 2048, "num_layers": 24,
-        "attention_types": [[["global", "local"], 12]], "num_heads": 16, "intermediate_size": None, "window_size": 256,
-        "activation_function": "gelu_new", "resid_dropout": 0.0, "embed_dropout": 0.0, "attention_dropout": 0.0,
-        "layer_norm_epsilon": 1e-5,
-    },
-    "modernbert": {
-        "vocab_size": 50368, "hidden_size": 768, "intermediate_size": 1152, "num_hidden_layers": 22,
-        "num_attention_heads": 12, "hidden_activation": "gelu", "max_position_embeddings": 8192, "norm_eps": 1e-5,
-        "norm_bias": False, "pad_token_id": 50283, "attention_bias": False, "attention_dropout": 0.0,
-        "layer_types": None, "global_attn_every_n_layers": 3, "rope_parameters": None, "local_attention": 128,
-        "embedding_dropout": 0.0, "mlp_bias": False, "mlp_dropout": 0.0,
-    },
-    "mpnet": {name: value for name, value in _BERT.items() if name != "type_vocab_size"} | {
-        "vocab_size": 30527, "pad_token_id": 1, "relative_attention_num_buckets": 32,
-    },
-    "qwen3": {
-        "vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32,
-        "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128, "hidden_act": "silu",
-        "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "rope_parameters": None, "attention_bias": False,
-        "use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28, "layer_types": None,
-        "attention_dropout": 0.0, "pad_token_id": None,
-    },
-    "roberta": _BERT | {"vocab_size": 50265, "pad_token_id": 1},
-    "xlm-roberta": _BERT | {"pad_token_id": 1},
-}  # fmt: skip
-
-ALIASES: dict[str, dict[str, str]] = {
-    "distilbert": {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
-    "gpt_neo": {"num_attention_heads": "num_heads", "num_hidden_layers": "num_layers"},
-}
-"""Other names of the same keys in Hugging Face's classes."""
-
 ROTARY_KEYS = ("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta", "partial_rotary_factor",
                "original_max_position_embeddings")  # fmt: skip
 """Older keys of what is now in ``rope_parameters``."""
-
-DECODERS = ("gpt_neo", "qwen3")
+SIZES = ("_size", "_layers", "_heads", "_embeddings", "_groups", "_buckets", "_num", "dim", "d_model", "d_kv", "d_ff")
+"""How the names of whole numbers end."""
+MOST_LAYERS, MOST_ROWS, MOST_WIDTH = 1_000, 2**28, 2**17  # Larger numbers in a config are wrong
 
 
 def read_config(folder: Path) -> Config:
@@ -93,27 +41,55 @@ def read_config(folder: Path) -> Config:
     return dict(config)
 
 
-def require_family(family: str) -> None:
+def native_config(config: Mapping[str, Any]) -> Config:
+    """The config in the keys of transformers, for a folder in the layout in which its family was first published."""
+    code = config.get("auto_map")
+    published = str(code.get("AutoModel", "")).rsplit(".", 1)[-1] if isinstance(code, Mapping) else config["model_type"]
+    layout = LAYOUTS.get(published)
+    return dict(config) if layout is None else layout(config)
+
+
+def config_of(model: nn.Module) -> Config:
+    """All that a model's forward pass depends on besides its weights."""
+    config: Any = model.config
+    if isinstance(config, Mapping):
+        return completed(config)
+    require_family(config.model_type)
+    if not type(model).__module__.startswith("transformers."):
+        kind = type(model).__name__
+        raise ModelError(f"{kind} is not a class of transformers, so its forward pass is unknown; use a plain model")
+    # The class is known, so the folder's own code does not matter.
+    return completed({name: value for name, value in config.to_dict().items() if name != "auto_map"})
+
+
+def saved_config(model: nn.Module) -> Config:
+    """The ``config.json`` of a model, with the class and the dtype that are saved."""
+    config: Any = model.config
+    given = config if isinstance(config, Mapping) else json.loads(config.to_json_string(use_diff=True))
+    saved = {name: value for name, value in given.items() if name not in ("_name_or_path", "torch_dtype", "auto_map")}
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    return saved | {"architectures": [FAMILIES[saved["model_type"]].architecture], "dtype": dtype}
+
+
+def require_family(name: str) -> None:
     """Reject an unsupported family by its name."""
-    if family not in DEFAULTS:
-        raise ModelError(f"model family {family!r} is not supported; supported are {', '.join(sorted(DEFAULTS))}")
+    if name not in FAMILIES:
+        raise ModelError(f"model family {name!r} is not supported; supported are {', '.join(sorted(FAMILIES))}")
 
 
 def completed(config: Mapping[str, Any]) -> Config:
     """All keys that the family's forward pass depends on; a config with unsupported settings is rejected."""
-    family = str(config["model_type"])
-    require_family(family)
-    _refuse(family, config)
-    given = {ALIASES.get(family, {}).get(name, name): value for name, value in config.items()}
-    found = {name: given.get(name, default) for name, default in DEFAULTS[family].items()}
-    if "rope_parameters" in found:
-        found |= {name: given[name] for name in ROTARY_KEYS if given.get(name) is not None}
-    if family == "modernbert" and given.get("sliding_window") is not None:
-        found["local_attention"] = 2 * given["sliding_window"]  # half the window, by its other name
-    if family == "qwen3" and found["num_key_value_heads"] is None:
-        found["num_key_value_heads"] = found["num_attention_heads"]
-    _check_numbers(family, found)
-    return {"model_type": family, **found}
+    config = native_config(config)
+    name = str(config["model_type"])
+    require_family(name)
+    _refuse(name, config)
+    family = FAMILIES[name]
+    given = {family.aliases.get(key, key): value for key, value in config.items()}
+    found = {key: given.get(key, default) for key, default in family.defaults.items()}
+    passed = (*family.passed, *(ROTARY_KEYS if "rope_parameters" in found else ()))
+    found |= {key: given[key] for key in passed if given.get(key) is not None}
+    _check_numbers(name, found)
+    return {"model_type": name, **found}
 
 
 def _refuse(family: str, config: Mapping[str, Any]) -> None:
@@ -124,119 +100,37 @@ def _refuse(family: str, config: Mapping[str, Any]) -> None:
         )
     if name := next((name for name in ("quantization_config", "compression_config") if config.get(name)), None):
         raise ModelError(f"quantized weights ({name} in {CONFIG}) are not supported; use the plain weights")
-    if family not in DECODERS and (config.get("is_decoder") or config.get("add_cross_attention")):
+    if not FAMILIES[family].decoder and (config.get("is_decoder") or config.get("add_cross_attention")):
         raise ModelError(f"a {family} model set up as a decoder is not supported; use it as an encoder")
     if (kind := config.get("position_embedding_type") or "absolute") != "absolute":
         raise ModelError(f"position_embedding_type {kind!r} is not supported; use a model with absolute positions")
-    if family in DECODERS and (config.get("is_causal") is False or config.get("use_bidirectional_attention")):
+    known = {**FAMILIES[family].defaults, **dict.fromkeys(FAMILIES[family].passed)}
+    both = config.get("is_causal") is False and "is_causal" not in known
+    if FAMILIES[family].decoder and (
+        both or (config.get("use_bidirectional_attention") and "use_bidirectional_attention" not in known)
+    ):
         raise ModelError(f"a {family} model that attends in both directions is not supported; use a causal one")
 
 
 def _check_numbers(family: str, config: Config) -> None:
-    if family in ("roberta", "xlm-roberta") and not isinstance(config["pad_token_id"], int):
+    if family in ("camembert", "roberta", "xlm-roberta") and not isinstance(config["pad_token_id"], int):
         raise ModelError(f"pad_token_id must be a whole number, since positions count from it; fix {CONFIG}")
-    sizes = ("_size", "_layers", "_heads", "_embeddings", "_groups", "_buckets", "_num", "dim")
-    for name, default in DEFAULTS[family].items():
-        value, least = config[name], int(name != "max_window_layers")
-        if name.endswith(sizes) and isinstance(default, int):
+    for name, default in FAMILIES[family].defaults.items():
+        value, least = config[name], int(name not in FAMILIES[family].may_be_zero)
+        if name.endswith(SIZES) and isinstance(default, int) and default >= 0:
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ModelError(f"{name} must be a whole number from {least}, not {value!r}; fix {CONFIG}")
+            if value > (most := _most(name)):
+                raise ModelError(f"{name} must be at most {most:,}, not {value:,}; fix {CONFIG}")
         elif isinstance(default, float) and (not isinstance(value, (int, float)) or value < 0):
             raise ModelError(f"{name} must be a number from 0, not {value!r}; fix {CONFIG}")
 
 
-Settings = Mapping[str, Any]
-Frequencies = tuple[Tensor, float]  # Angles per position step, and the factor of cosines and sines
-ROPE_THETA = 10_000.0
+def _most(name: str) -> int:
+    if name.endswith(("_layers", "_groups", "_num")):
+        return MOST_LAYERS
+    return MOST_ROWS if name in ("vocab_size", "max_position_embeddings") else MOST_WIDTH
 
-
-def rotary(config: Settings, width: int, word: Table) -> Rotary:
-    """The rotary positions of a model whose layers share them, for heads of this width."""
-    given = config.get("rope_scaling") or config["rope_parameters"] or {}
-    # Some configs list them by layer type, although the layers share them.
-    nested = [given[kind] for kind in dict.fromkeys(config.get("layer_types") or ()) if given.get(kind)]
-    if any(other != nested[0] for other in nested):
-        raise ModelError("rotary positions that differ from layer to layer are not supported; use another model")
-    given = {"rope_theta": config.get("rope_theta", ROPE_THETA)} | _plain(nested[0] if nested else given)
-    return Rotary(*_scaled_frequencies(given, config, width), word)
-
-
-def rotary_by_kind(config: Settings, kind: str, width: int, word: Table) -> Rotary:
-    """ModernBERT's rotary positions of full or sliding attention, for heads of this width."""
-    old = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", ROPE_THETA)}
-    theta = config.get(*old[kind])
-    given = _plain((config["rope_parameters"] or {}).get(kind) or {}) | _plain(config.get("rope_scaling") or {})
-    return Rotary(*_scaled_frequencies({"rope_theta": theta} | given, config, width), word)
-
-
-def _plain(given: Settings) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _scaled_frequencies(given: Settings, config: Settings, width: int) -> Frequencies:
-    kind = str(given.get("rope_type", given.get("type", "default")))
-    if kind not in ROTARY_KINDS:
-        known = ", ".join(ROTARY_KINDS)
-        raise ModelError(f"rotary positions of type {kind!r} are not supported; supported are {known}")
-    if float(given.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))) != 1.0:
-        raise ModelError("rotary positions in a part of each head are not supported; use another model")
-    limit = config["max_position_embeddings"]
-    trained = config.get("original_max_position_embeddings", given.get("original_max_position_embeddings", limit))
-    try:
-        plain = 1.0 / (float(given["rope_theta"]) ** (torch.arange(0, width, 2, dtype=torch.float32) / width))
-        return ROTARY_KINDS[kind](plain, dict(given) | {"trained": trained, "limit": limit})
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"rotary positions of type {kind!r} lack a setting ({error}); fix config.json") from error
-
-
-def _llama3(plain: Tensor, given: Settings) -> Frequencies:
-    """Long waves are stretched, short ones stay, those in between are blended."""
-    factor, low, high, trained = (given[name] for name in ("factor", "low_freq_factor", "high_freq_factor", "trained"))
-    waves = 2 * math.pi / plain
-    stretched = torch.where(waves > trained / low, plain / factor, plain)
-    smooth = (trained / waves - low) / (high - low)
-    blended = (1 - smooth) * stretched / factor + smooth * stretched
-    between = ~(waves < trained / high) & ~(waves > trained / low)
-    return torch.where(between, blended, stretched), 1.0
-
-
-def _yarn(plain: Tensor, given: Settings) -> Frequencies:
-    """Peng et al. 2023: stretch dimensions of fewer than ``beta_slow`` rotations, not those beyond ``beta_fast``."""
-    theta, trained, width = float(given["rope_theta"]), given["trained"], 2 * len(plain)
-    factor = given.get("factor") or given["limit"] / trained
-
-    def dimension(rotations: float) -> float:
-        return width * math.log(trained / (rotations * 2 * math.pi)) / (2 * math.log(theta))
-
-    low, high = dimension(given.get("beta_fast") or 32), dimension(given.get("beta_slow") or 1)
-    if given.get("truncate", True):
-        low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, width - 1)
-    ramp = ((torch.arange(width // 2, dtype=torch.float32) - low) / ((high - low) or 0.001)).clamp(0, 1)
-    original = 1 - ramp
-    steps = theta ** (torch.arange(0, width, 2).to(torch.float32) / width)
-    frequencies = 1.0 / (factor * steps) * (1 - original) + 1.0 / steps * original
-    return frequencies, _yarn_scaling(factor, given)
-
-
-def _yarn_scaling(factor: float, given: Settings) -> float:
-    def scale(times: float = 1.0) -> float:
-        return 1.0 if factor <= 1 else 0.1 * times * math.log(factor) + 1.0
-
-    if given.get("attention_factor") is not None:
-        return float(given["attention_factor"])
-    first, second = given.get("mscale"), given.get("mscale_all_dim")
-    return scale(first) / scale(second) if first and second else scale()
-
-
-ROTARY_KINDS: dict[str, Callable[[Tensor, Settings], Frequencies]] = {
-    "default": lambda plain, _: (plain, 1.0),
-    # It differs from the default only beyond the model's positions, where texts are truncated.
-    "dynamic": lambda plain, _: (plain, 1.0),
-    "linear": lambda plain, given: (plain / given["factor"], 1.0),
-    "llama3": _llama3,
-    "yarn": _yarn,
-}
 
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from likewise.encoder import forward, weights
-from likewise.encoder.config import modules_config_of, read_modules_config
-from likewise.encoder.families import config_of, model_view
+from likewise.encoder.config import config_of, modules_config_of, read_modules_config
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, windows
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.model_view import ModelView
@@ -137,7 +136,9 @@ class Encoder(TensorEncoder):
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
         transformer = getattr(model[0], "auto_model", None) or model[0].model
-        parts = model_view(transformer), Vocabulary.of(model.tokenizer), modules_config_of(model)
+        # Of a model for texts and images, the part that reads texts.
+        transformer = getattr(transformer, "language_model", transformer)
+        parts = weights.model_view(transformer), Vocabulary.of(model.tokenizer), modules_config_of(model)
         return cls._assembled(name, transformer, *parts)
 
     @classmethod
@@ -161,6 +162,8 @@ class Encoder(TensorEncoder):
             if lacks_pooler or (part in LEARNED and (learned is None or learned.kind != part)):
                 what = "pooler" if lacks_pooler else f"learned {part} pooling"
                 raise ModelError(f"{self.name} has no {what}; choose from {', '.join(POOLERS)}")
+            if part == "max" and self.model_view.output is not None:
+                raise ModelError(f"{self.name} projects each token before pooling, which max would undo; use mean")
         return self._rebuilt(pooling_config=changed)
 
     def with_learned_pooling(self, module: LearnedPooling) -> Encoder:

@@ -25,6 +25,7 @@ from likewise.encoder.attention import LazyMaps, Packing, attend, attend_apart, 
 from likewise.encoder.model_view import Block, Dropout, ModelView, linear, no_dropout, norm, scaled
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
 from likewise.encoder.tokens import TokenizedText
+from likewise.errors import ModelError
 
 Item = TypeVar("Item")
 TOKEN_BUDGET = 4096  # Tokens per batch; the best or close to it on one and two threads (bench/encode.py)
@@ -133,6 +134,8 @@ def layers(
     ``start`` x holds the states of that layer, and the steps begin there. With a packing instead of a mask, x and the
     steps hold texts end to end, (N, E).
     """
+    if start > 0 and any(block.input_gate for block in model_view.blocks[start:]):
+        raise ModelError(f"layers of a {model_view.family} model read its embeddings, so a pass cannot start at one")
     h = x if model_view.projection is None or start > 0 else linear(model_view.projection, x, mode)
     yield Step(h, None)
     for index, block in enumerate(model_view.blocks[start:], start=start + 1):
@@ -195,7 +198,7 @@ def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collectio
             back = block_transposed(block, back, mode)
     assert back is not None
     back = back if model_view.projection is None else views.linear_transposed(model_view.projection, back, mode)
-    return back + gated
+    return back if isinstance(gated, float) else back + gated
 
 
 def block_transposed(block: Block, gradient: Tensor, mode: Transposed) -> Tensor:

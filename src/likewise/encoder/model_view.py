@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -19,11 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.errors import ModelError
 
 Dropout = Callable[[Tensor, float | None], Tensor]
 """``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up; None is a rate of 0."""
 
 POOLER = "pooler"  # The part that may be missing
+Config = dict[str, Any]
 
 
 class Transformer(nn.Module):
@@ -256,6 +258,11 @@ class ModelView:
         return self.blocks[0].attention.heads
 
     @property
+    def output_size(self) -> int:
+        """The width of a token's vector that is pooled."""
+        return self.hidden_size if self.output is None else len(self.output.weight)
+
+    @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return self.embeddings.word.weight.device
@@ -293,16 +300,24 @@ class Parts:
         return self.model.get_submodule(name) if self.empty is None else self.empty.part(name, **shapes)
 
     def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:
+        """A linear map."""
         return Affine(self._module(name, weight=(out, width), bias=(out,) if bias else None))
 
     def layer_norm(self, name: str, width: int, eps: float, bias: bool = True) -> Norm:
+        """A LayerNorm."""
         return Norm(self._module(name, weight=(width,), bias=(width,) if bias else None), "layer", eps)
 
-    def rms_norm(self, name: str, width: int, eps: float) -> Norm:
-        return Norm(self._module(name, weight=(width,), bias=None), "rms", eps)
+    def rms_norm(self, name: str, width: int, eps: float, offset: float = 0.0) -> Norm:
+        """An RMSNorm."""
+        return Norm(self._module(name, weight=(width,), bias=None), "rms", eps, offset)
 
     def table(self, name: str, rows: int, width: int, padding: int | None = None) -> Table:
+        """A table of vectors."""
         return Table(self._module(name, weight=(rows, width)), padding)
+
+    def constant(self, name: str, attribute: str, shape: tuple[int, ...]) -> nn.Module:
+        """The module with a stored tensor that is not trained."""
+        return self._module(name) if self.empty is None else self.empty.constant(name, attribute, shape)
 
     def pooler(self, name: str, width: int) -> Affine | None:
         """The model's pooler, if it has one."""
@@ -310,9 +325,26 @@ class Parts:
         return None if lacks else self.linear(name, width, width)
 
     def head_width(self, width: int, heads: int) -> int:
+        """The width of a head, checked."""
         if width % heads:
             raise ModelError(f"{width} dimensions cannot be split into {heads} heads; fix config.json")
         return width // heads
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model family: how its weights are viewed, and how its folders are written."""
+
+    view: Callable[[Parts], ModelView]
+    architecture: str  # the class of transformers
+    defaults: Config  # what the forward pass depends on, by the keys of config.json
+    aliases: Config = field(default_factory=dict)  # other names of these keys
+    passed: tuple[str, ...] = ()  # keys without a default that the forward pass depends on too
+    may_be_zero: tuple[str, ...] = ()  # sizes that may be 0: the part is missing then
+    prefix: str = ""  # of the encoder's names in the file of a model with a head
+    renamed: Config = field(default_factory=dict)  # parts of older tensor names -> present ones
+    split: dict[str, tuple[str, ...]] = field(default_factory=dict)  # older tensors that hold several weights in rows
+    decoder: bool = False  # whether a token sees only those before it unless the config says otherwise
 
 
 View = TypeVar("View", Attention, FeedForward, Embeddings, ModelView)

@@ -18,7 +18,23 @@ from torch import Tensor
 from likewise.encoder import forward
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, StateBatch, Step, TextStates, exact_length_batches
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, QkvPooling
-from likewise.encoder.model_view import Dense, Dropout, ModelView, model_pooler, model_pooler_transposed, no_dropout
+from likewise.encoder.model_view import (
+    GELU,
+    IDENTITY,
+    RELU,
+    SIGMOID,
+    SILU,
+    TANH,
+    Activation,
+    Affine,
+    Dropout,
+    ModelView,
+    activate,
+    activate_transposed,
+    linear,
+    linear_transposed,
+    no_dropout,
+)  # fmt: skip
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer, report_truncation
@@ -100,7 +116,7 @@ def model_pooler(view: Affine, states: Tensor, mode: Mode = LIVE) -> Tensor:
 def model_pooler_transposed(view: Affine, gradient: Tensor, length: int, mode: Transposed) -> Tensor:
     """(B, K, D) -> (B, K, T, D), zero except for the first token."""
     first = linear_transposed(view, activate_transposed(TANH, gradient, mode), mode)
-    return F.pad(first[..., None, :], (0, 0, 0, length - 1))
+    return torch.nn.functional.pad(first[..., None, :], (0, 0, 0, length - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +129,11 @@ class Dense:
 
     def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
         """(..., in) -> (..., out)."""
-        return activate(HEAD_ACTIVATIONS[self.activation], mode.add_bias(F.linear(x, self.weight), self.bias), mode)
+        return activate(
+            HEAD_ACTIVATIONS[self.activation],
+            mode.add_bias(torch.nn.functional.linear(x, self.weight), self.bias),
+            mode,
+        )
 
     def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
         """(B, K, out) -> (B, K, in)."""
@@ -431,7 +451,12 @@ class TensorEncoder:
         return gradient
 
     def _dense(self) -> tuple[Dense, ...]:
-        return self.modules_config.heads if self.pooling_config.heads else ()
+        if not self.pooling_config.heads:
+            return ()
+        # Of a weighted sum of states, the projection is the weighted sum of their projections.
+        own = self.model_view.output
+        first = () if own is None else (Dense(own.weight, own.bias, "Identity"),)
+        return first + self.modules_config.heads
 
     def _normalizes(self) -> bool:
         return self.modules_config.normalizes and self.pooling_config.normalize is not False

@@ -20,12 +20,11 @@ from safetensors.torch import save_file
 
 from likewise.encoder import config
 from likewise.encoder.encoder import Encoder
-from likewise.encoder.families import saved_config
 from likewise.encoder.learned_pooling import LEARNED, learned_settings
-from likewise.encoder.model_view import POOLER, Dense
-from likewise.encoder.pooling import pooling_parts
+from likewise.encoder.model_view import POOLER, Transformer
+from likewise.encoder.pooling import Dense, pooling_parts
 from likewise.encoder.tokens import SPECIAL, VOCABULARIES
-from likewise.encoder.weights import SHARDS, WEIGHTS
+from likewise.encoder.weights import SHARDS, WEIGHTS, model_view
 from likewise.errors import UsageError, first_line
 from likewise.storage import sync
 
@@ -101,11 +100,8 @@ def require_savable(encoder: Encoder) -> None:
 
 def _write(encoder: Encoder, folder: Path) -> None:
     pooling, modules = encoder.pooling_config, encoder.modules_config
-    # A pooler that the loaded files lacked is random and must not look like the model's own.
-    unused = () if encoder.model_view.pooler is not None else POOLER
-    state = {name: weight for name, weight in encoder.model.state_dict().items() if not name.startswith(unused)}
-    _save(state, folder / WEIGHTS, metadata={"format": "pt"})
-    _write_json(folder / config.CONFIG, saved_config(encoder.model))
+    _save(_encoder_weights(encoder), folder / WEIGHTS, metadata={"format": "pt"})
+    _write_json(folder / config.CONFIG, config.saved_config(encoder.model))
     encoder.tokenizer.vocabulary.save(folder)
     kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
     _write_pooling(encoder, folder / "1_Pooling")
@@ -128,6 +124,16 @@ def _write(encoder: Encoder, folder: Path) -> None:
     _write_json(folder / "config_sentence_transformers.json", pipeline | cut)
 
 
+def _encoder_weights(encoder: Encoder) -> dict[str, torch.Tensor]:
+    """The weights that the views read, by name; a model in memory may hold others, such as a decoder."""
+    empty = Transformer(config.saved_config(encoder.model))
+    model_view(empty)
+    # A pooler that the loaded files lacked is random and must not look like the model's own.
+    unused = () if encoder.model_view.pooler is not None else POOLER
+    state = encoder.model.state_dict()
+    return {name: state[name] for name in empty.state_dict() if not name.startswith(unused)}
+
+
 def _write_pooling(encoder: Encoder, folder: Path) -> None:
     parts = pooling_parts(encoder.pooling_config.pooling)
     known = ("mean",) if parts[0] in LEARNED else parts
@@ -137,7 +143,7 @@ def _write_pooling(encoder: Encoder, folder: Path) -> None:
         # The classic keys have a fixed order; only version 6 reads another one.
         chosen = {"pooling_mode": modes}
     folder.mkdir()
-    width, prompt = encoder.model_view.hidden_size, encoder.modules_config.include_prompt
+    width, prompt = encoder.model_view.output_size, encoder.modules_config.include_prompt
     _write_json(folder / "config.json", {"word_embedding_dimension": width, "include_prompt": prompt} | chosen)
 
 

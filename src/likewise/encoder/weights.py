@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,9 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from likewise.encoder.config import CONFIG, read_config
-from likewise.encoder.families import model_view
-from likewise.encoder.model_view import POOLER, ModelView, Transformer
+from likewise.encoder.config import CONFIG, config_of, native_config, read_config
+from likewise.encoder.families import FAMILIES
+from likewise.encoder.model_view import ACTIVATIONS, POOLER, Family, ModelView, Parts, Transformer
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.results import Result, Table
 from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from likewise.encoder.encoder import Encoder
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-Parts = TypeVar("Parts")
+Copied = TypeVar("Copied")
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
@@ -233,9 +233,22 @@ def weights_version(model: Any) -> int:
     return sum(int(weight._version) for weight in model.parameters())
 
 
-PREFIXES = ("0.auto_model.", "auto_model.", "albert.", "bert.", "distilbert.", "electra.", "model.", "mpnet.",
-            "roberta.", "transformer.")  # fmt: skip
-"""Prefixes of the encoder's names in files of a model with a head, or of a whole pipeline."""
+PREFIXES = ("0.auto_model.", "auto_model.", "model.")
+"""Prefixes of the encoder's names in the file of a model with a head, or of a whole pipeline; families have more."""
+
+
+def model_view(model: nn.Module) -> ModelView:
+    """Views on the weights of a ``Transformer``, whose weights this declares, or of a Hugging Face model in memory.
+
+    An unsupported family or config is rejected.
+    """
+    config = config_of(model)
+    found = FAMILIES[config["model_type"]].view(Parts(model, config))
+    activation = found.blocks[0].feed_forward.activation
+    if activation not in ACTIVATIONS:
+        known = ", ".join(sorted(ACTIVATIONS))
+        raise ModelError(f"activation {activation!r} is not supported; supported are {known}")
+    return found
 
 
 def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer, ModelView]:
@@ -243,20 +256,21 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer,
 
     Only a pooler may be missing; the views then have none.
     """
-    model = Transformer(read_config(folder))
+    model = Transformer({})
     try:
+        model.config = native_config(read_config(folder))
         views = model_view(model)
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
     except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
-        said = f"{CONFIG} does not fit a {model.config['model_type']} model ({first_line(error)})"
+        said = f"{CONFIG} does not fit a {model.config.get('model_type')} model ({first_line(error)})"
         raise ModelError(f"{folder}: {said}; save the model again") from error
-    files = weight_files(folder)
+    files, wanted = weight_files(folder), model.state_dict(keep_vars=True)
     try:
-        state = _read(files, dict(model.named_parameters()), getattr(torch, dtype))
+        state = _read(files, wanted, FAMILIES[model.config["model_type"]], getattr(torch, dtype))
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
-    missing = [name for name, _ in model.named_parameters() if name not in state]
+    missing = [name for name in wanted if name not in state]
     if strangers := sorted(name for name in missing if not name.startswith(POOLER)):
         raise ModelError(f"{folder} lacks weights, {strangers[0]} among {len(strangers)}; save the model again")
     if missing:
@@ -268,11 +282,11 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer,
     return model.eval(), views
 
 
-def _read(files: Sequence[Path], wanted: dict[str, nn.Parameter], dtype: torch.dtype) -> dict[str, Tensor]:
+def _read(files: Sequence[Path], wanted: dict[str, Any], family: Family, dtype: torch.dtype) -> dict[str, Tensor]:
     """The wanted weights of files, by the encoder's names."""
     found: dict[str, Tensor] = {}
     try:
-        for name, weight in _weights(files, wanted):
+        for name, weight in _weights(files, wanted, family):
             if weight.shape != wanted[name].shape:
                 shapes = tuple(weight.shape), tuple(wanted[name].shape)
                 raise ModelError(f"{name} has the shape {shapes[0]}, by {CONFIG} {shapes[1]}; save the model again")
@@ -286,20 +300,37 @@ def _read(files: Sequence[Path], wanted: dict[str, nn.Parameter], dtype: torch.d
     return found
 
 
-def _weights(paths: Iterable[Path], wanted: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
+def _weights(paths: Iterable[Path], wanted: dict[str, Any], family: Family) -> Iterator[tuple[str, Tensor]]:
     for path in paths:
         with safe_open(str(path), framework="pt") as file:
             for stored in file.keys():  # noqa: SIM118
-                name = usual_name(stored, wanted)
-                if name is not None:
-                    yield name, file.get_tensor(stored)
+                names = usual_names(stored, wanted, family)
+                if names:
+                    yield from zip(names, file.get_tensor(stored).chunk(len(names)), strict=True)
 
 
-def usual_name(stored: str, wanted: Iterable[str]) -> str | None:
-    """The encoder's name for a tensor of a file; None for a tensor that is not part of it, such as a head."""
-    name = stored.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+def usual_names(stored: str, wanted: Collection[str], family: Family) -> tuple[str, ...]:
+    """The encoder's names for a tensor of a file: several if it holds several weights in rows.
+
+    None for a tensor that is not part of the encoder, such as a head.
+    """
+    plain = stored.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+    older = plain
+    for old, new in family.renamed.items():
+        older = older.replace(old, new)
+    for name in dict.fromkeys((plain, older)):
+        whole = next((whole for whole in family.split if whole in name), None)
+        names = [name] if whole is None else [name.replace(whole, part) for part in family.split[whole]]
+        found = [_without_prefix(each, wanted, family) for each in names]
+        if all(found):
+            return tuple(each for each in found if each)
+    return ()
+
+
+def _without_prefix(name: str, wanted: Collection[str], family: Family) -> str | None:
+    prefixes = (*PREFIXES, family.prefix) if family.prefix else PREFIXES
     while name not in wanted:
-        prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
+        prefix = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
         if prefix is None:
             return None
         name = name.removeprefix(prefix)
@@ -324,7 +355,7 @@ def choose_device(name: str = "auto") -> torch.device:
         ) from error
 
 
-def copied_to(device: torch.device, parts: Parts, tensors: Iterable[torch.Tensor]) -> Parts:
+def copied_to(device: torch.device, parts: Copied, tensors: Iterable[torch.Tensor]) -> Copied:
     """Deep copies of objects, with their ``tensors`` on a device; shared tensors stay shared."""
     memo: dict[int, torch.Tensor] = {}
     for tensor in tensors:

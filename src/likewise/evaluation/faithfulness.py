@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from likewise.encoder import Encoder, takes_encoder
-from likewise.encoder.families import model_view
 from likewise.encoder.forward import windows
-from likewise.encoder.model_view import Dense
+from likewise.encoder.pooling import Dense
 from likewise.encoder.tokens import report_truncation
+from likewise.encoder.weights import model_view
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.perturbation import FRACTIONS, area, distance_curves
 from likewise.explain.explanation import Explanation

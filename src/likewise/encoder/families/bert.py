@@ -1,71 +1,35 @@
-"""Model families (BERT, ALBERT, GPT-Neo, Qwen3 and others): Hugging Face's weight names -> views."""
+"""BERT and its descendants: RoBERTa, CamemBERT, DistilBERT, MPNet, ELECTRA, ALBERT, DeBERTa."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from torch import nn
-
-from likewise.encoder import model_view as views
-from likewise.encoder.config import Config, completed, require_family, rotary, rotary_by_kind
-from likewise.encoder.model_view import Affine, Attention, Block, Embeddings, FeedForward, ModelView, Norm, Table
+from likewise.encoder.model_view import (
+    POOLER,
+    Affine,
+    Attention,
+    Block,
+    Config,
+    Disentangled,
+    Embeddings,
+    Family,
+    FeedForward,
+    ModelView,
+    Parts,
+    RelativeBias,
+)  # fmt: skip
 from likewise.errors import ModelError
 
 
-def model_view(model: nn.Module) -> ModelView:
-    """Views on the weights of a ``Transformer``, whose weights this declares, or of a Hugging Face model in memory.
-
-    An unsupported family or config is rejected.
-    """
-    config = config_of(model)
-    found = FAMILIES[config["model_type"]](_Parts(model, config))
-    activation = found.blocks[0].feed_forward.activation
-    if activation not in views.ACTIVATIONS:
-        known = ", ".join(sorted(views.ACTIVATIONS))
-        raise ModelError(f"activation {activation!r} is not supported; supported are {known}")
-    return found
-
-
-def config_of(model: nn.Module) -> Config:
-    """All that a model's forward pass depends on besides its weights."""
-    config: Any = model.config
-    if isinstance(config, Mapping):
-        return completed(config)
-    require_family(config.model_type)
-    if not type(model).__module__.startswith("transformers."):
-        kind = type(model).__name__
-        raise ModelError(f"{kind} is not a class of transformers, so its forward pass is unknown; use a plain model")
-    # The class is known, so the folder's own code does not matter.
-    return completed({name: value for name, value in config.to_dict().items() if name != "auto_map"})
-
-
-def saved_config(model: nn.Module) -> Config:
-    """The ``config.json`` of a model, with the class and the dtype that are saved."""
-    config: Any = model.config
-    given = config if isinstance(config, Mapping) else json.loads(config.to_json_string(use_diff=True))
-    saved = {name: value for name, value in given.items() if name not in ("_name_or_path", "torch_dtype", "auto_map")}
-    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    return saved | {"architectures": [ARCHITECTURES[saved["model_type"]]], "dtype": dtype}
-
-
-ARCHITECTURES = {
-    "albert": "AlbertModel", "bert": "BertModel", "distilbert": "DistilBertModel", "electra": "ElectraModel",
-    "gpt_neo": "GPTNeoModel", "modernbert": "ModernBertModel", "mpnet": "MPNetModel", "qwen3": "Qwen3Model",
-    "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel",
-}  # fmt: skip
-
-
-def _embeddings(parts: _Parts, width: int, dropout: float, eps: float, first: int = 0) -> Embeddings:
+def _embeddings(parts: Parts, width: int, dropout: float, eps: float, first: int = 0) -> Embeddings:
     """BERT's embedding layer, or one of its many descendants with the same names."""
-    types = parts.config.get("type_vocab_size")
-    padding = first - 1 if first else parts["pad_token_id"]
+    types, positions = parts.config.get("type_vocab_size"), parts["max_position_embeddings"]
+    padding, absolute = first - 1 if first else parts["pad_token_id"], parts.config.get("position_biased_input", True)
     return Embeddings(
         word=parts.table("embeddings.word_embeddings", parts["vocab_size"], width, padding),
-        position=parts.table("embeddings.position_embeddings", parts["max_position_embeddings"], width),
-        type=None if types is None else parts.table("embeddings.token_type_embeddings", types, width),
+        position=parts.table("embeddings.position_embeddings", positions, width) if absolute else None,
+        type=parts.table("embeddings.token_type_embeddings", types, width) if types else None,
         norm=parts.layer_norm("embeddings.LayerNorm", width, eps), first_position=first, dropout=dropout,
     )  # fmt: skip
 
@@ -99,8 +63,8 @@ _DISTILBERT_BLOCK: dict[str, Any] = {
 FIXED_EPS = 1e-12  # The epsilon of DistilBERT's norms, whatever its config says
 
 
-def _block(parts: _Parts, name: str, called: Mapping[str, Any], relative: views.RelativeBias | None = None) -> Block:
-    """A block of BERT or of its descendants, with norms after each sum."""
+def _block(parts: Parts, name: str, called: Mapping[str, Any], **positions: Any) -> Block:
+    """A block of BERT or of its descendants, with norms after each sum; ``positions`` are fields of ``Attention``."""
 
     def setting(role: str) -> Any:
         key = called[role]
@@ -114,8 +78,8 @@ def _block(parts: _Parts, name: str, called: Mapping[str, Any], relative: views.
     attention = Attention(
         query=linear("query", width, width), key=linear("key", width, width), value=linear("value", width, width),
         output=linear("output", width, width), heads=heads, key_heads=heads,
-        scale=parts.head_width(width, heads) ** -0.5, relative=relative,
         map_dropout=setting("map_dropout"), output_dropout=setting("attention_dropout"),
+        **({"scale": parts.head_width(width, heads) ** -0.5} | positions),
     )  # fmt: skip
     attention_norm = parts.layer_norm(f"{name}.{called['attention_norm']}", width, eps)
     feed_forward = FeedForward(
@@ -126,30 +90,30 @@ def _block(parts: _Parts, name: str, called: Mapping[str, Any], relative: views.
     return Block(attention, attention_norm, feed_forward, feed_forward_norm)
 
 
-def _bert(parts: _Parts) -> ModelView:
+def _bert(parts: Parts) -> ModelView:
     """BERT, and the families with other names or other positions."""
     family = parts["model_type"]
     called = {"distilbert": _DISTILBERT_BLOCK, "mpnet": _MPNET_BLOCK}.get(family, _BERT_BLOCK)
     width, layers = parts[called["width"]], range(parts[called["layers"]])
     inner, eps = parts.config.get("embedding_size", width), parts.config.get("layer_norm_eps", FIXED_EPS)
     first, relative = 0, None
-    if family in ("roberta", "xlm-roberta"):
+    if family in ("camembert", "roberta", "xlm-roberta"):
         first = parts["pad_token_id"] + 1  # where positions start
     if family == "mpnet":
         # Whatever its config says, MPNet computes 32 buckets and its padding id is 1.
         stored, heads = parts["relative_attention_num_buckets"], parts["num_attention_heads"]
-        relative = views.RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
+        relative = RelativeBias(parts.table("encoder.relative_attention_bias", stored, heads), buckets=32)
         first = 2
     return ModelView(
         family, _embeddings(parts, inner, parts[called["dropout"]], eps, first),
-        blocks=tuple(_block(parts, f"{called['prefix']}.{layer}", called, relative) for layer in layers),
+        blocks=tuple(_block(parts, f"{called['prefix']}.{layer}", called, relative=relative) for layer in layers),
         hidden_size=width, max_positions=parts["max_position_embeddings"] - first,
         projection=None if inner == width else parts.linear("embeddings_project", inner, width),
         pooler=None if family in ("distilbert", "electra") else parts.pooler("pooler.dense", width),
     )  # fmt: skip
 
 
-def _albert(parts: _Parts) -> ModelView:
+def _albert(parts: Parts) -> ModelView:
     width, inner, layers = parts["hidden_size"], parts["embedding_size"], parts["num_hidden_layers"]
     per_group = layers / parts["num_hidden_groups"]
     names = [
@@ -164,135 +128,97 @@ def _albert(parts: _Parts) -> ModelView:
         blocks=tuple(made[name] for name in names),
         hidden_size=width, max_positions=parts["max_position_embeddings"],
         projection=parts.linear("encoder.embedding_hidden_mapping_in", inner, width),
-        pooler=parts.pooler(views.POOLER, width),
+        pooler=parts.pooler(POOLER, width),
     )  # fmt: skip
 
 
-def _gpt_neo_block(parts: _Parts, name: str, kind: str) -> Block:
-    width, heads, eps = parts["hidden_size"], parts["num_heads"], parts["layer_norm_epsilon"]
-    inner = parts["intermediate_size"] or 4 * width
-    parts.head_width(width, heads)
-    query, key, value = (parts.linear(f"{name}.attn.attention.{each}_proj", width, width, bias=False) for each in "qkv")
-    attention = Attention(
-        query=query, key=key, value=value, output=parts.linear(f"{name}.attn.attention.out_proj", width, width),
-        heads=heads, key_heads=heads, scale=1.0,  # GPT-Neo does not scale its scores
-        causal=True, reach=parts["window_size"] - 1 if kind == "local" else None,
-        map_dropout=float(parts["attention_dropout"]), output_dropout=float(parts["resid_dropout"]),
-    )  # fmt: skip
-    attention_norm = parts.layer_norm(f"{name}.ln_1", width, eps)
-    feed_forward = FeedForward(
-        up=parts.linear(f"{name}.mlp.c_fc", width, inner), down=parts.linear(f"{name}.mlp.c_proj", inner, width),
-        activation=parts["activation_function"], output_dropout=float(parts["resid_dropout"]),
-    )  # fmt: skip
-    return Block(attention, attention_norm, feed_forward, parts.layer_norm(f"{name}.ln_2", width, eps), pre_norm=True)
+_DEBERTA_BLOCK = _BERT_BLOCK | {
+    "query": "attention.self.query_proj", "key": "attention.self.key_proj", "value": "attention.self.value_proj",
+}  # fmt: skip
 
 
-def _gpt_neo(parts: _Parts) -> ModelView:
-    width = parts["hidden_size"]
-    kinds = [kind for pattern, times in parts["attention_types"] for _ in range(times) for kind in pattern]
-    _check_kinds(kinds, ("global", "local"), parts["num_layers"])
-    word = parts.table("wte", parts["vocab_size"], width)
-    position = parts.table("wpe", parts["max_position_embeddings"], width)
+def _deberta(parts: Parts) -> ModelView:
+    """DeBERTa-v2 and v3. Its dropout of the vectors of distances is left out."""
+    if parts.config.get("conv_kernel_size"):
+        raise ModelError("a DeBERTa with a convolution (v2-xlarge, v2-xxlarge) is not supported; use a v3 model")
+    width, heads = parts["hidden_size"], parts["num_attention_heads"]
+    if parts.config.get("embedding_size", width) != width:
+        raise ModelError("a DeBERTa with embeddings of another width is not supported; use another model")
+    kinds = parts["pos_att_type"] or ()
+    kinds = [kind.strip() for kind in kinds.lower().split("|")] if isinstance(kinds, str) else list(kinds)
+    scale = (parts.head_width(width, heads) * (1 + ("c2p" in kinds) + ("p2c" in kinds))) ** -0.5
+    names = [f"encoder.layer.{layer}" for layer in range(parts["num_hidden_layers"])]
     return ModelView(
-        parts["model_type"], Embeddings(word, position, dropout=float(parts["embed_dropout"])),
-        blocks=tuple(_gpt_neo_block(parts, f"h.{layer}", kind) for layer, kind in enumerate(kinds)),
+        parts["model_type"], _embeddings(parts, width, parts["hidden_dropout_prob"], parts["layer_norm_eps"]),
+        blocks=tuple(
+            _block(parts, name, _DEBERTA_BLOCK, scale=scale, disentangled=_disentangled(parts, name, kinds))
+            for name in names
+        ),
         hidden_size=width, max_positions=parts["max_position_embeddings"],
-        final_norm=parts.layer_norm("ln_f", width, parts["layer_norm_epsilon"]),
     )  # fmt: skip
 
 
-KINDS = ("full_attention", "sliding_attention")  # The kinds of attention, by their names in `layer_types`
+def _disentangled(parts: Parts, name: str, kinds: list[str]) -> Disentangled | None:
+    if not parts["relative_attention"]:
+        return None
+    width, eps = parts["hidden_size"], parts["layer_norm_eps"]
+    longest, buckets = parts["max_relative_positions"], parts.config.get("position_buckets", -1)
+    longest = parts["max_position_embeddings"] if longest < 1 else longest
+    shared, span = parts.config.get("share_att_key", False), buckets if buckets > 0 else longest
 
+    def projection(kind: str, own: str, content: str) -> Affine | None:
+        return (
+            parts.linear(f"{name}.attention.self.{content if shared else own}", width, width) if kind in kinds else None
+        )
 
-def _check_kinds(kinds: list[str], known: tuple[str, ...], layers: int) -> None:
-    for kind in kinds:
-        if kind not in known:
-            raise ModelError(f"layers of type {kind!r} are not supported; supported are {', '.join(known)}")
-    if len(kinds) != layers:
-        raise ModelError(f"the config has types for {len(kinds)} layers, but {layers} layers; fix config.json")
-
-
-def _modernbert_block(parts: _Parts, layer: int, kind: str, positions: views.Rotary) -> Block:
-    width, inner, heads = parts["hidden_size"], parts["intermediate_size"], parts["num_attention_heads"]
-    name, norm = f"layers.{layer}", (width, parts["norm_eps"], parts["norm_bias"])
-    whole = parts.linear(f"{name}.attn.Wqkv", width, 3 * width, parts["attention_bias"]).module
-    gated = parts.linear(f"{name}.mlp.Wi", width, 2 * inner, parts["mlp_bias"]).module
-    query, key, value = (Affine(whole, (each * width, (each + 1) * width)) for each in range(3))
-    attention = Attention(
-        query=query, key=key, value=value,
-        output=parts.linear(f"{name}.attn.Wo", width, width, parts["attention_bias"]),
-        heads=heads, key_heads=heads, scale=parts.head_width(width, heads) ** -0.5, rotary=positions,
-        reach=parts["local_attention"] // 2 if kind == "sliding_attention" else None,
-        map_dropout=parts["attention_dropout"], output_dropout=parts["attention_dropout"],
-    )  # fmt: skip
-    attention_norm = None if layer == 0 else parts.layer_norm(f"{name}.attn_norm", *norm)
-    # The half that Hugging Face calls `input` is activated; the one it calls `gate` is not.
-    feed_forward = FeedForward(
-        up=Affine(gated, (0, inner)), down=parts.linear(f"{name}.mlp.Wo", inner, width, parts["mlp_bias"]),
-        activation=parts["hidden_activation"], gate=Affine(gated, (inner, 2 * inner)),
-        inner_dropout=parts["mlp_dropout"],
-    )  # fmt: skip
-    return Block(attention, attention_norm, feed_forward, parts.layer_norm(f"{name}.mlp_norm", *norm), pre_norm=True)
-
-
-def _modernbert(parts: _Parts) -> ModelView:
-    width, layers = parts["hidden_size"], parts["num_hidden_layers"]
-    every, norm = parts["global_attn_every_n_layers"], (width, parts["norm_eps"], parts["norm_bias"])
-    kinds = parts["layer_types"] or [KINDS[bool(layer % every)] for layer in range(layers)]
-    _check_kinds(kinds, KINDS, layers)
-    head = parts.head_width(width, parts["num_attention_heads"])
-    word = parts.table("embeddings.tok_embeddings", parts["vocab_size"], width, parts["pad_token_id"])
-    rotaries = {kind: rotary_by_kind(parts.config, kind, head, word) for kind in dict.fromkeys(kinds)}
-    first = parts.layer_norm("embeddings.norm", *norm)
-    return ModelView(
-        parts["model_type"], Embeddings(word, norm=first, dropout=parts["embedding_dropout"]),
-        blocks=tuple(_modernbert_block(parts, layer, kind, rotaries[kind]) for layer, kind in enumerate(kinds)),
-        hidden_size=width, max_positions=parts["max_position_embeddings"],
-        final_norm=parts.layer_norm("final_norm", *norm),
+    normed = "layer_norm" in str(parts.config.get("norm_rel_ebd", "none")).lower()
+    return Disentangled(
+        vectors=parts.table("encoder.rel_embeddings", 2 * span, width),
+        norm=parts.layer_norm("encoder.LayerNorm", width, eps) if normed else None,
+        key=projection("c2p", "pos_key_proj", "key_proj"), query=projection("p2c", "pos_query_proj", "query_proj"),
+        span=span, max_distance=longest if buckets > 0 else None,
     )  # fmt: skip
 
 
-def _qwen3_block(parts: _Parts, name: str, kind: str, positions: views.Rotary) -> Block:
-    width, inner, eps = parts["hidden_size"], parts["intermediate_size"], parts["rms_norm_eps"]
-    head, heads, key_heads = parts["head_dim"], parts["num_attention_heads"], parts["num_key_value_heads"]
-    bias = parts["attention_bias"]
-    attention = Attention(
-        query=parts.linear(f"{name}.self_attn.q_proj", width, heads * head, bias),
-        key=parts.linear(f"{name}.self_attn.k_proj", width, key_heads * head, bias),
-        value=parts.linear(f"{name}.self_attn.v_proj", width, key_heads * head, bias),
-        output=parts.linear(f"{name}.self_attn.o_proj", heads * head, width, bias),
-        heads=heads, key_heads=key_heads, scale=head**-0.5, causal=True, rotary=positions,
-        reach=parts["sliding_window"] - 1 if kind == "sliding_attention" else None,
-        query_norm=parts.rms_norm(f"{name}.self_attn.q_norm", head, eps),
-        key_norm=parts.rms_norm(f"{name}.self_attn.k_norm", head, eps), map_dropout=parts["attention_dropout"],
-    )  # fmt: skip
-    attention_norm = parts.rms_norm(f"{name}.input_layernorm", width, eps)
-    feed_forward = FeedForward(
-        up=parts.linear(f"{name}.mlp.gate_proj", width, inner, bias=False),
-        down=parts.linear(f"{name}.mlp.down_proj", inner, width, bias=False), activation=parts["hidden_act"],
-        gate=parts.linear(f"{name}.mlp.up_proj", width, inner, bias=False),
-    )  # fmt: skip
-    last = parts.rms_norm(f"{name}.post_attention_layernorm", width, eps)
-    return Block(attention, attention_norm, feed_forward, last, pre_norm=True)
+_BERT: Config = {
+    "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "intermediate_size": 3072, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
+}  # fmt: skip
+_ROBERTA = _BERT | {"pad_token_id": 1}
+_ALBERT = _BERT | {
+    "vocab_size": 30000, "embedding_size": 128, "hidden_size": 4096, "num_attention_heads": 64,
+    "intermediate_size": 16384, "hidden_act": "gelu_new", "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0, "num_hidden_groups": 1, "inner_group_num": 1,
+}  # fmt: skip
+_DISTILBERT: Config = {
+    "vocab_size": 30522, "max_position_embeddings": 512, "n_layers": 6, "n_heads": 12, "dim": 768,
+    "hidden_dim": 3072, "dropout": 0.1, "attention_dropout": 0.1, "activation": "gelu", "pad_token_id": 0,
+}  # fmt: skip
+_ELECTRA = _BERT | {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+_MPNET = {name: value for name, value in _BERT.items() if name != "type_vocab_size"} | {
+    "vocab_size": 30527, "pad_token_id": 1, "relative_attention_num_buckets": 32,
+}  # fmt: skip
+_DEBERTA = _BERT | {
+    "vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24, "num_attention_heads": 24,
+    "intermediate_size": 6144, "type_vocab_size": 0, "layer_norm_eps": 1e-7, "relative_attention": False,
+    "max_relative_positions": -1, "position_biased_input": True, "pos_att_type": None,
+}  # fmt: skip
 
-
-def _qwen3(parts: _Parts) -> ModelView:
-    width, layers = parts["hidden_size"], parts["num_hidden_layers"]
-    window = parts["sliding_window"] if parts["use_sliding_window"] else None
-    first = layers if window is None else parts["max_window_layers"]
-    kinds = parts["layer_types"] or [KINDS[layer >= first] for layer in range(layers)]
-    _check_kinds(kinds, KINDS if window else KINDS[:1], layers)
-    word = parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])
-    positions = rotary(parts.config, parts["head_dim"], word)
-    return ModelView(
-        parts["model_type"], Embeddings(word),
-        blocks=tuple(_qwen3_block(parts, f"layers.{layer}", kind, positions) for layer, kind in enumerate(kinds)),
-        hidden_size=width, max_positions=parts["max_position_embeddings"],
-        final_norm=parts.rms_norm("norm", width, parts["rms_norm_eps"]),
-    )  # fmt: skip
-
-
-FAMILIES: dict[str, Callable[[_Parts], ModelView]] = {
-    "albert": _albert, "bert": _bert, "distilbert": _bert, "electra": _bert, "gpt_neo": _gpt_neo,
-    "modernbert": _modernbert, "mpnet": _bert, "qwen3": _qwen3, "roberta": _bert, "xlm-roberta": _bert,
+FAMILIES = {
+    "albert": Family(_albert, "AlbertModel", _ALBERT, prefix="albert."),
+    "bert": Family(_bert, "BertModel", _BERT, prefix="bert."),
+    "camembert": Family(_bert, "CamembertModel", _ROBERTA, prefix="roberta."),
+    "deberta-v2": Family(
+        _deberta, "DebertaV2Model", _DEBERTA, prefix="deberta.", may_be_zero=("type_vocab_size",),
+        passed=("position_buckets", "norm_rel_ebd", "share_att_key", "conv_kernel_size", "embedding_size"),
+    ),
+    "distilbert": Family(
+        _bert, "DistilBertModel", _DISTILBERT, prefix="distilbert.",
+        aliases={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
+    ),
+    "electra": Family(_bert, "ElectraModel", _ELECTRA, prefix="electra."),
+    "mpnet": Family(_bert, "MPNetModel", _MPNET, prefix="mpnet."),
+    "roberta": Family(_bert, "RobertaModel", _ROBERTA | {"vocab_size": 50265}, prefix="roberta."),
+    "xlm-roberta": Family(_bert, "XLMRobertaModel", _ROBERTA, prefix="roberta."),
 }  # fmt: skip
