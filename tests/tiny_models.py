@@ -15,9 +15,9 @@ from transformers import PreTrainedTokenizerFast
 from conftest import randomise, tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.families import FAMILIES
-from likewise.encoder.weights import model_view
 from likewise.encoder.pooling import ModulesConfig, PoolingConfig
 from likewise.encoder.tokens import Tokenizer, Vocabulary
+from likewise.encoder.weights import model_view
 
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
@@ -136,6 +136,9 @@ def make_model(name: str, seed: int, **changes: Any) -> Any:
         setattr(config, setting, value)
     config._attn_implementation = "eager"
     model = model_class(config)(config).double()
+    for part in model.modules():
+        if hasattr(part, "scalar_embed_scale"):
+            part.embed_scale.fill_(part.scalar_embed_scale)  # not rounded to float32
     randomise(model)
     return model.eval()
 

@@ -17,10 +17,10 @@ from tokenizers import models, pre_tokenizers
 
 from conftest import randomise
 from likewise.encoder import Encoder, onnx_backend
-from likewise.encoder.weights import model_view
 from likewise.encoder.onnx_backend import Int8Check, attach_backend, exported, int8_check, top_overlap
 from likewise.encoder.pooling import ModulesConfig, PoolingConfig
 from likewise.encoder.tokens import Tokenizer, Vocabulary
+from likewise.encoder.weights import model_view
 from likewise.errors import ModelError, UsageError
 from likewise.sample import sample_sentences
 from tiny_models import CONFIGS

@@ -88,6 +88,8 @@ def completed(config: Mapping[str, Any]) -> Config:
     found = {key: given.get(key, default) for key, default in family.defaults.items()}
     passed = (*family.passed, *(ROTARY_KEYS if "rope_parameters" in found else ()))
     found |= {key: given[key] for key in passed if given.get(key) is not None}
+    if "num_key_value_heads" in found and found["num_key_value_heads"] is None:
+        found["num_key_value_heads"] = found["num_attention_heads"]
     _check_numbers(name, found)
     return {"model_type": name, **found}
 

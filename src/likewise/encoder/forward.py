@@ -95,7 +95,8 @@ def _embedding_terms(model_view: ModelView, batch: Batch, words: Tensor | None =
     """The summands before the norm: (B, T, E) or (1, T, E) each."""
     view = model_view.embeddings
     word = view.word(batch.ids) if words is None else words
-    terms = {"word": word if view.scale == 1 else word * view.scale}
+    # A tensor: in half precision the models round the factor too.
+    terms = {"word": word if view.scale == 1 else word * word.new_tensor(view.scale)}
     if view.type is not None:
         terms["type"] = view.type(torch.zeros_like(batch.ids) if batch.types is None else batch.types)
     if view.position is not None:

@@ -341,7 +341,7 @@ class Family:
     aliases: Config = field(default_factory=dict)  # other names of these keys
     passed: tuple[str, ...] = ()  # keys without a default that the forward pass depends on too
     may_be_zero: tuple[str, ...] = ()  # sizes that may be 0: the part is missing then
-    prefix: str = ""  # of the encoder's names in the file of a model with a head
+    prefixes: tuple[str, ...] = ()  # of the encoder's names in the file of a model with a head
     renamed: Config = field(default_factory=dict)  # parts of older tensor names -> present ones
     split: dict[str, tuple[str, ...]] = field(default_factory=dict)  # older tensors that hold several weights in rows
     decoder: bool = False  # whether a token sees only those before it unless the config says otherwise

@@ -328,9 +328,8 @@ def usual_names(stored: str, wanted: Collection[str], family: Family) -> tuple[s
 
 
 def _without_prefix(name: str, wanted: Collection[str], family: Family) -> str | None:
-    prefixes = (*PREFIXES, family.prefix) if family.prefix else PREFIXES
     while name not in wanted:
-        prefix = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
+        prefix = next((prefix for prefix in (*PREFIXES, *family.prefixes) if name.startswith(prefix)), None)
         if prefix is None:
             return None
         name = name.removeprefix(prefix)

@@ -206,19 +206,19 @@ _DEBERTA = _BERT | {
 }  # fmt: skip
 
 FAMILIES = {
-    "albert": Family(_albert, "AlbertModel", _ALBERT, prefix="albert."),
-    "bert": Family(_bert, "BertModel", _BERT, prefix="bert."),
-    "camembert": Family(_bert, "CamembertModel", _ROBERTA, prefix="roberta."),
+    "albert": Family(_albert, "AlbertModel", _ALBERT, prefixes=("albert.",)),
+    "bert": Family(_bert, "BertModel", _BERT, prefixes=("bert.",)),
+    "camembert": Family(_bert, "CamembertModel", _ROBERTA, prefixes=("roberta.",)),
     "deberta-v2": Family(
-        _deberta, "DebertaV2Model", _DEBERTA, prefix="deberta.", may_be_zero=("type_vocab_size",),
+        _deberta, "DebertaV2Model", _DEBERTA, prefixes=("deberta.",), may_be_zero=("type_vocab_size",),
         passed=("position_buckets", "norm_rel_ebd", "share_att_key", "conv_kernel_size", "embedding_size"),
     ),
     "distilbert": Family(
-        _bert, "DistilBertModel", _DISTILBERT, prefix="distilbert.",
+        _bert, "DistilBertModel", _DISTILBERT, prefixes=("distilbert.",),
         aliases={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
     ),
-    "electra": Family(_bert, "ElectraModel", _ELECTRA, prefix="electra."),
-    "mpnet": Family(_bert, "MPNetModel", _MPNET, prefix="mpnet."),
-    "roberta": Family(_bert, "RobertaModel", _ROBERTA | {"vocab_size": 50265}, prefix="roberta."),
-    "xlm-roberta": Family(_bert, "XLMRobertaModel", _ROBERTA, prefix="roberta."),
+    "electra": Family(_bert, "ElectraModel", _ELECTRA, prefixes=("electra.",)),
+    "mpnet": Family(_bert, "MPNetModel", _MPNET, prefixes=("mpnet.",)),
+    "roberta": Family(_bert, "RobertaModel", _ROBERTA | {"vocab_size": 50265}, prefixes=("roberta.",)),
+    "xlm-roberta": Family(_bert, "XLMRobertaModel", _ROBERTA, prefixes=("roberta.",)),
 }  # fmt: skip

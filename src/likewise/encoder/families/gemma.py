@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from likewise.encoder.families.llama import gated
 from likewise.encoder.model_view import (
     Affine,
@@ -66,9 +64,8 @@ def _kinds(parts: Parts) -> list[str]:
 
 def _embeddings(parts: Parts) -> Embeddings:
     width = parts["hidden_size"]
-    # In float32, as the models round it.
-    scale = float(torch.tensor(width**0.5, dtype=torch.float32))
-    return Embeddings(parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"]), scale=scale)
+    word = parts.table("embed_tokens", parts["vocab_size"], width, parts["pad_token_id"])
+    return Embeddings(word, scale=width**0.5)
 
 
 def _gemma3(parts: Parts) -> ModelView:
@@ -160,7 +157,7 @@ _EMBEDDING_GEMMA2 = {name: value for name, value in _GEMMA3.items() if name not 
 
 FAMILIES = {
     "embedding_gemma2_text": Family(
-        _embedding_gemma2, "EmbeddingGemma2TextModel", _EMBEDDING_GEMMA2, prefix="language_model.",
+        _embedding_gemma2, "EmbeddingGemma2TextModel", _EMBEDDING_GEMMA2, prefixes=("language_model.",),
         passed=("sliding_window_pattern", "per_layer_config"),
     ),
     "gemma3_text": Family(

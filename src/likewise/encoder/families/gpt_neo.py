@@ -57,7 +57,7 @@ _GPT_NEO: Config = {
 
 FAMILIES = {
     "gpt_neo": Family(
-        _gpt_neo, "GPTNeoModel", _GPT_NEO, prefix="transformer.", decoder=True,
+        _gpt_neo, "GPTNeoModel", _GPT_NEO, prefixes=("transformer.",), decoder=True,
         aliases={"num_attention_heads": "num_heads", "num_hidden_layers": "num_layers"},
     )
 }  # fmt: skip

@@ -18,7 +18,7 @@ from likewise.encoder.rotary import KINDS, SLIDING, check_kinds, rotary
 
 def _attention(parts: Parts, name: str, kind: str, positions: Rotary) -> Attention:
     width, head, family = parts["hidden_size"], _head(parts), parts["model_type"]
-    heads, key_heads = parts["num_attention_heads"], parts["num_key_value_heads"] or parts["num_attention_heads"]
+    heads, key_heads = parts["num_attention_heads"], parts["num_key_value_heads"]
     # Qwen 2 has biases for queries, keys and values, and Mistral has none, whatever their configs say.
     bias = family == "qwen2" or parts.config.get("attention_bias", False)
     normed, causal = family == "qwen3", family != "eurobert" and parts.config.get("is_causal", True)

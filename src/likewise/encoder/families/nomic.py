@@ -66,7 +66,8 @@ def _rotary_bert(parts: Parts) -> ModelView:
             norm=parts.layer_norm("embeddings.LayerNorm", width, eps), dropout=parts["hidden_dropout_prob"],
         ),
         blocks=tuple(_block(parts, f"layers.{layer}", positions) for layer in range(parts["num_hidden_layers"])),
-        hidden_size=width, max_positions=parts["max_position_embeddings"], pooler=parts.pooler("pooler.dense", width),
+        hidden_size=width, max_positions=parts["max_position_embeddings"],
+        pooler=parts.pooler("pooler.dense", width) if parts["model_type"] == "jina_embeddings_v3" else None,
     )  # fmt: skip
 
 
@@ -131,7 +132,7 @@ _QKV = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 
 FAMILIES = {
     "gte": Family(
-        _rotary_bert, "GteModel", _GTE, prefix="new.", may_be_zero=("type_vocab_size",),
+        _rotary_bert, "GteModel", _GTE, prefixes=("gte.", "new."), may_be_zero=("type_vocab_size",),
         renamed={
             "encoder.layer.": "layers.", "attention.o_proj": "self_attn.o_proj", "attn_ln": "post_attention_layernorm",
             "mlp_ln": "post_mlp_layernorm",
@@ -139,7 +140,7 @@ FAMILIES = {
         split={"attention.qkv_proj": _QKV, "mlp.up_gate_proj": ("mlp.up_proj", "mlp.gate_proj")},
     ),
     "jina_embeddings_v3": Family(
-        _rotary_bert, "JinaEmbeddingsV3Model", _JINA, prefix="roberta.",
+        _rotary_bert, "JinaEmbeddingsV3Model", _JINA, prefixes=("roberta.",),
         renamed={
             ".parametrizations.weight.original": ".weight", "emb_ln": "embeddings.LayerNorm",
             "encoder.layers.": "layers.", "mixer.out_proj": "self_attn.o_proj", "norm1": "post_attention_layernorm",
@@ -148,7 +149,7 @@ FAMILIES = {
         split={"mixer.Wqkv": _QKV},
     ),
     "nomic_bert": Family(
-        _rotary_bert, "NomicBertModel", _ROTARY_BERT, prefix="nomic_bert.", passed=("head_dim",),
+        _rotary_bert, "NomicBertModel", _ROTARY_BERT, prefixes=("nomic_bert.",), passed=("head_dim",),
         renamed={
             "encoder.layers.": "layers.", "emb_ln": "embeddings.LayerNorm", "attn.out_proj": "self_attn.o_proj",
             "fc11": "up_proj", "fc12": "gate_proj", "fc2": "down_proj", "norm1": "post_attention_layernorm",
