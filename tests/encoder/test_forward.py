@@ -14,7 +14,7 @@ from likewise.encoder.families import FAMILIES
 from likewise.encoder.forward import Batch, Step, embed, layers
 from likewise.encoder.model_view import Dropout, linear, no_dropout
 from likewise.encoder.weights import model_view
-from tiny_models import CONFIGS, SIZES, NoDowncast, make_model
+from tiny_models import EVERY, SIZES, NoDowncast, make_model
 from twins import twin_model
 
 LENGTHS = (12, 7, 3)
@@ -54,7 +54,7 @@ def largest_gap(ours: torch.Tensor, theirs: torch.Tensor, mask: torch.Tensor) ->
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_states_and_maps_equal_hugging_face(name: str, seed: int) -> None:
     model = make_model(name, seed)
     batch = make_batch(model, seed)
@@ -67,7 +67,7 @@ def test_states_and_maps_equal_hugging_face(name: str, seed: int) -> None:
     assert ours[1].maps[0].std() > 0.02, "the maps are too even to tell a right from a wrong one"
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_fused_attention_equals_plain(name: str) -> None:
     model = make_model(name, 3)
     batch = make_batch(model, 3)
@@ -76,7 +76,7 @@ def test_fused_attention_equals_plain(name: str) -> None:
         assert largest_gap(plain.states, fused.states, batch.mask) < 1e-10
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_dropout_stands_where_hugging_face_has_it(name: str) -> None:
     model = make_model(name, 4)
     batch = make_batch(model, 4)
@@ -98,7 +98,7 @@ def test_dropout_stands_where_hugging_face_has_it(name: str) -> None:
     assert changed == (dropped or bool(getattr(model.config, "attention_dropout", 0)))
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_padding_changes_nothing(name: str) -> None:
     model = make_model(name, 6)
     batch = make_batch(model, 6)
@@ -128,7 +128,7 @@ def test_long_mpnet_uses_far_buckets() -> None:
     assert largest_gap(ours[-1].states, theirs.hidden_states[-1], batch.mask) < 1e-10
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_gradients_equal_hugging_face(name: str) -> None:
     model = make_model(name, 9)
     batch = make_batch(model, 9)
@@ -147,7 +147,7 @@ def test_gradients_equal_hugging_face(name: str) -> None:
 
 
 def test_every_family_is_tested() -> None:
-    assert {CONFIGS[name]().model_type for name in CONFIGS} == set(FAMILIES)
+    assert {EVERY[name]().model_type for name in EVERY} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("which", ["minilm", "e5"])

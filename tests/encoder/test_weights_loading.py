@@ -24,7 +24,7 @@ from likewise.encoder.forward import Batch, embed, layers
 from likewise.encoder.model_view import ModelView, Transformer, linear
 from likewise.encoder.weights import load_transformer, model_view, usual_names
 from likewise.errors import ModelError
-from tiny_models import BIASES, CONFIGS, NoDowncast, make_model, model_class
+from tiny_models import BIASES, EVERY, NoDowncast, make_model, model_class
 
 Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
 
@@ -69,7 +69,7 @@ def assert_equal_to_transformers(folder: Path, batch: Batch | None = None) -> No
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_saved_folder_loads_as_transformers_loads_it(name: str, seed: int, tmp_path: Path) -> None:
     make_model(name, seed).save_pretrained(tmp_path)
     assert_equal_to_transformers(tmp_path, a_batch(seed))
@@ -78,7 +78,7 @@ def test_a_saved_folder_loads_as_transformers_loads_it(name: str, seed: int, tmp
 @pytest.mark.parametrize("name", ["modernbert", "qwen3"])
 def test_biases_that_a_config_asks_for(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    config = CONFIGS[name]()
+    config = EVERY[name]()
     for setting in BIASES:
         setattr(config, setting, True)
     model = AutoModel.from_config(config).double()
@@ -88,7 +88,7 @@ def test_biases_that_a_config_asks_for(name: str, tmp_path: Path) -> None:
     assert_equal_to_transformers(tmp_path)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_names_and_shapes_are_those_of_transformers(name: str) -> None:
     """Without files: what a config declares is what transformers' own class has."""
     model = make_model(name, 0)
@@ -131,7 +131,7 @@ HEADED = {
 @pytest.mark.parametrize("name", HEADED)
 def test_a_model_with_a_head_loads_without_it(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    HEADED[name](CONFIGS[name]()).double().save_pretrained(tmp_path)
+    HEADED[name](EVERY[name]()).double().save_pretrained(tmp_path)
     assert_equal_to_transformers(tmp_path)
 
 
@@ -241,10 +241,10 @@ def test_defaults_are_those_of_transformers(family: str) -> None:
     assert FAMILIES[family].aliases == CLASSES[family].attribute_map
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_config_that_leaves_out_its_defaults(name: str, tmp_path: Path) -> None:
     """Transformers' own short form, and the long one, give the same settings as the class in memory."""
-    config = CONFIGS[name]()
+    config = EVERY[name]()
     model = make_model(name, 0)
     for diff in (True, False):
         (tmp_path / "config.json").write_text(config.to_json_string(use_diff=diff))
@@ -422,7 +422,7 @@ def test_another_class_in_memory_is_refused() -> None:
     class BothWays(transformers.Qwen3Model):
         """Not one of transformers' own."""
 
-    model = BothWays(CONFIGS["qwen3"]())
+    model = BothWays(EVERY["qwen3"]())
     with pytest.raises(ModelError, match="BothWays is not a class of transformers"):
         model_view(model)
 
@@ -443,7 +443,7 @@ def test_half_a_pooler_is_none(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_folder_and_of_the_same_model_in_memory_are_the_same(tmp_path: Path) -> None:
-    for name in CONFIGS:
+    for name in EVERY:
         model = make_model(name, 0)
         model.save_pretrained(tmp_path / name)
         assert config_of(load_transformer(tmp_path / name)[0]) == config_of(model), name

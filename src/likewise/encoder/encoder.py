@@ -86,7 +86,7 @@ class Encoder(TensorEncoder):
         given = unset | {"name": name, "model": model, **parts}
         for key, value in (vars(self.load(name, **parts)) if model is None else given).items():
             object.__setattr__(self, key, value)
-        learned, width = self.modules_config.learned, self.model_view.hidden_size
+        learned, width = self.modules_config.learned, self.model_view.output_size
         if learned is not None and learned.width != width:
             takes = f"the {learned.kind} pooling takes {learned.width} dimensions"
             raise ModelError(f"{takes}, but {self.name} has {width}; create one of that width")
@@ -162,8 +162,6 @@ class Encoder(TensorEncoder):
             if lacks_pooler or (part in LEARNED and (learned is None or learned.kind != part)):
                 what = "pooler" if lacks_pooler else f"learned {part} pooling"
                 raise ModelError(f"{self.name} has no {what}; choose from {', '.join(POOLERS)}")
-            if part == "max" and self.model_view.output is not None:
-                raise ModelError(f"{self.name} projects each token before pooling, which max would undo; use mean")
         return self._rebuilt(pooling_config=changed)
 
     def with_learned_pooling(self, module: LearnedPooling) -> Encoder:
@@ -218,7 +216,7 @@ class Encoder(TensorEncoder):
         if self.postprocessing is not None:
             return int(self.postprocessing.matrix.shape[1])
         with torch.inference_mode():
-            one = torch.zeros(1, 1, self.model_view.hidden_size, dtype=self.model_view.dtype, device=self.device)
+            one = torch.zeros(1, 1, self.state_size, dtype=self.model_view.dtype, device=self.device)
             return self.finish(self.pool(one, torch.ones(1, 1, device=self.device))).shape[1]
 
     @property
@@ -428,7 +426,7 @@ def _read(variants: Sequence[Encoder], ids: Tensor, prompt: str) -> Iterator[tup
                 states = totals.pop(layers) / len(layers) if len(layers) > 1 else totals.pop(layers)
                 for which in waiting.pop(layers):
                     one = variants[which]
-                    yield which, one.read(states, one.pooling_mask_of(ids, prompt))
+                    yield which, one.read(one.projected(states), one.pooling_mask_of(ids, prompt))
         if not waiting:
             return
 

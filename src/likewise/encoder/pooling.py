@@ -344,7 +344,7 @@ class TensorEncoder:
         x = forward.embed(self.model_view, batch, dropout)
         return self.averaged(forward.layers(self.model_view, x, batch.mask, dropout=dropout))
 
-    def averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
+    def averaged(self, steps: Iterator[Step], start: int = 0, mode: Mode = LIVE) -> Tensor:
         """Average the states (B, T, D) that are pooled; the first step is that of layer ``start``."""
         wanted = self.pooling_config.layers_of(self.model_view.layers)
         total: Tensor | None = None
@@ -354,14 +354,14 @@ class TensorEncoder:
             if layer == max(wanted):
                 break
         assert total is not None
-        return total / len(set(wanted)) if len(set(wanted)) > 1 else total
+        return self.projected(total / len(set(wanted)) if len(set(wanted)) > 1 else total, mode)
 
     def vectors_from(self, x: Tensor, pooling_mask: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
         """From embeddings (B, T, E) to vectors (B, d), in any mode; rows (B, R, T, E) -> (B, R, d).
 
         ``pooling_mask`` (B, T) marks the tokens that are pooled. With ``start`` x holds the states of that layer.
         """
-        states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start)
+        states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start, mode)
         vectors = self.finish(self.pool(states, pooling_mask, mode), mode)
         if self.postprocessing is not None:
             vectors = self.postprocessing.forward(vectors, mode)
@@ -374,9 +374,10 @@ class TensorEncoder:
             gradient = gradient * mode.recorded("unit")
         if self.postprocessing is not None:
             gradient = self.postprocessing.transposed(gradient, mode)
-        gradient = gradient.to(self.model_view.dtype)
-        gradient = self.finish_transposed(gradient, mode)
+        gradient = self.finish_transposed(gradient.to(self.model_view.dtype), mode)
         gradient = self.pool_transposed(gradient, pooling_mask, mode)
+        if self.pooling_config.heads and self.model_view.output is not None:
+            gradient = linear_transposed(self.model_view.output, gradient, mode)
         wanted = set(self.pooling_config.layers_of(self.model_view.layers))
         return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
 
@@ -442,7 +443,7 @@ class TensorEncoder:
     def finish_transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
         """(B, K, d) -> (B, K, P)."""
         heads, parts = self._dense(), pooling_parts(self.pooling_config.pooling)
-        width = heads[-1].weight.shape[0] if heads else self.model_view.hidden_size * len(parts)
+        width = heads[-1].weight.shape[0] if heads else self.state_size * len(parts)
         gradient = torch.nn.functional.pad(gradient, (0, width - gradient.shape[-1]))
         if self._normalizes():
             gradient = gradient * mode.recorded("unit")
@@ -451,12 +452,17 @@ class TensorEncoder:
         return gradient
 
     def _dense(self) -> tuple[Dense, ...]:
-        if not self.pooling_config.heads:
-            return ()
-        # Of a weighted sum of states, the projection is the weighted sum of their projections.
-        own = self.model_view.output
-        first = () if own is None else (Dense(own.weight, own.bias, "Identity"),)
-        return first + self.modules_config.heads
+        return self.modules_config.heads if self.pooling_config.heads else ()
+
+    @property
+    def state_size(self) -> int:
+        """The width of a token's vector that is pooled."""
+        return self.model_view.output_size if self.pooling_config.heads else self.model_view.hidden_size
+
+    def projected(self, states: Tensor, mode: Mode = LIVE) -> Tensor:
+        """States (..., T, D) -> those that are pooled: a model's own projection of tokens counts as a head."""
+        own = self.model_view.output if self.pooling_config.heads else None
+        return states if own is None else linear(own, states, mode)
 
     def _normalizes(self) -> bool:
         return self.modules_config.normalizes and self.pooling_config.normalize is not False

@@ -86,7 +86,7 @@ def require_savable(encoder: Encoder) -> None:
         raise UsageError(f"post-processing is not part of a saved model; {own}")
     if chosen.normalize and chosen.truncate_dim is not None:
         raise UsageError("a saved model does not normalize truncated vectors; leave out truncate_dim or normalize")
-    parts, width, known = pooling_parts(chosen.pooling), encoder.model_view.hidden_size, config.POOLING_NAMES.values()
+    parts, width, known = pooling_parts(chosen.pooling), encoder.model_view.output_size, config.POOLING_NAMES.values()
     is_learned = len(parts) == 1 and parts[0] in LEARNED
     if is_learned and heads and (takes := heads[0].weight.shape[1]) != width:
         raise UsageError(
