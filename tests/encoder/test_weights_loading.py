@@ -15,6 +15,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
+from transformers.conversion_mapping import get_checkpoint_conversion_mapping
+from transformers.core_model_loading import PrefixChange, WeightConverter
 
 from conftest import save_tiny
 from likewise.encoder import Encoder
@@ -185,6 +187,121 @@ def test_heads_are_no_part_of_the_encoder() -> None:
         assert usual_names(stored, wanted, family) == ()
     found = usual_names("distilbert.transformer.layer.0.ffn.lin1.weight", wanted, family)
     assert found == ("transformer.layer.0.ffn.lin1.weight",)
+
+
+# Layouts in which a family was first published
+
+
+def published_names(state: dict[str, torch.Tensor], family: str) -> dict[str, torch.Tensor]:
+    """The tensors of transformers' class under the names of the first files, by its own mapping turned round."""
+    for rule in reversed(get_checkpoint_conversion_mapping(family)):
+        if isinstance(rule, PrefixChange):
+            state = {f"{rule.prefix_to_remove}.{name}": weight for name, weight in state.items()}
+        elif isinstance(rule, WeightConverter):
+            state = joined(state, rule.target_patterns, rule.source_patterns[0])
+        else:
+            (new,), (old,) = rule.target_patterns, rule.source_patterns
+            state = {name.replace(new, old): weight for name, weight in state.items()}
+    return state
+
+
+def joined(state: dict[str, torch.Tensor], parts: list[str], whole: str) -> dict[str, torch.Tensor]:
+    found = {name: weight for name, weight in state.items() if not any(part in name for part in parts)}
+    firsts = [name for name in state if parts[0] in name]
+    return found | {
+        name.replace(parts[0], whole): torch.cat([state[name.replace(parts[0], part)] for part in parts])
+        for name in firsts
+    }
+
+
+def old_nomic(config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model_type": "nomic_bert", "n_embd": config["hidden_size"], "n_layer": config["num_hidden_layers"],
+        "n_head": config["num_attention_heads"], "n_inner": config["intermediate_size"], "n_positions": 40,
+        "vocab_size": config["vocab_size"], "type_vocab_size": 2, "layer_norm_epsilon": 1e-12, "prenorm": False,
+        "activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "qkv_proj_bias": False,
+        "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
+    }  # fmt: skip
+
+
+def old_gte(config: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in config.items() if name not in ("rope_parameters", "model_type")}
+    code = {"auto_map": {"AutoModel": "Alibaba-NLP/new-impl--modeling.NewModel"}}
+    return kept | code | {
+        "model_type": "new", "position_embedding_type": "rope", "rope_theta": 160000, "pack_qkv": True,
+        "layer_norm_type": "layer_norm", "logn_attention_scale": False,
+    }  # fmt: skip
+
+
+def old_jina(config: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in config.items() if name not in ("rope_parameters", "model_type")}
+    return kept | {
+        "model_type": "xlm-roberta", "position_embedding_type": "rotary", "rotary_emb_base": 20000.0,
+        "lora_adaptations": ["retrieval.query"], "lora_rank": 4, "lora_alpha": 1,
+        "auto_map": {"AutoModel": "jinaai/xlm-roberta-flash-implementation--modeling_lora.XLMRobertaLoRA"},
+    }  # fmt: skip
+
+
+PUBLISHED = {"nomic_bert": old_nomic, "gte": old_gte, "jina_embeddings_v3": old_jina}
+
+
+@pytest.mark.parametrize("family", PUBLISHED)
+def test_a_folder_as_it_was_first_published(family: str, tmp_path: Path) -> None:
+    model = make_model(family, 0)
+    model.save_pretrained(tmp_path)
+    save_file(published_names(model.state_dict(), family), tmp_path / "model.safetensors", metadata={"format": "pt"})
+    # Transformers maps the names by itself, with the present config.
+    assert_equal_to_transformers(tmp_path)
+    present = states(load_transformer(tmp_path, "float64")[1], a_batch())
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED[family](config)))
+    loaded, views = load_transformer(tmp_path, "float64")
+    for old, new in zip(states(views, a_batch()), present, strict=True):
+        assert torch.equal(old, new)
+    assert loaded.config["model_type"] == family and "auto_map" not in loaded.config
+
+
+def test_scaled_rotary_positions_of_the_first_gte(tmp_path: Path) -> None:
+    """NTK scaling by Su (2023): the base grows by the factor, and each frequency falls by factor^(2 / width)."""
+    model = make_model("gte", 0)
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config.pop("rope_parameters")
+    scaling = {"rope_theta": 20000, "rope_scaling": {"type": "ntk", "factor": 8.0}}
+    (tmp_path / "config.json").write_text(json.dumps(config | scaling))
+    turn = load_transformer(tmp_path)[1].blocks[0].attention.rotary
+    assert turn is not None
+    expected = [(20000 * 8.0) ** (-2 * pair / 8) / 8.0 ** (2 / 8) for pair in range(4)]
+    assert torch.allclose(turn.frequencies, torch.tensor(expected), rtol=1e-6)
+
+
+OTHER_CODE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "experts": ("nomic_bert", {"moe_every_n_layers": 2}, "moe_every_n_layers 2 is not supported"),
+    "norms before": ("nomic_bert", {"prenorm": True}, "prenorm True is not supported"),
+    "absolute positions": ("gte", {"position_embedding_type": "absolute"}, "position_embedding_type 'absolute'"),
+    "another class": ("gte", {"auto_map": {"AutoModel": "modeling.OtherModel"}}, "model family 'new' is not supported"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_CODE)
+def test_published_code_that_the_class_does_not_know_is_refused(case: str, tmp_path: Path) -> None:
+    family, changes, message = OTHER_CODE[case]
+    make_model(family, 0).save_pretrained(tmp_path)
+    config = PUBLISHED[family](json.loads((tmp_path / "config.json").read_text()))
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(ModelError, match=message):
+        load_transformer(tmp_path)
+
+
+def test_the_text_part_of_a_model_for_texts_and_images(tmp_path: Path) -> None:
+    text = EVERY["embedding_gemma2"]()
+    torch.manual_seed(0)
+    model = transformers.EmbeddingGemma2Model(transformers.EmbeddingGemma2Config(text_config=text)).double().eval()
+    model.save_pretrained(tmp_path)
+    ours = states(load_transformer(tmp_path, "float64")[1], a_batch())
+    found = theirs(model.language_model, a_batch())
+    # The scale of the embeddings is rounded to float32 there.
+    assert all(float((one - other).abs().max()) < 1e-6 for one, other in zip(ours, found, strict=True))
 
 
 # Weights as they lie in memory

@@ -63,14 +63,16 @@ class RunSettings:
     threads: Annotated[int | None, typer.Option(help="Threads; default: all cores.", min=1)] = None
     backend: Annotated[str, typer.Option(help="torch, onnx or onnx-int8.")] = "torch"
     dtype: Annotated[str, typer.Option(help="float32, float64, float16 or bfloat16.")] = "float32"
+    adapter: Annotated[str | None, typer.Option(help="A PEFT folder, or an adapter of the model, to merge.")] = None
 
     def load(self, model: str, **pooling_config: Any) -> Encoder:
         """Load a model to run in this way."""
         from likewise.encoder import Encoder
 
         return Encoder.load(
-            model, device=self.device, threads=self.threads, backend=self.backend, dtype=self.dtype, **pooling_config
-        )
+            model, device=self.device, threads=self.threads, backend=self.backend, dtype=self.dtype,
+            adapter=self.adapter, **pooling_config,
+        )  # fmt: skip
 
     def loader(self, pooling_config: PoolingOptions | None = None, pooling: str | None = None) -> Load:
         """A function that loads a model by its name, with this pooling."""

@@ -162,7 +162,7 @@ def _listed_modules(folder: Path) -> ModulesConfig:
     listing = folder / "modules.json"
     if not listing.exists():
         return ModulesConfig(note=f"{folder.resolve().name} names no pooling; mean pooling is used")
-    entries = _json(listing, list)
+    entries = json_file(listing, list)
     try:
         modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
     except (TypeError, KeyError) as error:
@@ -211,7 +211,8 @@ def modules_config_of(model: Any) -> ModulesConfig:
     )
 
 
-def _json(path: Path, kind: type = dict) -> Any:
+def json_file(path: Path, kind: type = dict) -> Any:
+    """The content of a JSON file, an object or a list."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -222,12 +223,12 @@ def _json(path: Path, kind: type = dict) -> Any:
 
 
 def _optional_json(path: Path) -> dict[str, Any]:
-    return dict(_json(path)) if path.exists() else {}
+    return dict(json_file(path)) if path.exists() else {}
 
 
 def _pooling_settings(path: Path) -> dict[str, Any]:
     try:
-        return _pooling_from(_json(path))
+        return _pooling_from(json_file(path))
     except KeyError as error:
         raise ModelError(f"{path}: unknown pooling {error}; known are {', '.join(POOLING_NAMES)}") from error
 
@@ -246,7 +247,7 @@ def _learned(folder: Path) -> LearnedPooling | None:
     path = folder / OWN_SETTINGS
     if not path.exists():
         return None
-    settings = _json(path)
+    settings = json_file(path)
     if (found := settings.get("format")) != OWN_FORMAT:
         cure = "save the model again, or update likewise"
         raise ModelError(f"{path} has format {found!r}, known is {OWN_FORMAT}; {cure}")
@@ -288,7 +289,7 @@ def _dense(folder: Path) -> Dense:
         raise ModelError(f"{folder} has no model.safetensors; run: likewise convert {folder}")
     # Copies: tensors of a file may be unaligned, and products of unaligned rows round differently.
     found = {name: tensor.clone() for name, tensor in load_file(str(weights)).items()}
-    return _dense_from(_json(folder / "config.json"), found)
+    return _dense_from(json_file(folder / "config.json"), found)
 
 
 def _dense_from(config: Mapping[str, Any], weights: Mapping[str, Any]) -> Dense:

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from likewise.encoder import forward, weights
-from likewise.encoder.config import config_of, modules_config_of, read_modules_config
+from likewise.encoder.adapters import ADAPTER_CONFIG, load_adapted
+from likewise.encoder.config import config_of, modules_config_of
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, windows
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.model_view import ModelView
@@ -106,11 +107,13 @@ class Encoder(TensorEncoder):
         threads: int | None = None,
         dtype: str = "float32",
         backend: str = "torch",
+        adapter: str | None = None,
         **pooling_config: Unpack[Arguments],
     ) -> Encoder:
         """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id.
 
-        A SentenceTransformer keeps its own device, dtype and backend.
+        ``adapter`` is a PEFT folder with LoRA weights, or the name of one of the model's own; it is merged. The folder
+        of an adapter loads too, with its base model. A SentenceTransformer keeps its own device, dtype and backend.
         """
         if not isinstance(name, (str, Path)):
             return cls.from_sentence_transformer(name).with_pooling(**pooling_config)
@@ -118,14 +121,14 @@ class Encoder(TensorEncoder):
             raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
         weights.set_threads(threads)
         folder = weights.locate(str(name))
-        modules_config = read_modules_config(folder)
-        model, views = weights.load_transformer(folder / modules_config.transformer, dtype)
-        vocabulary = Vocabulary.read(folder / modules_config.transformer)
-        encoder = cls._assembled(str(name), model, views, vocabulary, modules_config).to(device)
-        encoder = replace(encoder, folder=folder, loaded_version=weights.weights_version(encoder.model))
-        encoder = encoder.with_pooling(**pooling_config)
-        if modules_config.note:
-            log.warning(modules_config.note)
+        merges = adapter is not None or (folder / ADAPTER_CONFIG).is_file()
+        parts = load_adapted(folder, adapter, dtype) if merges else weights.load_folder(folder, dtype)
+        encoder = cls._assembled(str(name), *parts).to(device)
+        # The files do not hold merged weights.
+        version = CHANGED if merges else weights.weights_version(encoder.model)
+        encoder = replace(encoder, folder=folder, loaded_version=version).with_pooling(**pooling_config)
+        if encoder.modules_config.note:
+            log.warning(encoder.modules_config.note)
         if backend == "torch":
             return encoder
         from likewise.encoder.onnx_backend import attach_backend

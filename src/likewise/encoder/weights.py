@@ -17,9 +17,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from likewise.encoder.config import CONFIG, config_of, native_config, read_config
+from likewise.encoder.config import CONFIG, config_of, native_config, read_config, read_modules_config
 from likewise.encoder.families import FAMILIES
 from likewise.encoder.model_view import ACTIVATIONS, POOLER, Family, ModelView, Parts, Transformer
+from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.tokens import Vocabulary
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.results import Result, Table
 from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache
@@ -249,6 +251,13 @@ def model_view(model: nn.Module) -> ModelView:
         known = ", ".join(sorted(ACTIVATIONS))
         raise ModelError(f"activation {activation!r} is not supported; supported are {known}")
     return found
+
+
+def load_folder(folder: Path, dtype: str) -> tuple[Transformer, ModelView, Vocabulary, ModulesConfig]:
+    """The parts of the encoder in a folder."""
+    modules = read_modules_config(folder)
+    own = folder / modules.transformer
+    return *load_transformer(own, dtype), Vocabulary.read(own), modules
 
 
 def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer, ModelView]:
