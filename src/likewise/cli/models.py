@@ -23,7 +23,7 @@ from likewise.errors import UsageError
 
 @command
 def models(output: Output) -> None:
-    """List the models that load here without a network, and the short names of others."""
+    """List the models that load here without a network, and published ones with their short names and sizes."""
     from likewise.encoder.weights import Catalogue
 
     output.show(Catalogue())

@@ -21,6 +21,7 @@ from likewise.encoder.config import CONFIG, config_of, native_config, read_confi
 from likewise.encoder.families import FAMILIES
 from likewise.encoder.model_view import ACTIVATIONS, POOLER, Family, ModelView, Parts, Transformer
 from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.published import published_models, short_names
 from likewise.encoder.tokens import Vocabulary
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.results import Result, Table
@@ -36,17 +37,6 @@ SHARDS = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
 BUNDLED = "minilm"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-SHORT_NAMES = {
-    "bert-base-uncased": "google-bert/bert-base-uncased",
-    "bert-base-multilingual-uncased": "google-bert/bert-base-multilingual-uncased",
-    "bert-base-german-cased": "google-bert/bert-base-german-cased",
-    "bert-base-chinese": "google-bert/bert-base-chinese",
-    "stsb-bert-base": "sentence-transformers/stsb-bert-base",
-    "msmarco-bert-base-dot-v5": "sentence-transformers/msmarco-bert-base-dot-v5",
-    "SGPT-125M": "Muennighoff/SGPT-125M-mean-nli",
-}
-"""Short names of models on the hub that are common in studies of text similarity."""
 
 HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*_Dense/pytorch_model.bin"]
 """The files that are downloaded from the hub: settings, weights and vocabularies, never code."""
@@ -104,22 +94,29 @@ def available() -> list[str]:
 
 
 class Catalogue(Result):
-    """The models that load here, and the short names of others."""
+    """The models that load here, and published ones with their short names."""
 
     title = "Models"
 
     def to_dict(self) -> dict[str, Any]:
-        """The names of models that load here, and short names with their hub ids."""
-        return {"available": available(), "short_names": SHORT_NAMES}
+        """The names of models that load here, short names with their hub ids, and all published models."""
+        published = [asdict(model) for model in published_models()]
+        return {"available": available(), "short_names": short_names(), "published": published}
 
     @property
     def notes(self) -> list[str]:
-        """The models that load here."""
-        return [f"available here: {', '.join(available()) or 'none'}"]
+        """The models that load here, and a hint at published ones that do not load."""
+        others = sum(not model.loads for model in published_models())
+        return [
+            f"available here: {', '.join(available()) or 'none'}",
+            f"{others} published models do not load; --json names what to use instead of each",
+        ]
 
     def tables(self) -> dict[str, Table]:
-        """The short names."""
-        return {"short_names": Table.of(("short name", "hub id"), SHORT_NAMES.items())}
+        """The published models that load."""
+        columns = ("short", "name", "kind", "family", "dimensions", "limit", "licence")
+        rows = [[getattr(model, column) for column in columns] for model in published_models() if model.loads]
+        return {"short_names": Table.of(("short name", "hub id", *columns[2:]), rows)}
 
 
 def _offer() -> str:
@@ -131,7 +128,7 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-    full = SHORT_NAMES.get(name, name)
+    full = short_names().get(name, name)
     cache = str(hub_cache())
     for spelling in dict.fromkeys((full, name)):
         try:
