@@ -276,10 +276,10 @@ def test_scaled_rotary_positions_of_the_first_gte(tmp_path: Path) -> None:
 
 
 OTHER_CODE: dict[str, tuple[str, dict[str, Any], str]] = {
-    "experts": ("nomic_bert", {"moe_every_n_layers": 2}, "moe_every_n_layers 2 is not supported"),
+    "experts": ("nomic_bert", {"moe_every_n_layers": 2}, "with experts .v2-moe. is not supported; use"),
     "norms before": ("nomic_bert", {"prenorm": True}, "prenorm True is not supported"),
     "absolute positions": ("gte", {"position_embedding_type": "absolute"}, "position_embedding_type 'absolute'"),
-    "another class": ("gte", {"auto_map": {"AutoModel": "modeling.OtherModel"}}, "model family 'new' is not supported"),
+    "another class": ("gte", {"auto_map": {"AutoModel": "modeling.OtherModel"}}, "this new model has its own code"),
 }
 
 

@@ -28,6 +28,11 @@ ROTARY_KEYS = ("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_th
 """Older keys of what is now in ``rope_parameters``."""
 SIZES = ("_size", "_layers", "_heads", "_embeddings", "_groups", "_buckets", "_num", "dim", "d_model", "d_kv", "d_ff")
 """How the names of whole numbers end."""
+OWN_CODE = {
+    "JinaBertModel": ("Jina v2", "nomic-ai/modernbert-embed-base"), "NVEmbedModel": ("NV-Embed", "intfloat/e5-mistral-7b-instruct"),
+    "NeoBERT": ("NeoBERT", "Alibaba-NLP/gte-modernbert-base"),
+}  # fmt: skip
+"""Classes of published code: what they are, and what to use instead."""
 MOST_LAYERS, MOST_ROWS, MOST_WIDTH = 1_000, 2**28, 2**17  # Larger numbers in a config are wrong
 
 
@@ -44,8 +49,8 @@ def read_config(folder: Path) -> Config:
 def native_config(config: Mapping[str, Any]) -> Config:
     """The config in the keys of transformers, for a folder in the layout in which its family was first published."""
     code = config.get("auto_map")
-    published = str(code.get("AutoModel", "")).rsplit(".", 1)[-1] if isinstance(code, Mapping) else config["model_type"]
-    layout = LAYOUTS.get(published)
+    published = code.get("AutoModel") if isinstance(code, Mapping) else config["model_type"]
+    layout = LAYOUTS.get(str(published).rsplit(".", 1)[-1])
     return dict(config) if layout is None else layout(config)
 
 
@@ -81,6 +86,8 @@ def completed(config: Mapping[str, Any]) -> Config:
     """All keys that the family's forward pass depends on; a config with unsupported settings is rejected."""
     config = native_config(config)
     name = str(config["model_type"])
+    if config.get("auto_map"):
+        _refuse_code(name, config["auto_map"])
     require_family(name)
     _refuse(name, config)
     family = FAMILIES[name]
@@ -94,12 +101,20 @@ def completed(config: Mapping[str, Any]) -> Config:
     return {"model_type": name, **found}
 
 
+def _refuse_code(family: str, code: Any) -> None:
+    named = code.get("AutoModel") if isinstance(code, Mapping) else code
+    what, instead = OWN_CODE.get(str(named).rsplit(".", 1)[-1], (f"this {family} model", None))
+    cure = (
+        f"use {instead}"
+        if instead
+        else "use a model without it, or delete auto_map if the plain class computes the same"
+    )
+    raise ModelError(
+        f"{what} has its own code (auto_map in {CONFIG}), which may compute something else and is never run; {cure}"
+    )
+
+
 def _refuse(family: str, config: Mapping[str, Any]) -> None:
-    if config.get("auto_map"):
-        raise ModelError(
-            f"this {family} model has its own code (auto_map in {CONFIG}), which may compute something else"
-            " and is never run; use a model without it, or delete auto_map if the plain class computes the same"
-        )
     if name := next((name for name in ("quantization_config", "compression_config") if config.get(name)), None):
         raise ModelError(f"quantized weights ({name} in {CONFIG}) are not supported; use the plain weights")
     if not FAMILIES[family].decoder and (config.get("is_decoder") or config.get("add_cross_attention")):
@@ -164,7 +179,7 @@ def _listed_modules(folder: Path) -> ModulesConfig:
         return ModulesConfig(note=f"{folder.resolve().name} names no pooling; mean pooling is used")
     entries = json_file(listing, list)
     try:
-        modules = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry["path"]) for entry in entries]
+        modules = [(str(entry["type"]).rsplit(".", 1)[-1], inside(folder, entry["path"])) for entry in entries]
     except (TypeError, KeyError) as error:
         raise ModelError(f"{listing} is not a list of modules; save the model again") from error
     _check_modules([kind for kind, _ in modules], str(listing))
@@ -182,6 +197,13 @@ def _listed_modules(folder: Path) -> ModulesConfig:
         **settings,
         **_pipeline_settings(folder / "config_sentence_transformers.json"),
     )
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A file or folder by its name in a model's folder; a name that leaves the folder is rejected."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ModelError(f"{name!r} leaves the folder {folder}; such a model is not opened")
+    return folder / name
 
 
 def _check_modules(kinds: list[str], where: str) -> None:

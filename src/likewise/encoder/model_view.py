@@ -92,7 +92,12 @@ class Table:
 
     def __call__(self, ids: Tensor) -> Tensor:
         """(...) -> (..., width)."""
-        return F.embedding(ids, self.weight, self.padding)
+        try:
+            return F.embedding(ids, self.weight, self.padding)
+        except IndexError as error:
+            raise ModelError(
+                f"an id is beyond {len(self.weight)} vectors: the tokenizer does not fit the model"
+            ) from error
 
 
 @dataclass(frozen=True)

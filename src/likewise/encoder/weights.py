@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from likewise.encoder.config import CONFIG, config_of, native_config, read_config, read_modules_config
+from likewise.encoder.config import CONFIG, config_of, inside, native_config, read_config, read_modules_config
 from likewise.encoder.families import FAMILIES
 from likewise.encoder.model_view import ACTIVATIONS, POOLER, Family, ModelView, Parts, Transformer
 from likewise.encoder.pooling import ModulesConfig
@@ -158,7 +158,7 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / SHARDS).exists():
         try:
             index = json.loads((folder / SHARDS).read_text(encoding="utf-8"))
-            return [folder / name for name in sorted(set(index["weight_map"].values()))]
+            return [inside(folder, name) for name in sorted(set(index["weight_map"].values()))]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"{folder / SHARDS} lists no weights; save the model again") from error
     if (folder / PICKLE).exists():
@@ -298,6 +298,9 @@ def _read(files: Sequence[Path], wanted: dict[str, Any], family: Family, dtype: 
                 raise ModelError(f"{name} has the shape {shapes[0]}, by {CONFIG} {shapes[1]}; save the model again")
             if not weight.is_floating_point():
                 raise ModelError(f"{name} holds {weight.dtype}, not floating-point numbers; use the plain weights")
+            # A sum is faster than a look at each number.
+            if not weight.sum(dtype=torch.float32).isfinite() and not weight.isfinite().all():
+                raise ModelError(f"{name} is not finite (NaN or infinity); use another copy of the model")
             # A copy: tensors of a file may be unaligned, and products of unaligned rows round differently.
             found[name] = weight.to(dtype, copy=True).contiguous()
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:

@@ -88,11 +88,12 @@ _GATED = {"swiglu": "silu", "geglu": "gelu"}
 
 
 def _nomic(config: Mapping[str, Any]) -> Config:
+    if config.get("moe_every_n_layers") or config.get("num_experts"):
+        raise ModelError("a Nomic model with experts (v2-moe) is not supported; use nomic-ai/nomic-embed-text-v1.5")
     _required(config, {
         "prenorm": (False,), "use_rms_norm": (False, None), "parallel_block": (False,), "rotary_emb_fraction": (1, 1.0),
         "rotary_emb_interleaved": (False,), "rotary_emb_scale_base": (None,), "qkv_proj_bias": (False,),
-        "mlp_fc1_bias": (False,), "mlp_fc2_bias": (False,), "num_experts": (0, None), "causal": (False,),
-        "moe_every_n_layers": (0, None), "activation_function": tuple(_GATED),
+        "mlp_fc1_bias": (False,), "mlp_fc2_bias": (False,), "causal": (False,), "activation_function": tuple(_GATED),
     })  # fmt: skip
     given = {_OLD_NOMIC.get(name, name): value for name, value in config.items() if name != "auto_map"}
     return given | {"model_type": "nomic_bert", "hidden_act": _GATED.get(given.get("hidden_act", "swiglu"), "silu")}
