@@ -29,7 +29,8 @@ ROTARY_KEYS = ("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_th
 SIZES = ("_size", "_layers", "_heads", "_embeddings", "_groups", "_buckets", "_num", "dim", "d_model", "d_kv", "d_ff")
 """How the names of whole numbers end."""
 OWN_CODE = {
-    "JinaBertModel": ("Jina v2", "nomic-ai/modernbert-embed-base"), "NVEmbedModel": ("NV-Embed", "intfloat/e5-mistral-7b-instruct"),
+    "JinaBertModel": ("Jina v2", "nomic-ai/modernbert-embed-base"),
+    "NVEmbedModel": ("NV-Embed", "intfloat/e5-mistral-7b-instruct"),
     "NeoBERT": ("NeoBERT", "Alibaba-NLP/gte-modernbert-base"),
 }  # fmt: skip
 """Classes of published code: what they are, and what to use instead."""
@@ -104,13 +105,10 @@ def completed(config: Mapping[str, Any]) -> Config:
 def _refuse_code(family: str, code: Any) -> None:
     named = code.get("AutoModel") if isinstance(code, Mapping) else code
     what, instead = OWN_CODE.get(str(named).rsplit(".", 1)[-1], (f"this {family} model", None))
-    cure = (
-        f"use {instead}"
-        if instead
-        else "use a model without it, or delete auto_map if the plain class computes the same"
-    )
+    plain = "a model without it, or delete auto_map if the plain class computes the same"
     raise ModelError(
-        f"{what} has its own code (auto_map in {CONFIG}), which may compute something else and is never run; {cure}"
+        f"{what} has its own code (auto_map in {CONFIG}), which may compute something else and is never run;"
+        f" use {instead or plain}"
     )
 
 

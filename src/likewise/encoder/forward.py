@@ -178,7 +178,12 @@ def run_block(
         h = norm(block.feed_forward_norm, h, mode)
     if block.input_gate is not None:
         h = h + views.input_gate(block.input_gate, h, inputs, mode)
-    return (h if block.scaled_by is None else h * block.scaled_by.layer_scalar), attention_maps
+    return _scaled(block, h), attention_maps
+
+
+def _scaled(block: Block, h: Tensor) -> Tensor:
+    factor: Any = block.scaled_by
+    return h if factor is None else h * factor.layer_scalar
 
 
 def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collection[int], mode: Transposed) -> Tensor:
@@ -193,7 +198,7 @@ def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collectio
             back = views.norm_transposed(model_view.final_norm, back, mode)
         if layer > 0:
             block = model_view.blocks[layer - 1]
-            back = back if block.scaled_by is None else back * block.scaled_by.layer_scalar
+            back = _scaled(block, back)
             if block.input_gate is not None:
                 gated = gated + views.input_gate_transposed(block.input_gate, back, mode)
             back = block_transposed(block, back, mode)

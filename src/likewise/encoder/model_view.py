@@ -95,9 +95,8 @@ class Table:
         try:
             return F.embedding(ids, self.weight, self.padding)
         except IndexError as error:
-            raise ModelError(
-                f"an id is beyond {len(self.weight)} vectors: the tokenizer does not fit the model"
-            ) from error
+            said = f"an id is beyond the {len(self.weight)} vectors: the tokenizer does not fit the model"
+            raise ModelError(f"{said}; use the model's own") from error
 
 
 @dataclass(frozen=True)

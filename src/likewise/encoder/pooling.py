@@ -16,25 +16,10 @@ import torch
 from torch import Tensor
 
 from likewise.encoder import forward
+from likewise.encoder import model_view as views
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, StateBatch, Step, TextStates, exact_length_batches
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, QkvPooling
-from likewise.encoder.model_view import (
-    GELU,
-    IDENTITY,
-    RELU,
-    SIGMOID,
-    SILU,
-    TANH,
-    Activation,
-    Affine,
-    Dropout,
-    ModelView,
-    activate,
-    activate_transposed,
-    linear,
-    linear_transposed,
-    no_dropout,
-)  # fmt: skip
+from likewise.encoder.model_view import Activation, Affine, Dropout, ModelView, activate, linear, no_dropout
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer, report_truncation
@@ -103,19 +88,20 @@ MODEL_POOLER = "pooler"  # The model's own pooler (a dense layer and tanh over t
 
 
 HEAD_ACTIVATIONS: dict[str, Activation] = {
-    "Identity": IDENTITY, "Tanh": TANH, "ReLU": RELU, "GELU": GELU, "SiLU": SILU, "Sigmoid": SIGMOID,
+    "Identity": views.IDENTITY, "Tanh": views.TANH, "ReLU": views.RELU, "GELU": views.GELU, "SiLU": views.SILU,
+    "Sigmoid": views.SIGMOID,
 }  # fmt: skip
 """Activations of dense heads, by the names of torch's modules."""
 
 
 def model_pooler(view: Affine, states: Tensor, mode: Mode = LIVE) -> Tensor:
     """A model's own pooler, a linear map and tanh of the first token: (..., T, D) -> (..., D)."""
-    return activate(TANH, linear(view, states[..., 0, :], mode), mode)
+    return activate(views.TANH, linear(view, states[..., 0, :], mode), mode)
 
 
 def model_pooler_transposed(view: Affine, gradient: Tensor, length: int, mode: Transposed) -> Tensor:
     """(B, K, D) -> (B, K, T, D), zero except for the first token."""
-    first = linear_transposed(view, activate_transposed(TANH, gradient, mode), mode)
+    first = views.linear_transposed(view, views.activate_transposed(views.TANH, gradient, mode), mode)
     return torch.nn.functional.pad(first[..., None, :], (0, 0, 0, length - 1))
 
 
@@ -137,7 +123,7 @@ class Dense:
 
     def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
         """(B, K, out) -> (B, K, in)."""
-        gradient = activate_transposed(HEAD_ACTIVATIONS[self.activation], gradient, mode)
+        gradient = views.activate_transposed(HEAD_ACTIVATIONS[self.activation], gradient, mode)
         mode.collect(gradient, self.bias)
         return gradient @ self.weight
 
@@ -377,7 +363,7 @@ class TensorEncoder:
         gradient = self.finish_transposed(gradient.to(self.model_view.dtype), mode)
         gradient = self.pool_transposed(gradient, pooling_mask, mode)
         if self.pooling_config.heads and self.model_view.output is not None:
-            gradient = linear_transposed(self.model_view.output, gradient, mode)
+            gradient = views.linear_transposed(self.model_view.output, gradient, mode)
         wanted = set(self.pooling_config.layers_of(self.model_view.layers))
         return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
 

@@ -22,7 +22,7 @@ def _attention(parts: Parts, name: str, kind: str, positions: Rotary) -> Attenti
     # Qwen 2 has biases for queries, keys and values, and Mistral has none, whatever their configs say.
     bias = family == "qwen2" or parts.config.get("attention_bias", False)
     normed, causal = family == "qwen3", family != "eurobert" and parts.config.get("is_causal", True)
-    window = parts.config.get("sliding_window")
+    window = parts.config.get("sliding_window") or 0
     return Attention(
         query=parts.linear(f"{name}.q_proj", width, heads * head, bias),
         key=parts.linear(f"{name}.k_proj", width, key_heads * head, bias),
