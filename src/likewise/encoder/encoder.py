@@ -19,13 +19,14 @@ from torch import Tensor, nn
 
 from likewise.encoder import forward, weights
 from likewise.encoder.config import modules_config_of, read_modules_config
-from likewise.encoder.families import config_of, model_view
+from likewise.encoder.families import config_of
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, windows
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.model_view import ModelView
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, ModulesConfig, PoolingConfig, TensorEncoder, pooling_parts
 from likewise.encoder.pooling import PoolingArguments as Arguments
 from likewise.encoder.postprocessing import PostProcessing
+from likewise.encoder.static import load_parts, parts_of
 from likewise.encoder.tokens import Tokenizer, Vocabulary, report_truncation, text_input
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, progress_bar
@@ -120,9 +121,8 @@ class Encoder(TensorEncoder):
         weights.set_threads(threads)
         folder = weights.locate(str(name))
         modules_config = read_modules_config(folder)
-        model, views = weights.load_transformer(folder / modules_config.transformer, dtype)
-        vocabulary = Vocabulary.read(folder / modules_config.transformer)
-        encoder = cls._assembled(str(name), model, views, vocabulary, modules_config).to(device)
+        parts = load_parts(folder, modules_config, dtype)
+        encoder = cls._assembled(str(name), *parts, modules_config).to(device)
         encoder = replace(encoder, folder=folder, loaded_version=weights.weights_version(encoder.model))
         encoder = encoder.with_pooling(**pooling_config)
         if modules_config.note:
@@ -136,9 +136,8 @@ class Encoder(TensorEncoder):
     @classmethod
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
-        transformer = getattr(model[0], "auto_model", None) or model[0].model
-        parts = model_view(transformer), Vocabulary.of(model.tokenizer), modules_config_of(model)
-        return cls._assembled(name, transformer, *parts)
+        modules_config = modules_config_of(model)
+        return cls._assembled(name, *parts_of(model), modules_config)
 
     @classmethod
     def _assembled(

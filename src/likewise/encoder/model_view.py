@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.errors import UsageError
 
 Dropout = Callable[[Tensor, float | None], Tensor]
 """``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up; None is a rate of 0."""
@@ -204,8 +205,18 @@ class ModelView:
 
     @property
     def heads(self) -> int:
-        """Attention heads of a block."""
-        return self.blocks[0].attention.heads
+        """Attention heads of a block; 0 without blocks."""
+        return self.blocks[0].attention.heads if self.blocks else 0
+
+    @property
+    def feed_forward_size(self) -> int:
+        """The inner width of a block's feed-forward layer; 0 without blocks."""
+        return self.blocks[0].feed_forward.down.weight.shape[1] if self.blocks else 0
+
+    def require_attention(self) -> None:
+        """Reject a model without blocks, which has no attention to look at."""
+        if not self.blocks:
+            raise UsageError("this model has no attention layers; choose a transformer, such as minilm")
 
     @property
     def device(self) -> torch.device:

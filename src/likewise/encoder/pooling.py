@@ -163,7 +163,8 @@ class ModulesConfig:
     max_length: int | None = None
     lower: bool = False
     truncate_dim: int | None = None
-    transformer: str = ""  # the subfolder of the transformer
+    transformer: str = ""  # the subfolder of the transformer, or of the table of a static model
+    is_static: bool = False  # a table of token vectors in place of the transformer
     note: str = ""  # a message for the user about the folder
     learned: LearnedPooling | None = None  # a pooling with its own weights
 
@@ -265,6 +266,8 @@ class TensorEncoder:
         The batches come longest texts first, always in the same order. Without ``report`` the caller reports truncated
         texts; ``skip`` is the number of first batches to leave out.
         """
+        if attention:
+            self.model_view.require_attention()
         tokens = self.tokenize(texts, prompt)
         if report:
             report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)

@@ -92,8 +92,9 @@ def hub_cache() -> Path:
 
 def cached_models() -> list[str]:
     """The hub ids in the cache."""
-    folders = sorted(hub_cache().glob("models--*/snapshots/*/config.json"))
-    return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in folders})
+    # A static model has no config.json.
+    files = [path for name in (CONFIG, "modules.json") for path in hub_cache().glob(f"models--*/snapshots/*/{name}")]
+    return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in files})
 
 
 def available() -> list[str]:
@@ -139,7 +140,7 @@ def _from_hub(name: str) -> Path:
         except LocalEntryNotFoundError:
             continue
         # Another tool may have cached the settings alone.
-        if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+        if any(folder.rglob("*.safetensors")) or any(folder.rglob("*.bin")):
             return folder
     try:
         folder = Path(snapshot_download(full, cache_dir=cache, allow_patterns=HUB_FILES))
