@@ -26,7 +26,7 @@ from likewise.encoder.model_view import ModelView
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, ModulesConfig, PoolingConfig, TensorEncoder, pooling_parts
 from likewise.encoder.pooling import PoolingArguments as Arguments
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.static import load_parts, parts_of
+from likewise.encoder.static import load_parts, parts_of, vectors_without_tokens
 from likewise.encoder.tokens import Tokenizer, Vocabulary, report_truncation, text_input
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, progress_bar
@@ -380,8 +380,8 @@ def _encoded(
     """Encode texts with variants of an encoder; ``size`` is the largest number of tokens and of texts in a batch."""
     first, truncated, ticker = variants[0], 0, Ticker(progress, len(texts), "texts")
     prompt = first.modules_config.prompt_for(None) if prompt is None else prompt
-    # Texts without any token stay zero; they occur if a tokenizer adds no special tokens.
-    vectors = [np.zeros((len(texts), one.dimension), np.float32) for one in variants]
+    # They stay for texts without any token, which occur if a tokenizer adds no special tokens.
+    vectors = [vectors_without_tokens(one, len(texts)) for one in variants]
     for start, window in enumerate(windows(texts, SORTED_TEXTS)):
         ids, cut = first.tokenizer.ids([text_input(text, prompt) for text in window])
         truncated += cut

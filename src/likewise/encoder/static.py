@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer as Backend
@@ -27,6 +29,9 @@ from likewise.encoder.pooling import ModulesConfig
 from likewise.encoder.tokens import ROLES, SETTINGS, SPECIAL, TOKENIZER, Vocabulary
 from likewise.encoder.weights import load_transformer, weight_files
 from likewise.errors import ModelError, first_line
+
+if TYPE_CHECKING:
+    from likewise.encoder.encoder import Encoder
 
 UNLIMITED = 2**31 - 1  # A number of tokens that no text has
 USUAL_TOKENS = {
@@ -132,6 +137,16 @@ def _vocabulary(backend: Backend, settings: Mapping[str, Any]) -> Vocabulary:
     extra = tuple(token for token in special if token not in roles.values())
     limit, side = truncation.get("max_length", UNLIMITED), truncation.get("direction", "right")
     return Vocabulary(backend, roles, extra, limit, side, ("input_ids",))
+
+
+@torch.inference_mode()
+def vectors_without_tokens(encoder: Encoder, count: int) -> NDArray[np.float32]:
+    """Vectors (count, d) of texts without any token: zeros, or what the heads of a static model make of zeros."""
+    modules, view = encoder.modules_config, encoder.model_view
+    if not (modules.is_static and modules.heads):
+        return np.zeros((count, encoder.dimension), np.float32)
+    states = torch.zeros(1, 1, view.hidden_size, dtype=view.dtype, device=view.device)
+    return encoder.read(states, torch.ones(1, 1, device=view.device)).repeat(count, axis=0)
 
 
 def _json(path: Path) -> dict[str, Any]:
