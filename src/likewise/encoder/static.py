@@ -72,8 +72,9 @@ def load_static(folder: Path, dtype: str = "float32") -> Parts:
         said = first_line(error)
         raise ModelError(f"{folder}: no tokenizer can be read ({said}); add its {TOKENIZER}") from error
     try:
-        table = _table(weight_files(folder)[0]).to(getattr(torch, dtype))
-        return *_views(nn.Embedding.from_pretrained(table, freeze=False), backend), vocabulary
+        table = nn.Module()
+        table.weight = nn.Parameter(_table(weight_files(folder)[0]).to(getattr(torch, dtype)))
+        return *_views(table, backend), vocabulary
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
 
