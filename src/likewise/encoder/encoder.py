@@ -19,14 +19,14 @@ from torch import Tensor, nn
 
 from likewise.encoder import forward, weights
 from likewise.encoder.config import modules_config_of, read_modules_config
-from likewise.encoder.families import config_of
+from likewise.encoder.families import config_of, model_view
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, windows
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.model_view import ModelView
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, ModulesConfig, PoolingConfig, TensorEncoder, pooling_parts
 from likewise.encoder.pooling import PoolingArguments as Arguments
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.static import load_parts, parts_of, vectors_without_tokens
+from likewise.encoder.static import load_static, static_parts
 from likewise.encoder.tokens import Tokenizer, Vocabulary, report_truncation, text_input
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, progress_bar
@@ -121,7 +121,9 @@ class Encoder(TensorEncoder):
         weights.set_threads(threads)
         folder = weights.locate(str(name))
         modules_config = read_modules_config(folder)
-        parts = load_parts(folder, modules_config, dtype)
+        within = folder / modules_config.transformer
+        static = load_static(within, dtype) if modules_config.is_static else None
+        parts = static or (*weights.load_transformer(within, dtype), Vocabulary.read(within))
         encoder = cls._assembled(str(name), *parts, modules_config).to(device)
         encoder = replace(encoder, folder=folder, loaded_version=weights.weights_version(encoder.model))
         encoder = encoder.with_pooling(**pooling_config)
@@ -136,8 +138,11 @@ class Encoder(TensorEncoder):
     @classmethod
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
-        modules_config = modules_config_of(model)
-        return cls._assembled(name, *parts_of(model), modules_config)
+        modules = modules_config_of(model)
+        if modules.is_static:
+            return cls._assembled(name, *static_parts(model[0]), modules)
+        transformer = getattr(model[0], "auto_model", None) or model[0].model
+        return cls._assembled(name, transformer, model_view(transformer), Vocabulary.of(model.tokenizer), modules)
 
     @classmethod
     def _assembled(
@@ -381,7 +386,7 @@ def _encoded(
     first, truncated, ticker = variants[0], 0, Ticker(progress, len(texts), "texts")
     prompt = first.modules_config.prompt_for(None) if prompt is None else prompt
     # They stay for texts without any token, which occur if a tokenizer adds no special tokens.
-    vectors = [vectors_without_tokens(one, len(texts)) for one in variants]
+    vectors = [np.zeros((len(texts), one.dimension), np.float32) + one.without_tokens() for one in variants]
     for start, window in enumerate(windows(texts, SORTED_TEXTS)):
         ids, cut = first.tokenizer.ids([text_input(text, prompt) for text in window])
         truncated += cut

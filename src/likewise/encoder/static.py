@@ -1,9 +1,8 @@
-"""The parts of a model, from a folder or in memory: of a transformer, or of a static model (``StaticEmbedding``).
+"""Static models (``StaticEmbedding``), from a folder or in memory: a text is the mean of its tokens' vectors.
 
-A static model holds a vector for each token, and a text is the mean of its tokens' vectors. It is a ``ModelView``
-without blocks. Only ``tokenizer.json`` counts for its tokens: there are no special tokens around a text, and no text is
-cut unless that file cuts it. Files of model2vec may hold one row for several tokens (``mapping``) and a weight for each
-token (``weights``). Both go into the table, as in sentence-transformers.
+Such a model is a ``ModelView`` without blocks. Only ``tokenizer.json`` counts for its tokens: there are no special
+tokens around a text, and no text is cut unless that file cuts it. Files of model2vec may hold one row for several
+tokens (``mapping``) and a weight for each token (``weights``). Both go into the table, as in sentence-transformers.
 """
 
 from __future__ import annotations
@@ -11,27 +10,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 from torch import Tensor, nn
 
-from likewise.encoder.config import STATIC, STATIC_MODULE
-from likewise.encoder.families import model_view
+from likewise.encoder.config import STATIC
 from likewise.encoder.model_view import Embeddings, ModelView, Table, Transformer
-from likewise.encoder.pooling import ModulesConfig
 from likewise.encoder.tokens import ROLES, SETTINGS, SPECIAL, TOKENIZER, Vocabulary
-from likewise.encoder.weights import load_transformer, weight_files
+from likewise.encoder.weights import weight_files
 from likewise.errors import ModelError, first_line
-
-if TYPE_CHECKING:
-    from likewise.encoder.encoder import Encoder
 
 UNLIMITED = 2**31 - 1  # A number of tokens that no text has
 USUAL_TOKENS = {
@@ -43,26 +35,8 @@ USUAL_TOKENS = {
 Parts = tuple[Transformer, ModelView, Vocabulary]
 
 
-def load_parts(folder: Path, modules: ModulesConfig, dtype: str) -> Parts:
-    """The weights of a model's folder, the views on them and the vocabulary: of a static model or of a transformer."""
-    inner = folder / modules.transformer
-    if modules.is_static:
-        return load_static(inner, dtype)
-    return *load_transformer(inner, dtype), Vocabulary.read(inner)
-
-
-def parts_of(model: Any) -> tuple[Any, ModelView, Vocabulary]:
-    """The same of a SentenceTransformer in memory, whose weights are shared."""
-    module = model[0]
-    if type(module).__name__ == STATIC_MODULE:
-        backend = Backend.from_str(module.tokenizer.to_str())
-        return *_views(module.embedding, backend), _vocabulary(backend, {})
-    transformer = getattr(module, "auto_model", None) or module.model
-    return transformer, model_view(transformer), Vocabulary.of(model.tokenizer)
-
-
 def load_static(folder: Path, dtype: str = "float32") -> Parts:
-    """The parts of a static model's folder."""
+    """The weights of a static model's folder, the views on them, and its vocabulary."""
     if not (folder / TOKENIZER).exists():
         raise ModelError(f"{folder} has no tokenizer; add its {TOKENIZER}")
     try:
@@ -77,6 +51,12 @@ def load_static(folder: Path, dtype: str = "float32") -> Parts:
         return *_views(table, backend), vocabulary
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
+
+
+def static_parts(module: Any) -> Parts:
+    """The parts of a ``StaticEmbedding`` in memory, whose weights are shared."""
+    backend = Backend.from_str(module.tokenizer.to_str())
+    return *_views(module.embedding, backend), _vocabulary(backend, {})
 
 
 def _views(table: nn.Module, backend: Backend) -> tuple[Transformer, ModelView]:
@@ -138,16 +118,6 @@ def _vocabulary(backend: Backend, settings: Mapping[str, Any]) -> Vocabulary:
     extra = tuple(token for token in special if token not in roles.values())
     limit, side = truncation.get("max_length", UNLIMITED), truncation.get("direction", "right")
     return Vocabulary(backend, roles, extra, limit, side, ("input_ids",))
-
-
-@torch.inference_mode()
-def vectors_without_tokens(encoder: Encoder, count: int) -> NDArray[np.float32]:
-    """Vectors (count, d) of texts without any token: zeros, or what the heads of a static model make of zeros."""
-    modules, view = encoder.modules_config, encoder.model_view
-    if not (modules.is_static and modules.heads):
-        return np.zeros((count, encoder.dimension), np.float32)
-    states = torch.zeros(1, 1, view.hidden_size, dtype=view.dtype, device=view.device)
-    return encoder.read(states, torch.ones(1, 1, device=view.device)).repeat(count, axis=0)
 
 
 def _json(path: Path) -> dict[str, Any]:
