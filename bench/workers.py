@@ -10,6 +10,7 @@ A file of few windows pays for the start of the workers and for the last windows
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -48,6 +49,7 @@ def main() -> None:
     ratio = best[1] / best[options.workers]
     print(f"{options.texts} texts, {options.threads} threads each: {options.workers} workers {ratio:.2f} times as fast")
     print(f"bytes: {'the same' if same else 'NOT the same'}")
+    sys.exit(not same)
 
 
 if __name__ == "__main__":

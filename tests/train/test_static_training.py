@@ -28,6 +28,7 @@ def test_a_step_has_the_gradients_of_sentence_transformers(names: tuple[str, ...
     ours = packed.pooled(packed.embedded(TEXTS, None), len(TEXTS))
     theirs = model(model.preprocess(TEXTS))["sentence_embedding"]
     assert (ours - theirs).abs().max() < 1e-12
+    assert (packed.vectors(TEXTS) - theirs).abs().max() < 1e-12
     targets = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = [torch.autograd.grad((one * targets).exp().sum(), weight)[0] for one in (ours, theirs)]
     assert (found[0] - found[1]).abs().max() < 1e-12 and found[0].abs().max() > 1e-3
