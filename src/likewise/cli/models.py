@@ -86,14 +86,17 @@ def encode(
     model: ModelSettings,
     files: FileSettings,
     prompt: Prompt = None,
+    workers: Annotated[
+        int, Option(help="Processes that encode at once; --threads is per process; default: cores / workers.", min=1)
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Encode a file of any size; the same command again goes on where it stopped."""
     from likewise.encoder.stream import encode_file
 
-    encoder = model.load()
+    encoder = model.shared_by(workers).load()
     with progress_bar() as progress:
-        done = encode_file(encoder, files.dataset(file), out, prompt=prompt, progress=progress)
+        done = encode_file(encoder, files.dataset(file), out, prompt=prompt, progress=progress, workers=workers)
     if done.skipped.count:
         notice(str(done.skipped))
     if as_json:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -130,6 +131,12 @@ class ModelSettings:
     def load(self) -> Encoder:
         """Load the model."""
         return self.encoder.load(self.run, self.pooling_config)
+
+    def shared_by(self, workers: int) -> ModelSettings:
+        """The same settings for each of several processes, which divide the cores if no threads are given."""
+        if workers == 1 or self.run.threads is not None:
+            return self
+        return replace(self, run=replace(self.run, threads=max(1, (os.cpu_count() or 1) // workers)))
 
     def documented(self) -> dict[str, Any]:
         """The settings that run.json holds."""

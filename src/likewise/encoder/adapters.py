@@ -21,7 +21,7 @@ from likewise.encoder.families import FAMILIES
 from likewise.encoder.model_view import ModelView, Transformer
 from likewise.encoder.pooling import ModulesConfig
 from likewise.encoder.tokens import TOKENIZER, Vocabulary
-from likewise.encoder.weights import load_folder, locate, usual_names, weight_files
+from likewise.encoder.weights import load_transformer, locate, usual_names, weight_files
 from likewise.errors import ModelError, first_line
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -46,14 +46,15 @@ def load_adapted(
     base = folder
     if (folder / ADAPTER_CONFIG).is_file() and not (folder / CONFIG).is_file():
         base = locate(_base_model(folder))
-    model, views, vocabulary, modules = load_folder(base, dtype)
-    if base != folder:
-        modules = read_modules_config(folder) if (folder / "modules.json").is_file() else modules
-        vocabulary = Vocabulary.read(folder) if (folder / TOKENIZER).is_file() else vocabulary
+    modules = read_modules_config(base)
+    within = base / modules.transformer
+    model, views = load_transformer(within, dtype)
     for each in (str(folder) if base != folder else None, adapter):
         if each is not None:
-            _merge(model, base / modules.transformer, each)
-    return model, views, vocabulary, modules
+            _merge(model, within, each)
+    vocabulary = Vocabulary.read(folder if base != folder and (folder / TOKENIZER).is_file() else within)
+    own = base != folder and (folder / "modules.json").is_file()
+    return model, views, vocabulary, read_modules_config(folder) if own else modules
 
 
 def _base_model(folder: Path) -> str:

@@ -35,6 +35,7 @@ OWN_CODE = {
 }  # fmt: skip
 """Classes of published code: what they are, and what to use instead."""
 MOST_LAYERS, MOST_ROWS, MOST_WIDTH = 1_000, 2**28, 2**17  # Larger numbers in a config are wrong
+STATIC = "static"  # The family of models without layers; see `static`
 
 
 def read_config(folder: Path) -> Config:
@@ -87,6 +88,8 @@ def completed(config: Mapping[str, Any]) -> Config:
     """All keys that the family's forward pass depends on; a config with unsupported settings is rejected."""
     config = native_config(config)
     name = str(config["model_type"])
+    if name == STATIC:
+        return dict(config)
     if config.get("auto_map"):
         _refuse_code(name, config["auto_map"])
     require_family(name)
@@ -147,7 +150,9 @@ def _most(name: str) -> int:
     return MOST_ROWS if name in ("vocab_size", "max_position_embeddings") else MOST_WIDTH
 
 
+STATIC_MODULE = "StaticEmbedding"
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
+STATIC_MODULES = (STATIC_MODULE, "Dense", "Normalize")
 
 # In the order in which sentence-transformers concatenates them.
 POOLING_NAMES = {
@@ -187,6 +192,8 @@ def _listed_modules(folder: Path) -> ModulesConfig:
         config = _optional_json(paths["Transformer"] / "sentence_bert_config.json")
         settings = {"max_length": config.get("max_seq_length"), "lower": bool(config.get("do_lower_case", False))}
         settings["transformer"] = next(entry["path"] for entry in entries if entry["type"].endswith("Transformer"))
+    if STATIC_MODULE in paths:
+        settings = {"transformer": str(paths[STATIC_MODULE].relative_to(folder)), "is_static": True}
     if "Pooling" in paths:
         settings |= _pooling_settings(paths["Pooling"] / "config.json")
     return ModulesConfig(
@@ -206,11 +213,12 @@ def inside(folder: Path, name: str) -> Path:
 
 def _check_modules(kinds: list[str], where: str) -> None:
     """Reject unknown modules, and an order other than that of ``Encoder.finish``."""
+    known = STATIC_MODULES if STATIC_MODULE in kinds else MODULES
     for kind in kinds:
-        if kind not in MODULES:
-            raise ModelError(f"{where}: module {kind} is not supported; supported are {', '.join(MODULES)}")
-    if kinds != sorted(kinds, key=MODULES.index):
-        raise ModelError(f"{where}: modules must be in the order {', '.join(MODULES)}, not {', '.join(kinds)}")
+        if kind not in known:
+            raise ModelError(f"{where}: module {kind} is not supported; supported are {', '.join(known)}")
+    if kinds != sorted(kinds, key=known.index):
+        raise ModelError(f"{where}: modules must be in the order {', '.join(known)}, not {', '.join(kinds)}")
 
 
 def modules_config_of(model: Any) -> ModulesConfig:
@@ -224,9 +232,10 @@ def modules_config_of(model: Any) -> ModulesConfig:
         normalizes="Normalize" in dict(modules),
         prompts={name: text for name, text in (model.prompts or {}).items() if text},
         default_prompt=model.default_prompt_name,
-        max_length=model.max_seq_length,
+        max_length=None if STATIC_MODULE in dict(modules) else model.max_seq_length,
         truncate_dim=model.truncate_dim,
         lower=bool(getattr(model[0], "do_lower_case", False)),
+        is_static=STATIC_MODULE in dict(modules),
         **(pooling[-1] if pooling else {}),
     )
 

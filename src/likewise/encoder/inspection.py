@@ -198,15 +198,14 @@ def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
 
 def _model_summary(encoder: Encoder) -> ModelSummary:
     model_view = encoder.model_view
-    block = model_view.blocks[0]
     return ModelSummary(
         name=encoder.name,
         family=model_view.family,
         vocabulary=model_view.embeddings.word.weight.shape[0],
         layers=model_view.layers,
         hidden_size=model_view.hidden_size,
-        feed_forward_size=block.feed_forward.up.weight.shape[0],
-        heads=block.attention.heads,
+        feed_forward_size=model_view.feed_forward_size,
+        heads=model_view.heads,
         parameters=sum(weight.numel() for weight in encoder.model.parameters()),
         max_tokens=encoder.tokenizer.limit,
         pooling=encoder.pooling_config.pooling,
@@ -236,11 +235,11 @@ def _outputs(encoder: Encoder, texts: tuple[InspectedText, ...]) -> dict[str, st
     with torch.inference_mode():
         x = forward.embed(encoder.model_view, batch)
         steps = list(forward.layers(encoder.model_view, x, batch.mask, maps=True))
-        assert steps[1].maps is not None
+        maps = [step.maps for step in steps if step.maps is not None]
         shapes = {
             "embeddings": str(tuple(x.shape)),
             "hidden_states": f"{len(steps)} x {tuple(steps[0].states.shape)}",
-            "attentions": f"{len(steps) - 1} x {tuple(steps[1].maps.shape)}",
+            **({"attentions": f"{len(maps)} x {tuple(maps[0].shape)}"} if maps else {}),
             "last_hidden_state": str(tuple(steps[-1].states.shape)),
         }
     if encoder.model_view.pooler is not None:

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from likewise.encoder.modes import LIVE, Mode, Transposed
-from likewise.errors import ModelError
+from likewise.errors import ModelError, UsageError
 
 Dropout = Callable[[Tensor, float | None], Tensor]
 """``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up; None is a rate of 0."""
@@ -95,8 +95,7 @@ class Table:
         try:
             return F.embedding(ids, self.weight, self.padding)
         except IndexError as error:
-            said = f"an id is beyond the {len(self.weight)} vectors: the tokenizer does not fit the model"
-            raise ModelError(f"{said}; use the model's own") from error
+            raise ModelError("the tokenizer does not fit the model (an id without a vector); use its own") from error
 
 
 @dataclass(frozen=True)
@@ -258,8 +257,18 @@ class ModelView:
 
     @property
     def heads(self) -> int:
-        """Attention heads of a block."""
-        return self.blocks[0].attention.heads
+        """Attention heads of a block; 0 without blocks."""
+        return self.blocks[0].attention.heads if self.blocks else 0
+
+    @property
+    def feed_forward_size(self) -> int:
+        """The inner width of a block's feed-forward layer; 0 without blocks."""
+        return self.blocks[0].feed_forward.down.weight.shape[1] if self.blocks else 0
+
+    def require_attention(self) -> None:
+        """Reject a model without blocks, which has no attention to look at."""
+        if not self.blocks:
+            raise UsageError("this model has no attention layers; choose a transformer, such as minilm")
 
     @property
     def output_size(self) -> int:
@@ -303,20 +312,16 @@ class Parts:
     def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
         return self.model.get_submodule(name) if self.empty is None else self.empty.part(name, **shapes)
 
-    def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:
-        """A linear map."""
+    def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:  # noqa: D102
         return Affine(self._module(name, weight=(out, width), bias=(out,) if bias else None))
 
-    def layer_norm(self, name: str, width: int, eps: float, bias: bool = True) -> Norm:
-        """A LayerNorm."""
+    def layer_norm(self, name: str, width: int, eps: float, bias: bool = True) -> Norm:  # noqa: D102
         return Norm(self._module(name, weight=(width,), bias=(width,) if bias else None), "layer", eps)
 
-    def rms_norm(self, name: str, width: int, eps: float, offset: float = 0.0) -> Norm:
-        """An RMSNorm."""
+    def rms_norm(self, name: str, width: int, eps: float, offset: float = 0.0) -> Norm:  # noqa: D102
         return Norm(self._module(name, weight=(width,), bias=None), "rms", eps, offset)
 
-    def table(self, name: str, rows: int, width: int, padding: int | None = None) -> Table:
-        """A table of vectors."""
+    def table(self, name: str, rows: int, width: int, padding: int | None = None) -> Table:  # noqa: D102
         return Table(self._module(name, weight=(rows, width)), padding)
 
     def constant(self, name: str, attribute: str, shape: tuple[int, ...]) -> nn.Module:

@@ -103,6 +103,8 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MissingExtra(str(error.name), "onnx") from error
+    if not encoder.model_view.blocks:
+        raise UsageError(f"backend {kind} runs layers, and {encoder.name} has none; use --backend torch")
     if encoder.device.type != "cpu":
         raise UsageError(f"backend {kind} runs on the cpu; add --device cpu")
     if encoder.model_view.dtype != torch.float32:

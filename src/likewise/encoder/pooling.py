@@ -12,7 +12,9 @@ from functools import cached_property
 from itertools import islice
 from typing import TypedDict
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import forward
@@ -210,7 +212,8 @@ class ModulesConfig:
     max_length: int | None = None
     lower: bool = False
     truncate_dim: int | None = None
-    transformer: str = ""  # the subfolder of the transformer
+    transformer: str = ""  # the subfolder of the transformer, or of the table of a static model
+    is_static: bool = False  # a table of token vectors in place of the transformer
     note: str = ""  # a message for the user about the folder
     learned: LearnedPooling | None = None  # a pooling with its own weights
 
@@ -312,6 +315,8 @@ class TensorEncoder:
         The batches come longest texts first, always in the same order. Without ``report`` the caller reports truncated
         texts; ``skip`` is the number of first batches to leave out.
         """
+        if attention:
+            self.model_view.require_attention()
         tokens = self.tokenize(texts, prompt)
         if report:
             report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
@@ -366,6 +371,14 @@ class TensorEncoder:
             gradient = views.linear_transposed(self.model_view.output, gradient, mode)
         wanted = set(self.pooling_config.layers_of(self.model_view.layers))
         return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
+
+    @torch.inference_mode()
+    def without_tokens(self) -> NDArray[np.float32] | float:
+        """The vector (d,) of a text without any token: zero, or what the heads of a static model make of zeros."""
+        if not (self.modules_config.is_static and self._dense()):
+            return 0.0
+        nothing = torch.zeros(1, 1, self.model_view.hidden_size, dtype=self.model_view.dtype, device=self.device)
+        return self.vectors_from(nothing, torch.ones(1, 1, device=self.device))[0].float().cpu().numpy()
 
     def pool(self, states: Tensor, mask: Tensor, mode: Mode = LIVE) -> Tensor:
         """States (B, T, D), or rows (B, R, T, D), and a mask (B, T) -> (B, P) or (B, R, P)."""

@@ -23,7 +23,7 @@ from likewise.encoder.encoder import Encoder
 from likewise.encoder.learned_pooling import LEARNED, learned_settings
 from likewise.encoder.model_view import POOLER, Transformer
 from likewise.encoder.pooling import Dense, pooling_parts
-from likewise.encoder.tokens import SPECIAL, VOCABULARIES
+from likewise.encoder.tokens import SPECIAL, TOKENIZER, VOCABULARIES
 from likewise.encoder.weights import SHARDS, WEIGHTS, model_view
 from likewise.errors import UsageError, first_line
 from likewise.storage import sync
@@ -79,6 +79,8 @@ def require_savable(encoder: Encoder) -> None:
         raise UsageError(f"a saved model pools its last layer, not {chosen.layer!r}; save it with layer=-1")
     if not chosen.special_tokens:
         raise UsageError("a saved model pools special tokens; save it with special_tokens=True")
+    if encoder.modules_config.is_static and chosen.pooling not in ("mean", *LEARNED):
+        raise UsageError(f"a saved static model pools by mean, not {chosen.pooling}; save it with pooling='mean'")
     if heads and not chosen.heads:
         raise UsageError("a saved model uses its dense heads; save it with heads=True")
     if encoder.postprocessing is not None:
@@ -100,11 +102,8 @@ def require_savable(encoder: Encoder) -> None:
 
 def _write(encoder: Encoder, folder: Path) -> None:
     pooling, modules = encoder.pooling_config, encoder.modules_config
-    _save(_encoder_weights(encoder), folder / WEIGHTS, metadata={"format": "pt"})
-    _write_json(folder / config.CONFIG, config.saved_config(encoder.model))
     encoder.tokenizer.vocabulary.save(folder)
-    kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
-    _write_pooling(encoder, folder / "1_Pooling")
+    kinds = _write_static(encoder, folder) if modules.is_static else _write_transformer(encoder, folder)
     for head in modules.heads:
         kinds.append((f"{len(kinds)}_Dense", "Dense"))
         _write_dense(head, folder / kinds[-1][0])
@@ -115,8 +114,6 @@ def _write(encoder: Encoder, folder: Path) -> None:
         for index, (path, kind) in enumerate(kinds)
     ]
     _write_json(folder / "modules.json", listed)
-    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": modules.lower}
-    _write_json(folder / "sentence_bert_config.json", limits)
     # sentence-transformers rejects the name of a prompt without a text.
     default = modules.default_prompt if modules.default_prompt in modules.prompts else None
     pipeline = {"prompts": dict(modules.prompts), "default_prompt_name": default, "similarity_fn_name": "cosine"}
@@ -132,6 +129,25 @@ def _encoder_weights(encoder: Encoder) -> dict[str, torch.Tensor]:
     unused = () if encoder.model_view.pooler is not None else POOLER
     state = encoder.model.state_dict()
     return {name: state[name] for name in empty.state_dict() if not name.startswith(unused)}
+
+
+def _write_transformer(encoder: Encoder, folder: Path) -> list[tuple[str, str]]:
+    """Write the settings of a transformer; returns the paths and names of its modules."""
+    _save(_encoder_weights(encoder), folder / WEIGHTS, metadata={"format": "pt"})
+    _write_json(folder / config.CONFIG, config.saved_config(encoder.model))
+    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": encoder.modules_config.lower}
+    _write_json(folder / "sentence_bert_config.json", limits)
+    _write_pooling(encoder, folder / "1_Pooling")
+    return [("", "Transformer"), ("1_Pooling", "Pooling")]
+
+
+def _write_static(encoder: Encoder, folder: Path) -> list[tuple[str, str]]:
+    """The same of a static model, whose limit, if it has one, is in its tokenizer."""
+    _save(encoder.model.state_dict(), folder / WEIGHTS, metadata={"format": "pt"})
+    _write_json(folder / config.CONFIG, encoder.model.config)
+    if encoder.tokenizer.limit < encoder.model_view.max_positions:
+        encoder.tokenizer.backend.save(str(folder / TOKENIZER))
+    return [("", config.STATIC_MODULE)]
 
 
 def _write_pooling(encoder: Encoder, folder: Path) -> None:

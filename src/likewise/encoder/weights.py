@@ -17,12 +17,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from likewise.encoder.config import CONFIG, config_of, inside, native_config, read_config, read_modules_config
+from likewise.encoder.config import CONFIG, config_of, inside, native_config, read_config
 from likewise.encoder.families import FAMILIES
 from likewise.encoder.model_view import ACTIVATIONS, POOLER, Family, ModelView, Parts, Transformer
-from likewise.encoder.pooling import ModulesConfig
 from likewise.encoder.published import published_models, short_names
-from likewise.encoder.tokens import Vocabulary
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.results import Result, Table
 from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache
@@ -84,8 +82,9 @@ def hub_cache() -> Path:
 
 def cached_models() -> list[str]:
     """The hub ids in the cache."""
-    folders = sorted(hub_cache().glob("models--*/snapshots/*/config.json"))
-    return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in folders})
+    # A static model has no config.json.
+    files = [path for name in (CONFIG, "modules.json") for path in hub_cache().glob(f"models--*/snapshots/*/{name}")]
+    return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in files})
 
 
 def available() -> list[str]:
@@ -138,7 +137,7 @@ def _from_hub(name: str) -> Path:
         except LocalEntryNotFoundError:
             continue
         # Another tool may have cached the settings alone.
-        if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+        if any(folder.rglob("*.safetensors")) or any(folder.rglob("*.bin")):
             return folder
     try:
         folder = Path(snapshot_download(full, cache_dir=cache, allow_patterns=HUB_FILES))
@@ -248,13 +247,6 @@ def model_view(model: nn.Module) -> ModelView:
         known = ", ".join(sorted(ACTIVATIONS))
         raise ModelError(f"activation {activation!r} is not supported; supported are {known}")
     return found
-
-
-def load_folder(folder: Path, dtype: str) -> tuple[Transformer, ModelView, Vocabulary, ModulesConfig]:
-    """The parts of the encoder in a folder."""
-    modules = read_modules_config(folder)
-    own = folder / modules.transformer
-    return *load_transformer(own, dtype), Vocabulary.read(own), modules
 
 
 def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer, ModelView]:

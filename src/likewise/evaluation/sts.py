@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from likewise.data import Dataset, Rows, ScoredPair, mixed_pairs
 from likewise.encoder import Encoder, takes_encoder
-from likewise.encoder.encoder import paired_similarity
 from likewise.encoder.pooling import pooling_parts
+from likewise.encoder.similarity import paired_similarity
 from likewise.errors import DataError, UsageError
 from likewise.metrics import Interval, bootstrap
 from likewise.plotting.axes import grid_of_axes

@@ -179,6 +179,7 @@ def explain_attention(
 
 def _check(encoder: Encoder, layer: int, head: int, indices: tuple[int, int], length: int) -> None:
     views = encoder.model_view
+    views.require_attention()
     if not 1 <= layer <= views.layers:
         raise UsageError(f"no layer {layer}; {encoder.name} has layers 1 to {views.layers}")
     if not 1 <= head <= views.blocks[layer - 1].attention.heads:
