@@ -281,11 +281,23 @@ def _listed_modules(folder: Path) -> ModulesConfig:
     if "Pooling" in paths:
         settings |= _pooling_settings(paths["Pooling"] / "config.json")
     return ModulesConfig(
-        heads=tuple(_dense(path) for kind, path in modules if kind == "Dense"),
+        heads=tuple(_dense(path) for kind, path in modules if kind == "Dense" and not _gives_scores(path)),
         normalizes="Normalize" in paths,
         **settings,
         **_pipeline_settings(folder / "config_sentence_transformers.json"),
     )
+
+
+def read_score_head(folder: Path) -> Dense | None:
+    """The dense module whose output is a cross-encoder's scores, if a folder has one."""
+    listing = folder / "modules.json"
+    entries = _json(listing, list) if listing.exists() else []
+    paths = [folder / entry["path"] for entry in entries if str(entry["type"]).endswith("Dense")]
+    return next((_dense(path) for path in paths if _gives_scores(path)), None)
+
+
+def _gives_scores(folder: Path) -> bool:
+    return bool(_json(folder / "config.json").get("module_output_name") == "scores")
 
 
 def _check_modules(kinds: list[str], where: str) -> None:
@@ -309,7 +321,7 @@ def modules_config_of(model: Any) -> ModulesConfig:
         prompts={name: text for name, text in (model.prompts or {}).items() if text},
         default_prompt=model.default_prompt_name,
         max_length=model.max_seq_length,
-        truncate_dim=model.truncate_dim,
+        truncate_dim=getattr(model, "truncate_dim", None),  # a cross-encoder has none
         lower=bool(getattr(model[0], "do_lower_case", False)),
         **(pooling[-1] if pooling else {}),
     )
