@@ -15,6 +15,7 @@ from likewise.cli.settings import (
     FileSettings,
     FirstPairs,
     Heads,
+    Label,
     Models,
     ModelSettings,
     PoolingOptions,
@@ -53,13 +54,18 @@ def sts(
     mix: Annotated[
         str | None, Option(help="Take the second texts from the same rows of this file (mixed languages).")
     ] = None,
+    label: Label = None,
 ) -> None:
-    """Compare cosines with human similarity scores: Spearman, Pearson, squared error, with 95 % intervals."""
+    """Compare cosines with human similarity scores: Spearman, Pearson, squared error, with 95 % intervals.
+
+    Of a cross-encoder the scores are compared.
+    """
     from likewise.evaluation.sts import compare_sts
 
     datasets = [how.dataset(file) for file in files]
     with progress_bar() as progress:
-        found = compare_sts(datasets, model, pooling or [None], mix, run.loader(pooling_config), progress)
+        load = run.scoring_loader(pooling_config, label=label)
+        found = compare_sts(datasets, model, pooling or [None], mix, load, progress)
     output.show(found, reading=vars(pooling_config), run=vars(run))
 
 

@@ -17,10 +17,12 @@ from likewise.explain.settings import Option, rule_names
 if TYPE_CHECKING:
     from likewise.data import Dataset
     from likewise.encoder import Encoder
+    from likewise.encoder.cross_encoder import Scoring
     from likewise.search import Index
     from likewise.search.index import IndexSettings
 
     Load = Callable[[str], Encoder]
+    LoadScoring = Callable[[str], Scoring]
 
 app = typer.Typer(
     help="A microscope for text similarity: embed, search, explain and improve BERT-like encoders.",
@@ -50,6 +52,7 @@ TruncateDim = Annotated[int | None, typer.Option(help="Keep only the first dimen
 Post = Annotated[Path | None, typer.Option(help="A file made by: likewise fit-postprocessing.")]
 GrammarName = Annotated[str | None, typer.Option(help=GRAMMAR_HELP)]
 DataDir = Annotated[Path | None, typer.Option(help="Where names such as stsb/test are looked up.")]
+Label = Annotated[str | None, typer.Option(help="The label of a cross-encoder whose score counts, if it has several.")]
 Prompt = Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")]
 FirstPairs = Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
@@ -75,6 +78,12 @@ class RunSettings:
     def loader(self, pooling_config: PoolingOptions | None = None, pooling: str | None = None) -> Load:
         """A function that loads a model by its name, with this pooling."""
         return lambda name: EncoderSettings(name, pooling).load(self, pooling_config)
+
+    def scoring_loader(
+        self, pooling_config: PoolingOptions, pooling: str | None = None, label: str | None = None
+    ) -> LoadScoring:
+        """A function that loads an encoder with this pooling, or a cross-encoder, by its name."""
+        return lambda name: EncoderSettings(name, pooling).load_scoring(self, pooling_config, label)
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,22 @@ class EncoderSettings:
         encoder = run.load(self.model, **options)
         return encoder if pooling_config is None else pooling_config.finish(encoder)
 
+    def load_scoring(self, run: RunSettings, pooling_config: PoolingOptions, label: str | None = None) -> Scoring:
+        """Load the model as all these settings say; a cross-encoder has no pooling to choose."""
+        from likewise.encoder.cross_encoder import CrossEncoder, is_cross_encoder
+
+        # With a pooling, a cross-encoder's layers are used as those of any encoder.
+        if self.pooling is not None or not is_cross_encoder(self.model):
+            if label is not None:
+                raise UsageError(f"{self.model} is used as an encoder, which has no labels; leave --label out")
+            return self.load(run, pooling_config)
+        if pooling_config != PoolingOptions():
+            raise UsageError(f"{self.model} is a cross-encoder, which has one vector, its logits; leave --layer and"
+                             " other options of pooling out")  # fmt: skip
+        return CrossEncoder.load(
+            self.model, device=run.device, threads=run.threads, backend=run.backend, dtype=run.dtype, label=label
+        )
+
 
 @dataclass(frozen=True)
 class ModelSettings:
@@ -128,6 +153,10 @@ class ModelSettings:
     def load(self) -> Encoder:
         """Load the model."""
         return self.encoder.load(self.run, self.pooling_config)
+
+    def load_scoring(self, label: str | None = None) -> Scoring:
+        """Load the model, which may be a cross-encoder."""
+        return self.encoder.load_scoring(self.run, self.pooling_config, label)
 
     def documented(self) -> dict[str, Any]:
         """The settings that run.json holds."""

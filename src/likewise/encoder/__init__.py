@@ -1,5 +1,6 @@
-"""Name or path -> Encoder; texts -> tokens, hidden states, attention maps, vectors."""
+"""Name or path -> Encoder; texts -> tokens, hidden states, attention maps, vectors. Pairs -> CrossEncoder's scores."""
 
+from likewise.encoder.cross_encoder import CrossEncoder, load_scoring, pair_scores
 from likewise.encoder.encoder import Encoded, Encoder, as_encoder, takes_encoder
 
-__all__ = ["Encoded", "Encoder", "as_encoder", "takes_encoder"]
+__all__ = ["CrossEncoder", "Encoded", "Encoder", "as_encoder", "load_scoring", "pair_scores", "takes_encoder"]

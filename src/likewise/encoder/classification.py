@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,15 +85,15 @@ HEADS: dict[str, Names] = {
 
 @dataclass(frozen=True, eq=False)
 class NormedDense(Dense):
-    """norm(activation(weight x + bias)): ``gain`` (out,) and ``shift`` (out,) or None are those of a LayerNorm."""
+    """norm(activation(weight x + bias)), as in ModernBERT; the weights of the LayerNorm are (out,), or None."""
 
-    gain: Tensor
-    shift: Tensor | None
+    norm_weight: Tensor
+    norm_bias: Tensor | None
     eps: float
 
     @property
     def _norm(self) -> Norm:
-        weights: Any = SimpleNamespace(weight=self.gain, bias=self.shift)
+        weights: Any = SimpleNamespace(weight=self.norm_weight, bias=self.norm_bias)
         return Norm(weights, "layer", self.eps)
 
     def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
@@ -106,8 +106,9 @@ class NormedDense(Dense):
 
     def to(self, device: torch.device, dtype: torch.dtype) -> NormedDense:
         """The same head on a device, in a dtype."""
-        plain, shift = super().to(device, dtype), None if self.shift is None else self.shift.to(device, dtype)
-        return NormedDense(plain.weight, plain.bias, plain.activation, self.gain.to(device, dtype), shift, self.eps)
+        weights = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {name: weight.to(device, dtype) for name, weight in weights.items()}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,11 +159,13 @@ def _dense(layer: Layer, config: Config, weights: Weights) -> Dense:
         activation = ACTIVATION_NAMES[named]
     weight, bias = weights.get(f"{layer.name}.weight"), weights.get(f"{layer.name}.bias")
     if weight is None:
-        raise ModelError(f"it has no classification head: {layer.name}.weight is missing; give a cross-encoder's folder")
+        raise ModelError(
+            f"it has no classification head: {layer.name}.weight is missing; give a cross-encoder's folder"
+        )
     if layer.norm is None:
         return Dense(weight, bias, activation)
-    gain, eps = weights[f"{layer.norm}.weight"], float(config.get("norm_eps", 1e-5))
-    return NormedDense(weight, bias, activation, gain, weights.get(f"{layer.norm}.bias"), eps)
+    norm_weight, eps = weights[f"{layer.norm}.weight"], float(config.get("norm_eps", 1e-5))
+    return NormedDense(weight, bias, activation, norm_weight, weights.get(f"{layer.norm}.bias"), eps)
 
 
 def label_names(config: Config, count: int) -> tuple[str, ...]:
@@ -186,7 +189,7 @@ def read_head(folder: Path, dtype: torch.dtype) -> Head:
 def _read(files: Iterable[Path], wanted: Iterable[str], dtype: torch.dtype) -> dict[str, Tensor]:
     from safetensors import SafetensorError, safe_open
 
-    found = {}
+    found: dict[str, Tensor] = {}
     try:
         for path in files:
             with safe_open(str(path), framework="pt") as file:

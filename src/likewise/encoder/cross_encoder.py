@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from likewise.encoder.onnx_model import OnnxModel
 
 BACKENDS = ("torch", "onnx")
+CROSS = "cross-encoder"  # What tables have instead of a pooling
 Numbers = NDArray[Any]  # float32, or float64 if the model is
 Pair = Any  # Two texts as a tuple or a list, or an object with a left and a right text
 
@@ -99,7 +100,9 @@ class CrossEncoder:
         encoder = _encoder(str(name), model, views, Vocabulary.read(own), _with_head(modules, head, views))
         version = weights.weights_version(model)
         encoder = replace(encoder, folder=folder, loaded_version=version).to(device)
-        return cls(encoder.name, encoder.tokenizer, encoder.modules_config, head.labels, activation, encoder, None, label)
+        return cls(
+            encoder.name, encoder.tokenizer, encoder.modules_config, head.labels, activation, encoder, None, label
+        )
 
     @classmethod
     def from_sentence_transformers(cls, model: Any, name: str = "cross-encoder") -> CrossEncoder:
@@ -252,6 +255,11 @@ def is_cross_encoder(name: Source) -> bool:
     if isinstance(name, (str, Path)):
         return classification.holds_cross_encoder(weights.locate(str(name)))
     return type(name).__name__ == classification.CROSS_ENCODER
+
+
+def pooling_of(scoring: Scoring) -> str:
+    """What tables name as the pooling of a model."""
+    return CROSS if isinstance(scoring, CrossEncoder) else scoring.pooling_config.pooling
 
 
 def pair_scores(scoring: Scoring, pairs: Iterable[Pair], progress: Progress | None = None) -> Numbers:

@@ -83,8 +83,9 @@ class OnnxModel:
         def run(pair: TokenizedText) -> Array:
             given = {"input_ids": pair.ids, "token_type_ids": pair.types, "attention_mask": (1,) * len(pair)}
             inputs = {name: np.array([given[name]], dtype=np.int64) for name in names}
-            logits: Array = self.session.run(None, inputs)[0]
-            return logits[0].astype(np.float32)
+            logits = self.session.run(None, inputs)[0]
+            first: Array = logits[0].astype(np.float32)
+            return first
 
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             return np.stack(list(pool.map(run, batch)))
@@ -199,16 +200,17 @@ class Graph:
             raise UsageError(f"{self.path} is no BERT, whose settings can be seen in its graph; add its {CONFIG}")
         layers = {name.split(".layer.")[1].split(".")[0] for name in found if ".layer." in name}
         words, hidden = found[prefix + WORDS].shape
-        label = found.get("classifier.weight")
+        last = found.get("classifier.weight")
+        labels = {} if last is None else {"id2label": {str(each): f"LABEL_{each}" for each in range(len(last))}}
         return {
-            "architectures": ["BertModel" if label is None else f"Bert{ENDING}"], "model_type": "bert",
+            "architectures": [f"Bert{ENDING}" if labels else "BertModel"], "model_type": "bert",
             "vocab_size": words, "hidden_size": hidden, "num_hidden_layers": len(layers),
             "num_attention_heads": self._heads(hidden), "hidden_act": "gelu",
             "intermediate_size": found[f"{prefix}encoder.layer.0.intermediate.dense.weight"].shape[0],
             "max_position_embeddings": found[f"{prefix}embeddings.position_embeddings.weight"].shape[0],
             "type_vocab_size": found[f"{prefix}embeddings.token_type_embeddings.weight"].shape[0],
-            "layer_norm_eps": self._eps(), "pad_token_id": 0,
-        } | ({} if label is None else {"id2label": {str(each): f"LABEL_{each}" for each in range(len(label))}})  # fmt: skip
+            "layer_norm_eps": self._eps(), "pad_token_id": 0, **labels,
+        }  # fmt: skip
 
     def _heads(self, hidden: int) -> int:
         """The number of heads: states are reshaped to (B, T, heads, width)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,7 @@ from likewise.encoder.cross_encoder import CrossEncoder, Pair, two_texts
 from likewise.encoder.encoder import Source
 from likewise.encoder.tokens import TokenizedText, report_truncation
 from likewise.errors import UsageError
-from likewise.explain.explanation import (
-    STRONGEST_UNITS,
-    TOLERANCE,
-    Array,
-    ExplainedText,
-    Explanation,
-    Metadata,
-    PairShares,
-    require_complete,
-)
+from likewise.explain.explanation import STRONGEST_UNITS, TOLERANCE, Array, ExplainedText, Metadata, require_complete
 from likewise.explain.settings import FILLER, NO_REFERENCE, Settings
 from likewise.explain.texts import Shares, TextMap, TokenGroups, Unit, check, check_granularity, group_shares, units_of
 from likewise.plotting.axes import grid_of_axes
@@ -35,7 +27,7 @@ from likewise.plotting.bars import share_bars
 from likewise.plotting.html import hits_fragment
 from likewise.plotting.terminal import DrawnHit, unit_line
 from likewise.progress import Progress, Ticker
-from likewise.results import Column, Figure, Result, Table
+from likewise.results import Figure, Result, Table
 
 METHOD = "lrp"  # The rules of bilrp, for one linear map
 WINDOW = 256  # Pairs that are explained together
@@ -139,7 +131,10 @@ class CrossExplanation(Result):
             DrawnHit(f"{name} text", float(shares.sum()), text.text, _words(text, shares))
             for name, text, shares in self._sides()[:2]
         ]
-        return [hits_fragment(self.headline, "each text with what it adds to the logit", hits), *self._table_fragments()]
+        return [
+            hits_fragment(self.headline, "each text with what it adds to the logit", hits),
+            *self._table_fragments(),
+        ]
 
     def _repr_html_(self) -> str:
         return "".join(self.fragments())
@@ -224,9 +219,7 @@ def _stream(
 def _check(model: CrossEncoder, granularity: str, settings: Settings) -> None:
     """Refuse what cannot be computed before any of it is."""
     if model.encoder is None:
-        raise UsageError(
-            f"explanations look inside the model, which only the backend torch allows; run: likewise convert {model.name}"
-        )
+        raise UsageError(f"explanations need the backend torch, not onnx; run: likewise convert {model.name}")
     if not isinstance(granularity, str):
         raise UsageError("a cross-encoder is explained by token, word or sentence; leave spans out")
     check_granularity(granularity)
@@ -262,11 +255,13 @@ def _side_units(tokens: TokenizedText, side: int, granularity: str) -> list[Unit
 
 def _one_side(tokens: TokenizedText, side: int) -> TokenizedText:
     """One of the two texts with its own tokens."""
+
     def chosen(values: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(value for value, each in zip(values, tokens.sides, strict=True) if each == side)
 
     names = ("ids", "types", "tokens", "offsets", "special", "prompt", "sides")
-    return replace(tokens, text=tokens.text[side], **{name: chosen(getattr(tokens, name)) for name in names})
+    own: dict[str, Any] = {name: chosen(getattr(tokens, name)) for name in names}
+    return replace(tokens, text=tokens.text[side], **own)
 
 
 def _shares(model: CrossEncoder, groups: list[TokenGroups], settings: Settings) -> Iterator[tuple[int, Shares]]:
@@ -290,7 +285,7 @@ def _explanation(
     assert model.encoder is not None
     ends = (0, counts[0], sum(counts), len(shares.units))
     texts, values = [], shares.values[0]
-    for side, (first, last) in enumerate(zip(ends, ends[1:], strict=False)):
+    for side, (first, last) in enumerate(pairwise(ends)):
         parts = {name: part[0][first:last] for name, part in shares.parts.items()}
         text, ids = (tokens.text[side], _one_side(tokens, side).ids) if side < 2 else ("", ())
         texts.append(ExplainedText(text, shares.units[first:last], tokens.truncated, ids, parts))
@@ -303,5 +298,8 @@ def _explanation(
     label = "score" if len(model.labels) == 1 else model.labels[model.label_index]
     # Relative to the terms: of a long pair they may be far larger than their sum.
     size = max(1.0, float(np.abs(values).sum()) + abs(float(shares.bias[0])))
-    cut = (values[first:last] for first, last in zip(ends, ends[1:], strict=False))
-    return CrossExplanation(*texts, *cut, float(shares.bias[0]), logit, score, label, metadata, TOLERANCE * size)
+    left, right, special = (values[first:last] for first, last in pairwise(ends))
+    return CrossExplanation(
+        texts[0], texts[1], texts[2], left, right, special, float(shares.bias[0]), logit, score, label, metadata,
+        TOLERANCE * size,
+    )  # fmt: skip
