@@ -119,9 +119,14 @@ class EncoderSettings:
 
     def load(self, run: RunSettings, pooling_config: PoolingOptions | None = None) -> Encoder:
         """Load the model as all these settings say."""
+        from likewise.encoder.cross_encoder import is_cross_encoder
+
         options = {} if pooling_config is None else pooling_config.options()
         if self.pooling is not None:
             options["pooling"] = self.pooling
+        elif is_cross_encoder(self.model):
+            raise UsageError(f"{self.model} is a cross-encoder, which scores pairs and has no vectors of texts; use it in"
+                             " explain, similarity, lint, evaluate sts or --rerank, or give --pooling")  # fmt: skip
         encoder = run.load(self.model, **options)
         return encoder if pooling_config is None else pooling_config.finish(encoder)
 
