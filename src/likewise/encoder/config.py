@@ -239,6 +239,7 @@ ROTARY_KINDS: dict[str, Callable[[Tensor, Settings], Frequencies]] = {
 }
 
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
+SCORES = "scores"  # The output of the dense module that gives a cross-encoder's scores
 
 # In the order in which sentence-transformers concatenates them.
 POOLING_NAMES = {
@@ -297,7 +298,7 @@ def read_score_head(folder: Path) -> Dense | None:
 
 
 def _gives_scores(folder: Path) -> bool:
-    return bool(_json(folder / "config.json").get("module_output_name") == "scores")
+    return bool(_json(folder / "config.json").get("module_output_name") == SCORES)
 
 
 def _check_modules(kinds: list[str], where: str) -> None:

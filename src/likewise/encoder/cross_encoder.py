@@ -162,6 +162,7 @@ class CrossEncoder:
     def logits(self, pairs: Iterable[Pair], *, prompt: str | None = None, progress: Progress | None = None) -> Numbers:
         """The logits (n, L) of n pairs for L labels."""
         rows, cut = [two_texts(pair) for pair in pairs], 0
+        prompt = self.modules_config.prompt_for(None) if prompt is None else prompt
         ticker = Ticker(progress, len(rows), "pairs")
         wide = self.encoder is not None and self.encoder.model_view.dtype == torch.float64
         found = np.zeros((len(rows), len(self.labels)), np.float64 if wide else np.float32)
@@ -170,21 +171,21 @@ class CrossEncoder:
             cut += sum(each.truncated for each in tokens)
             for indices in exact_length_batches([len(each) for each in tokens]):
                 batch = [tokens[index] for index in indices]
-                found[np.array(indices) + start * SORTED_TEXTS] = self._run(batch)
+                found[np.array(indices) + start * SORTED_TEXTS] = self._run(batch, prompt)
                 ticker.add(len(indices))
         ticker.close()
         report_truncation(cut, len(rows), self.tokenizer.limit)
         return found
 
     @torch.inference_mode()
-    def _run(self, batch: Sequence[TokenizedText]) -> Numbers:
+    def _run(self, batch: Sequence[TokenizedText], prompt: str) -> Numbers:
         """The logits (B, L) of pairs of one length."""
         if self.onnx is not None:
             return self.onnx.logits(batch)
         assert self.encoder is not None
         rows = torch.tensor([(each.ids, each.types) for each in batch], dtype=torch.long, device=self.encoder.device)
         x = embed(self.encoder.model_view, Batch(rows[:, 0], rows[:, 1]))
-        found = self.encoder.vectors_from(x, torch.ones_like(rows[:, 0]))
+        found = self.encoder.vectors_from(x, self.encoder.pooling_mask_of(rows[:, 0], prompt))
         array: Numbers = (found if found.dtype == torch.float64 else found.float()).cpu().numpy()
         return array
 
