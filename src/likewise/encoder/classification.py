@@ -159,9 +159,7 @@ def _dense(layer: Layer, config: Config, weights: Weights) -> Dense:
         activation = ACTIVATION_NAMES[named]
     weight, bias = weights.get(f"{layer.name}.weight"), weights.get(f"{layer.name}.bias")
     if weight is None:
-        raise ModelError(
-            f"it has no classification head: {layer.name}.weight is missing; give a cross-encoder's folder"
-        )
+        raise ModelError(f"there is no head: {layer.name}.weight is missing; give the folder of a cross-encoder")
     if layer.norm is None:
         return Dense(weight, bias, activation)
     norm_weight, eps = weights[f"{layer.norm}.weight"], float(config.get("norm_eps", 1e-5))
