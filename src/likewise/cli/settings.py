@@ -125,7 +125,7 @@ class EncoderSettings:
         if self.pooling is not None:
             options["pooling"] = self.pooling
         elif is_cross_encoder(self.model):
-            raise UsageError(f"{self.model} is a cross-encoder, and has no vectors of texts; use it in"
+            raise UsageError(f"{self.model} is a cross-encoder and has no vectors of texts; use it in"
                              " explain, similarity, lint, evaluate sts or --rerank, or give --pooling")  # fmt: skip
         encoder = run.load(self.model, **options)
         return encoder if pooling_config is None else pooling_config.finish(encoder)

@@ -22,7 +22,7 @@ from likewise.encoder.classification import ENDING, ONNX_FILE
 from likewise.encoder.config import CONFIG
 from likewise.encoder.tokens import TokenizedText
 from likewise.encoder.weights import PICKLE, WEIGHTS, convert
-from likewise.errors import MissingExtra, ModelError, UsageError, first_line
+from likewise.errors import MissingExtra, ModelError, first_line
 from likewise.storage import atomic_write, file_hash
 
 Array = NDArray[Any]
@@ -194,10 +194,15 @@ class Graph:
 
     def bert_config(self) -> dict[str, Any]:
         """The ``config.json`` of a BERT, from the shapes of its weights and the steps of its graph."""
-        found = self.weights()
+        try:
+            return self._bert_config(self.weights())
+        except KeyError as error:
+            raise ModelError(f"{self.path} is no BERT (no {error}); add its {CONFIG}") from error
+
+    def _bert_config(self, found: Mapping[str, Array]) -> dict[str, Any]:
         prefix = next((name.removesuffix(WORDS) for name in found if name.endswith(WORDS)), None)
         if prefix not in ("", "bert."):
-            raise UsageError(f"{self.path} is no BERT, whose settings can be seen in its graph; add its {CONFIG}")
+            raise ModelError(f"{self.path} is no BERT, whose settings its graph shows; add its {CONFIG}")
         layers = {name.split(".layer.")[1].split(".")[0] for name in found if ".layer." in name}
         words, hidden = found[prefix + WORDS].shape
         last = found.get("classifier.weight")

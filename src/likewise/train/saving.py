@@ -24,6 +24,7 @@ from likewise.progress import Progress
 from likewise.results import Result, Table
 from likewise.train.config import ROLES, SINGLE, TaskConfig, config_from
 from likewise.train.examples import Example
+from likewise.train.heads import TOP
 from likewise.train.multitask import MultiTaskModel, evaluate, main_task, new_heads, require_torch, variants
 from likewise.train.packed_encoder import PackedEncoder, TokenTable
 from likewise.train.processes import Processes
@@ -60,13 +61,17 @@ def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> No
 
 
 def cross_encoder_head(multitask: MultiTaskModel) -> Dense | None:
-    """The head of a main task that reads pairs as one sequence, if sentence-transformers can express it."""
+    """The head of a main task that reads pairs as one sequence, if sentence-transformers can express it.
+
+    Its scores are those of ``predict``: similarities from 0 to 5, or logits of a paraphrase.
+    """
     task = main_task(multitask.config)
     head, chosen = multitask.head(task), multitask.encoder(task).pooling_config
     plain = not set(pooling_parts(chosen.pooling)) & set(LEARNED) and chosen.truncate_dim is None
     if not task.cross_encoder or not plain or not isinstance(head, nn.Linear):
         return None
-    return Dense(head.weight.detach(), None if head.bias is None else head.bias.detach(), "Identity")
+    top = TOP if task.kind == "similarity" else 1.0
+    return Dense(top * head.weight.detach(), None if head.bias is None else top * head.bias.detach(), "Identity")
 
 
 def load_run(folder: Path, **options: Any) -> MultiTaskModel:
