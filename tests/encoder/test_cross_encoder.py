@@ -17,7 +17,7 @@ from torch import nn
 
 from conftest import save_tiny
 from likewise.encoder import CrossEncoder, Encoder, load_scoring, pair_scores
-from likewise.encoder.classification import holds_cross_encoder
+from likewise.encoder.config import holds_cross_encoder
 from likewise.encoder.cross_encoder import is_cross_encoder
 from likewise.errors import DataError, ModelError, UsageError
 from tiny_cross_encoders import FAMILIES, PAIRS, save_cross_encoder, tiny_classifier

@@ -110,6 +110,13 @@ class PoolingOptions:
         return encoder.with_postprocessing(PostProcessing.load(self.post))
 
 
+def _is_cross_encoder(model: str) -> bool:
+    from likewise.encoder.config import holds_cross_encoder
+    from likewise.encoder.weights import locate
+
+    return holds_cross_encoder(locate(model))
+
+
 @dataclass(frozen=True)
 class EncoderSettings:
     """Which model, with which pooling."""
@@ -119,12 +126,10 @@ class EncoderSettings:
 
     def load(self, run: RunSettings, pooling_config: PoolingOptions | None = None) -> Encoder:
         """Load the model as all these settings say."""
-        from likewise.encoder.cross_encoder import is_cross_encoder
-
         options = {} if pooling_config is None else pooling_config.options()
         if self.pooling is not None:
             options["pooling"] = self.pooling
-        elif is_cross_encoder(self.model):
+        elif _is_cross_encoder(self.model):
             raise UsageError(f"{self.model} is a cross-encoder and has no vectors of texts; use it in"
                              " explain, similarity, lint, evaluate sts or --rerank, or give --pooling")  # fmt: skip
         encoder = run.load(self.model, **options)
@@ -132,10 +137,10 @@ class EncoderSettings:
 
     def load_scoring(self, run: RunSettings, pooling_config: PoolingOptions, label: str | None = None) -> Scoring:
         """Load the model as all these settings say; a cross-encoder has no pooling to choose."""
-        from likewise.encoder.cross_encoder import CrossEncoder, is_cross_encoder
+        from likewise.encoder.cross_encoder import CrossEncoder
 
         # With a pooling, a cross-encoder's layers are used as those of any encoder.
-        if self.pooling is not None or not is_cross_encoder(self.model):
+        if self.pooling is not None or not _is_cross_encoder(self.model):
             if label is not None:
                 raise UsageError(f"{self.model} is used as an encoder, which has no labels; leave --label out")
             return self.load(run, pooling_config)

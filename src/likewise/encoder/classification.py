@@ -6,7 +6,6 @@ A head is a pooling and a few dense layers, the last of which gives a logit for 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,16 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from likewise.encoder.config import CONFIG, read_config
+from likewise.encoder.config import CONFIG, PIPELINE, optional_json, read_config
 from likewise.encoder.model_view import Dense, Norm, norm, norm_transposed
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.weights import weight_files
 from likewise.errors import ModelError, first_line
 
-ENDING = "ForSequenceClassification"  # The classes of transformers that have a head
-PIPELINE = "config_sentence_transformers.json"
-CROSS_ENCODER = "CrossEncoder"  # The class of sentence-transformers, as its folders name it
-ONNX_FILE = "model.onnx"
 Weights = Mapping[str, Tensor]
 Config = Mapping[str, Any]
 
@@ -199,30 +194,11 @@ def _read(files: Iterable[Path], wanted: Iterable[str], dtype: torch.dtype) -> d
     return found
 
 
-def holds_cross_encoder(folder: Path) -> bool:
-    """Whether a folder holds a cross-encoder: sentence-transformers says so, or its class has a head."""
-    if (folder / "modules.json").exists():
-        return json_or_empty(folder / PIPELINE).get("model_type") == CROSS_ENCODER
-    if not (folder / CONFIG).exists():
-        return (folder / ONNX_FILE).exists()
-    architectures = json_or_empty(folder / CONFIG).get("architectures") or [""]
-    return str(architectures[0]).endswith(ENDING)
-
-
-def json_or_empty(path: Path) -> dict[str, Any]:
-    """The JSON object of a file; nothing if there is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def activation_of(folder: Path, config: Config, labels: int) -> str:
     """The activation that turns logits into scores: the folder's, else sigmoid for one label and none for several."""
     own = config.get("sentence_transformers")
     nested = own.get("activation_fn") if isinstance(own, Mapping) else None
-    pipeline = json_or_empty(folder / PIPELINE).get("activation_fn")
+    pipeline = optional_json(folder / PIPELINE).get("activation_fn")
     named = pipeline or nested or config.get("sbert_ce_default_activation_function")
     # As in sentence-transformers, a class from elsewhere is not imported: its code could do anything.
     if named is None or not str(named).startswith("torch."):

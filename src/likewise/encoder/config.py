@@ -23,6 +23,10 @@ from likewise.encoder.pooling import ModulesConfig
 from likewise.errors import ModelError, first_line
 
 CONFIG = "config.json"
+PIPELINE = "config_sentence_transformers.json"
+ONNX_FILE = "model.onnx"
+CROSS_ENCODER = "CrossEncoder"  # The class of sentence-transformers, as its folders name it
+CLASSIFIER = "ForSequenceClassification"  # How the classes of transformers end that have a head
 Config = dict[str, Any]
 
 _BERT: Config = {
@@ -276,7 +280,7 @@ def _listed_modules(folder: Path) -> ModulesConfig:
     paths = {kind: path for kind, path in modules if kind != "Dense"}
     settings: dict[str, Any] = {}
     if "Transformer" in paths:
-        config = _optional_json(paths["Transformer"] / "sentence_bert_config.json")
+        config = optional_json(paths["Transformer"] / "sentence_bert_config.json")
         settings = {"max_length": config.get("max_seq_length"), "lower": bool(config.get("do_lower_case", False))}
         settings["transformer"] = next(entry["path"] for entry in entries if entry["type"].endswith("Transformer"))
     if "Pooling" in paths:
@@ -285,8 +289,18 @@ def _listed_modules(folder: Path) -> ModulesConfig:
         heads=tuple(_dense(path) for kind, path in modules if kind == "Dense" and not _gives_scores(path)),
         normalizes="Normalize" in paths,
         **settings,
-        **_pipeline_settings(folder / "config_sentence_transformers.json"),
+        **_pipeline_settings(folder / PIPELINE),
     )
+
+
+def holds_cross_encoder(folder: Path) -> bool:
+    """Whether a folder holds a cross-encoder: sentence-transformers says so, or its class has a head."""
+    if (folder / "modules.json").exists():
+        return bool(optional_json(folder / PIPELINE).get("model_type") == CROSS_ENCODER)
+    if not (folder / CONFIG).exists():
+        return (folder / ONNX_FILE).exists()
+    architectures = optional_json(folder / CONFIG).get("architectures")
+    return isinstance(architectures, list) and any(str(each).endswith(CLASSIFIER) for each in architectures)
 
 
 def read_score_head(folder: Path) -> Dense | None:
@@ -338,7 +352,8 @@ def _json(path: Path, kind: type = dict) -> Any:
     return content
 
 
-def _optional_json(path: Path) -> dict[str, Any]:
+def optional_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a file; nothing if there is no such file."""
     return dict(_json(path)) if path.exists() else {}
 
 
@@ -388,7 +403,7 @@ def _own_weights(path: Path, prefix: str) -> dict[str, torch.Tensor]:
 
 
 def _pipeline_settings(path: Path) -> dict[str, Any]:
-    config = _optional_json(path)
+    config = optional_json(path)
     # Version 6 writes an empty prompt for every role that a model does not have.
     prompts = config.get("prompts") or {}
     if isinstance(prompts, dict):

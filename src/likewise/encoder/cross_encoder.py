@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from likewise.encoder import classification, weights
 from likewise.encoder.classification import Head
-from likewise.encoder.config import modules_config_of, read_config, read_modules_config, read_score_head
+from likewise.encoder.config import (
+    CLASSIFIER,
+    CONFIG,
+    CROSS_ENCODER,
+    holds_cross_encoder,
+    modules_config_of,
+    optional_json,
+    read_config,
+    read_modules_config,
+    read_score_head,
+)
 from likewise.encoder.encoder import SORTED_TEXTS, Encoder, Source, paired_similarity
 from likewise.encoder.families import model_view
 from likewise.encoder.forward import Batch, embed, exact_length_batches, windows
@@ -109,7 +119,7 @@ class CrossEncoder:
         """Wrap sentence-transformers' CrossEncoder in memory; its weights are shared, not copied."""
         module = getattr(model[0], "auto_model", None) or model[0].model
         modules = modules_config_of(model)
-        if type(module).__name__.endswith(classification.ENDING):
+        if type(module).__name__.endswith(CLASSIFIER):
             head = classification.head_of(module.config.to_dict(), module.state_dict())
             module = getattr(module, module.base_model_prefix)
         else:
@@ -124,7 +134,7 @@ class CrossEncoder:
         from likewise.encoder.onnx_model import OnnxModel
 
         onnx = OnnxModel.open(folder)
-        modules, config = read_modules_config(folder), classification.json_or_empty(folder / "config.json")
+        modules, config = read_modules_config(folder), optional_json(folder / CONFIG)
         labels = classification.label_names(config, onnx.outputs)
         tokenizer = Tokenizer.within(Vocabulary.read(folder), modules.max_length, onnx.max_positions, modules.lower)
         activation = classification.activation_of(folder, config, len(labels))
@@ -254,8 +264,8 @@ def load_scoring(name: Source, label: str | None = None, **options: Any) -> Scor
 def is_cross_encoder(name: Source) -> bool:
     """Whether a name, a folder or an object of sentence-transformers is a cross-encoder."""
     if isinstance(name, (str, Path)):
-        return classification.holds_cross_encoder(weights.locate(str(name)))
-    return type(name).__name__ == classification.CROSS_ENCODER
+        return holds_cross_encoder(weights.locate(str(name)))
+    return type(name).__name__ == CROSS_ENCODER
 
 
 def pooling_of(scoring: Scoring) -> str:

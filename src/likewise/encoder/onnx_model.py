@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from likewise.encoder.classification import ENDING, ONNX_FILE
-from likewise.encoder.config import CONFIG
+from likewise.encoder.config import CLASSIFIER, CONFIG, ONNX_FILE
 from likewise.encoder.tokens import TokenizedText
 from likewise.encoder.weights import PICKLE, WEIGHTS, convert
 from likewise.errors import MissingExtra, ModelError, first_line
@@ -208,7 +207,7 @@ class Graph:
         last = found.get("classifier.weight")
         labels = {} if last is None else {"id2label": {str(each): f"LABEL_{each}" for each in range(len(last))}}
         return {
-            "architectures": [f"Bert{ENDING}" if labels else "BertModel"], "model_type": "bert",
+            "architectures": [f"Bert{CLASSIFIER}" if labels else "BertModel"], "model_type": "bert",
             "vocab_size": words, "hidden_size": hidden, "num_hidden_layers": len(layers),
             "num_attention_heads": self._heads(hidden), "hidden_act": "gelu",
             "intermediate_size": found[f"{prefix}encoder.layer.0.intermediate.dense.weight"].shape[0],

@@ -19,8 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from likewise.encoder import config
-from likewise.encoder.classification import CROSS_ENCODER
-from likewise.encoder.config import SCORES
+from likewise.encoder.config import CROSS_ENCODER, PIPELINE, SCORES
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.families import saved_config
 from likewise.encoder.learned_pooling import LEARNED, learned_settings
@@ -144,7 +143,7 @@ def _write(encoder: Encoder, folder: Path, extra: ExtraFiles) -> None:
     else:
         pipeline |= {"model_type": CROSS_ENCODER, "activation_fn": _class_path(extra.activation)}
     cut = {} if pooling.truncate_dim is None else {"truncate_dim": pooling.truncate_dim}
-    _write_json(folder / "config_sentence_transformers.json", pipeline | cut)
+    _write_json(folder / PIPELINE, pipeline | cut)
 
 
 def _write_pooling(encoder: Encoder, folder: Path) -> None:
