@@ -224,6 +224,19 @@ class TestRejected:
         with pytest.raises(UsageError, match="torch or onnx, not 'onnx-int8'"):
             CrossEncoder.load(saved(), backend="onnx-int8")
 
+    def test_an_encoder_made_of_it(self, saved: Callable[..., Path]) -> None:
+        model = theirs(saved())
+        for one in (model, CrossEncoder.load(model)):
+            with pytest.raises(UsageError, match="a CrossEncoder has no vectors of texts; use it as a likewise"):
+                Encoder.load(one)
+
+    def test_a_language_model_as_reranker(self, saved: Callable[..., Path]) -> None:
+        folder = saved()
+        kinds = [{"idx": 0, "path": "", "type": "x.Transformer"}, {"idx": 1, "path": "1", "type": "x.LogitScore"}]
+        (folder / "modules.json").write_text(json.dumps(kinds))
+        with pytest.raises(ModelError, match="module LogitScore is not supported; supported are Transformer"):
+            CrossEncoder.load(folder, device="cpu")
+
     def test_what_is_no_pair(self, saved: Callable[..., Path]) -> None:
         with pytest.raises(DataError, match="a pair is two texts, got 3"):
             CrossEncoder.load(saved(), device="cpu").score([("a", "b", "c")])

@@ -136,6 +136,8 @@ class Encoder(TensorEncoder):
     @classmethod
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
+        if not hasattr(model, "encode"):
+            raise UsageError(f"a {type(model).__name__} has no vectors of texts; use it as a likewise.CrossEncoder")
         transformer = getattr(model[0], "auto_model", None) or model[0].model
         parts = model_view(transformer), Vocabulary.of(model.tokenizer), modules_config_of(model)
         return cls._assembled(name, transformer, *parts)

@@ -100,8 +100,7 @@ def evaluate_sts(
 ) -> StsResult:
     """Score pairs by cosine, or by a cross-encoder, and compare with their human scores.
 
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> evaluate_sts(encoder, Dataset("sample/pairs").scored_pairs()).n
+    >>> evaluate_sts("minilm", Dataset("sample/pairs").scored_pairs()).n
     60
     """
     if len(pairs) < 2:
