@@ -63,7 +63,9 @@ CONFIGS = {
     ),
     "gte": lambda: transformers.GteConfig(**(SIZES | {"pad_token_id": 1}), attention_probs_dropout_prob=0.1),
     "jina_embeddings_v3": lambda: transformers.JinaEmbeddingsV3Config(**(SIZES | {"pad_token_id": 1})),
-    "eurobert": lambda: transformers.EuroBertConfig(**SIZES, num_key_value_heads=2, attention_dropout=0.1, **RIM),
+    "eurobert": lambda: transformers.EuroBertConfig(
+        **SIZES, num_key_value_heads=2, attention_dropout=0.1, classifier_pooling="mean", **RIM
+    ),
     "llama": lambda: transformers.LlamaConfig(**SIZES, num_key_value_heads=2, attention_dropout=0.1, **RIM),
     "mistral": lambda: transformers.MistralConfig(
         **SIZES, num_key_value_heads=2, sliding_window=4, attention_dropout=0.1, **RIM

@@ -13,6 +13,7 @@ from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
     Json,
+    Label,
     ModelSettings,
     Prompt,
     RunSettings,
@@ -30,11 +31,13 @@ def models(output: Output) -> None:
 
 
 @command
-def convert(folder: Annotated[Path, Argument(help="A model folder that holds pytorch_model.bin.")]) -> None:
-    """Turn a folder's pytorch_model.bin into safetensors; no code in it is ever run."""
-    from likewise.encoder.weights import convert as turn
+def convert(
+    folder: Annotated[Path, Argument(help="A model folder that holds pytorch_model.bin or model.onnx.")],
+) -> None:
+    """Turn a folder's pytorch_model.bin, or the weights of its model.onnx, into safetensors; no code in it is run."""
+    from likewise.encoder.onnx_model import convert_folder
 
-    for path in turn(folder):
+    for path in convert_folder(folder):
         echo(f"wrote {path}")
 
 
@@ -58,13 +61,14 @@ def similarity(
     model: ModelSettings,
     output: Output,
     matrix: Annotated[bool, Option("--matrix", help="Compare every text with every other.")] = False,
+    label: Label = None,
 ) -> None:
     """Show how similar the model finds a text and others."""
     if len(texts) < 2:
         raise UsageError("give at least two texts to compare")
     from likewise.encoder.inspection import text_similarities
 
-    output.show(text_similarities(model.load(), texts, matrix), run=vars(model.run))
+    output.show(text_similarities(model.load_scoring(label), texts, matrix), run=vars(model.run))
 
 
 @command

@@ -23,6 +23,10 @@ from likewise.encoder.pooling import HEAD_ACTIVATIONS, Dense, ModulesConfig
 from likewise.errors import ModelError, first_line
 
 CONFIG = "config.json"
+PIPELINE = "config_sentence_transformers.json"
+ONNX_FILE = "model.onnx"
+CROSS_ENCODER = "CrossEncoder"  # The class of sentence-transformers, as its folders name it
+CLASSIFIER = "ForSequenceClassification"  # How the classes of transformers end that have a head
 ROTARY_KEYS = ("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta", "partial_rotary_factor",
                "original_max_position_embeddings")  # fmt: skip
 """Older keys of what is now in ``rope_parameters``."""
@@ -153,6 +157,7 @@ def _most(name: str) -> int:
 STATIC_MODULE = "StaticEmbedding"
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 STATIC_MODULES = (STATIC_MODULE, "Dense", "Normalize")
+SCORES = "scores"  # The output of the dense module that gives a cross-encoder's scores
 
 # In the order in which sentence-transformers concatenates them.
 POOLING_NAMES = {
@@ -189,7 +194,7 @@ def _listed_modules(folder: Path) -> ModulesConfig:
     paths = {kind: path for kind, path in modules if kind != "Dense"}
     settings: dict[str, Any] = {}
     if "Transformer" in paths:
-        config = _optional_json(paths["Transformer"] / "sentence_bert_config.json")
+        config = optional_json(paths["Transformer"] / "sentence_bert_config.json")
         settings = {"max_length": config.get("max_seq_length"), "lower": bool(config.get("do_lower_case", False))}
         settings["transformer"] = next(entry["path"] for entry in entries if entry["type"].endswith("Transformer"))
     if STATIC_MODULE in paths:
@@ -197,10 +202,10 @@ def _listed_modules(folder: Path) -> ModulesConfig:
     if "Pooling" in paths:
         settings |= _pooling_settings(paths["Pooling"] / "config.json")
     return ModulesConfig(
-        heads=tuple(_dense(path) for kind, path in modules if kind == "Dense"),
+        heads=tuple(_dense(path) for kind, path in modules if kind == "Dense" and not _gives_scores(path)),
         normalizes="Normalize" in paths,
         **settings,
-        **_pipeline_settings(folder / "config_sentence_transformers.json"),
+        **_pipeline_settings(folder / PIPELINE),
     )
 
 
@@ -209,6 +214,28 @@ def inside(folder: Path, name: str) -> Path:
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise ModelError(f"{name!r} leaves the folder {folder}; such a model is not opened")
     return folder / name
+
+
+def holds_cross_encoder(folder: Path) -> bool:
+    """Whether a folder holds a cross-encoder: sentence-transformers says so, or its class has a head."""
+    if (folder / "modules.json").exists():
+        return bool(optional_json(folder / PIPELINE).get("model_type") == CROSS_ENCODER)
+    if not (folder / CONFIG).exists():
+        return (folder / ONNX_FILE).exists()
+    architectures = optional_json(folder / CONFIG).get("architectures")
+    return isinstance(architectures, list) and any(str(each).endswith(CLASSIFIER) for each in architectures)
+
+
+def read_score_head(folder: Path) -> Dense | None:
+    """The dense module whose output is a cross-encoder's scores, if a folder has one."""
+    listing = folder / "modules.json"
+    entries = json_file(listing, list) if listing.exists() else []
+    paths = [folder / entry["path"] for entry in entries if str(entry["type"]).endswith("Dense")]
+    return next((_dense(path) for path in paths if _gives_scores(path)), None)
+
+
+def _gives_scores(folder: Path) -> bool:
+    return bool(json_file(folder / "config.json").get("module_output_name") == SCORES)
 
 
 def _check_modules(kinds: list[str], where: str) -> None:
@@ -233,7 +260,7 @@ def modules_config_of(model: Any) -> ModulesConfig:
         prompts={name: text for name, text in (model.prompts or {}).items() if text},
         default_prompt=model.default_prompt_name,
         max_length=None if STATIC_MODULE in dict(modules) else model.max_seq_length,
-        truncate_dim=model.truncate_dim,
+        truncate_dim=getattr(model, "truncate_dim", None),  # a cross-encoder has none
         lower=bool(getattr(model[0], "do_lower_case", False)),
         is_static=STATIC_MODULE in dict(modules),
         **(pooling[-1] if pooling else {}),
@@ -251,7 +278,8 @@ def json_file(path: Path, kind: type = dict) -> Any:
     return content
 
 
-def _optional_json(path: Path) -> dict[str, Any]:
+def optional_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a file; nothing if there is no such file."""
     return dict(json_file(path)) if path.exists() else {}
 
 
@@ -301,7 +329,7 @@ def _own_weights(path: Path, prefix: str) -> dict[str, torch.Tensor]:
 
 
 def _pipeline_settings(path: Path) -> dict[str, Any]:
-    config = _optional_json(path)
+    config = optional_json(path)
     # Version 6 writes an empty prompt for every role that a model does not have.
     prompts = config.get("prompts") or {}
     if isinstance(prompts, dict):

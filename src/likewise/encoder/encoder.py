@@ -143,6 +143,8 @@ class Encoder(TensorEncoder):
     @classmethod
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
+        if not hasattr(model, "encode"):
+            raise UsageError(f"a {type(model).__name__} has no vectors of texts; use it as a likewise.CrossEncoder")
         modules = modules_config_of(model)
         if modules.is_static:
             return cls._assembled(name, *static_parts(model[0]), modules)

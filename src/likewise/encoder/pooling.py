@@ -228,8 +228,8 @@ class ModulesConfig:
     def tensors(self) -> dict[str, torch.Tensor]:
         """The weights of the dense heads and of a learned pooling, by name."""
         heads = {f"{index}.{head.activation}": head for index, head in enumerate(self.heads)}
-        found = {f"{name}.weight": head.weight for name, head in heads.items()}
-        found |= {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
+        found = {f"{name}.{key}": weight for name, head in heads.items() for key, weight in vars(head).items()
+                 if isinstance(weight, Tensor)}  # fmt: skip
         if self.learned is not None:
             # Not state_dict, which detaches: these are the weights themselves.
             weights = self.learned.named_parameters()

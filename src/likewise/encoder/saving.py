@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from likewise.encoder import config
+from likewise.encoder.config import CROSS_ENCODER, PIPELINE, SCORES
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.learned_pooling import LEARNED, learned_settings
 from likewise.encoder.model_view import POOLER, Transformer
 from likewise.encoder.pooling import Dense, pooling_parts
-from likewise.encoder.tokens import SPECIAL, TOKENIZER, VOCABULARIES
+from likewise.encoder.tokens import SPECIAL, TOKENIZER, VOCABULARIES, Vocabulary
 from likewise.encoder.weights import SHARDS, WEIGHTS, model_view
 from likewise.errors import UsageError, first_line
 from likewise.storage import sync
@@ -37,10 +38,16 @@ FORMER_FILES = (
 
 @dataclass(frozen=True, eq=False)
 class ExtraFiles:
-    """Additional keys of ``likewise.json`` and tensors of ``head.safetensors``."""
+    """Additional keys of ``likewise.json`` and tensors of ``head.safetensors``; the head of a cross-encoder.
+
+    With ``scores``, sentence-transformers opens the folder as a CrossEncoder, whose scores are
+    ``activation(scores(vector))``.
+    """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    scores: Dense | None = None
+    activation: str = "Identity"
 
 
 def save_encoder(
@@ -59,7 +66,7 @@ def save_encoder(
             raise UsageError(f"{folder} is a file; give the name of a folder")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        _write(encoder, draft)
+        _write(encoder, draft, extra or ExtraFiles())
         _write_own(encoder, draft, extra or ExtraFiles())
         if card is not None:
             (draft / "README.md").write_text(card, encoding="utf-8")
@@ -100,14 +107,21 @@ def require_savable(encoder: Encoder) -> None:
         raise UsageError(f"sentence-transformers has no pooling {chosen.pooling!r}; save it with one of {choices}")
 
 
-def _write(encoder: Encoder, folder: Path) -> None:
+def _write(encoder: Encoder, folder: Path, extra: ExtraFiles) -> None:
     pooling, modules = encoder.pooling_config, encoder.modules_config
-    encoder.tokenizer.vocabulary.save(folder)
+    vocabulary = encoder.tokenizer.vocabulary
+    if extra.scores is not None and encoder.model_view.embeddings.type is not None:
+        # A pair has types, which transformers passes on only if they are listed.
+        vocabulary = replace(vocabulary, inputs=Vocabulary.inputs)
+    vocabulary.save(folder)
     kinds = _write_static(encoder, folder) if modules.is_static else _write_transformer(encoder, folder)
     for head in modules.heads:
         kinds.append((f"{len(kinds)}_Dense", "Dense"))
         _write_dense(head, folder / kinds[-1][0])
-    if modules.normalizes if pooling.normalize is None else pooling.normalize:
+    if extra.scores is not None:
+        kinds.append((f"{len(kinds)}_Dense", "Dense"))
+        _write_dense(extra.scores, folder / kinds[-1][0], {"module_output_name": SCORES})
+    elif modules.normalizes if pooling.normalize is None else pooling.normalize:
         kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
     listed = [
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -116,9 +130,13 @@ def _write(encoder: Encoder, folder: Path) -> None:
     _write_json(folder / "modules.json", listed)
     # sentence-transformers rejects the name of a prompt without a text.
     default = modules.default_prompt if modules.default_prompt in modules.prompts else None
-    pipeline = {"prompts": dict(modules.prompts), "default_prompt_name": default, "similarity_fn_name": "cosine"}
+    pipeline: dict[str, Any] = {"prompts": dict(modules.prompts), "default_prompt_name": default}
+    if extra.scores is None:
+        pipeline["similarity_fn_name"] = "cosine"
+    else:
+        pipeline |= {"model_type": CROSS_ENCODER, "activation_fn": _class_path(extra.activation)}
     cut = {} if pooling.truncate_dim is None else {"truncate_dim": pooling.truncate_dim}
-    _write_json(folder / "config_sentence_transformers.json", pipeline | cut)
+    _write_json(folder / PIPELINE, pipeline | cut)
 
 
 def _encoder_weights(encoder: Encoder) -> dict[str, torch.Tensor]:
@@ -175,16 +193,21 @@ def _write_own(encoder: Encoder, folder: Path, extra: ExtraFiles) -> None:
         _save(weights, folder / config.OWN_WEIGHTS)
 
 
-def _write_dense(head: Dense, folder: Path) -> None:
-    activation = getattr(torch.nn, head.activation)
+def _class_path(activation: str) -> str:
+    """The path of a class of torch, as sentence-transformers writes it."""
+    kind = getattr(torch.nn, activation)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _write_dense(head: Dense, folder: Path, more: Mapping[str, Any] | None = None) -> None:
     folder.mkdir()
     settings = {
         "in_features": head.weight.shape[1],
         "out_features": head.weight.shape[0],
         "bias": head.bias is not None,
-        "activation_function": f"{activation.__module__}.{activation.__qualname__}",
+        "activation_function": _class_path(head.activation),
     }
-    _write_json(folder / "config.json", settings)
+    _write_json(folder / "config.json", settings | dict(more or {}))
     _save({"linear.weight": head.weight} | ({} if head.bias is None else {"linear.bias": head.bias}), folder / WEIGHTS)
 
 

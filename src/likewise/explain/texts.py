@@ -289,7 +289,13 @@ def share_stream(
     encoder: Encoder, texts: Sequence[TextInput], directions: Floats, settings: Settings
 ) -> Iterator[tuple[int, Shares]]:
     """The shares of each text's units in directions (K, d), longest texts first, each with its index."""
-    groups = [token_groups(encoder, text, settings) for text in texts]
+    return group_shares(encoder, [token_groups(encoder, text, settings) for text in texts], directions, settings)
+
+
+def group_shares(
+    encoder: Encoder, groups: Sequence[TokenGroups], directions: Floats, settings: Settings
+) -> Iterator[tuple[int, Shares]]:
+    """The same for texts whose tokens are grouped already."""
     for indices in _batches(groups, settings, len(directions)):
         batch = [groups[index] for index in indices]
         with torch.no_grad():
