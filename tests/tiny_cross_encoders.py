@@ -10,7 +10,7 @@ import transformers
 
 from conftest import randomise, tiny_tokenizer
 from likewise.encoder.classification import HEADS
-from tiny_models import CONFIGS, shared_tokenizer
+from tiny_models import CONFIGS, shared_tokenizer, unround
 
 FAMILIES = sorted({name for name, config in CONFIGS.items() if config().model_type in HEADS and name in HEADS})
 """The families with a head and a tiny config."""
@@ -32,6 +32,7 @@ def tiny_classifier(name: str, seed: int = 0, labels: int = 1, **changes: Any) -
         setattr(config, setting, value)
     make = transformers.AutoModelForSequenceClassification.from_config
     model = make(config, attn_implementation="eager").double()
+    unround(model)
     randomise(model)
     return model.eval()
 

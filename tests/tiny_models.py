@@ -147,6 +147,13 @@ def model_class(config: Any) -> Any:
     return getattr(transformers, FAMILIES[config.model_type].architecture)
 
 
+def unround(model: Any) -> None:
+    """Set Gemma's scale of embeddings, which was rounded to float32, to its value in float64."""
+    for part in model.modules():
+        if hasattr(part, "scalar_embed_scale"):
+            part.embed_scale.fill_(part.scalar_embed_scale)
+
+
 def make_model(name: str, seed: int, **changes: Any) -> Any:
     torch.manual_seed(seed)
     config = EVERY[name]()
@@ -154,9 +161,7 @@ def make_model(name: str, seed: int, **changes: Any) -> Any:
         setattr(config, setting, value)
     config._attn_implementation = "eager"
     model = model_class(config)(config).double()
-    for part in model.modules():
-        if hasattr(part, "scalar_embed_scale"):
-            part.embed_scale.fill_(part.scalar_embed_scale)  # not rounded to float32
+    unround(model)
     randomise(model)
     return model.eval()
 

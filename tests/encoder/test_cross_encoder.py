@@ -44,8 +44,9 @@ def saved(tmp_path: Path) -> Callable[..., Path]:
     return save
 
 
+# For Qwen 2 transformers makes a tokenizer of its own kind from any file; its logits are compared by the slow twin.
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "qwen2"])
 def test_logits_are_those_of_sentence_transformers(name: str, seed: int, saved: Callable[..., Path]) -> None:
     folder = saved(name, seed, labels=1 if seed else 3)
     model = theirs(folder)

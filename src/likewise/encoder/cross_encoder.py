@@ -102,11 +102,11 @@ class CrossEncoder:
             return cls._of_onnx(str(name), folder, label)
         modules = read_modules_config(folder)
         own, last = folder / modules.transformer, read_score_head(folder)
-        model, views = weights.load_transformer(own, dtype)
         if last is None:
-            head = classification.read_head(own, views.dtype)
+            head = classification.read_head(own, getattr(torch, dtype))
         else:
             head = Head.of(modules.pooling, (*modules.heads, last))
+        model, views = weights.load_transformer(own, dtype)
         activation = classification.activation_of(folder, read_config(own), len(head.labels))
         encoder = _encoder(str(name), model, views, Vocabulary.read(own), _with_head(modules, head, views))
         version = weights.weights_version(model)
