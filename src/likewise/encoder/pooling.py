@@ -426,11 +426,9 @@ class TensorEncoder:
     def finish(self, pooled: Tensor, mode: Mode = LIVE) -> Tensor:
         """Dense heads, the model's own Normalize and the dimension cut: (..., P) -> (..., d)."""
         for head in self._dense():
-            if pooled.shape[-1] != head.weight.shape[1]:
-                raise UsageError(
-                    f"the model's dense head takes {head.weight.shape[1]} dimensions, pooling"
-                    f" {self.pooling_config.pooling!r} gives {pooled.shape[-1]}; use heads=False (--no-heads)"
-                )
+            if pooled.shape[-1] != (takes := head.weight.shape[1]):
+                said = f"the model's dense head takes {takes} dimensions, pooling {self.pooling_config.pooling!r} gives"
+                raise UsageError(f"{said} {pooled.shape[-1]}; use heads=False (--no-heads)")
             pooled = head(pooled, mode)
         if self._normalizes():
             pooled = unit(pooled, mode)
