@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -312,16 +312,20 @@ class Parts:
     def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
         return self.model.get_submodule(name) if self.empty is None else self.empty.part(name, **shapes)
 
-    def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:  # noqa: D102
+    def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:
+        """A linear map."""
         return Affine(self._module(name, weight=(out, width), bias=(out,) if bias else None))
 
-    def layer_norm(self, name: str, width: int, eps: float, bias: bool = True) -> Norm:  # noqa: D102
+    def layer_norm(self, name: str, width: int, eps: float, bias: bool = True) -> Norm:
+        """A LayerNorm."""
         return Norm(self._module(name, weight=(width,), bias=(width,) if bias else None), "layer", eps)
 
-    def rms_norm(self, name: str, width: int, eps: float, offset: float = 0.0) -> Norm:  # noqa: D102
+    def rms_norm(self, name: str, width: int, eps: float, offset: float = 0.0) -> Norm:
+        """An RMSNorm."""
         return Norm(self._module(name, weight=(width,), bias=None), "rms", eps, offset)
 
-    def table(self, name: str, rows: int, width: int, padding: int | None = None) -> Table:  # noqa: D102
+    def table(self, name: str, rows: int, width: int, padding: int | None = None) -> Table:
+        """A table of vectors."""
         return Table(self._module(name, weight=(rows, width)), padding)
 
     def constant(self, name: str, attribute: str, shape: tuple[int, ...]) -> nn.Module:
@@ -338,22 +342,6 @@ class Parts:
         if width % heads:
             raise ModelError(f"{width} dimensions cannot be split into {heads} heads; fix config.json")
         return width // heads
-
-
-@dataclass(frozen=True)
-class Family:
-    """A model family: how its weights are viewed, and how its folders are written."""
-
-    view: Callable[[Parts], ModelView]
-    architecture: str  # the class of transformers
-    defaults: Config  # what the forward pass depends on, by the keys of config.json
-    aliases: Config = field(default_factory=dict)  # other names of these keys
-    passed: tuple[str, ...] = ()  # keys without a default that the forward pass depends on too
-    may_be_zero: tuple[str, ...] = ()  # sizes that may be 0: the part is missing then
-    prefixes: tuple[str, ...] = ()  # of the encoder's names in the file of a model with a head
-    renamed: Config = field(default_factory=dict)  # parts of older tensor names -> present ones
-    split: dict[str, tuple[str, ...]] = field(default_factory=dict)  # older tensors that hold several weights in rows
-    decoder: bool = False  # whether a token sees only those before it unless the config says otherwise
 
 
 View = TypeVar("View", Attention, FeedForward, Embeddings, ModelView)

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from likewise.encoder.config import CONFIG, config_of, inside, native_config, read_config
 from likewise.encoder.families import FAMILIES
-from likewise.encoder.model_view import ACTIVATIONS, POOLER, Family, ModelView, Parts, Transformer
+from likewise.encoder.families.family import Family
+from likewise.encoder.model_view import ACTIVATIONS, POOLER, ModelView, Parts, Transformer
 from likewise.encoder.published import published_models, short_names
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.results import Result, Table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from likewise.encoder.families.family import Family
 from likewise.encoder.model_view import (
     POOLER,
     Affine,
@@ -13,7 +14,6 @@ from likewise.encoder.model_view import (
     Config,
     Disentangled,
     Embeddings,
-    Family,
     FeedForward,
     ModelView,
     Parts,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from likewise.encoder.families.family import Family
 from likewise.encoder.families.llama import gated
 from likewise.encoder.model_view import (
     Affine,
@@ -13,7 +14,6 @@ from likewise.encoder.model_view import (
     Block,
     Config,
     Embeddings,
-    Family,
     InputGate,
     ModelView,
     Norm,

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from likewise.encoder.model_view import (
-    Attention,
-    Block,
-    Config,
-    Embeddings,
-    Family,
-    FeedForward,
-    ModelView,
-    Parts,
-)  # fmt: skip
+from likewise.encoder.families.family import Family
+from likewise.encoder.model_view import Attention, Block, Config, Embeddings, FeedForward, ModelView, Parts  # fmt: skip
 from likewise.encoder.rotary import check_kinds
 
 

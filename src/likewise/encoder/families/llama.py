@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from likewise.encoder.families.family import Family
 from likewise.encoder.model_view import (
     Attention,
     Block,
     Config,
     Embeddings,
-    Family,
     FeedForward,
     ModelView,
     Parts,

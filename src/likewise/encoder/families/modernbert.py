@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from likewise.encoder.families.family import Family
 from likewise.encoder.model_view import (
     Affine,
     Attention,
     Block,
     Config,
     Embeddings,
-    Family,
     FeedForward,
     ModelView,
     Parts,

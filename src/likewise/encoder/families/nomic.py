@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from likewise.encoder.families.family import Family
 from likewise.encoder.model_view import (
     Attention,
     Block,
     Config,
     Embeddings,
-    Family,
     FeedForward,
     ModelView,
     Parts,
