@@ -57,6 +57,7 @@ CONFIGS = {
     "qwen3": lambda: transformers.Qwen3Config(
         **SIZES, num_key_value_heads=2, head_dim=8, attention_dropout=0.1, **RIM
     ),
+    "ernie": lambda: transformers.ErnieConfig(**SIZES),
     "camembert": lambda: transformers.CamembertConfig(**(SIZES | {"pad_token_id": 1})),
     "nomic_bert": lambda: transformers.NomicBertConfig(
         **SIZES, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1

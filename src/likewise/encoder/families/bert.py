@@ -113,6 +113,12 @@ def _bert(parts: Parts) -> ModelView:
     )  # fmt: skip
 
 
+def _ernie(parts: Parts) -> ModelView:
+    if parts["use_task_id"]:
+        raise ModelError("an ERNIE with vectors of tasks is not supported; use one without (use_task_id)")
+    return _bert(parts)
+
+
 def _albert(parts: Parts) -> ModelView:
     width, inner, layers = parts["hidden_size"], parts["embedding_size"], parts["num_hidden_layers"]
     per_group = layers / parts["num_hidden_groups"]
@@ -218,6 +224,7 @@ FAMILIES = {
         aliases={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
     ),
     "electra": Family(_bert, "ElectraModel", _ELECTRA, prefixes=("electra.",)),
+    "ernie": Family(_ernie, "ErnieModel", _BERT | {"use_task_id": False}, prefixes=("ernie.",)),
     "mpnet": Family(_bert, "MPNetModel", _MPNET, prefixes=("mpnet.",)),
     "roberta": Family(_bert, "RobertaModel", _ROBERTA | {"vocab_size": 50265}, prefixes=("roberta.",)),
     "xlm-roberta": Family(_bert, "XLMRobertaModel", _ROBERTA, prefixes=("roberta.",)),
