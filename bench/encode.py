@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 
 from likewise.data import ScoredPair, read_scored_pairs
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import paired_similarity
+from likewise.encoder.similarity import paired_similarity
 from likewise.metrics import spearman
 
 logging.disable(logging.WARNING)

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from transformers.activations import NewGELUActivation
 
 from tiny_models import NoDowncast
 
@@ -129,6 +130,8 @@ class Held(TorchFunctionMode):
             return held_norm(SimpleNamespace(**kwargs), args[0])
         found = func(*args, **kwargs)
         # The tanh is what varies of the gate of Hugging Face's gelu_new, the rsqrt is the scale of its RMSNorm.
+        if func is torch.pow and args[1] == -0.5 and "norm" in self.rules:
+            return found.detach()  # EmbeddingGemma 2 writes its scale so
         factors = {"attention": (F.softmax, torch.softmax), "norm": (torch.rsqrt,), "activation": (torch.tanh,)}
         if any(func in factors[rule] for rule in self.rules):
             return found.detach()
@@ -139,7 +142,14 @@ class Held(TorchFunctionMode):
         return found
 
 
-EMBEDDING_MODULES = {"gpt_neo": "drop", "qwen3": "embed_tokens"}
+GATED = ("embedding_gemma2_text", "eurobert", "gemma3_text", "gte", "llama", "mistral", "modernbert", "mt5",
+         "nomic_bert", "qwen2", "qwen3")  # fmt: skip
+
+
+def embedding_module(model: Any) -> Any:
+    names = {"gpt_neo": "drop", "t5": "encoder.embed_tokens", "mt5": "encoder.embed_tokens"}
+    known = names.get(model.config.model_type, "embeddings" if hasattr(model, "embeddings") else "embed_tokens")
+    return model.get_submodule(known)
 
 
 def embeddings_of(model: Any, ids: Tensor) -> Tensor:
@@ -151,18 +161,28 @@ def embeddings_of(model: Any, ids: Tensor) -> Tensor:
 
 def hugging_face(model: Any, ids: Tensor, held: Collection[str] = ()) -> Model:
     """Hugging Face's model as a function of its embedding layer's output, the factors of some rules held."""
-    gated = model.config.model_type in ("modernbert", "qwen3")
+    gated = model.config.model_type in GATED
 
     def run(x: Tensor) -> Tensor:
-        with NoDowncast(), Held(held, gated):
-            return _hooked(model, ids, lambda _: x[None])[0]
+        # Its own formula is held as a whole only where it is one factor of a gate.
+        whole = [part for part in model.modules() if gated and isinstance(part, NewGELUActivation)]
+        handles = [part.register_forward_hook(_detached) for part in whole if "activation" in held]
+        try:
+            with NoDowncast(), Held(held, gated):
+                return _hooked(model, ids, lambda _: x[None])[0]
+        finally:
+            for handle in handles:
+                handle.remove()
 
     return run
 
 
+def _detached(_module: Any, _given: Any, output: Tensor) -> Tensor:
+    return output.detach()
+
+
 def _hooked(model: Any, ids: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
-    module = getattr(model, EMBEDDING_MODULES.get(model.config.model_type, "embeddings"))
-    handle = module.register_forward_hook(lambda _module, _given, output: change(output))
+    handle = embedding_module(model).register_forward_hook(lambda _module, _given, output: change(output))
     try:
         states: Tensor = model(input_ids=ids[None]).last_hidden_state
         return states

@@ -159,6 +159,14 @@ def test_the_page_of_commands_is_current(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (folder / "commands.md").read_text(encoding="utf-8") == commands.page(), "run: python docs/commands.py"
 
 
+def test_the_page_of_models_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(__file__).parents[1] / "docs"
+    monkeypatch.syspath_prepend(str(folder))
+    import models
+
+    assert (folder / "models.md").read_text(encoding="utf-8") == models.page(), "run: python docs/models.py"
+
+
 def test_the_picture_and_the_list_of_modules_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
     import packages

@@ -19,14 +19,23 @@ import pytest
 import likewise
 
 PUBLIC = {
-    "likewise": ["Encoder", "Explanation", "Index", "__version__"],
-    "likewise.encoder": ["Encoded", "Encoder", "as_encoder", "takes_encoder"],
+    "likewise": ["CrossEncoder", "Encoder", "Explanation", "Index", "Scorer", "__version__"],
+    "likewise.encoder": [
+        "CrossEncoder",
+        "Encoded",
+        "Encoder",
+        "as_encoder",
+        "load_scoring",
+        "pair_scores",
+        "takes_encoder",
+    ],
     "likewise.explain": [
         "AttentionScore",
         "Attribution",
         "Comparison",
         "Contrast",
         "Contributions",
+        "CrossExplanation",
         "Direction",
         "Explanation",
         "PairShares",
@@ -36,6 +45,7 @@ PUBLIC = {
         "contributions",
         "explain",
         "explain_attention",
+        "explain_cross_encoder",
         "explain_many",
     ],
     "likewise.attention": [

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from likewise.explain import Explanation
-    from likewise.interface import Encoder
+    from likewise.interface import CrossEncoder, Encoder, Scorer
     from likewise.search import Index
 
 __version__ = "0.1.0"
-__all__ = ["Encoder", "Explanation", "Index", "__version__"]
+__all__ = ["CrossEncoder", "Encoder", "Explanation", "Index", "Scorer", "__version__"]
 
 # Loaded on first use, so that `import likewise` stays free of torch.
-_HOMES = {"Encoder": "likewise.interface", "Explanation": "likewise.explain", "Index": "likewise.search"}
+_HOMES = {
+    "CrossEncoder": "likewise.interface",
+    "Encoder": "likewise.interface",
+    "Explanation": "likewise.explain",
+    "Index": "likewise.search",
+    "Scorer": "likewise.interface",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,13 +1,36 @@
-"""The public ``likewise.Encoder``, with ``explain`` and ``attribute``."""
+"""The public models: ``likewise.Encoder`` and ``likewise.CrossEncoder`` score pairs of texts and explain the scores."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol, runtime_checkable
 
+from likewise.encoder import CrossEncoder as PlainCrossEncoder
 from likewise.encoder import Encoder as PlainEncoder
-from likewise.explain import Attribution, Explanation, PairShares
+from likewise.encoder import pair_scores
+from likewise.encoder.cross_encoder import Numbers, Pair
+from likewise.explain import Attribution, CrossExplanation, Explanation, PairShares
 from likewise.explain import attribute as attribute_texts
 from likewise.explain import explain as explain_pair
+from likewise.explain import explain_cross_encoder as explain_logit
+from likewise.results import Result
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """A model that scores pairs of texts and explains a score: an ``Encoder`` or a ``CrossEncoder``.
+
+    >>> isinstance(Encoder.load("minilm", device="cpu"), Scorer)
+    True
+    """
+
+    name: str
+
+    def score(self, pairs: Iterable[Pair], **options: Any) -> Numbers:
+        """The score of each of n pairs, (n,)."""
+
+    def explain(self, left: str, right: str, **options: Any) -> Result:
+        """Why the model gives a pair its score."""
 
 
 class Encoder(PlainEncoder):
@@ -18,6 +41,10 @@ class Encoder(PlainEncoder):
     'cat'
     """
 
+    def score(self, pairs: Iterable[Pair], **options: Any) -> Numbers:
+        """The cosine of the two texts of each of n pairs, (n,)."""
+        return pair_scores(self, pairs, **options)
+
     def explain(self, left: str, right: str, **options: Any) -> Explanation | PairShares:
         """Why this encoder calls two texts similar; see :func:`likewise.explain.explain`."""
         found: Explanation | PairShares = explain_pair(self, left, right, **options)
@@ -26,3 +53,16 @@ class Encoder(PlainEncoder):
     def attribute(self, texts: str | list[str], directions: Any, **options: Any) -> Attribution:
         """What each word adds along a direction; see :func:`likewise.explain.attribute`."""
         return attribute_texts(self, texts, directions, **options)
+
+
+class CrossEncoder(PlainCrossEncoder):
+    """A reranker that can explain its scores.
+
+    >>> reranker = CrossEncoder.load("models/reranker")  # doctest: +SKIP
+    >>> reranker.explain("A cat sat.", "A cat slept.", granularity="word").strongest(1)[0][1].text  # doctest: +SKIP
+    'cat'
+    """
+
+    def explain(self, left: str, right: str, **options: Any) -> CrossExplanation:
+        """Why this model gives a pair its logit; see :func:`likewise.explain.explain_cross_encoder`."""
+        return explain_logit(self, left, right, **options)

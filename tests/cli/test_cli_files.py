@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,21 @@ def test_encode_goes_on_where_it_was_interrupted(
     assert run_tiny("encode", corpus, "--out", tmp_path / "cut").code == 0
     for name in ("vectors.npy", "ids.jsonl", "manifest.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("options", [(), ("--threads", 1)])
+def test_encode_with_workers(
+    options: tuple[Any, ...], run_tiny: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default the workers divide the cores."""
+    monkeypatch.setattr("likewise.encoder.forward.WINDOW_TEXTS", 2)
+    threads = options[1] if options else max(1, (os.cpu_count() or 1) // 2)
+    for name, how in (("two", ("--workers", 2, *options)), ("one", ("--threads", threads))):
+        assert run_tiny("encode", corpus, "--out", tmp_path / name, *how).code == 0
+    for file in ("vectors.npy", "ids.jsonl", "manifest.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    assert json.loads((tmp_path / "two" / "manifest.json").read_text())["settings"]["threads"] == threads
 
 
 def test_encode_into_a_folder_of_other_settings(run_tiny: Any, corpus: Path, tmp_path: Path) -> None:

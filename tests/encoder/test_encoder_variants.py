@@ -12,8 +12,7 @@ import torch
 from likewise.encoder import Encoder, forward
 from likewise.encoder import encoder as encoder_module
 from likewise.encoder.encoder import encode_variants
-from likewise.encoder.model_view import Dense
-from likewise.encoder.pooling import POOLERS, ModulesConfig, PoolingConfig
+from likewise.encoder.pooling import POOLERS, Dense, ModulesConfig, PoolingConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, UsageError
 from likewise.sample import sample_sentences

@@ -10,8 +10,9 @@ import transformers
 
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
-from likewise.encoder.families import FAMILIES, model_view
+from likewise.encoder.families import FAMILIES
 from likewise.encoder.model_view import ACTIVATIONS
+from likewise.encoder.weights import model_view
 from likewise.errors import ModelError
 
 BERT: dict[str, Any] = {
@@ -23,17 +24,16 @@ BERT: dict[str, Any] = {
     "config",
     [
         transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=1, n_head=2, n_positions=16),
-        transformers.T5Config(vocab_size=30, d_model=8, d_kv=4, d_ff=12, num_layers=1, num_heads=2),
-        transformers.DebertaV2Config(**BERT),
+        transformers.BloomConfig(vocab_size=30, hidden_size=8, n_layer=1, n_head=2),
     ],
     ids=lambda config: config.model_type,
 )
 def test_an_unsupported_family_is_refused(config: Any) -> None:
     with pytest.raises(ModelError) as raised:
         model_view(transformers.AutoModel.from_config(config))
-    names = "albert, bert, distilbert, electra, gpt_neo, modernbert, mpnet, qwen3, roberta, xlm-roberta"
+    names = ", ".join(sorted(FAMILIES))
     assert str(raised.value) == f"model family {config.model_type!r} is not supported; supported are {names}"
-    assert sorted(FAMILIES) == names.split(", ")
+    assert names.startswith("albert, bert, camembert, deberta-v2, ")
 
 
 def test_loading_an_unsupported_family_is_refused(tmp_path: Path) -> None:

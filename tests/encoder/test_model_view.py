@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from transformers.activations import ACT2FN
 
-from likewise.encoder.model_view import ACTIVATIONS, HEAD_ACTIVATIONS
+from likewise.encoder.model_view import ACTIVATIONS
+from likewise.encoder.pooling import HEAD_ACTIVATIONS
 
 ODD = torch.tensor([0.0, 1e-300, -1e-9, 40, -40], dtype=torch.float64)
 PLACES = torch.cat([torch.linspace(-9, 9, 361, dtype=torch.float64), ODD])

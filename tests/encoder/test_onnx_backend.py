@@ -17,13 +17,13 @@ from tokenizers import models, pre_tokenizers
 
 from conftest import randomise
 from likewise.encoder import Encoder, onnx_backend
-from likewise.encoder.families import model_view
 from likewise.encoder.onnx_backend import Int8Check, attach_backend, exported, int8_check, top_overlap
 from likewise.encoder.pooling import ModulesConfig, PoolingConfig
 from likewise.encoder.tokens import Tokenizer, Vocabulary
+from likewise.encoder.weights import model_view
 from likewise.errors import ModelError, UsageError
 from likewise.sample import sample_sentences
-from tiny_models import CONFIGS
+from tiny_models import CONFIGS, model_class
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -41,7 +41,8 @@ FAST = {"bert"}
 def make_encoder(name: str) -> Encoder:
     """One of the tiny models, with a tokenizer of 60 words."""
     torch.manual_seed(0)
-    model = transformers.AutoModel.from_config(CONFIGS[name]())
+    config = CONFIGS[name]()
+    model = model_class(config)(config)
     randomise(model)
     backend = Backend(models.WordLevel({f"w{number}": number for number in range(60)}, unk_token="w0"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

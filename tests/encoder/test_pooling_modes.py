@@ -12,9 +12,8 @@ from torch import Tensor
 
 from likewise.encoder import Encoder, pooling
 from likewise.encoder.forward import Batch, embed
-from likewise.encoder.model_view import Dense
 from likewise.encoder.modes import LIVE, Detached, Recorder, Replay, ReplayWithBiasRow
-from likewise.encoder.pooling import POOLERS, Layer, ModulesConfig, PoolingConfig
+from likewise.encoder.pooling import POOLERS, Dense, Layer, ModulesConfig, PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.errors import UsageError
 from tiny_models import tiny_encoder

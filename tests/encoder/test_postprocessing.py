@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import unit
 from likewise.encoder.postprocessing import POSTPROCESSORS, PostProcessing, fit_from_moments, fit_postprocessing
+from likewise.encoder.similarity import unit
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
 

@@ -13,17 +13,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from conftest import save_tiny, tiny_tokenizer
 from likewise.encoder import Encoder, saving
 from likewise.encoder.learned_pooling import LEARNED, new_learned_pooling
-from likewise.encoder.model_view import Dense
-from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.pooling import Dense, ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.encoder.saving import ExtraFiles, save_encoder
 from likewise.errors import ModelError, UsageError
-from tiny_models import CONFIGS, make_model
+from tiny_models import EVERY, make_model, model_class
 
 TEXTS = [
     "A man is playing a flute.",
@@ -160,7 +159,7 @@ def family_folder(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("memory", [False, True], ids=["from a folder", "from memory"])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_every_family_opens_in_transformers(name: str, memory: bool, tmp_path: Path) -> None:
     first = family_folder(name, tmp_path / "first")
     encoder = load(first)
@@ -170,10 +169,11 @@ def test_every_family_opens_in_transformers(name: str, memory: bool, tmp_path: P
         for weight in encoder.model.parameters():
             weight.mul_(1.01)
     folder = save_encoder(encoder, tmp_path / "saved")
-    theirs, source = AutoModel.from_pretrained(folder), AutoModel.from_pretrained(first)
-    assert type(theirs) is type(source)
+    kind = model_class(AutoConfig.from_pretrained(first))
+    theirs, source = kind.from_pretrained(folder), kind.from_pretrained(first)
     state = encoder.model.state_dict()
-    assert all(torch.equal(weight, state[key]) for key, weight in theirs.state_dict().items())
+    tied = {"encoder.embed_tokens.weight": "shared.weight"}
+    assert all(torch.equal(weight, state[tied.get(key, key)]) for key, weight in theirs.state_dict().items())
     left, right = theirs.config.to_dict(), source.config.to_dict()
     # In memory sentence-transformers has switched the cache off, and set the tokenizer's limit.
     changed = {key for key in left.keys() | right.keys() if left.get(key) != right.get(key)}
@@ -186,7 +186,10 @@ def test_every_family_opens_in_transformers(name: str, memory: bool, tmp_path: P
     assert load(folder).config_hash == encoder.config_hash
     # Some families take this tokenizer's [UNK] for padding, by its id.
     texts = [text for text in TEXTS if 1 not in words(text)["input_ids"]]
-    assert len(texts) > 3
+    if name == "qwen2":
+        # Transformers makes a tokenizer of its own kind from any file; both agree on these.
+        texts = [text for text in texts if words(text)["input_ids"] == encoder.tokenizer.ids([text])[0][0]]
+    assert len(texts) > (1 if name == "qwen2" else 3)
     assert largest_gap(encoder.encode(texts), SentenceTransformer(str(folder), device="cpu").encode(texts)) < 1e-5
 
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from likewise.encoder import Encoder, forward
-from likewise.encoder.model_view import Dense
+from likewise.encoder.pooling import Dense
 from likewise.encoder.postprocessing import PostProcessing, fit_postprocessing
 from likewise.encoder.stream import Manifest, encode_stream, open_vectors
 from likewise.encoder.tokens import Tokenizer
@@ -228,7 +228,7 @@ model, folder = sys.argv[1], Path(sys.argv[2])
 encoder = Encoder.load(model, device="cpu")
 encoder.hash
 texts = sample_sentences()
-items = [(f"row-{place}", f"{texts[place % 300]} {place}") for place in range(1600)]
+items = [(f"row-{place}", f"{texts[place % 300]} {place}") for place in range(6400)]
 moments = random.Random(7)
 rows = []
 while True:
@@ -257,14 +257,14 @@ def test_killed_again_and_again_gives_the_same_bytes(
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     rows = [int(number) for number in run.stdout.split()]
-    midway = {number for number in rows if 0 < number < 1600}
-    assert rows[-1] == 1600 and len(midway) >= 2, f"killed at {rows}: not often enough in the middle"
+    midway = {number for number in rows if 0 < number < 6400}
+    assert rows[-1] == 6400 and len(midway) >= 2, f"killed at {rows}: not often enough in the middle"
     monkeypatch.setattr(forward, "WINDOW_TEXTS", 32)
     texts = sample_sentences()
-    items = [(f"row-{place}", f"{texts[place % 300]} {place}") for place in range(1600)]
+    items = [(f"row-{place}", f"{texts[place % 300]} {place}") for place in range(6400)]
     encode_stream(tiny, items, tmp_path / "whole")
     assert stored(tmp_path / "killed") == stored(tmp_path / "whole")
-    assert len(open_vectors(tmp_path / "killed")[1]) == 1600
+    assert len(open_vectors(tmp_path / "killed")[1]) == 6400
 
 
 # What is refused

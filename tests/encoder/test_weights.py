@@ -240,7 +240,7 @@ def test_no_code_from_a_folder_is_trusted(folder: Path, tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "own", "auto_map": {"AutoConfig": "modeling_own.C", "AutoModel": "modeling_own.M"}}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelError, match="'own' is not supported"):
+    with pytest.raises(ModelError, match="this own model has its own code"):
         Encoder.load(str(folder))
     assert not marker.exists()
 

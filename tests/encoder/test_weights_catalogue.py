@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from likewise.encoder import Encoder, weights
-from likewise.encoder.weights import SHORT_NAMES, available, cached_models, hub_cache, locate
+from likewise.encoder.published import short_names
+from likewise.encoder.weights import available, cached_models, hub_cache, locate
 from likewise.errors import ModelError
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -140,7 +141,7 @@ def test_an_empty_cache_holds_nothing(hub: Path) -> None:
 
 
 def test_short_names() -> None:
-    assert set(SHORT_NAMES) >= {
+    assert set(short_names()) >= {
         "bert-base-uncased",
         "bert-base-multilingual-uncased",
         "stsb-bert-base",
@@ -149,7 +150,7 @@ def test_short_names() -> None:
         "bert-base-chinese",
         "msmarco-bert-base-dot-v5",
     }
-    assert all(full.count("/") == 1 for full in SHORT_NAMES.values())
+    assert all(full.count("/") == 1 for full in short_names().values())
 
 
 def test_a_folder_of_that_name_does_not_hide_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

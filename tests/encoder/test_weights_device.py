@@ -12,8 +12,8 @@ import torch
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch
 from likewise.encoder.learned_pooling import new_learned_pooling
-from likewise.encoder.model_view import Dense
 from likewise.encoder.onnx_backend import OnnxBackend
+from likewise.encoder.pooling import Dense
 from likewise.encoder.weights import choose_device, set_threads
 from likewise.errors import UsageError
 

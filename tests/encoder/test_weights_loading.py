@@ -15,23 +15,26 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
+from transformers.conversion_mapping import get_checkpoint_conversion_mapping
+from transformers.core_model_loading import PrefixChange, WeightConverter
 
 from conftest import save_tiny
 from likewise.encoder import Encoder
-from likewise.encoder.config import ALIASES, DEFAULTS, completed
-from likewise.encoder.families import FAMILIES, config_of, model_view
+from likewise.encoder.config import completed, config_of
+from likewise.encoder.families import FAMILIES
 from likewise.encoder.forward import Batch, embed, layers
-from likewise.encoder.model_view import ModelView, Transformer
-from likewise.encoder.weights import load_transformer, usual_name
+from likewise.encoder.model_view import ModelView, Transformer, linear
+from likewise.encoder.weights import load_transformer, model_view, usual_names
 from likewise.errors import ModelError
-from tiny_models import BIASES, CONFIGS, NoDowncast, make_model
+from tiny_models import BIASES, EVERY, NoDowncast, make_model, model_class
 
 Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
 
 
 def states(views: ModelView, batch: Batch) -> list[torch.Tensor]:
     with torch.no_grad():
-        return [step.states for step in layers(views, embed(views, batch), batch.mask)]
+        found = [step.states for step in layers(views, embed(views, batch), batch.mask)]
+        return found if views.output is None else [*found[:-1], linear(views.output, found[-1])]
 
 
 def theirs(model: Any, batch: Batch) -> list[torch.Tensor]:
@@ -58,7 +61,8 @@ def assert_equal_to_transformers(folder: Path, batch: Batch | None = None) -> No
     """Our loading and forward pass against AutoModel's, in float64."""
     batch = batch or a_batch()
     ours = states(load_transformer(folder, "float64")[1], batch)
-    model = AutoModel.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    kind = model_class(AutoConfig.from_pretrained(folder))
+    model = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
     for mine, other in zip(ours, theirs(model, batch), strict=True):
         assert float((mine - other).abs().max()) < 1e-10
 
@@ -67,7 +71,7 @@ def assert_equal_to_transformers(folder: Path, batch: Batch | None = None) -> No
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_saved_folder_loads_as_transformers_loads_it(name: str, seed: int, tmp_path: Path) -> None:
     make_model(name, seed).save_pretrained(tmp_path)
     assert_equal_to_transformers(tmp_path, a_batch(seed))
@@ -76,7 +80,7 @@ def test_a_saved_folder_loads_as_transformers_loads_it(name: str, seed: int, tmp
 @pytest.mark.parametrize("name", ["modernbert", "qwen3"])
 def test_biases_that_a_config_asks_for(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    config = CONFIGS[name]()
+    config = EVERY[name]()
     for setting in BIASES:
         setattr(config, setting, True)
     model = AutoModel.from_config(config).double()
@@ -86,14 +90,17 @@ def test_biases_that_a_config_asks_for(name: str, tmp_path: Path) -> None:
     assert_equal_to_transformers(tmp_path)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_names_and_shapes_are_those_of_transformers(name: str) -> None:
     """Without files: what a config declares is what transformers' own class has."""
     model = make_model(name, 0)
     ours = Transformer(json.loads(model.config.to_json_string(use_diff=False)))
     model_view(ours)
-    shapes = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
-    assert {name: tuple(weight.shape) for name, weight in ours.named_parameters()} == shapes
+    tied = {"encoder.embed_tokens.weight"}
+    shapes = {name: tuple(weight.shape) for name, weight in model.state_dict().items() if name not in tied}
+    assert {name: tuple(weight.shape) for name, weight in ours.state_dict().items()} == shapes
+    trained = {name for name, _ in model.named_parameters()}
+    assert {name for name, _ in ours.named_parameters()} == trained
     assert all(weight.is_meta for weight in ours.parameters())
 
 
@@ -106,7 +113,19 @@ HEADED = {
     "modernbert": transformers.ModernBertForMaskedLM,
     "mpnet": transformers.MPNetForMaskedLM,
     "qwen3": transformers.Qwen3ForCausalLM,
+    "camembert": transformers.CamembertForMaskedLM,
+    "deberta-v2": transformers.DebertaV2ForSequenceClassification,
+    "eurobert": transformers.EuroBertForMaskedLM,
+    "gemma3_text": transformers.Gemma3ForCausalLM,
+    "gte": transformers.GteForMaskedLM,
+    "jina_embeddings_v3": transformers.JinaEmbeddingsV3ForMaskedLM,
+    "llama": transformers.LlamaForCausalLM,
+    "mistral": transformers.MistralForCausalLM,
+    "mt5": transformers.MT5ForConditionalGeneration,
+    "nomic_bert": transformers.NomicBertForMaskedLM,
+    "qwen2": transformers.Qwen2ForCausalLM,
     "roberta": transformers.RobertaForTokenClassification,
+    "t5": transformers.T5Model,
     "xlm-roberta": transformers.XLMRobertaForMaskedLM,
 }
 
@@ -114,7 +133,7 @@ HEADED = {
 @pytest.mark.parametrize("name", HEADED)
 def test_a_model_with_a_head_loads_without_it(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    HEADED[name](CONFIGS[name]()).double().save_pretrained(tmp_path)
+    HEADED[name](EVERY[name]()).double().save_pretrained(tmp_path)
     assert_equal_to_transformers(tmp_path)
 
 
@@ -163,10 +182,126 @@ def test_shards(name: str, tmp_path: Path) -> None:
 
 
 def test_heads_are_no_part_of_the_encoder() -> None:
-    wanted = {"pooler.dense.weight", "transformer.layer.0.ffn.lin1.weight"}
+    wanted, family = {"pooler.dense.weight", "transformer.layer.0.ffn.lin1.weight"}, FAMILIES["distilbert"]
     for stored in ("cls.predictions.bias", "lm_head.weight", "classifier.dense.weight", "bert.pooler.weight", "model"):
-        assert usual_name(stored, wanted) is None
-    assert usual_name("distilbert.transformer.layer.0.ffn.lin1.weight", wanted) == "transformer.layer.0.ffn.lin1.weight"
+        assert usual_names(stored, wanted, family) == ()
+    found = usual_names("distilbert.transformer.layer.0.ffn.lin1.weight", wanted, family)
+    assert found == ("transformer.layer.0.ffn.lin1.weight",)
+
+
+# Layouts in which a family was first published
+
+
+def published_names(state: dict[str, torch.Tensor], family: str) -> dict[str, torch.Tensor]:
+    """The tensors of transformers' class under the names of the first files, by its own mapping turned round."""
+    for rule in reversed(get_checkpoint_conversion_mapping(family)):
+        if isinstance(rule, PrefixChange):
+            state = {f"{rule.prefix_to_remove}.{name}": weight for name, weight in state.items()}
+        elif isinstance(rule, WeightConverter):
+            state = joined(state, rule.target_patterns, rule.source_patterns[0])
+        else:
+            (new,), (old,) = rule.target_patterns, rule.source_patterns
+            state = {name.replace(new, old): weight for name, weight in state.items()}
+    return state
+
+
+def joined(state: dict[str, torch.Tensor], parts: list[str], whole: str) -> dict[str, torch.Tensor]:
+    found = {name: weight for name, weight in state.items() if not any(part in name for part in parts)}
+    firsts = [name for name in state if parts[0] in name]
+    return found | {
+        name.replace(parts[0], whole): torch.cat([state[name.replace(parts[0], part)] for part in parts])
+        for name in firsts
+    }
+
+
+def old_nomic(config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model_type": "nomic_bert", "n_embd": config["hidden_size"], "n_layer": config["num_hidden_layers"],
+        "n_head": config["num_attention_heads"], "n_inner": config["intermediate_size"], "n_positions": 40,
+        "vocab_size": config["vocab_size"], "type_vocab_size": 2, "layer_norm_epsilon": 1e-12, "prenorm": False,
+        "activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "qkv_proj_bias": False,
+        "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
+    }  # fmt: skip
+
+
+def old_gte(config: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in config.items() if name not in ("rope_parameters", "model_type")}
+    code = {"auto_map": {"AutoModel": "Alibaba-NLP/new-impl--modeling.NewModel"}}
+    return kept | code | {
+        "model_type": "new", "position_embedding_type": "rope", "rope_theta": 160000, "pack_qkv": True,
+        "layer_norm_type": "layer_norm", "logn_attention_scale": False,
+    }  # fmt: skip
+
+
+def old_jina(config: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in config.items() if name not in ("rope_parameters", "model_type")}
+    return kept | {
+        "model_type": "xlm-roberta", "position_embedding_type": "rotary", "rotary_emb_base": 20000.0,
+        "lora_adaptations": ["retrieval.query"], "lora_rank": 4, "lora_alpha": 1,
+        "auto_map": {"AutoModel": "jinaai/xlm-roberta-flash-implementation--modeling_lora.XLMRobertaLoRA"},
+    }  # fmt: skip
+
+
+PUBLISHED = {"nomic_bert": old_nomic, "gte": old_gte, "jina_embeddings_v3": old_jina}
+
+
+@pytest.mark.parametrize("family", PUBLISHED)
+def test_a_folder_as_it_was_first_published(family: str, tmp_path: Path) -> None:
+    model = make_model(family, 0)
+    model.save_pretrained(tmp_path)
+    save_file(published_names(model.state_dict(), family), tmp_path / "model.safetensors", metadata={"format": "pt"})
+    # Transformers maps the names by itself, with the present config.
+    assert_equal_to_transformers(tmp_path)
+    present = states(load_transformer(tmp_path, "float64")[1], a_batch())
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED[family](config)))
+    loaded, views = load_transformer(tmp_path, "float64")
+    for old, new in zip(states(views, a_batch()), present, strict=True):
+        assert torch.equal(old, new)
+    assert loaded.config["model_type"] == family and "auto_map" not in loaded.config
+
+
+def test_scaled_rotary_positions_of_the_first_gte(tmp_path: Path) -> None:
+    """NTK scaling by Su (2023): the base grows by the factor, and each frequency falls by factor^(2 / width)."""
+    model = make_model("gte", 0)
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config.pop("rope_parameters")
+    scaling = {"rope_theta": 20000, "rope_scaling": {"type": "ntk", "factor": 8.0}}
+    (tmp_path / "config.json").write_text(json.dumps(config | scaling))
+    turn = load_transformer(tmp_path)[1].blocks[0].attention.rotary
+    assert turn is not None
+    expected = [(20000 * 8.0) ** (-2 * pair / 8) / 8.0 ** (2 / 8) for pair in range(4)]
+    assert torch.allclose(turn.frequencies, torch.tensor(expected), rtol=1e-6)
+
+
+OTHER_CODE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "experts": ("nomic_bert", {"moe_every_n_layers": 2}, "with experts .v2-moe. is not supported; use"),
+    "norms before": ("nomic_bert", {"prenorm": True}, "prenorm True is not supported"),
+    "absolute positions": ("gte", {"position_embedding_type": "absolute"}, "position_embedding_type 'absolute'"),
+    "another class": ("gte", {"auto_map": {"AutoModel": "modeling.OtherModel"}}, "this new model has its own code"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_CODE)
+def test_published_code_that_the_class_does_not_know_is_refused(case: str, tmp_path: Path) -> None:
+    family, changes, message = OTHER_CODE[case]
+    make_model(family, 0).save_pretrained(tmp_path)
+    config = PUBLISHED[family](json.loads((tmp_path / "config.json").read_text()))
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(ModelError, match=message):
+        load_transformer(tmp_path)
+
+
+def test_the_text_part_of_a_model_for_texts_and_images(tmp_path: Path) -> None:
+    text = EVERY["embedding_gemma2"]()
+    torch.manual_seed(0)
+    model = transformers.EmbeddingGemma2Model(transformers.EmbeddingGemma2Config(text_config=text)).double().eval()
+    model.save_pretrained(tmp_path)
+    ours = states(load_transformer(tmp_path, "float64")[1], a_batch())
+    found = theirs(model.language_model, a_batch())
+    # The scale of the embeddings is rounded to float32 there.
+    assert all(float((one - other).abs().max()) < 1e-6 for one, other in zip(ours, found, strict=True))
 
 
 # Weights as they lie in memory
@@ -211,23 +346,22 @@ def test_a_model_in_memory_that_is_moved_or_trained_is_seen() -> None:
 CLASSES = {family: AutoConfig.for_model(family).__class__ for family in FAMILIES}
 
 
-@pytest.mark.parametrize("family", DEFAULTS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_defaults_are_those_of_transformers(family: str) -> None:
     config = CLASSES[family]()
     theirs = config.to_dict() | {"global_attn_every_n_layers": 3}
     ours = completed({"model_type": family})
-    derived = {"rope_parameters", "layer_types", "sliding_window"}  # from others, there and here
+    # From others, there and here.
+    derived = {"rope_parameters", "layer_types", "sliding_window", "num_key_value_heads", "head_dim"}
     for name in ours.keys() - derived:
         assert ours[name] == theirs[name], name
-    for alias, name in ALIASES.get(family, {}).items():
-        assert CLASSES[family].attribute_map[alias] == name
-    assert ALIASES.get(family, {}).keys() == CLASSES[family].attribute_map.keys()
+    assert FAMILIES[family].aliases == CLASSES[family].attribute_map
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_config_that_leaves_out_its_defaults(name: str, tmp_path: Path) -> None:
     """Transformers' own short form, and the long one, give the same settings as the class in memory."""
-    config = CONFIGS[name]()
+    config = EVERY[name]()
     model = make_model(name, 0)
     for diff in (True, False):
         (tmp_path / "config.json").write_text(config.to_json_string(use_diff=diff))
@@ -247,7 +381,7 @@ def test_a_config_that_leaves_out_its_defaults(name: str, tmp_path: Path) -> Non
 def test_other_names_for_the_same_settings(tmp_path: Path) -> None:
     make_model("distilbert", 0).save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    old = {name: config.pop(key) for name, key in ALIASES["distilbert"].items()}
+    old = {name: config.pop(key) for name, key in FAMILIES["distilbert"].aliases.items()}
     (tmp_path / "config.json").write_text(json.dumps(config | old))
     assert_equal_to_transformers(tmp_path)
 
@@ -356,7 +490,14 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "rope type": ("qwen3", {"rope_scaling": {"rope_type": "longrope"}}, "type 'longrope' are not supported"),
     "rope without factor": ("qwen3", {"rope_scaling": {"rope_type": "linear"}}, "lack a setting"),
     "partial rope": ("qwen3", {"partial_rotary_factor": 0.5}, "in a part of each head"),
-    "both directions": ("qwen3", {"is_causal": False}, "attends in both directions"),
+    "both directions": ("gpt_neo", {"is_causal": False}, "attends in both directions"),
+    "both directions by a key of Gemma": ("llama", {"use_bidirectional_attention": True}, "attends in both directions"),
+    "capped scores": ("gemma3_text", {"attn_logit_softcapping": 50.0}, "caps its attention scores"),
+    "convolution": ("deberta-v2", {"conv_kernel_size": 3}, "with a convolution"),
+    "embeddings of another width": ("deberta-v2", {"embedding_size": 16}, "embeddings of another width"),
+    "gate": ("t5", {"feed_forward_proj": "half-gelu"}, "feed_forward_proj 'half-gelu' is not supported"),
+    "too many layers": ("llama", {"num_hidden_layers": 10**9}, "num_hidden_layers must be at most 1,000"),
+    "too wide": ("qwen2", {"hidden_size": 10**12}, "hidden_size must be at most 131,072"),
     "layer type": ("modernbert", {"layer_types": ["full_attention", "chunked", "full_attention"]}, "type 'chunked'"),
     "too few layer types": ("modernbert", {"layer_types": ["full_attention"]}, "types for 1 layers, but 3 layers"),
     "too few patterns": ("gpt_neo", {"attention_types": [[["global"], 2]]}, "types for 2 layers, but 4 layers"),
@@ -398,7 +539,7 @@ def test_another_class_in_memory_is_refused() -> None:
     class BothWays(transformers.Qwen3Model):
         """Not one of transformers' own."""
 
-    model = BothWays(CONFIGS["qwen3"]())
+    model = BothWays(EVERY["qwen3"]())
     with pytest.raises(ModelError, match="BothWays is not a class of transformers"):
         model_view(model)
 
@@ -419,7 +560,7 @@ def test_half_a_pooler_is_none(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_folder_and_of_the_same_model_in_memory_are_the_same(tmp_path: Path) -> None:
-    for name in CONFIGS:
+    for name in EVERY:
         model = make_model(name, 0)
         model.save_pretrained(tmp_path / name)
         assert config_of(load_transformer(tmp_path / name)[0]) == config_of(model), name

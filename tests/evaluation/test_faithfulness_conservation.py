@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 from ledgers import contributions
 from likewise.encoder import Encoder
-from likewise.encoder.model_view import Dense
+from likewise.encoder.pooling import Dense
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, DataError
 from likewise.evaluation.faithfulness import ConservationPanel, conservation, without_biases

@@ -15,8 +15,7 @@ from tokenizers import processors
 from conftest import tiny_tokenizer
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch
-from likewise.encoder.model_view import Dense
-from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.pooling import Dense, ModulesConfig
 from likewise.encoder.tokens import Tokenizer, Vocabulary
 from likewise.evaluation.perturbation import FRACTIONS, Shown, shown_steps, shown_vectors
 from tiny_models import NoDowncast, spelling_tokenizer, tiny_encoder

@@ -14,8 +14,7 @@ from torch import Tensor
 from ledgers import contributions, explain
 from likewise.encoder import Encoder
 from likewise.encoder.learned_pooling import QkvPooling, new_learned_pooling
-from likewise.encoder.model_view import Dense
-from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.pooling import Dense, ModulesConfig
 from likewise.errors import UsageError
 from likewise.evaluation.perturbation import Shown, shown_vectors
 from likewise.explain import explain_many

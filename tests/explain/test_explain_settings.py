@@ -11,7 +11,7 @@ import typer
 
 from likewise.cli.app import app
 from likewise.encoder import modes
-from likewise.encoder.encoder import MEASURES
+from likewise.encoder.similarity import MEASURES
 from likewise.errors import UsageError
 from likewise.explain import compare, contrast, explain, explain_many
 from likewise.explain.linear_map import METHODS

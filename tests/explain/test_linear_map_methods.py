@@ -14,8 +14,7 @@ from torch import Tensor
 from ledgers import contributions, explain
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch
-from likewise.encoder.model_view import Dense
-from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.pooling import Dense, ModulesConfig
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import UsageError
 from likewise.explain.linear_map import METHODS, is_complete, method_named, reference_embeddings, reference_parts

@@ -15,9 +15,8 @@ from torch import Tensor
 from ledgers import contributions, explain
 from likewise.encoder import Encoder
 from likewise.encoder.forward import Batch, embed
-from likewise.encoder.model_view import Dense
 from likewise.encoder.modes import RULES, Detached
-from likewise.encoder.pooling import POOLERS, ModulesConfig
+from likewise.encoder.pooling import POOLERS, Dense, ModulesConfig
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_postprocessing
 from likewise.errors import UsageError
 from likewise.explain import linear_map

@@ -13,9 +13,8 @@ import torch
 from likewise.encoder import Encoder, attention
 from likewise.encoder.forward import Batch, embed
 from likewise.encoder.learned_pooling import new_learned_pooling
-from likewise.encoder.model_view import Dense
 from likewise.encoder.modes import Recorder, Replay, ReplayWithBiasRow, Transposed
-from likewise.encoder.pooling import POOLERS, ModulesConfig
+from likewise.encoder.pooling import POOLERS, Dense, ModulesConfig
 from likewise.encoder.postprocessing import POSTPROCESSORS, fit_postprocessing
 from likewise.explain import linear_map
 from likewise.explain.settings import Settings

@@ -11,8 +11,8 @@ import pytest
 
 from likewise.data import Dataset, read_scored_pairs
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import paired_similarity
 from likewise.encoder.postprocessing import fit_postprocessing
+from likewise.encoder.similarity import paired_similarity
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.evaluation.sts import evaluate_sts

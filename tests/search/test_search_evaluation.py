@@ -12,8 +12,8 @@ import pytest
 from conftest import save_classic
 from likewise.data import Columns, Dataset, read_pairs
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import unit
 from likewise.encoder.pooling import ModulesConfig
+from likewise.encoder.similarity import unit
 from likewise.encoder.tokens import Tokenizer
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.search.evaluation import (

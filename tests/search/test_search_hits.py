@@ -17,8 +17,8 @@ import pytest
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import PostProcessing, fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
-from likewise.explain import cache as cache_module
 from likewise.explain import contrast, explain
+from likewise.explain import texts as cache_module
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
 from likewise.search import hits as searching

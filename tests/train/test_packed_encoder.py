@@ -189,7 +189,8 @@ def trained(family: str, tasks: list[Task], **settings: Any) -> TrainReport:
     return train_tasks(tiny_encoder(family), tasks, config_of(*tasks, **settings))
 
 
-FAMILIES = ("bert", "roberta", "distilbert", "mpnet", "gpt_neo", "modernbert", "electra-same-width")
+FAMILIES = ("bert", "roberta", "distilbert", "mpnet", "gpt_neo", "modernbert", "electra-same-width",
+            "embedding_gemma2", "t5", "deberta-v2", "gte")  # fmt: skip
 PROJECTING = ("electra", "albert")
 """Families whose embeddings are narrower than their layers."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import paired_similarity
+from likewise.encoder.similarity import paired_similarity
 from likewise.train import Source, Task, TaskConfig, TrainConfig, TrainReport, read_tasks, train_tasks
 from likewise.train.examples import read_examples
 from likewise.train.report import training_changes

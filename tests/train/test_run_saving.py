@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from likewise.encoder import Encoder
+from likewise.encoder import CrossEncoder, Encoder
+from likewise.encoder.cross_encoder import is_cross_encoder
 from likewise.errors import ModelError, UsageError
+from likewise.explain import explain_cross_encoder
 from likewise.train import Task, TrainConfig, TrainReport, parse_config, read_tasks, train_tasks
 from likewise.train.multitask import evaluate, main_task
 from likewise.train.saving import load_run, predict
@@ -110,6 +112,56 @@ def test_a_loaded_run_judges_as_the_trained_one_did(trained: Callable[[str], Tra
         # To the bit: the same weights in the same batches.
         assert (after.scores == before.scores).all(), task.name
         assert after.loss == before.loss and after.metrics == pytest.approx(before.metrics, rel=0, nan_ok=True)
+
+
+JOINT = """
+seed = 3
+epochs = 1
+batch = 8
+learning_rate = 1e-3
+[[task]]
+kind = "{kind}"
+pairs = "cross-encoder"
+head = "{head}"
+pooling = "{pooling}"
+train = "{files}/{name}.csv"
+dev = "{files}/{name}-dev.csv"
+"""
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+@pytest.mark.parametrize(("kind", "name"), [("similarity", "similar"), ("paraphrase", "same")])
+def test_a_run_on_pairs_opens_as_a_cross_encoder(
+    kind: str, name: str, pooling: str, files: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    from sentence_transformers import CrossEncoder as Theirs
+
+    config = parse_config(JOINT.format(kind=kind, head="linear", pooling=pooling, files=files, name=name))
+    tasks, overlaps = read_tasks(config.tasks)
+    folder = tmp_path / "run"
+    encoder = Encoder.load(str(tiny_folder), device="cpu")
+    train_tasks(encoder, tasks, replace(config, out=str(folder)), overlaps=overlaps)
+    pairs = [example.texts for example in tasks[0].dev]
+    said = predict(load_run(folder, device="cpu"), pairs, kind)
+    model, ours = Theirs(str(folder), device="cpu"), CrossEncoder.load(folder, device="cpu")
+    wanted = said.scores.reshape(len(pairs), -1)[:, -1]
+    assert np.ptp(wanted) > 1e-3
+    assert np.abs(model.predict([list(pair) for pair in pairs]) - wanted).max() < 1e-5
+    assert np.abs(ours.score(pairs) - wanted).max() < 1e-5
+    assert "CrossEncoder(folder).predict(pairs)" in (folder / "README.md").read_text()
+    assert abs(explain_cross_encoder(ours, *pairs[0]).gap) < 1e-5
+
+
+@pytest.mark.parametrize(("head", "pooling"), [("feed-forward", "cls"), ("linear", "bilstm")])
+def test_a_head_that_others_cannot_express_stays_ours(
+    head: str, pooling: str, files: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    config = parse_config(JOINT.format(kind="similarity", head=head, pooling=pooling, files=files, name="similar"))
+    tasks, overlaps = read_tasks(config.tasks)
+    encoder = Encoder.load(str(tiny_folder), device="cpu")
+    train_tasks(encoder, tasks, replace(config, out=str(tmp_path / "run")), overlaps=overlaps)
+    assert not is_cross_encoder(tmp_path / "run")
+    assert predict(load_run(tmp_path / "run", device="cpu"), [("a cat", "a dog")]).scores.shape == (1,)
 
 
 @pytest.mark.parametrize("variant", ["cross-encoder", "bilstm", "shared"])

@@ -15,6 +15,7 @@ from likewise.cli.settings import (
     FileSettings,
     FirstPairs,
     Heads,
+    Label,
     Models,
     ModelSettings,
     PoolingOptions,
@@ -53,13 +54,18 @@ def sts(
     mix: Annotated[
         str | None, Option(help="Take the second texts from the same rows of this file (mixed languages).")
     ] = None,
+    label: Label = None,
 ) -> None:
-    """Compare cosines with human similarity scores: Spearman, Pearson, squared error, with 95 % intervals."""
+    """Compare cosines with human similarity scores: Spearman, Pearson, squared error, with 95 % intervals.
+
+    Of a cross-encoder the scores are compared.
+    """
     from likewise.evaluation.sts import compare_sts
 
     datasets = [how.dataset(file) for file in files]
     with progress_bar() as progress:
-        found = compare_sts(datasets, model, pooling or [None], mix, run.loader(pooling_config), progress)
+        load = run.scoring_loader(pooling_config, label=label)
+        found = compare_sts(datasets, model, pooling or [None], mix, load, progress)
     output.show(found, reading=vars(pooling_config), run=vars(run))
 
 
@@ -107,6 +113,11 @@ def retrieval(
     post: Post = None,
     seed: Annotated[int, Option(help="Of the random ranker.", min=0)] = 0,
     fresh: Annotated[bool, Option("--fresh", help="Compute anew what earlier runs have cached.")] = False,
+    rerank: Annotated[
+        str | None, Option(help="A cross-encoder that also reranks the first texts of each ranker; or an encoder.")
+    ] = None,
+    candidates: Annotated[int, Option(help="How many first texts --rerank puts into order.", min=1)] = 100,
+    label: Label = None,
 ) -> None:
     """Recall@k, MRR@10 and nDCG@10 with 95 % intervals, of a model or of a grid of models and baselines.
 
@@ -120,12 +131,14 @@ def retrieval(
     pooling_config = PoolingOptions("-1", special_tokens, heads, truncate_dim, post)
     layers = tuple(each if each == "all" else _layer(each) for each in layer)
     rankers, ks = tuple(ranker or ["dense"]), parse_numbers("--k", k)
-    grid = RetrievalGrid(tuple(model), tuple(pooling or [None]), layers, rankers, ks, vectors, seed, fresh)
+    poolings = tuple(pooling or [None])
+    grid = RetrievalGrid(tuple(model), poolings, layers, rankers, ks, vectors, seed, fresh, rerank, candidates)
     if compare:
         grid = replace(grid.compared, rankers=grid.rankers) if ranker else grid.compared
     task = RetrievalSource(files.dataset(file, limit), queries, qrels, where, min_score).read()
     with progress_bar() as progress:
-        table = compare_retrieval(task, grid, run.loader(pooling_config), progress)
+        reranker = run.scoring_loader(PoolingOptions(), label)
+        table = compare_retrieval(task, grid, run.loader(pooling_config), progress, reranker)
     output.show(table, grid=vars(grid), reading=vars(pooling_config), run=vars(run))
 
 

@@ -10,6 +10,7 @@ from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
+    Label,
     Model,
     ModelSettings,
     Prompt,
@@ -21,6 +22,7 @@ from likewise.errors import DataError, UsageError
 from likewise.explain.settings import BIAS, REFERENCE, ExplainOptions
 
 if TYPE_CHECKING:
+    from likewise.encoder import CrossEncoder
     from likewise.results import Result
 
 OTHER = "--other-model or --other-pooling"
@@ -59,8 +61,14 @@ def explain(
     shares_only: Annotated[
         bool, Option("--shares-only", help="What each unit makes of the score, without pairs: for long texts.")
     ] = False,
+    label: Label = None,
 ) -> None:
-    """Explain why the model finds two texts similar: which words with which, and what the biases add."""
+    """Explain why the model finds two texts similar: which words with which, and what the biases add.
+
+    Of a cross-encoder the logit is explained: what each word of both texts adds to it.
+    """
+    from likewise.encoder import Encoder
+
     spans = _spans(left_span, right_span)
     other = other_model or other_pooling
     _refuse({"--pairs": pairs, "--against": against, OTHER: other, "--shares-only": shares_only, "--top": top,
@@ -71,16 +79,21 @@ def explain(
             raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
         from likewise.explain.files import explain_file
 
-        encoder = model.load()
+        scoring = model.load_scoring(label)
+        how = (
+            options.keywords() | {"top": top} if isinstance(scoring, Encoder) else _cross_encoder_options(options, top)
+        )
         with progress_bar() as progress:
-            how = options.keywords() | {"top": top}
-            written = explain_file(encoder, files.dataset(pairs), output.out, how, progress)
+            written = explain_file(scoring, files.dataset(pairs), output.out, how, progress)
         return notice(f"{written} explanations in {output.out}")
     if left is None or right is None:
         raise UsageError('give two texts: likewise explain "A fire." "It burns."; or a file with --pairs and --out')
     found: Result
-    encoder, left_prompt, right_prompt = model.load(), options.left_prompt, options.right_prompt
-    if against is not None:
+    encoder, left_prompt, right_prompt = model.load_scoring(label), options.left_prompt, options.right_prompt
+    if not isinstance(encoder, Encoder):
+        given = spans or against or shares_only or top
+        found = _cross_explained(encoder, (left, right), _cross_encoder_options(options, given), other_model, model)
+    elif against is not None:
         from likewise.explain.differences import contrast
 
         prompts: dict[str, Any] = {"query_prompt": left_prompt, "document_prompt": right_prompt}
@@ -98,6 +111,28 @@ def explain(
         how = options.keywords() | spans | {"top": top, "shares_only": shares_only}
         found = explain_pair(encoder, left, right, **how)
     output.show(found, options=vars(options), **model.documented())
+
+
+def _cross_encoder_options(options: ExplainOptions, given: object) -> dict[str, Any]:
+    """The options of a cross-encoder's explanation; rejects those that need a vector of each text."""
+    if given:
+        raise UsageError("--against, --top, --shares-only and spans need a vector of each text, which a cross-encoder"
+                         " does not have; leave them out")  # fmt: skip
+    return options.cross_encoder_keywords()
+
+
+def _cross_explained(
+    scoring: CrossEncoder, texts: tuple[str, str], how: dict[str, Any], other: str | None, model: ModelSettings
+) -> Result:
+    """A cross-encoder's explanation, or its words next to those of another model."""
+    from likewise.explain.cross_encoder import explain_cross_encoder
+    from likewise.explain.differences import compare_scorers
+
+    if other is None:
+        return explain_cross_encoder(scoring, *texts, **how)
+    shared = {name: how[name] for name in ("granularity", "bias", "reference", "fold_special", "memory") if name in how}
+    second = EncoderSettings(other).load_scoring(model.run, model.pooling_config)
+    return compare_scorers(scoring, second, *texts, **shared)
 
 
 def _refuse(given: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from likewise.cli.settings import (
     FileSettings,
     FirstPairs,
     GrammarName,
+    Label,
     ModelSettings,
     PoolingOptions,
     RunSettings,
@@ -44,6 +45,7 @@ def lint(
     export: Annotated[
         Path | None, Option(help="A csv file for the pairs found too similar, to train on as hard negatives.")
     ] = None,
+    label: Label = None,
 ) -> None:
     """Find pairs whose score rests on the wrong things: special tokens, stop words, ignored negations, and more."""
     from likewise.grammar import Grammar
@@ -54,17 +56,17 @@ def lint(
         raise UsageError(f"no folder {export.parent} to write {export.name} to; make it first")
     rules = LintRules(high, high_similarity, special_share, stop_share, negation_share, match_share, low_human)
     pairs = how.dataset(file, limit).pairs()
-    language, encoder = Grammar.load(grammar), model.load()
+    language, scoring = Grammar.load(grammar), model.load_scoring(label)
     with progress_bar() as progress:
-        found = lint_pairs(encoder, pairs, language, rules, file, progress)
+        found = lint_pairs(scoring, pairs, language, rules, file, progress)
     found = replace(found, skipped=pairs.skipped, shown=top)
     if export is not None:
         negatives = found.hard_negatives()
         negatives.to_csv(export)
         notice(f"wrote {export}: {len(negatives.rows)} hard negatives")
     output.show(
-        found, file=file, limit=limit, grammar=language.name, model_hash=encoder.hash,
-        reading=vars(encoder.pooling_config), run=vars(model.run),
+        found, file=file, limit=limit, grammar=language.name, model_hash=scoring.hash,
+        reading=vars(getattr(scoring, "pooling_config", model.pooling_config)), run=vars(model.run),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from likewise.cli.settings import (
     EncoderSettings,
     FileSettings,
     Json,
+    Label,
     ModelSettings,
     Prompt,
     RunSettings,
@@ -23,18 +24,20 @@ from likewise.errors import UsageError
 
 @command
 def models(output: Output) -> None:
-    """List the models that load here without a network, and the short names of others."""
+    """List the models that load here without a network, and published ones with their short names and sizes."""
     from likewise.encoder.weights import Catalogue
 
     output.show(Catalogue())
 
 
 @command
-def convert(folder: Annotated[Path, Argument(help="A model folder that holds pytorch_model.bin.")]) -> None:
-    """Turn a folder's pytorch_model.bin into safetensors; no code in it is ever run."""
-    from likewise.encoder.weights import convert as turn
+def convert(
+    folder: Annotated[Path, Argument(help="A model folder that holds pytorch_model.bin or model.onnx.")],
+) -> None:
+    """Turn a folder's pytorch_model.bin, or the weights of its model.onnx, into safetensors; no code in it is run."""
+    from likewise.encoder.onnx_model import convert_folder
 
-    for path in turn(folder):
+    for path in convert_folder(folder):
         echo(f"wrote {path}")
 
 
@@ -58,13 +61,14 @@ def similarity(
     model: ModelSettings,
     output: Output,
     matrix: Annotated[bool, Option("--matrix", help="Compare every text with every other.")] = False,
+    label: Label = None,
 ) -> None:
     """Show how similar the model finds a text and others."""
     if len(texts) < 2:
         raise UsageError("give at least two texts to compare")
     from likewise.encoder.inspection import text_similarities
 
-    output.show(text_similarities(model.load(), texts, matrix), run=vars(model.run))
+    output.show(text_similarities(model.load_scoring(label), texts, matrix), run=vars(model.run))
 
 
 @command
@@ -86,14 +90,17 @@ def encode(
     model: ModelSettings,
     files: FileSettings,
     prompt: Prompt = None,
+    workers: Annotated[
+        int, Option(help="Processes that encode at once; --threads is per process; default: cores / workers.", min=1)
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Encode a file of any size; the same command again goes on where it stopped."""
     from likewise.encoder.stream import encode_file
 
-    encoder = model.load()
+    encoder = model.shared_by(workers).load()
     with progress_bar() as progress:
-        done = encode_file(encoder, files.dataset(file), out, prompt=prompt, progress=progress)
+        done = encode_file(encoder, files.dataset(file), out, prompt=prompt, progress=progress, workers=workers)
     if done.skipped.count:
         notice(str(done.skipped))
     if as_json:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -17,10 +18,12 @@ from likewise.explain.settings import Option, rule_names
 if TYPE_CHECKING:
     from likewise.data import Dataset
     from likewise.encoder import Encoder
+    from likewise.encoder.cross_encoder import Scoring
     from likewise.search import Index
     from likewise.search.index import IndexSettings
 
     Load = Callable[[str], Encoder]
+    LoadScoring = Callable[[str], Scoring]
 
 app = typer.Typer(
     help="A microscope for text similarity: embed, search, explain and improve BERT-like encoders.",
@@ -50,6 +53,7 @@ TruncateDim = Annotated[int | None, typer.Option(help="Keep only the first dimen
 Post = Annotated[Path | None, typer.Option(help="A file made by: likewise fit-postprocessing.")]
 GrammarName = Annotated[str | None, typer.Option(help=GRAMMAR_HELP)]
 DataDir = Annotated[Path | None, typer.Option(help="Where names such as stsb/test are looked up.")]
+Label = Annotated[str | None, typer.Option(help="The label of a cross-encoder whose score counts, if it has several.")]
 Prompt = Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")]
 FirstPairs = Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
@@ -63,18 +67,26 @@ class RunSettings:
     threads: Annotated[int | None, typer.Option(help="Threads; default: all cores.", min=1)] = None
     backend: Annotated[str, typer.Option(help="torch, onnx or onnx-int8.")] = "torch"
     dtype: Annotated[str, typer.Option(help="float32, float64, float16 or bfloat16.")] = "float32"
+    adapter: Annotated[str | None, typer.Option(help="A PEFT folder, or an adapter of the model, to merge.")] = None
 
     def load(self, model: str, **pooling_config: Any) -> Encoder:
         """Load a model to run in this way."""
         from likewise.encoder import Encoder
 
         return Encoder.load(
-            model, device=self.device, threads=self.threads, backend=self.backend, dtype=self.dtype, **pooling_config
-        )
+            model, device=self.device, threads=self.threads, backend=self.backend, dtype=self.dtype,
+            adapter=self.adapter, **pooling_config,
+        )  # fmt: skip
 
     def loader(self, pooling_config: PoolingOptions | None = None, pooling: str | None = None) -> Load:
         """A function that loads a model by its name, with this pooling."""
         return lambda name: EncoderSettings(name, pooling).load(self, pooling_config)
+
+    def scoring_loader(
+        self, pooling_config: PoolingOptions, pooling: str | None = None, label: str | None = None
+    ) -> LoadScoring:
+        """A function that loads an encoder with this pooling, or a cross-encoder, by its name."""
+        return lambda name: EncoderSettings(name, pooling).load_scoring(self, pooling_config, label)
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,13 @@ class PoolingOptions:
         return encoder.with_postprocessing(PostProcessing.load(self.post))
 
 
+def _is_cross_encoder(model: str) -> bool:
+    from likewise.encoder.config import holds_cross_encoder
+    from likewise.encoder.weights import locate
+
+    return holds_cross_encoder(locate(model))
+
+
 @dataclass(frozen=True)
 class EncoderSettings:
     """Which model, with which pooling."""
@@ -113,8 +132,27 @@ class EncoderSettings:
         options = {} if pooling_config is None else pooling_config.options()
         if self.pooling is not None:
             options["pooling"] = self.pooling
+        elif _is_cross_encoder(self.model):
+            raise UsageError(f"{self.model} is a cross-encoder and has no vectors of texts; use it in"
+                             " explain, similarity, lint, evaluate sts or --rerank, or give --pooling")  # fmt: skip
         encoder = run.load(self.model, **options)
         return encoder if pooling_config is None else pooling_config.finish(encoder)
+
+    def load_scoring(self, run: RunSettings, pooling_config: PoolingOptions, label: str | None = None) -> Scoring:
+        """Load the model as all these settings say; a cross-encoder has no pooling to choose."""
+        from likewise.encoder.cross_encoder import CrossEncoder
+
+        # With a pooling, a cross-encoder's layers are used as those of any encoder.
+        if self.pooling is not None or not _is_cross_encoder(self.model):
+            if label is not None:
+                raise UsageError(f"{self.model} is used as an encoder, which has no labels; leave --label out")
+            return self.load(run, pooling_config)
+        if pooling_config != PoolingOptions():
+            raise UsageError(f"{self.model} is a cross-encoder, which has one vector, its logits; leave --layer and"
+                             " other options of pooling out")  # fmt: skip
+        return CrossEncoder.load(
+            self.model, device=run.device, threads=run.threads, backend=run.backend, dtype=run.dtype, label=label
+        )
 
 
 @dataclass(frozen=True)
@@ -128,6 +166,16 @@ class ModelSettings:
     def load(self) -> Encoder:
         """Load the model."""
         return self.encoder.load(self.run, self.pooling_config)
+
+    def shared_by(self, workers: int) -> ModelSettings:
+        """The same settings for each of several processes, which divide the cores if no threads are given."""
+        if workers == 1 or self.run.threads is not None:
+            return self
+        return replace(self, run=replace(self.run, threads=max(1, (os.cpu_count() or 1) // workers)))
+
+    def load_scoring(self, label: str | None = None) -> Scoring:
+        """Load the model, which may be a cross-encoder."""
+        return self.encoder.load_scoring(self.run, self.pooling_config, label)
 
     def documented(self) -> dict[str, Any]:
         """The settings that run.json holds."""

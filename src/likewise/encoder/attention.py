@@ -13,7 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from likewise.encoder.model_view import Attention, Dropout, RelativeBias, linear, linear_transposed, no_dropout, norm
+from likewise.encoder.model_view import (
+    Attention,
+    Disentangled,
+    Dropout,
+    RelativeBias,
+    linear,
+    linear_transposed,
+    no_dropout,
+    norm,
+    norm_transposed,
+)  # fmt: skip
 from likewise.encoder.modes import LIVE, Mode, Transposed, normalized
 
 BLOCK_CELLS = 2**23  # Cells of a map that are computed at a time if maps are not stored: 32 MB in float32
@@ -78,7 +88,7 @@ def traced(lazy: LazyMaps, maps: Tensor | None, h: Tensor, mixed: Tensor) -> Ten
     view = lazy.view
     whole = h + (mixed if view.output.bias is None else mixed - view.output.bias)
     query = heads_of(whole @ view.output.weight, view.heads)
-    value = spread(heads_of(linear(view.value, lazy.x), view.key_heads), view.heads)
+    value = spread(values(view, linear(view.value, lazy.x)), view.heads)
     own = (h * whole).sum(-1)
     if maps is None:
         return LazyTrace(lazy, query, value, own)
@@ -105,7 +115,7 @@ def attend(
     view: Attention, x: Tensor, mask: Tensor | None, maps: bool, dropout: Dropout, mode: Mode = LIVE
 ) -> tuple[Tensor, Tensor | None]:
     """Self-attention: x (B, T, D) -> mixed (B, T, D) and maps (B, H, T, T), or None if there are no whole maps."""
-    value = heads_of(linear(view.value, x, mode), view.key_heads)
+    value = values(view, linear(view.value, x, mode), mode)
     whole: Tensor | None = None
     # Fused attention draws its own zeros.
     drops = dropout is not no_dropout and bool(view.map_dropout)
@@ -121,7 +131,7 @@ def attend(
 def attend_transposed(view: Attention, gradient: Tensor, mode: Transposed) -> Tensor:
     """(B, K, T, D) -> (B, K, T, D), by the transposed maps."""
     mixed = heads_of(linear_transposed(view.output, gradient, mode), view.heads)
-    value = mix_transposed(mode.recorded_maps(), mixed, view.key_heads)
+    value = norm_transposed(view.value_norm, mix_transposed(mode.recorded_maps(), mixed, view.key_heads), mode)
     return linear_transposed(view.value, merged(value), mode)
 
 
@@ -173,7 +183,7 @@ def _mix_group(view: Attention, projected: Sequence[Tensor], group: Group) -> Te
         part.index_select(0, group.indices.flatten()).view(*group.indices.shape, -1) for part in projected
     )
     query, key = split_and_rotated(view, query, key)
-    value = heads_of(value, view.key_heads)
+    value = values(view, value)
     if group.dropout is not no_dropout and view.map_dropout:
         mixed = mix(group.dropout(attention_weights(view, query, key, group.mask), view.map_dropout), value)
     else:
@@ -187,13 +197,11 @@ def mix_fused(view: Attention, query: Tensor, key: Tensor, value: Tensor, mask: 
     # An export holds for every length, so it must not branch on the present one.
     narrow = view.reach is not None and not torch.compiler.is_exporting() and length > 2 * (view.reach + WINDOW_BLOCK)
     blocks = query_blocks(view, length, WINDOW_BLOCK) if narrow else [(EVERY, EVERY)]
-    mixed = [
-        F.scaled_dot_product_attention(
-            query[..., rows, :], key[..., columns, :], value[..., columns, :], scale=view.scale,
-            attn_mask=attention_bias(view, query, mask, rows, columns),
-        )
-        for rows, columns in blocks
-    ]  # fmt: skip
+    mixed = []
+    for rows, columns in blocks:
+        part = query[..., rows, :], key[..., columns, :]
+        bias = attention_bias(view, *part, mask, rows, columns)
+        mixed.append(F.scaled_dot_product_attention(*part, value[..., columns, :], attn_mask=bias, scale=view.scale))
     return mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=-2)
 
 
@@ -238,6 +246,11 @@ def queries_and_keys(view: Attention, x: Tensor, mode: Mode = LIVE) -> tuple[Ten
     return split_and_rotated(view, linear(view.query, x, mode), linear(view.key, x, mode), mode)
 
 
+def values(view: Attention, value: Tensor, mode: Mode = LIVE) -> Tensor:
+    """Projected values (B, T, D) -> heads (B, K, T, W), normed if the family does so."""
+    return norm(view.value_norm, heads_of(value, view.key_heads), mode)
+
+
 def split_and_rotated(view: Attention, query: Tensor, key: Tensor, mode: Mode = LIVE) -> tuple[Tensor, Tensor]:
     """Projected queries and keys (B, T, D) -> heads (B, H, T, W), normed and rotated if the family does so."""
     query = norm(view.query_norm, heads_of(query, view.heads), mode)
@@ -253,7 +266,7 @@ def attention_weights(
 ) -> Tensor:
     """Some queries and keys (B, H, T, W) -> their attention map, (B, H, queries, keys)."""
     scores = query @ key.transpose(-1, -2) * view.scale
-    bias = attention_bias(view, query, mask, rows, columns)
+    bias = attention_bias(view, query, key, mask, rows, columns)
     return torch.softmax(scores if bias is None else scores + bias, dim=-1)
 
 
@@ -288,26 +301,31 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def attention_bias(
-    view: Attention, h: Tensor, mask: Tensor | None, rows: slice = EVERY, columns: slice = EVERY
+    view: Attention, query: Tensor, key: Tensor, mask: Tensor | None, rows: slice = EVERY, columns: slice = EVERY
 ) -> Tensor | None:
-    """What is added to the scores of these queries and keys, (B or 1, H or 1, T, T); None if all see all.
-
-    ``h`` (..., T, W) gives the length; a block has its own by ``rows``.
-    """
+    """What is added to the scores of these queries and keys (B, H, T, W): (B or 1, H or 1, T, T); None for nothing."""
     visible = None if mask is None else mask.bool()[:, None, None, columns]
     distances = None
-    if view.causal or view.reach is not None or view.relative is not None:
-        end = h.shape[-2] if rows.stop is None else max(rows.stop, columns.stop)
-        positions = torch.arange(end, device=h.device)
+    if view.causal or view.reach is not None or view.relative is not None or view.disentangled is not None:
+        end = query.shape[-2] if rows.stop is None else max(rows.stop, columns.stop)
+        positions = torch.arange(end, device=query.device)
         ahead = positions[columns][None, :] - positions[rows][:, None]
         pairs = visible_pairs(view, ahead)
         visible = visible if pairs is None else pairs if visible is None else pairs & visible
-        distances = None if view.relative is None else relative_bias(view.relative, ahead)
+        distances = distance_scores(view, query, key, ahead)
     if visible is None:
         return distances
     # The lowest finite number, not -inf: a padding row that sees nothing would become NaN.
-    bias = torch.zeros(visible.shape, dtype=h.dtype, device=h.device).masked_fill(~visible, torch.finfo(h.dtype).min)
+    lowest = torch.finfo(query.dtype).min
+    bias = torch.zeros(visible.shape, dtype=query.dtype, device=query.device).masked_fill(~visible, lowest)
     return bias if distances is None else distances + bias
+
+
+def distance_scores(view: Attention, query: Tensor, key: Tensor, ahead: Tensor) -> Tensor | None:
+    """What the distances (T, T) of tokens add to their scores, (B or 1, H, T, T)."""
+    if view.relative is not None:
+        return relative_bias(view.relative, ahead)
+    return None if view.disentangled is None else disentangled_scores(view, view.disentangled, query, key, -ahead)
 
 
 def visible_pairs(view: Attention, ahead: Tensor) -> Tensor | None:
@@ -323,7 +341,7 @@ def visible_pairs(view: Attention, ahead: Tensor) -> Tensor | None:
 
 
 def relative_bias(view: RelativeBias, ahead: Tensor) -> Tensor:
-    """MPNet's bias (1, H, T, T): short distances have one bucket each, long ones share logarithmic buckets."""
+    """The learned bias (1, H, T, T): short distances have one bucket each, long ones share logarithmic buckets."""
     half = view.buckets // 2
     exact = half // 2
     distance = ahead.abs()
@@ -332,3 +350,30 @@ def relative_bias(view: RelativeBias, ahead: Tensor) -> Tensor:
     bucket = torch.where(distance < exact, distance, far_bucket) + (ahead > 0) * half
     values: Tensor = view.module(bucket)  # (T, T, H)
     return values.permute(2, 0, 1)[None]
+
+
+def disentangled_scores(
+    view: Attention, positions: Disentangled, query: Tensor, key: Tensor, distances: Tensor
+) -> Tensor:
+    """DeBERTa's scores of contents with distances i - j (T, T): queries and keys (B, H, T, W) -> (B, H, T, T)."""
+    vectors = norm(positions.norm, positions.vectors.weight)
+    index = distance_index(positions, distances).expand(*query.shape[:2], -1, -1)
+    scores = query.new_zeros(())
+    if positions.key is not None:
+        found = query @ heads_of(linear(positions.key, vectors), view.heads).transpose(-1, -2)
+        scores = scores + found.gather(-1, index)
+    if positions.query is not None:
+        found = key @ heads_of(linear(positions.query, vectors), view.heads).transpose(-1, -2)
+        scores = scores + found.gather(-1, index.transpose(-1, -2)).transpose(-1, -2)
+    return scores * view.scale
+
+
+def distance_index(view: Disentangled, distances: Tensor) -> Tensor:
+    """The row of each distance in the table: short distances have one each, long ones share logarithmic buckets."""
+    if view.max_distance is not None:
+        half = view.span // 2
+        # In float32, as the model rounds it.
+        far = torch.log(distances.abs().clamp(min=half).float() / half) / math.log((view.max_distance - 1) / half)
+        bucket = (torch.ceil(far * (half - 1)) + half).long() * distances.sign()
+        distances = torch.where(distances.abs() <= half, distances, bucket)
+    return (distances + view.span).clamp(0, 2 * view.span - 1)

@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from likewise.encoder import forward, weights
-from likewise.encoder.config import modules_config_of, read_modules_config
-from likewise.encoder.families import config_of, model_view
+from likewise.encoder.adapters import ADAPTER_CONFIG, load_adapted
+from likewise.encoder.config import config_of, modules_config_of, read_modules_config
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, exact_length_batches, windows
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling
 from likewise.encoder.model_view import ModelView
 from likewise.encoder.pooling import MODEL_POOLER, POOLERS, ModulesConfig, PoolingConfig, TensorEncoder, pooling_parts
 from likewise.encoder.pooling import PoolingArguments as Arguments
 from likewise.encoder.postprocessing import PostProcessing
+from likewise.encoder.similarity import Vectors, similarity, unit
+from likewise.encoder.static import load_static, static_parts
 from likewise.encoder.tokens import Tokenizer, Vocabulary, report_truncation, text_input
-from likewise.errors import DataError, ModelError, UsageError
+from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress, Ticker, progress_bar
 
 if TYPE_CHECKING:
@@ -36,10 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("likewise")
 SORTED_TEXTS = 16384  # Texts that are tokenized and sorted together; bounds the memory of ids
-BLOCK_BYTES = 2**26  # The largest size of a block of scores, and of a block of normed vectors
-MEASURES = ("cosine", "dot")
 CHANGED = -1  # A version that no weights have
-Vectors = NDArray[np.float32]
 Size = tuple[int, int | None]
 R = TypeVar("R")
 Source = Any  # A model's folder or name, or a SentenceTransformer
@@ -87,7 +86,7 @@ class Encoder(TensorEncoder):
         given = unset | {"name": name, "model": model, **parts}
         for key, value in (vars(self.load(name, **parts)) if model is None else given).items():
             object.__setattr__(self, key, value)
-        learned, width = self.modules_config.learned, self.model_view.hidden_size
+        learned, width = self.modules_config.learned, self.model_view.output_size
         if learned is not None and learned.width != width:
             takes = f"the {learned.kind} pooling takes {learned.width} dimensions"
             raise ModelError(f"{takes}, but {self.name} has {width}; create one of that width")
@@ -107,11 +106,13 @@ class Encoder(TensorEncoder):
         threads: int | None = None,
         dtype: str = "float32",
         backend: str = "torch",
+        adapter: str | None = None,
         **pooling_config: Unpack[Arguments],
     ) -> Encoder:
         """Load a model by folder, by ``minilm`` (bundled), by a short name or by a hub id.
 
-        A SentenceTransformer keeps its own device, dtype and backend.
+        ``adapter`` is a PEFT folder with LoRA weights, or the name of one of the model's own; it is merged. The folder
+        of an adapter loads too, with its base model. A SentenceTransformer keeps its own device, dtype and backend.
         """
         if not isinstance(name, (str, Path)):
             return cls.from_sentence_transformer(name).with_pooling(**pooling_config)
@@ -119,14 +120,20 @@ class Encoder(TensorEncoder):
             raise UsageError(f"unknown dtype {dtype!r}; choose from float32, float64, float16, bfloat16")
         weights.set_threads(threads)
         folder = weights.locate(str(name))
-        modules_config = read_modules_config(folder)
-        model, views = weights.load_transformer(folder / modules_config.transformer, dtype)
-        vocabulary = Vocabulary.read(folder / modules_config.transformer)
-        encoder = cls._assembled(str(name), model, views, vocabulary, modules_config).to(device)
-        encoder = replace(encoder, folder=folder, loaded_version=weights.weights_version(encoder.model))
-        encoder = encoder.with_pooling(**pooling_config)
-        if modules_config.note:
-            log.warning(modules_config.note)
+        modules = read_modules_config(folder)
+        within, merges = folder / modules.transformer, adapter is not None or (folder / ADAPTER_CONFIG).is_file()
+        if merges:
+            parts = load_adapted(folder, adapter, dtype)
+        elif modules.is_static:
+            parts = *load_static(within, dtype), modules
+        else:
+            parts = *weights.load_transformer(within, dtype), Vocabulary.read(within), modules
+        encoder = cls._assembled(str(name), *parts).to(device)
+        # The files do not hold merged weights.
+        version = CHANGED if merges else weights.weights_version(encoder.model)
+        encoder = replace(encoder, folder=folder, loaded_version=version).with_pooling(**pooling_config)
+        if encoder.modules_config.note:
+            log.warning(encoder.modules_config.note)
         if backend == "torch":
             return encoder
         from likewise.encoder.onnx_backend import attach_backend
@@ -136,9 +143,16 @@ class Encoder(TensorEncoder):
     @classmethod
     def from_sentence_transformer(cls, model: Any, name: str = "sentence-transformer") -> Encoder:
         """Wrap a SentenceTransformer in memory; its weights are shared, not copied."""
+        if not hasattr(model, "encode"):
+            raise UsageError(f"a {type(model).__name__} has no vectors of texts; use it as a likewise.CrossEncoder")
+        modules = modules_config_of(model)
+        if modules.is_static:
+            return cls._assembled(name, *static_parts(model[0]), modules)
         transformer = getattr(model[0], "auto_model", None) or model[0].model
-        parts = model_view(transformer), Vocabulary.of(model.tokenizer), modules_config_of(model)
-        return cls._assembled(name, transformer, *parts)
+        # Of a model for texts and images, the part that reads texts.
+        transformer = getattr(transformer, "language_model", transformer)
+        views, vocabulary = weights.model_view(transformer), Vocabulary.of(model.tokenizer)
+        return cls._assembled(name, transformer, views, vocabulary, modules)
 
     @classmethod
     def _assembled(
@@ -215,7 +229,7 @@ class Encoder(TensorEncoder):
         if self.postprocessing is not None:
             return int(self.postprocessing.matrix.shape[1])
         with torch.inference_mode():
-            one = torch.zeros(1, 1, self.model_view.hidden_size, dtype=self.model_view.dtype, device=self.device)
+            one = torch.zeros(1, 1, self.state_size, dtype=self.model_view.dtype, device=self.device)
             return self.finish(self.pool(one, torch.ones(1, 1, device=self.device))).shape[1]
 
     @property
@@ -381,8 +395,8 @@ def _encoded(
     """Encode texts with variants of an encoder; ``size`` is the largest number of tokens and of texts in a batch."""
     first, truncated, ticker = variants[0], 0, Ticker(progress, len(texts), "texts")
     prompt = first.modules_config.prompt_for(None) if prompt is None else prompt
-    # Texts without any token stay zero; they occur if a tokenizer adds no special tokens.
-    vectors = [np.zeros((len(texts), one.dimension), np.float32) for one in variants]
+    # They stay for texts without any token, which occur if a tokenizer adds no special tokens.
+    vectors = [np.zeros((len(texts), one.dimension), np.float32) + one.without_tokens() for one in variants]
     for start, window in enumerate(windows(texts, SORTED_TEXTS)):
         ids, cut = first.tokenizer.ids([text_input(text, prompt) for text in window])
         truncated += cut
@@ -425,72 +439,6 @@ def _read(variants: Sequence[Encoder], ids: Tensor, prompt: str) -> Iterator[tup
                 states = totals.pop(layers) / len(layers) if len(layers) > 1 else totals.pop(layers)
                 for which in waiting.pop(layers):
                     one = variants[which]
-                    yield which, one.read(states, one.pooling_mask_of(ids, prompt))
+                    yield which, one.read(one.projected(states), one.pooling_mask_of(ids, prompt))
         if not waiting:
             return
-
-
-def similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine") -> Vectors:
-    """Every left vector with every right one: (d,) or (n, d), and (m, d) -> (n, m); a zero vector gives 0.
-
-    >>> similarity([[1.0, 0.0]], [[1.0, 1.0], [0.0, 0.0]]).round(3)
-    array([[0.707, 0.   ]], dtype=float32)
-    """
-    a, b = _rows(left), _rows(right)
-    result = np.empty((len(a), len(b)), dtype=np.float32)
-    for start, block in similarity_blocks(a, b, measure):
-        result[start : start + len(block)] = block
-    return result
-
-
-def similarity_blocks(
-    left: ArrayLike, right: ArrayLike, measure: str = "cosine", block_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[int, Vectors]]:
-    """The same in pieces: the first left row of a block, and the block (rows, m) of at most ``block_bytes``."""
-    prepare, a, b = _scaling(measure), _rows(left), _rows(right)
-    if a.shape[1] != b.shape[1]:
-        raise DataError(f"vectors of {a.shape[1]} and of {b.shape[1]} dimensions; were they made by the same model?")
-    rows = max(1, block_bytes // (4 * max(1, len(b))))
-    width = max(1, block_bytes // (4 * max(1, b.shape[1])))
-    for start in range(0, len(a), rows):
-        some = prepare(a[start : start + rows])
-        block = np.empty((len(some), len(b)), dtype=np.float32)
-        # The right side in blocks too: it may be memory-mapped and larger than the memory.
-        for column in range(0, len(b), width):
-            block[:, column : column + width] = some @ prepare(b[column : column + width]).T
-        yield start, block
-
-
-def paired_similarity(left: ArrayLike, right: ArrayLike, measure: str = "cosine") -> Vectors:
-    """Row by row: (n, d) and (n, d) -> (n,).
-
-    >>> paired_similarity([[3.0, 4.0]], [[3.0, 4.0]], "dot")
-    array([25.], dtype=float32)
-    """
-    a, b = _rows(left), _rows(right)
-    if a.shape != b.shape:
-        raise DataError(f"{len(a)} left and {len(b)} right vectors of widths {a.shape[1]} and {b.shape[1]}")
-    scale = _scaling(measure)
-    scores: Vectors = np.einsum("nd,nd->n", scale(a), scale(b))
-    return scores
-
-
-def _scaling(measure: str) -> Callable[[Vectors], Vectors]:
-    if measure not in MEASURES:
-        raise UsageError(f"unknown similarity {measure!r}; choose from {', '.join(MEASURES)}")
-    return unit if measure == "cosine" else np.asarray
-
-
-def unit(vectors: Vectors) -> Vectors:
-    """Scale each row (n, d) to length 1; zero rows stay zero."""
-    # In float64: the square of a small float32 is 0, that of a large one infinite.
-    lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors, dtype=np.float64))[..., None]
-    scale: Vectors = np.where(lengths > 0, lengths, 1).astype(np.float32)
-    return vectors / scale
-
-
-def _rows(vectors: ArrayLike) -> Vectors:
-    rows = np.asarray(vectors, dtype=np.float32)
-    if rows.ndim not in (1, 2):
-        raise DataError(f"vectors must be (d,) or (n, d), got {rows.ndim} dimensions")
-    return np.atleast_2d(rows)

@@ -25,6 +25,7 @@ from likewise.encoder.attention import LazyMaps, Packing, attend, attend_apart, 
 from likewise.encoder.model_view import Block, Dropout, ModelView, linear, no_dropout, norm, scaled
 from likewise.encoder.modes import LIVE, Mode, Recorder, Replay, Transposed
 from likewise.encoder.tokens import TokenizedText
+from likewise.errors import ModelError
 
 Item = TypeVar("Item")
 TOKEN_BUDGET = 4096  # Tokens per batch; the best or close to it on one and two threads (bench/encode.py)
@@ -93,7 +94,9 @@ def embed(model_view: ModelView, batch: Batch, dropout: Dropout = no_dropout, wo
 def _embedding_terms(model_view: ModelView, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
     """The summands before the norm: (B, T, E) or (1, T, E) each."""
     view = model_view.embeddings
-    terms = {"word": view.word(batch.ids) if words is None else words}
+    word = view.word(batch.ids) if words is None else words
+    # A tensor: in half precision the models round the factor too.
+    terms = {"word": word if view.scale == 1 else word * word.new_tensor(view.scale)}
     if view.type is not None:
         terms["type"] = view.type(torch.zeros_like(batch.ids) if batch.types is None else batch.types)
     if view.position is not None:
@@ -132,40 +135,61 @@ def layers(
     ``start`` x holds the states of that layer, and the steps begin there. With a packing instead of a mask, x and the
     steps hold texts end to end, (N, E).
     """
+    if start > 0 and any(block.input_gate for block in model_view.blocks[start:]):
+        raise ModelError(f"layers of a {model_view.family} model read its embeddings, so a pass cannot start at one")
     h = x if model_view.projection is None or start > 0 else linear(model_view.projection, x, mode)
     yield Step(h, None)
     for index, block in enumerate(model_view.blocks[start:], start=start + 1):
-        run = partial(run_block, block, h, mask, maps, dropout)
+        run = partial(run_block, block, h, mask, maps, dropout, inputs=x)
         h, attention_maps = mode.run_layer(run)
         if index == model_view.layers:
-            h = norm(model_view.final_norm, h, mode)
+            h = dropout(norm(model_view.final_norm, h, mode), model_view.final_dropout)
         h = mode.settle(h)
         yield Step(h, attention_maps)
 
 
 def run_block(
-    block: Block, h: Tensor, mask: Tensor | Packing | None, maps: bool, dropout: Dropout, mode: Mode = LIVE
+    block: Block,
+    h: Tensor,
+    mask: Tensor | Packing | None,
+    maps: bool,
+    dropout: Dropout,
+    mode: Mode = LIVE,
+    *,
+    inputs: Tensor,
 ) -> tuple[Tensor, Tensor | None]:
-    """One layer: states (B, T, D) -> states (B, T, D) and maps (B, H, T, T) or None."""
+    """One layer: states (B, T, D) -> states (B, T, D) and maps (B, H, T, T) or None.
+
+    ``inputs`` (B, T, E) are the embeddings, which an input gate reads.
+    """
     inner = norm(block.attention_norm, h, mode) if block.pre_norm else h
     if isinstance(mask, Packing):
         mixed, attention_maps = attend_apart(block.attention, inner, mask, dropout), None
     else:
         mixed, attention_maps = attend(block.attention, inner, mask, maps, dropout, mode)
         mode.trace(partial(traced, LazyMaps(block.attention, inner, mask), attention_maps, h, mixed))
-    h = h + mixed
+    h = h + norm(block.attention_output_norm, mixed, mode)
     if not block.pre_norm:
         h = norm(block.attention_norm, h, mode)
     inner = norm(block.feed_forward_norm, h, mode) if block.pre_norm else h
-    h = h + views.feed_forward(block.feed_forward, inner, dropout, mode)
+    added = views.feed_forward(block.feed_forward, inner, dropout, mode)
+    h = h + norm(block.feed_forward_output_norm, added, mode)
     if not block.pre_norm:
         h = norm(block.feed_forward_norm, h, mode)
-    return h, attention_maps
+    if block.input_gate is not None:
+        h = h + views.input_gate(block.input_gate, h, inputs, mode)
+    return _scaled(block, h), attention_maps
+
+
+def _scaled(block: Block, h: Tensor) -> Tensor:
+    factor: Any = block.scaled_by
+    return h if factor is None else h * factor.layer_scalar
 
 
 def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collection[int], mode: Transposed) -> Tensor:
     """A gradient (B, K, T, D) of the states of each wanted layer -> of the embeddings (B, K, T, E)."""
     back: Tensor | None = None
+    gated: Tensor | float = 0.0  # what the input gates read from the embeddings
     for layer in range(max(wanted), -1, -1):
         if layer in wanted:
             back = gradient if back is None else back + gradient
@@ -173,17 +197,24 @@ def layers_transposed(model_view: ModelView, gradient: Tensor, wanted: Collectio
         if layer == model_view.layers:
             back = views.norm_transposed(model_view.final_norm, back, mode)
         if layer > 0:
-            back = block_transposed(model_view.blocks[layer - 1], back, mode)
+            block = model_view.blocks[layer - 1]
+            back = _scaled(block, back)
+            if block.input_gate is not None:
+                gated = gated + views.input_gate_transposed(block.input_gate, back, mode)
+            back = block_transposed(block, back, mode)
     assert back is not None
-    return back if model_view.projection is None else views.linear_transposed(model_view.projection, back, mode)
+    back = back if model_view.projection is None else views.linear_transposed(model_view.projection, back, mode)
+    return back if isinstance(gated, float) else back + gated
 
 
 def block_transposed(block: Block, gradient: Tensor, mode: Transposed) -> Tensor:
-    """One layer backwards: (B, K, T, D) -> (B, K, T, D)."""
+    """One layer backwards, without its input gate: (B, K, T, D) -> (B, K, T, D)."""
     if block.pre_norm:
-        inner = views.feed_forward_transposed(block.feed_forward, gradient, mode)
+        inner = views.norm_transposed(block.feed_forward_output_norm, gradient, mode)
+        inner = views.feed_forward_transposed(block.feed_forward, inner, mode)
         gradient = gradient + views.norm_transposed(block.feed_forward_norm, inner, mode)
-        inner = attend_transposed(block.attention, gradient, mode)
+        inner = views.norm_transposed(block.attention_output_norm, gradient, mode)
+        inner = attend_transposed(block.attention, inner, mode)
         return gradient + views.norm_transposed(block.attention_norm, inner, mode)
     gradient = views.norm_transposed(block.feed_forward_norm, gradient, mode)
     gradient = gradient + views.feed_forward_transposed(block.feed_forward, gradient, mode)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from likewise.encoder import forward
+from likewise.encoder.cross_encoder import Scoring, pooling_of
 from likewise.encoder.encoder import Encoder
 from likewise.encoder.forward import Batch
 from likewise.encoder.tokens import TokenizedText
@@ -127,21 +128,22 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Similarities(Result):
-    """Cosines (n, m) of n texts with m others."""
+    """Cosines (n, m) of n texts with m others, or a cross-encoder's scores of all these pairs."""
 
     model: str
     pooling: str
     left: Sequence[str]
     right: Sequence[str]
     scores: NDArray[np.float32]
+    measure: str = "cosine"
 
     @property
     def title(self) -> str:
         """The heading of the page."""
-        return f"Cosines by {self.model}"
+        return f"{self.measure.capitalize()}s by {self.model}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The texts and their cosines."""
+        """The texts and their scores."""
         texts = {"left": list(self.left), "right": list(self.right), "similarity": self.scores.tolist()}
         return {"model": self.model, "pooling": self.pooling} | texts
 
@@ -149,17 +151,17 @@ class Similarities(Result):
         """A text with others, or every text with every other."""
         scores = self.scores.tolist()
         if len(self.left) == 1:
-            return {"similarity": Table.of(("cosine", self.left[0]), zip(scores[0], self.right, strict=True))}
+            return {"similarity": Table.of((self.measure, self.left[0]), zip(scores[0], self.right, strict=True))}
         rows = [(f"{number} {text}", *row) for number, (text, row) in enumerate(zip(self.left, scores, strict=True), 1)]
         numbers = [str(number) for number in range(1, len(self.right) + 1)]
         return {"similarity": Table.of((Column("text", " "), *numbers), rows)}
 
     def figures(self) -> dict[str, Figure]:
-        """The cosines as a heat map."""
-        return {"similarity": Figure(lambda: heatmap(self.scores, self.left, self.right, self.title), "Cosines")}
+        """The scores as a heat map."""
+        return {"similarity": Figure(lambda: heatmap(self.scores, self.left, self.right, self.title), self.title)}
 
 
-def text_similarities(encoder: Encoder, texts: Sequence[str], matrix: bool = False) -> Similarities:
+def text_similarities(scoring: Scoring, texts: Sequence[str], matrix: bool = False) -> Similarities:
     """The first text with each other one; or, as a matrix, every text with every other.
 
     >>> text_similarities(Encoder.load("minilm", device="cpu"), ["a cat", "a dog"]).scores.shape
@@ -168,7 +170,10 @@ def text_similarities(encoder: Encoder, texts: Sequence[str], matrix: bool = Fal
     if len(texts) < 2:
         raise UsageError("give at least two texts to compare")
     left, right = (texts, texts) if matrix else (texts[:1], texts[1:])
-    return Similarities(encoder.name, encoder.pooling_config.pooling, left, right, encoder.similarity(left, right))
+    if isinstance(scoring, Encoder):
+        return Similarities(scoring.name, pooling_of(scoring), left, right, scoring.similarity(left, right))
+    scores = scoring.score([(one, other) for one in left for other in right]).reshape(len(left), len(right))
+    return Similarities(scoring.name, pooling_of(scoring), left, right, scores, "score")
 
 
 def inspect(encoder: Encoder, texts: Sequence[str], prompt: str | None = None) -> Inspection:
@@ -198,15 +203,14 @@ def special_tokens(encoder: Encoder) -> tuple[SpecialToken, ...]:
 
 def _model_summary(encoder: Encoder) -> ModelSummary:
     model_view = encoder.model_view
-    block = model_view.blocks[0]
     return ModelSummary(
         name=encoder.name,
         family=model_view.family,
         vocabulary=model_view.embeddings.word.weight.shape[0],
         layers=model_view.layers,
         hidden_size=model_view.hidden_size,
-        feed_forward_size=block.feed_forward.up.weight.shape[0],
-        heads=block.attention.heads,
+        feed_forward_size=model_view.feed_forward_size,
+        heads=model_view.heads,
         parameters=sum(weight.numel() for weight in encoder.model.parameters()),
         max_tokens=encoder.tokenizer.limit,
         pooling=encoder.pooling_config.pooling,
@@ -236,11 +240,11 @@ def _outputs(encoder: Encoder, texts: tuple[InspectedText, ...]) -> dict[str, st
     with torch.inference_mode():
         x = forward.embed(encoder.model_view, batch)
         steps = list(forward.layers(encoder.model_view, x, batch.mask, maps=True))
-        assert steps[1].maps is not None
+        maps = [step.maps for step in steps if step.maps is not None]
         shapes = {
             "embeddings": str(tuple(x.shape)),
             "hidden_states": f"{len(steps)} x {tuple(steps[0].states.shape)}",
-            "attentions": f"{len(steps) - 1} x {tuple(steps[1].maps.shape)}",
+            **({"attentions": f"{len(maps)} x {tuple(maps[0].shape)}"} if maps else {}),
             "last_hidden_state": str(tuple(steps[-1].states.shape)),
         }
     if encoder.model_view.pooler is not None:

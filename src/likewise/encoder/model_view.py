@@ -19,11 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from likewise.encoder.modes import LIVE, Mode, Transposed
+from likewise.errors import ModelError, UsageError
 
 Dropout = Callable[[Tensor, float | None], Tensor]
 """``dropout(x, rate)``: x with a share of its numbers set to zero and the others scaled up; None is a rate of 0."""
 
 POOLER = "pooler"  # The part that may be missing
+Config = dict[str, Any]
 
 
 class Transformer(nn.Module):
@@ -45,6 +47,13 @@ class Transformer(nn.Module):
             if weight not in module._parameters:
                 empty = None if shape is None else nn.Parameter(torch.empty(shape, device="meta"))
                 module.register_parameter(weight, empty)
+        return module
+
+    def constant(self, name: str, attribute: str, shape: tuple[int, ...]) -> nn.Module:
+        """The same for a stored tensor that is not trained."""
+        module = self.part(name)
+        if attribute not in module._buffers:
+            module.register_buffer(attribute, torch.empty(shape, device="meta"))
         return module
 
 
@@ -83,21 +92,28 @@ class Table:
 
     def __call__(self, ids: Tensor) -> Tensor:
         """(...) -> (..., width)."""
-        return F.embedding(ids, self.weight, self.padding)
+        try:
+            return F.embedding(ids, self.weight, self.padding)
+        except IndexError as error:
+            raise ModelError("the tokenizer does not fit the model (an id without a vector); use its own") from error
 
 
 @dataclass(frozen=True)
 class Norm:
-    """LayerNorm or RMSNorm over the last dimension."""
+    """LayerNorm or RMSNorm over the last dimension; without a module it has no gain."""
 
-    module: nn.Module
+    module: nn.Module | None
     kind: Literal["layer", "rms"]
     eps: float
+    offset: float = 0.0  # Gemma stores its gain minus 1
 
     @property
-    def weight(self) -> Tensor:
-        """The gain, (width,)."""
-        return self.module.weight  # type: ignore[return-value]
+    def weight(self) -> Tensor | None:
+        """The gain, (width,), or None for 1."""
+        if self.module is None:
+            return None
+        stored: Tensor = self.module.weight  # type: ignore[assignment]
+        return stored + self.offset if self.offset else stored
 
     @property
     def bias(self) -> Tensor | None:
@@ -121,11 +137,23 @@ class Rotary:
 
 @dataclass(frozen=True)
 class RelativeBias:
-    """MPNet's learned bias per head and bucket of distance, added to the attention scores."""
+    """A learned bias per head and bucket of distance (MPNet, T5), added to the attention scores."""
 
     module: Table
     buckets: int
     max_distance: int = 128
+
+
+@dataclass(frozen=True)
+class Disentangled:
+    """DeBERTa's scores of a token's content with a distance: ``query_i . key(i - j) + key_j . query(i - j)``."""
+
+    vectors: Table  # of each bucket of distances, (2 * span, width)
+    norm: Norm | None
+    key: Affine | None  # distances as keys; None, here and below, if the model leaves out these scores
+    query: Affine | None  # distances as queries
+    span: int  # the number of buckets of one sign
+    max_distance: int | None  # long distances share logarithmic buckets up to this one; None: each has its own
 
 
 @dataclass(frozen=True)
@@ -143,8 +171,10 @@ class Attention:
     reach: int | None = None
     rotary: Rotary | None = None
     relative: RelativeBias | None = None
+    disentangled: Disentangled | None = None
     query_norm: Norm | None = None
     key_norm: Norm | None = None
+    value_norm: Norm | None = None
     map_dropout: float | None = None  # its rate in training; None, here and below, if the architecture has no dropout
     output_dropout: float | None = None
 
@@ -162,14 +192,34 @@ class FeedForward:
 
 
 @dataclass(frozen=True)
+class InputGate:
+    """EmbeddingGemma 2: a block adds a projection of the embeddings, gated by its states."""
+
+    source: Affine  # the embeddings' projection for this block
+    source_scale: float
+    source_norm: Norm
+    gate: Affine
+    activation: str
+    output: Affine
+    output_norm: Norm
+
+
+@dataclass(frozen=True)
 class Block:
-    """One layer. ``pre_norm``: norms stand before attention and feed-forward, else after each residual sum."""
+    """One layer. ``pre_norm``: norms stand before attention and feed-forward, else after each residual sum.
+
+    Gemma also has norms of what attention and feed-forward add to the sum.
+    """
 
     attention: Attention
     attention_norm: Norm | None
     feed_forward: FeedForward
     feed_forward_norm: Norm
     pre_norm: bool = False
+    attention_output_norm: Norm | None = None
+    feed_forward_output_norm: Norm | None = None
+    input_gate: InputGate | None = None
+    scaled_by: nn.Module | None = None  # holds ``layer_scalar``, (1,), a factor of the block's output
 
 
 @dataclass(frozen=True)
@@ -182,6 +232,7 @@ class Embeddings:
     norm: Norm | None = None
     first_position: int = 0
     dropout: float | None = None
+    scale: float = 1.0  # of the word vectors
 
 
 @dataclass(frozen=True)
@@ -195,7 +246,9 @@ class ModelView:
     max_positions: int
     projection: Affine | None = None
     final_norm: Norm | None = None
+    final_dropout: float | None = None
     pooler: Affine | None = None
+    output: Affine | None = None  # EmbeddingGemma 2 maps its last states to another width
 
     @property
     def layers(self) -> int:
@@ -204,8 +257,23 @@ class ModelView:
 
     @property
     def heads(self) -> int:
-        """Attention heads of a block."""
-        return self.blocks[0].attention.heads
+        """Attention heads of a block; 0 without blocks."""
+        return self.blocks[0].attention.heads if self.blocks else 0
+
+    @property
+    def feed_forward_size(self) -> int:
+        """The inner width of a block's feed-forward layer; 0 without blocks."""
+        return self.blocks[0].feed_forward.down.weight.shape[1] if self.blocks else 0
+
+    def require_attention(self) -> None:
+        """Reject a model without blocks, which has no attention to look at."""
+        if not self.blocks:
+            raise UsageError("this model has no attention layers; choose a transformer, such as minilm")
+
+    @property
+    def output_size(self) -> int:
+        """The width of a token's vector that is pooled."""
+        return self.hidden_size if self.output is None else len(self.output.weight)
 
     @property
     def device(self) -> torch.device:
@@ -223,10 +291,60 @@ class ModelView:
             replace(block, attention=_dropping(block.attention, rate), feed_forward=_dropping(block.feed_forward, rate))
             for block in self.blocks
         )
-        return replace(self, embeddings=_dropping(self.embeddings, rate), blocks=blocks)
+        return replace(_dropping(self, rate), embeddings=_dropping(self.embeddings, rate), blocks=blocks)
 
 
-View = TypeVar("View", Attention, FeedForward, Embeddings)
+@dataclass(frozen=True)
+class Parts:
+    """Finds views by name in a model, with the shapes that its config sets."""
+
+    model: nn.Module
+    config: Config
+
+    def __getitem__(self, key: str) -> Any:
+        return self.config[key]
+
+    @property
+    def empty(self) -> Transformer | None:
+        """The model, if its weights are not declared yet."""
+        return self.model if isinstance(self.model, Transformer) and not self.model.loaded else None
+
+    def _module(self, name: str, **shapes: tuple[int, ...] | None) -> nn.Module:
+        return self.model.get_submodule(name) if self.empty is None else self.empty.part(name, **shapes)
+
+    def linear(self, name: str, width: int, out: int, bias: bool = True) -> Affine:
+        """A linear map."""
+        return Affine(self._module(name, weight=(out, width), bias=(out,) if bias else None))
+
+    def layer_norm(self, name: str, width: int, eps: float, bias: bool = True) -> Norm:
+        """A LayerNorm."""
+        return Norm(self._module(name, weight=(width,), bias=(width,) if bias else None), "layer", eps)
+
+    def rms_norm(self, name: str, width: int, eps: float, offset: float = 0.0) -> Norm:
+        """An RMSNorm."""
+        return Norm(self._module(name, weight=(width,), bias=None), "rms", eps, offset)
+
+    def table(self, name: str, rows: int, width: int, padding: int | None = None) -> Table:
+        """A table of vectors."""
+        return Table(self._module(name, weight=(rows, width)), padding)
+
+    def constant(self, name: str, attribute: str, shape: tuple[int, ...]) -> nn.Module:
+        """The module with a stored tensor that is not trained."""
+        return self._module(name) if self.empty is None else self.empty.constant(name, attribute, shape)
+
+    def pooler(self, name: str, width: int) -> Affine | None:
+        """The model's pooler, if it has one."""
+        lacks = self.empty is None and getattr(self.model, POOLER, None) is None
+        return None if lacks else self.linear(name, width, width)
+
+    def head_width(self, width: int, heads: int) -> int:
+        """The width of a head, checked."""
+        if width % heads:
+            raise ModelError(f"{width} dimensions cannot be split into {heads} heads; fix config.json")
+        return width // heads
+
+
+View = TypeVar("View", Attention, FeedForward, Embeddings, ModelView)
 
 
 def _dropping(view: View, rate: float) -> View:
@@ -280,11 +398,6 @@ ACTIVATIONS: dict[str, Activation] = {
 }  # fmt: skip
 """Activations of feed-forward layers, by their names in Hugging Face's configs."""
 
-HEAD_ACTIVATIONS: dict[str, Activation] = {
-    "Identity": IDENTITY, "Tanh": TANH, "ReLU": RELU, "GELU": GELU, "SiLU": SILU, "Sigmoid": SIGMOID,
-}  # fmt: skip
-"""Activations of dense heads, by the names of torch's modules."""
-
 
 def linear(view: Affine, x: Tensor, mode: Mode = LIVE) -> Tensor:
     """(..., in) -> (..., out)."""
@@ -314,7 +427,7 @@ def scaled(view: Norm, x: Tensor, mode: Mode) -> Tensor:
     """A norm in two steps, so that a mode can freeze its scale; the mean of a LayerNorm stays live."""
     centred = x.clone() if view.kind == "rms" else x - x.mean(-1, keepdim=True)
     scale = mode.linearize("norm", lambda _: torch.rsqrt(centred.square().mean(-1, keepdim=True) + view.eps))
-    return mode.add_bias(mode.scale(centred, scale * view.weight), view.bias)
+    return mode.add_bias(mode.scale(centred, scale if view.weight is None else scale * view.weight), view.bias)
 
 
 def norm_transposed(view: Norm | None, gradient: Tensor, mode: Transposed) -> Tensor:
@@ -322,7 +435,8 @@ def norm_transposed(view: Norm | None, gradient: Tensor, mode: Transposed) -> Te
     if view is None:
         return gradient
     mode.collect(gradient, view.bias)
-    back = gradient * (mode.recorded("norm") * view.weight)
+    scale = mode.recorded("norm")
+    back = gradient * (scale if view.weight is None else scale * view.weight)
     return back if view.kind == "rms" else back.sub_(back.mean(-1, keepdim=True))
 
 
@@ -360,36 +474,15 @@ def feed_forward_transposed(view: FeedForward, gradient: Tensor, mode: Transpose
     return linear_transposed(view.up if view.gate is None else view.gate, inner, mode)
 
 
-def model_pooler(view: Affine, states: Tensor, mode: Mode = LIVE) -> Tensor:
-    """A model's own pooler, a linear map and tanh of the first token: (..., T, D) -> (..., D)."""
-    return activate(TANH, linear(view, states[..., 0, :], mode), mode)
+def input_gate(view: InputGate, h: Tensor, inputs: Tensor, mode: Mode = LIVE) -> Tensor:
+    """States (B, T, D) and embeddings (B, T, E) -> what the block adds to its states, (B, T, D)."""
+    own = norm(view.source_norm, linear(view.source, inputs, mode) * view.source_scale, mode)
+    gate = mode.linearize("activation", lambda within: ACTIVATIONS[view.activation](linear(view.gate, h, within)))
+    return norm(view.output_norm, linear(view.output, gate * own, mode), mode)
 
 
-def model_pooler_transposed(view: Affine, gradient: Tensor, length: int, mode: Transposed) -> Tensor:
-    """(B, K, D) -> (B, K, T, D), zero except for the first token."""
-    first = linear_transposed(view, activate_transposed(TANH, gradient, mode), mode)
-    return F.pad(first[..., None, :], (0, 0, 0, length - 1))
-
-
-@dataclass(frozen=True, eq=False)
-class Dense:
-    """activation(weight x + bias): weight (out, in), bias (out,) or None."""
-
-    weight: Tensor
-    bias: Tensor | None
-    activation: str
-
-    def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
-        """(..., in) -> (..., out)."""
-        return activate(HEAD_ACTIVATIONS[self.activation], mode.add_bias(F.linear(x, self.weight), self.bias), mode)
-
-    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
-        """(B, K, out) -> (B, K, in)."""
-        gradient = activate_transposed(HEAD_ACTIVATIONS[self.activation], gradient, mode)
-        mode.collect(gradient, self.bias)
-        return gradient @ self.weight
-
-    def to(self, device: torch.device, dtype: torch.dtype) -> Dense:
-        """The same head on a device, in a dtype."""
-        bias = None if self.bias is None else self.bias.to(device, dtype)
-        return Dense(self.weight.to(device, dtype), bias, self.activation)
+def input_gate_transposed(view: InputGate, gradient: Tensor, mode: Transposed) -> Tensor:
+    """(B, K, T, D) -> of the embeddings, (B, K, T, E)."""
+    inner = linear_transposed(view.output, norm_transposed(view.output_norm, gradient, mode), mode)
+    own = norm_transposed(view.source_norm, inner.mul_(mode.recorded("activation")), mode)
+    return linear_transposed(view.source, own * view.source_scale, mode)

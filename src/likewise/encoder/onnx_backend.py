@@ -103,6 +103,8 @@ def attach_backend(encoder: Encoder, kind: str) -> Encoder:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MissingExtra(str(error.name), "onnx") from error
+    if not encoder.model_view.blocks:
+        raise UsageError(f"backend {kind} runs layers, and {encoder.name} has none; use --backend torch")
     if encoder.device.type != "cpu":
         raise UsageError(f"backend {kind} runs on the cpu; add --device cpu")
     if encoder.model_view.dtype != torch.float32:
@@ -147,8 +149,8 @@ def top_overlap(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], top: in
 def exported(encoder: Encoder, kind: str) -> Path:
     """The exported file for an encoder's weights and layers; written on first use, whole or not at all."""
     layers = "-".join(map(str, encoder.pooling_config.layers_of(encoder.model_view.layers)))
-    # The same weights with another activation are another model.
-    weights = content_key(encoder.hash, encoder.config_hash)[:24]
+    # The same weights with another activation, or without a projection of the last states, are another model.
+    weights = content_key(encoder.hash, encoder.config_hash, encoder.state_size)[:24]
     folder = user_cache() / "onnx" / f"{weights}-{layers}-v{EXPORT_VERSION}"
     path = folder / ("int8.onnx" if kind == "onnx-int8" else "float32.onnx")
     if path.exists():

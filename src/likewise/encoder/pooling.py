@@ -12,13 +12,16 @@ from functools import cached_property
 from itertools import islice
 from typing import TypedDict
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from likewise.encoder import forward
+from likewise.encoder import model_view as views
 from likewise.encoder.forward import TOKEN_BUDGET, Batch, StateBatch, Step, TextStates, exact_length_batches
 from likewise.encoder.learned_pooling import LEARNED, LearnedPooling, QkvPooling
-from likewise.encoder.model_view import Dense, Dropout, ModelView, model_pooler, model_pooler_transposed, no_dropout
+from likewise.encoder.model_view import Activation, Affine, Dropout, ModelView, activate, linear, no_dropout
 from likewise.encoder.modes import LIVE, Mode, Transposed
 from likewise.encoder.postprocessing import PostProcessing
 from likewise.encoder.tokens import TextOrPair, TokenizedText, Tokenizer, report_truncation
@@ -84,6 +87,52 @@ POOLING_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
 """The weight of each token (B, T) in poolings that are a weighted sum of tokens."""
 
 MODEL_POOLER = "pooler"  # The model's own pooler (a dense layer and tanh over the first token)
+
+
+HEAD_ACTIVATIONS: dict[str, Activation] = {
+    "Identity": views.IDENTITY, "Tanh": views.TANH, "ReLU": views.RELU, "GELU": views.GELU, "SiLU": views.SILU,
+    "Sigmoid": views.SIGMOID,
+}  # fmt: skip
+"""Activations of dense heads, by the names of torch's modules."""
+
+
+def model_pooler(view: Affine, states: Tensor, mode: Mode = LIVE) -> Tensor:
+    """A model's own pooler, a linear map and tanh of the first token: (..., T, D) -> (..., D)."""
+    return activate(views.TANH, linear(view, states[..., 0, :], mode), mode)
+
+
+def model_pooler_transposed(view: Affine, gradient: Tensor, length: int, mode: Transposed) -> Tensor:
+    """(B, K, D) -> (B, K, T, D), zero except for the first token."""
+    first = views.linear_transposed(view, views.activate_transposed(views.TANH, gradient, mode), mode)
+    return torch.nn.functional.pad(first[..., None, :], (0, 0, 0, length - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """activation(weight x + bias): weight (out, in), bias (out,) or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+    activation: str
+
+    def __call__(self, x: Tensor, mode: Mode = LIVE) -> Tensor:
+        """(..., in) -> (..., out)."""
+        return activate(
+            HEAD_ACTIVATIONS[self.activation],
+            mode.add_bias(torch.nn.functional.linear(x, self.weight), self.bias),
+            mode,
+        )
+
+    def transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
+        """(B, K, out) -> (B, K, in)."""
+        gradient = views.activate_transposed(HEAD_ACTIVATIONS[self.activation], gradient, mode)
+        mode.collect(gradient, self.bias)
+        return gradient @ self.weight
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Dense:
+        """The same head on a device, in a dtype."""
+        bias = None if self.bias is None else self.bias.to(device, dtype)
+        return Dense(self.weight.to(device, dtype), bias, self.activation)
 
 
 def pooling_parts(pooling: str) -> tuple[str, ...]:
@@ -163,7 +212,8 @@ class ModulesConfig:
     max_length: int | None = None
     lower: bool = False
     truncate_dim: int | None = None
-    transformer: str = ""  # the subfolder of the transformer
+    transformer: str = ""  # the subfolder of the transformer, or of the table of a static model
+    is_static: bool = False  # a table of token vectors in place of the transformer
     note: str = ""  # a message for the user about the folder
     learned: LearnedPooling | None = None  # a pooling with its own weights
 
@@ -178,8 +228,8 @@ class ModulesConfig:
     def tensors(self) -> dict[str, torch.Tensor]:
         """The weights of the dense heads and of a learned pooling, by name."""
         heads = {f"{index}.{head.activation}": head for index, head in enumerate(self.heads)}
-        found = {f"{name}.weight": head.weight for name, head in heads.items()}
-        found |= {f"{name}.bias": head.bias for name, head in heads.items() if head.bias is not None}
+        found = {f"{name}.{key}": weight for name, head in heads.items() for key, weight in vars(head).items()
+                 if isinstance(weight, Tensor)}  # fmt: skip
         if self.learned is not None:
             # Not state_dict, which detaches: these are the weights themselves.
             weights = self.learned.named_parameters()
@@ -265,6 +315,8 @@ class TensorEncoder:
         The batches come longest texts first, always in the same order. Without ``report`` the caller reports truncated
         texts; ``skip`` is the number of first batches to leave out.
         """
+        if attention:
+            self.model_view.require_attention()
         tokens = self.tokenize(texts, prompt)
         if report:
             report_truncation(sum(text.truncated for text in tokens), len(texts), self.tokenizer.limit)
@@ -283,7 +335,7 @@ class TensorEncoder:
         x = forward.embed(self.model_view, batch, dropout)
         return self.averaged(forward.layers(self.model_view, x, batch.mask, dropout=dropout))
 
-    def averaged(self, steps: Iterator[Step], start: int = 0) -> Tensor:
+    def averaged(self, steps: Iterator[Step], start: int = 0, mode: Mode = LIVE) -> Tensor:
         """Average the states (B, T, D) that are pooled; the first step is that of layer ``start``."""
         wanted = self.pooling_config.layers_of(self.model_view.layers)
         total: Tensor | None = None
@@ -293,14 +345,14 @@ class TensorEncoder:
             if layer == max(wanted):
                 break
         assert total is not None
-        return total / len(set(wanted)) if len(set(wanted)) > 1 else total
+        return self.projected(total / len(set(wanted)) if len(set(wanted)) > 1 else total, mode)
 
     def vectors_from(self, x: Tensor, pooling_mask: Tensor, mode: Mode = LIVE, start: int = 0) -> Tensor:
         """From embeddings (B, T, E) to vectors (B, d), in any mode; rows (B, R, T, E) -> (B, R, d).
 
         ``pooling_mask`` (B, T) marks the tokens that are pooled. With ``start`` x holds the states of that layer.
         """
-        states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start)
+        states = self.averaged(forward.layers(self.model_view, x, mode=mode, start=start), start, mode)
         vectors = self.finish(self.pool(states, pooling_mask, mode), mode)
         if self.postprocessing is not None:
             vectors = self.postprocessing.forward(vectors, mode)
@@ -313,11 +365,20 @@ class TensorEncoder:
             gradient = gradient * mode.recorded("unit")
         if self.postprocessing is not None:
             gradient = self.postprocessing.transposed(gradient, mode)
-        gradient = gradient.to(self.model_view.dtype)
-        gradient = self.finish_transposed(gradient, mode)
+        gradient = self.finish_transposed(gradient.to(self.model_view.dtype), mode)
         gradient = self.pool_transposed(gradient, pooling_mask, mode)
+        if self.pooling_config.heads and self.model_view.output is not None:
+            gradient = views.linear_transposed(self.model_view.output, gradient, mode)
         wanted = set(self.pooling_config.layers_of(self.model_view.layers))
         return forward.layers_transposed(self.model_view, gradient / len(wanted), wanted, mode)
+
+    @torch.inference_mode()
+    def without_tokens(self) -> NDArray[np.float32] | float:
+        """The vector (d,) of a text without any token: zero, or what the heads of a static model make of zeros."""
+        if not (self.modules_config.is_static and self._dense()):
+            return 0.0
+        nothing = torch.zeros(1, 1, self.model_view.hidden_size, dtype=self.model_view.dtype, device=self.device)
+        return self.vectors_from(nothing, torch.ones(1, 1, device=self.device))[0].float().cpu().numpy()
 
     def pool(self, states: Tensor, mask: Tensor, mode: Mode = LIVE) -> Tensor:
         """States (B, T, D), or rows (B, R, T, D), and a mask (B, T) -> (B, P) or (B, R, P)."""
@@ -365,11 +426,9 @@ class TensorEncoder:
     def finish(self, pooled: Tensor, mode: Mode = LIVE) -> Tensor:
         """Dense heads, the model's own Normalize and the dimension cut: (..., P) -> (..., d)."""
         for head in self._dense():
-            if pooled.shape[-1] != head.weight.shape[1]:
-                raise UsageError(
-                    f"the model's dense head takes {head.weight.shape[1]} dimensions, pooling"
-                    f" {self.pooling_config.pooling!r} gives {pooled.shape[-1]}; use heads=False (--no-heads)"
-                )
+            if pooled.shape[-1] != (takes := head.weight.shape[1]):
+                said = f"the model's dense head takes {takes} dimensions, pooling {self.pooling_config.pooling!r} gives"
+                raise UsageError(f"{said} {pooled.shape[-1]}; use heads=False (--no-heads)")
             pooled = head(pooled, mode)
         if self._normalizes():
             pooled = unit(pooled, mode)
@@ -381,7 +440,7 @@ class TensorEncoder:
     def finish_transposed(self, gradient: Tensor, mode: Transposed) -> Tensor:
         """(B, K, d) -> (B, K, P)."""
         heads, parts = self._dense(), pooling_parts(self.pooling_config.pooling)
-        width = heads[-1].weight.shape[0] if heads else self.model_view.hidden_size * len(parts)
+        width = heads[-1].weight.shape[0] if heads else self.state_size * len(parts)
         gradient = torch.nn.functional.pad(gradient, (0, width - gradient.shape[-1]))
         if self._normalizes():
             gradient = gradient * mode.recorded("unit")
@@ -391,6 +450,16 @@ class TensorEncoder:
 
     def _dense(self) -> tuple[Dense, ...]:
         return self.modules_config.heads if self.pooling_config.heads else ()
+
+    @property
+    def state_size(self) -> int:
+        """The width of a token's vector that is pooled."""
+        return self.model_view.output_size if self.pooling_config.heads else self.model_view.hidden_size
+
+    def projected(self, states: Tensor, mode: Mode = LIVE) -> Tensor:
+        """States (..., T, D) -> those that are pooled: a model's own projection of tokens counts as a head."""
+        own = self.model_view.output if self.pooling_config.heads else None
+        return states if own is None else linear(own, states, mode)
 
     def _normalizes(self) -> bool:
         return self.modules_config.normalizes and self.pooling_config.normalize is not False

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,13 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from likewise.encoder import config
+from likewise.encoder.config import CROSS_ENCODER, PIPELINE, SCORES
 from likewise.encoder.encoder import Encoder
-from likewise.encoder.families import saved_config
 from likewise.encoder.learned_pooling import LEARNED, learned_settings
-from likewise.encoder.model_view import POOLER, Dense
-from likewise.encoder.pooling import pooling_parts
-from likewise.encoder.tokens import SPECIAL, VOCABULARIES
-from likewise.encoder.weights import SHARDS, WEIGHTS
+from likewise.encoder.model_view import POOLER, Transformer
+from likewise.encoder.pooling import Dense, pooling_parts
+from likewise.encoder.tokens import SPECIAL, TOKENIZER, VOCABULARIES, Vocabulary
+from likewise.encoder.weights import SHARDS, WEIGHTS, model_view
 from likewise.errors import UsageError, first_line
 from likewise.storage import sync
 
@@ -38,10 +38,16 @@ FORMER_FILES = (
 
 @dataclass(frozen=True, eq=False)
 class ExtraFiles:
-    """Additional keys of ``likewise.json`` and tensors of ``head.safetensors``."""
+    """Additional keys of ``likewise.json`` and tensors of ``head.safetensors``; the head of a cross-encoder.
+
+    With ``scores``, sentence-transformers opens the folder as a CrossEncoder, whose scores are
+    ``activation(scores(vector))``.
+    """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    scores: Dense | None = None
+    activation: str = "Identity"
 
 
 def save_encoder(
@@ -60,7 +66,7 @@ def save_encoder(
             raise UsageError(f"{folder} is a file; give the name of a folder")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        _write(encoder, draft)
+        _write(encoder, draft, extra or ExtraFiles())
         _write_own(encoder, draft, extra or ExtraFiles())
         if card is not None:
             (draft / "README.md").write_text(card, encoding="utf-8")
@@ -80,6 +86,8 @@ def require_savable(encoder: Encoder) -> None:
         raise UsageError(f"a saved model pools its last layer, not {chosen.layer!r}; save it with layer=-1")
     if not chosen.special_tokens:
         raise UsageError("a saved model pools special tokens; save it with special_tokens=True")
+    if encoder.modules_config.is_static and chosen.pooling not in ("mean", *LEARNED):
+        raise UsageError(f"a saved static model pools by mean, not {chosen.pooling}; save it with pooling='mean'")
     if heads and not chosen.heads:
         raise UsageError("a saved model uses its dense heads; save it with heads=True")
     if encoder.postprocessing is not None:
@@ -87,7 +95,7 @@ def require_savable(encoder: Encoder) -> None:
         raise UsageError(f"post-processing is not part of a saved model; {own}")
     if chosen.normalize and chosen.truncate_dim is not None:
         raise UsageError("a saved model does not normalize truncated vectors; leave out truncate_dim or normalize")
-    parts, width, known = pooling_parts(chosen.pooling), encoder.model_view.hidden_size, config.POOLING_NAMES.values()
+    parts, width, known = pooling_parts(chosen.pooling), encoder.model_view.output_size, config.POOLING_NAMES.values()
     is_learned = len(parts) == 1 and parts[0] in LEARNED
     if is_learned and heads and (takes := heads[0].weight.shape[1]) != width:
         raise UsageError(
@@ -99,33 +107,65 @@ def require_savable(encoder: Encoder) -> None:
         raise UsageError(f"sentence-transformers has no pooling {chosen.pooling!r}; save it with one of {choices}")
 
 
-def _write(encoder: Encoder, folder: Path) -> None:
+def _write(encoder: Encoder, folder: Path, extra: ExtraFiles) -> None:
     pooling, modules = encoder.pooling_config, encoder.modules_config
-    # A pooler that the loaded files lacked is random and must not look like the model's own.
-    unused = () if encoder.model_view.pooler is not None else POOLER
-    state = {name: weight for name, weight in encoder.model.state_dict().items() if not name.startswith(unused)}
-    _save(state, folder / WEIGHTS, metadata={"format": "pt"})
-    _write_json(folder / config.CONFIG, saved_config(encoder.model))
-    encoder.tokenizer.vocabulary.save(folder)
-    kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
-    _write_pooling(encoder, folder / "1_Pooling")
+    vocabulary = encoder.tokenizer.vocabulary
+    if extra.scores is not None and encoder.model_view.embeddings.type is not None:
+        # A pair has types, which transformers passes on only if they are listed.
+        vocabulary = replace(vocabulary, inputs=Vocabulary.inputs)
+    vocabulary.save(folder)
+    kinds = _write_static(encoder, folder) if modules.is_static else _write_transformer(encoder, folder)
     for head in modules.heads:
         kinds.append((f"{len(kinds)}_Dense", "Dense"))
         _write_dense(head, folder / kinds[-1][0])
-    if modules.normalizes if pooling.normalize is None else pooling.normalize:
+    if extra.scores is not None:
+        kinds.append((f"{len(kinds)}_Dense", "Dense"))
+        _write_dense(extra.scores, folder / kinds[-1][0], {"module_output_name": SCORES})
+    elif modules.normalizes if pooling.normalize is None else pooling.normalize:
         kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
     listed = [
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for index, (path, kind) in enumerate(kinds)
     ]
     _write_json(folder / "modules.json", listed)
-    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": modules.lower}
-    _write_json(folder / "sentence_bert_config.json", limits)
     # sentence-transformers rejects the name of a prompt without a text.
     default = modules.default_prompt if modules.default_prompt in modules.prompts else None
-    pipeline = {"prompts": dict(modules.prompts), "default_prompt_name": default, "similarity_fn_name": "cosine"}
+    pipeline: dict[str, Any] = {"prompts": dict(modules.prompts), "default_prompt_name": default}
+    if extra.scores is None:
+        pipeline["similarity_fn_name"] = "cosine"
+    else:
+        pipeline |= {"model_type": CROSS_ENCODER, "activation_fn": _class_path(extra.activation)}
     cut = {} if pooling.truncate_dim is None else {"truncate_dim": pooling.truncate_dim}
-    _write_json(folder / "config_sentence_transformers.json", pipeline | cut)
+    _write_json(folder / PIPELINE, pipeline | cut)
+
+
+def _encoder_weights(encoder: Encoder) -> dict[str, torch.Tensor]:
+    """The weights that the views read, by name; a model in memory may hold others, such as a decoder."""
+    empty = Transformer(config.saved_config(encoder.model))
+    model_view(empty)
+    # A pooler that the loaded files lacked is random and must not look like the model's own.
+    unused = () if encoder.model_view.pooler is not None else POOLER
+    state = encoder.model.state_dict()
+    return {name: state[name] for name in empty.state_dict() if not name.startswith(unused)}
+
+
+def _write_transformer(encoder: Encoder, folder: Path) -> list[tuple[str, str]]:
+    """Write the settings of a transformer; returns the paths and names of its modules."""
+    _save(_encoder_weights(encoder), folder / WEIGHTS, metadata={"format": "pt"})
+    _write_json(folder / config.CONFIG, config.saved_config(encoder.model))
+    limits = {"max_seq_length": encoder.tokenizer.limit, "do_lower_case": encoder.modules_config.lower}
+    _write_json(folder / "sentence_bert_config.json", limits)
+    _write_pooling(encoder, folder / "1_Pooling")
+    return [("", "Transformer"), ("1_Pooling", "Pooling")]
+
+
+def _write_static(encoder: Encoder, folder: Path) -> list[tuple[str, str]]:
+    """The same of a static model, whose limit, if it has one, is in its tokenizer."""
+    _save(encoder.model.state_dict(), folder / WEIGHTS, metadata={"format": "pt"})
+    _write_json(folder / config.CONFIG, encoder.model.config)
+    if encoder.tokenizer.limit < encoder.model_view.max_positions:
+        encoder.tokenizer.backend.save(str(folder / TOKENIZER))
+    return [("", config.STATIC_MODULE)]
 
 
 def _write_pooling(encoder: Encoder, folder: Path) -> None:
@@ -137,7 +177,7 @@ def _write_pooling(encoder: Encoder, folder: Path) -> None:
         # The classic keys have a fixed order; only version 6 reads another one.
         chosen = {"pooling_mode": modes}
     folder.mkdir()
-    width, prompt = encoder.model_view.hidden_size, encoder.modules_config.include_prompt
+    width, prompt = encoder.model_view.output_size, encoder.modules_config.include_prompt
     _write_json(folder / "config.json", {"word_embedding_dimension": width, "include_prompt": prompt} | chosen)
 
 
@@ -153,16 +193,21 @@ def _write_own(encoder: Encoder, folder: Path, extra: ExtraFiles) -> None:
         _save(weights, folder / config.OWN_WEIGHTS)
 
 
-def _write_dense(head: Dense, folder: Path) -> None:
-    activation = getattr(torch.nn, head.activation)
+def _class_path(activation: str) -> str:
+    """The path of a class of torch, as sentence-transformers writes it."""
+    kind = getattr(torch.nn, activation)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _write_dense(head: Dense, folder: Path, more: Mapping[str, Any] | None = None) -> None:
     folder.mkdir()
     settings = {
         "in_features": head.weight.shape[1],
         "out_features": head.weight.shape[0],
         "bias": head.bias is not None,
-        "activation_function": f"{activation.__module__}.{activation.__qualname__}",
+        "activation_function": _class_path(head.activation),
     }
-    _write_json(folder / "config.json", settings)
+    _write_json(folder / "config.json", settings | dict(more or {}))
     _save({"linear.weight": head.weight} | ({} if head.bias is None else {"linear.bias": head.bias}), folder / WEIGHTS)
 
 

@@ -11,6 +11,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -22,11 +23,12 @@ from numpy.typing import NDArray
 
 from likewise.data import Dataset, SkippedRows, read_texts
 from likewise.encoder import forward
-from likewise.encoder.encoder import Encoder
+from likewise.encoder.encoder import Encoded, Encoder
 from likewise.encoder.forward import TOKEN_BUDGET, IdAndText, steady_memory, text_windows
 from likewise.encoder.postprocessing import PostProcessing, check_kind, fit_postprocessing
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
+from likewise.encoder.workers import encoded_windows
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.storage import DRAFT, only_writer, write_text
@@ -73,8 +75,12 @@ def encode_stream(
     prompt: str | None = None,
     total: int | None = None,
     progress: Progress | None = None,
+    workers: int = 1,
 ) -> Manifest:
-    """Encode (id, text) items into ``folder``; resumes a folder that was begun with the same settings."""
+    """Encode (id, text) items into ``folder``; resumes a folder that was begun with the same settings.
+
+    Several ``workers`` are processes that write the same bytes as one, each with as many threads as this process.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -83,7 +89,7 @@ def encode_stream(
         prompt = encoder.modules_config.prompt_for(None) if prompt is None else prompt
         done = _begun(encoder, folder, prompt)
         with steady_memory():
-            return _resume(encoder, iter(items), folder, done, Ticker(progress, total, "texts"))
+            return _resume(encoder, iter(items), folder, done, Ticker(progress, total, "texts"), workers)
 
 
 def open_vectors(folder: Path) -> tuple[NDArray[np.float32], list[str]]:
@@ -126,7 +132,9 @@ def _begun(encoder: Encoder, folder: Path, prompt: str) -> Manifest:
     return found
 
 
-def _resume(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker) -> Manifest:
+def _resume(
+    encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Manifest, ticker: Ticker, workers: int
+) -> Manifest:
     digest = hashlib.sha256()
     _skip(items, done, digest, ticker)
     windows = text_windows(items)
@@ -136,13 +144,14 @@ def _resume(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Ma
         done.write(folder)
     for name in (VECTORS, IDS):
         (folder / name).touch()
-    with (folder / VECTORS).open("r+b") as vectors, (folder / IDS).open("r+b") as ids:
+    stream = encoded_windows(encoder, chain(first, windows), done.settings["prompt"], ticker, workers)
+    with closing(stream), (folder / VECTORS).open("r+b") as vectors, (folder / IDS).open("r+b") as ids:
         header = len(_header(0, done.dimension)) if done.rows else 0
         _cut_back(vectors, header + done.rows * done.dimension * 4, folder / VECTORS)
         _cut_back(ids, done.ids_bytes, folder / IDS)
-        for window in chain(first, windows):
+        for window, encoded in stream:
             _add_to(digest, window)
-            done = _append(encoder, window, done, (vectors, ids), ticker.part())
+            done = _append(window, encoded, done, (vectors, ids))
             done = replace(done, texts_sha256=digest.hexdigest())
             done.write(folder)
         _write_at(vectors, 0, _header(done.rows, done.dimension))
@@ -153,13 +162,9 @@ def _resume(encoder: Encoder, items: Iterator[IdAndText], folder: Path, done: Ma
     return done
 
 
-def _append(
-    encoder: Encoder, window: list[IdAndText], done: Manifest, files: tuple[BinaryIO, BinaryIO], progress: Progress
-) -> Manifest:
+def _append(window: list[IdAndText], encoded: Encoded, done: Manifest, files: tuple[BinaryIO, BinaryIO]) -> Manifest:
     """Write a window's rows after the committed ones; the manifest commits them."""
     vectors, ids = files
-    texts = [text for _, text in window]
-    encoded = encoder.encode_with_stats(texts, prompt=done.settings["prompt"], progress=progress)
     names = "".join(json.dumps(name, ensure_ascii=False) + "\n" for name, _ in window).encode("utf-8", "replace")
     rows = done.rows + len(window)
     _write_at(vectors, 0, _header(rows, done.dimension))
@@ -224,16 +229,22 @@ class EncodedFile:
 
 
 def encode_file(
-    encoder: Encoder, source: Dataset, folder: Path, *, prompt: str | None = None, progress: Progress | None = None
+    encoder: Encoder,
+    source: Dataset,
+    folder: Path,
+    *,
+    prompt: str | None = None,
+    progress: Progress | None = None,
+    workers: int = 1,
 ) -> EncodedFile:
-    """Stream a file of any size into a folder; the same call again resumes.
+    """Stream a file of any size into a folder; the same call again resumes. ``workers``: see ``encode_stream``.
 
     The whole file is checked first, so that a bad row raises before hours of work.
     """
     skipped = SkippedRows()
     total = sum(1 for _ in tracked(source.stream(read_texts, skipped), progress, note="rows checked"))
     items = ((row.id, row.text) for row in source.stream(read_texts))
-    manifest = encode_stream(encoder, items, folder, prompt=prompt, total=total, progress=progress)
+    manifest = encode_stream(encoder, items, folder, prompt=prompt, total=total, progress=progress, workers=workers)
     return EncodedFile(folder, manifest, skipped)
 
 

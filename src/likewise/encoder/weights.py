@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,9 +17,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from likewise.encoder.config import CONFIG, read_config
-from likewise.encoder.families import model_view
-from likewise.encoder.model_view import POOLER, ModelView, Transformer
+from likewise.encoder.config import CONFIG, config_of, inside, native_config, read_config
+from likewise.encoder.families import FAMILIES
+from likewise.encoder.families.family import Family
+from likewise.encoder.model_view import ACTIVATIONS, POOLER, ModelView, Parts, Transformer
+from likewise.encoder.published import published_models, short_names
 from likewise.errors import MissingExtra, ModelError, UsageError, first_line
 from likewise.results import Result, Table
 from likewise.storage import FileCache, atomic_write, content_key, file_hash, user_cache
@@ -28,23 +30,12 @@ if TYPE_CHECKING:
     from likewise.encoder.encoder import Encoder
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-Parts = TypeVar("Parts")
+Copied = TypeVar("Copied")
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
 BUNDLED = "minilm"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-SHORT_NAMES = {
-    "bert-base-uncased": "google-bert/bert-base-uncased",
-    "bert-base-multilingual-uncased": "google-bert/bert-base-multilingual-uncased",
-    "bert-base-german-cased": "google-bert/bert-base-german-cased",
-    "bert-base-chinese": "google-bert/bert-base-chinese",
-    "stsb-bert-base": "sentence-transformers/stsb-bert-base",
-    "msmarco-bert-base-dot-v5": "sentence-transformers/msmarco-bert-base-dot-v5",
-    "SGPT-125M": "Muennighoff/SGPT-125M-mean-nli",
-}
-"""Short names of models on the hub that are common in studies of text similarity."""
 
 HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*_Dense/pytorch_model.bin"]
 """The files that are downloaded from the hub: settings, weights and vocabularies, never code."""
@@ -92,8 +83,9 @@ def hub_cache() -> Path:
 
 def cached_models() -> list[str]:
     """The hub ids in the cache."""
-    folders = sorted(hub_cache().glob("models--*/snapshots/*/config.json"))
-    return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in folders})
+    # A static model has no config.json.
+    files = [path for name in (CONFIG, "modules.json") for path in hub_cache().glob(f"models--*/snapshots/*/{name}")]
+    return sorted({path.parents[2].name.removeprefix("models--").replace("--", "/") for path in files})
 
 
 def available() -> list[str]:
@@ -102,22 +94,29 @@ def available() -> list[str]:
 
 
 class Catalogue(Result):
-    """The models that load here, and the short names of others."""
+    """The models that load here, and published ones with their short names."""
 
     title = "Models"
 
     def to_dict(self) -> dict[str, Any]:
-        """The names of models that load here, and short names with their hub ids."""
-        return {"available": available(), "short_names": SHORT_NAMES}
+        """The names of models that load here, short names with their hub ids, and all published models."""
+        published = [asdict(model) for model in published_models()]
+        return {"available": available(), "short_names": short_names(), "published": published}
 
     @property
     def notes(self) -> list[str]:
-        """The models that load here."""
-        return [f"available here: {', '.join(available()) or 'none'}"]
+        """The models that load here, and a hint at published ones that do not load."""
+        others = sum(not model.loads for model in published_models())
+        return [
+            f"available here: {', '.join(available()) or 'none'}",
+            f"{others} published models do not load; --json names what to use instead of each",
+        ]
 
     def tables(self) -> dict[str, Table]:
-        """The short names."""
-        return {"short_names": Table.of(("short name", "hub id"), SHORT_NAMES.items())}
+        """The published models that load."""
+        columns = ("short", "name", "kind", "family", "dimensions", "limit", "licence")
+        rows = [[getattr(model, column) for column in columns] for model in published_models() if model.loads]
+        return {"short_names": Table.of(("short name", "hub id", *columns[2:]), rows)}
 
 
 def _offer() -> str:
@@ -129,7 +128,7 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-    full = SHORT_NAMES.get(name, name)
+    full = short_names().get(name, name)
     cache = str(hub_cache())
     for spelling in dict.fromkeys((full, name)):
         try:
@@ -139,7 +138,7 @@ def _from_hub(name: str) -> Path:
         except LocalEntryNotFoundError:
             continue
         # Another tool may have cached the settings alone.
-        if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+        if any(folder.rglob("*.safetensors")) or any(folder.rglob("*.bin")):
             return folder
     try:
         folder = Path(snapshot_download(full, cache_dir=cache, allow_patterns=HUB_FILES))
@@ -159,7 +158,7 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / SHARDS).exists():
         try:
             index = json.loads((folder / SHARDS).read_text(encoding="utf-8"))
-            return [folder / name for name in sorted(set(index["weight_map"].values()))]
+            return [inside(folder, name) for name in sorted(set(index["weight_map"].values()))]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"{folder / SHARDS} lists no weights; save the model again") from error
     if (folder / PICKLE).exists():
@@ -233,9 +232,22 @@ def weights_version(model: Any) -> int:
     return sum(int(weight._version) for weight in model.parameters())
 
 
-PREFIXES = ("0.auto_model.", "auto_model.", "albert.", "bert.", "distilbert.", "electra.", "model.", "mpnet.",
-            "roberta.", "transformer.")  # fmt: skip
-"""Prefixes of the encoder's names in files of a model with a head, or of a whole pipeline."""
+PREFIXES = ("0.auto_model.", "auto_model.", "model.")
+"""Prefixes of the encoder's names in the file of a model with a head, or of a whole pipeline; families have more."""
+
+
+def model_view(model: nn.Module) -> ModelView:
+    """Views on the weights of a ``Transformer``, whose weights this declares, or of a Hugging Face model in memory.
+
+    An unsupported family or config is rejected.
+    """
+    config = config_of(model)
+    found = FAMILIES[config["model_type"]].view(Parts(model, config))
+    activation = found.blocks[0].feed_forward.activation
+    if activation not in ACTIVATIONS:
+        known = ", ".join(sorted(ACTIVATIONS))
+        raise ModelError(f"activation {activation!r} is not supported; supported are {known}")
+    return found
 
 
 def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer, ModelView]:
@@ -243,20 +255,21 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer,
 
     Only a pooler may be missing; the views then have none.
     """
-    model = Transformer(read_config(folder))
+    model = Transformer({})
     try:
+        model.config = native_config(read_config(folder))
         views = model_view(model)
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
     except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
-        said = f"{CONFIG} does not fit a {model.config['model_type']} model ({first_line(error)})"
+        said = f"{CONFIG} does not fit a {model.config.get('model_type')} model ({first_line(error)})"
         raise ModelError(f"{folder}: {said}; save the model again") from error
-    files = weight_files(folder)
+    files, wanted = weight_files(folder), model.state_dict(keep_vars=True)
     try:
-        state = _read(files, dict(model.named_parameters()), getattr(torch, dtype))
+        state = _read(files, wanted, FAMILIES[model.config["model_type"]], getattr(torch, dtype))
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
-    missing = [name for name, _ in model.named_parameters() if name not in state]
+    missing = [name for name in wanted if name not in state]
     if strangers := sorted(name for name in missing if not name.startswith(POOLER)):
         raise ModelError(f"{folder} lacks weights, {strangers[0]} among {len(strangers)}; save the model again")
     if missing:
@@ -268,16 +281,19 @@ def load_transformer(folder: Path, dtype: str = "float32") -> tuple[Transformer,
     return model.eval(), views
 
 
-def _read(files: Sequence[Path], wanted: dict[str, nn.Parameter], dtype: torch.dtype) -> dict[str, Tensor]:
+def _read(files: Sequence[Path], wanted: dict[str, Any], family: Family, dtype: torch.dtype) -> dict[str, Tensor]:
     """The wanted weights of files, by the encoder's names."""
     found: dict[str, Tensor] = {}
     try:
-        for name, weight in _weights(files, wanted):
+        for name, weight in _weights(files, wanted, family):
             if weight.shape != wanted[name].shape:
                 shapes = tuple(weight.shape), tuple(wanted[name].shape)
                 raise ModelError(f"{name} has the shape {shapes[0]}, by {CONFIG} {shapes[1]}; save the model again")
             if not weight.is_floating_point():
                 raise ModelError(f"{name} holds {weight.dtype}, not floating-point numbers; use the plain weights")
+            # A sum is faster than a look at each number.
+            if not weight.sum(dtype=torch.float32).isfinite() and not weight.isfinite().all():
+                raise ModelError(f"{name} is not finite (NaN or infinity); use another copy of the model")
             # A copy: tensors of a file may be unaligned, and products of unaligned rows round differently.
             found[name] = weight.to(dtype, copy=True).contiguous()
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
@@ -286,20 +302,36 @@ def _read(files: Sequence[Path], wanted: dict[str, nn.Parameter], dtype: torch.d
     return found
 
 
-def _weights(paths: Iterable[Path], wanted: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
+def _weights(paths: Iterable[Path], wanted: dict[str, Any], family: Family) -> Iterator[tuple[str, Tensor]]:
     for path in paths:
         with safe_open(str(path), framework="pt") as file:
             for stored in file.keys():  # noqa: SIM118
-                name = usual_name(stored, wanted)
-                if name is not None:
-                    yield name, file.get_tensor(stored)
+                names = usual_names(stored, wanted, family)
+                if names:
+                    yield from zip(names, file.get_tensor(stored).chunk(len(names)), strict=True)
 
 
-def usual_name(stored: str, wanted: Iterable[str]) -> str | None:
-    """The encoder's name for a tensor of a file; None for a tensor that is not part of it, such as a head."""
-    name = stored.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+def usual_names(stored: str, wanted: Collection[str], family: Family) -> tuple[str, ...]:
+    """The encoder's names for a tensor of a file: several if it holds several weights in rows.
+
+    None for a tensor that is not part of the encoder, such as a head.
+    """
+    plain = stored.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+    older = plain
+    for old, new in family.renamed.items():
+        older = older.replace(old, new)
+    for name in dict.fromkeys((plain, older)):
+        whole = next((whole for whole in family.split if whole in name), None)
+        names = [name] if whole is None else [name.replace(whole, part) for part in family.split[whole]]
+        found = [_without_prefix(each, wanted, family) for each in names]
+        if all(found):
+            return tuple(each for each in found if each)
+    return ()
+
+
+def _without_prefix(name: str, wanted: Collection[str], family: Family) -> str | None:
     while name not in wanted:
-        prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
+        prefix = next((prefix for prefix in (*PREFIXES, *family.prefixes) if name.startswith(prefix)), None)
         if prefix is None:
             return None
         name = name.removeprefix(prefix)
@@ -324,7 +356,7 @@ def choose_device(name: str = "auto") -> torch.device:
         ) from error
 
 
-def copied_to(device: torch.device, parts: Parts, tensors: Iterable[torch.Tensor]) -> Parts:
+def copied_to(device: torch.device, parts: Copied, tensors: Iterable[torch.Tensor]) -> Copied:
     """Deep copies of objects, with their ``tensors`` on a device; shared tensors stay shared."""
     memo: dict[int, torch.Tensor] = {}
     for tensor in tensors:

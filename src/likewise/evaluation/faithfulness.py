@@ -18,9 +18,8 @@ import numpy as np
 import torch
 
 from likewise.encoder import Encoder, takes_encoder
-from likewise.encoder.families import model_view
 from likewise.encoder.forward import windows
-from likewise.encoder.model_view import Dense
+from likewise.encoder.pooling import Dense
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import DataError, UsageError
 from likewise.evaluation.perturbation import FRACTIONS, area, distance_curves
@@ -405,13 +404,14 @@ def conservation(encoder: Encoder, texts: Sequence[str], progress: Progress | No
 
 def without_biases(encoder: Encoder) -> Encoder:
     """A copy of the encoder in which every bias is zero, of linear maps, norms and heads."""
-    model = copy.deepcopy(encoder.model)
+    # Together, so that the views look at the copied weights.
+    model, view = copy.deepcopy((encoder.model, encoder.model_view))
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name.endswith("bias"):
                 weight.zero_()
     heads = tuple(Dense(head.weight, None, head.activation) for head in encoder.modules_config.heads)
-    config, view = replace(encoder.modules_config, heads=heads), model_view(model)
+    config = replace(encoder.modules_config, heads=heads)
     return replace(encoder, model=model, model_view=view, modules_config=config, postprocessing=None)
 
 

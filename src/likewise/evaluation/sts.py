@@ -1,4 +1,4 @@
-"""STS evaluation: how well cosines agree with human similarity scores."""
+"""STS evaluation: how well cosines, or the scores of a cross-encoder, follow human similarity scores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.data import Dataset, Rows, ScoredPair, mixed_pairs
-from likewise.encoder import Encoder, takes_encoder
-from likewise.encoder.encoder import paired_similarity
+from likewise.encoder import CrossEncoder, load_scoring
+from likewise.encoder.cross_encoder import CROSS, Scoring, pooling_of
+from likewise.encoder.encoder import Source
 from likewise.encoder.pooling import pooling_parts
+from likewise.encoder.similarity import paired_similarity
 from likewise.errors import DataError, UsageError
 from likewise.metrics import Interval, bootstrap
 from likewise.plotting.axes import grid_of_axes
@@ -26,9 +28,9 @@ HEADINGS = {"spearman": "Spearman", "pearson": "Pearson", "mse": "scaled MSE"}
 
 @dataclass(frozen=True, repr=False)
 class StsResult(Comparable):
-    """One encoder on one set of pairs: predicted cosines (n,), human scores (n,), and how they agree.
+    """One model on one set of pairs: predicted scores (n,), human scores (n,), and how they agree.
 
-    ``mse`` is measured after a least-squares line has mapped the cosines onto the scores' scale.
+    ``mse`` is measured after a least-squares line has mapped the predictions onto the scores' scale.
     """
 
     name: str
@@ -57,7 +59,7 @@ class StsResult(Comparable):
     @property
     def title(self) -> str:
         """The heading of the page."""
-        return "Cosines and human scores"
+        return "Predicted and human scores"
 
     @property
     def cautions(self) -> list[str]:
@@ -75,7 +77,7 @@ class StsResult(Comparable):
 
     @classmethod
     def figures_of(cls, results: Sequence[StsResult]) -> dict[str, Figure]:
-        """Human scores against cosines, a panel per result."""
+        """Human scores against predicted ones, a panel per result."""
 
         def draw() -> Any:
             panels = grid_of_axes(len(results))
@@ -83,35 +85,46 @@ class StsResult(Comparable):
                 result.plot(panel)
             return panels[0]
 
-        return {"sts": Figure(draw, "Human scores against cosines")}
+        return {"sts": Figure(draw, "Human scores against predicted ones")}
 
     def plot(self, ax: Any = None) -> Any:
-        """Human scores against cosines."""
+        """Human scores against predicted ones."""
         spearman = self.agreement["spearman"].value
         title = f"{self.name}, {self.model}, {self.pooling}\nSpearman {spearman:.4f}, n = {self.n}"
-        return scatter_with_line(self.truth, self.predicted, ("human score", "cosine"), title, ax)
+        return scatter_with_line(
+            self.truth, self.predicted, ("human score", "score" if self.pooling == CROSS else "cosine"), title, ax
+        )
 
 
-@takes_encoder
 def evaluate_sts(
-    encoder: Encoder, pairs: Sequence[ScoredPair], name: str = "pairs", progress: Progress | None = None
+    encoder: Scoring | Source, pairs: Sequence[ScoredPair], name: str = "pairs", progress: Progress | None = None
 ) -> StsResult:
-    """Score pairs by cosine and compare with their human scores.
+    """Score pairs by cosine, or by a cross-encoder, and compare with their human scores.
 
-    >>> encoder = Encoder.load("minilm", device="cpu")
-    >>> evaluate_sts(encoder, Dataset("sample/pairs").scored_pairs()).n
+    >>> evaluate_sts("minilm", Dataset("sample/pairs").scored_pairs()).n
     60
     """
     if len(pairs) < 2:
         raise DataError(f"{name}: a correlation needs at least 2 pairs, got {len(pairs)}")
-    texts = list(dict.fromkeys(text for pair in pairs for text in (pair.left, pair.right)))
-    index = {text: row for row, text in enumerate(texts)}
-    encoded = encoder.encode_with_stats(texts, progress=progress)
-    left, right = ([index[getattr(pair, side)] for pair in pairs] for side in ("left", "right"))
-    predicted = paired_similarity(encoded.vectors[left], encoded.vectors[right])
+    scoring = load_scoring(encoder)
+    predicted, truncated = _predicted(scoring, pairs, progress)
     truth = np.array([pair.score for pair in pairs])
     agreement = {key: bootstrap(metric, predicted, truth) for key, metric in METRICS.items()}
-    return StsResult(name, encoder.name, encoder.pooling_config.pooling, predicted, truth, agreement, encoded.truncated)
+    return StsResult(name, scoring.name, pooling_of(scoring), predicted, truth, agreement, truncated)
+
+
+def _predicted(
+    scoring: Scoring, pairs: Sequence[ScoredPair], progress: Progress | None
+) -> tuple[NDArray[np.float32], int]:
+    """The score of each pair, and how many texts (or pairs, by a cross-encoder) were cut."""
+    if isinstance(scoring, CrossEncoder):
+        sides = [(pair.left, pair.right) for pair in pairs]
+        return scoring.score(sides, progress=progress), sum(each.truncated for each in scoring.tokenize(sides))
+    texts = list(dict.fromkeys(text for pair in pairs for text in (pair.left, pair.right)))
+    index = {text: row for row, text in enumerate(texts)}
+    encoded = scoring.encode_with_stats(texts, progress=progress)
+    left, right = ([index[getattr(pair, side)] for pair in pairs] for side in ("left", "right"))
+    return paired_similarity(encoded.vectors[left], encoded.vectors[right]), encoded.truncated
 
 
 def mixed_scored_pairs(dataset: Dataset, other: str) -> tuple[str, Rows[ScoredPair]]:
@@ -125,12 +138,20 @@ def mixed_scored_pairs(dataset: Dataset, other: str) -> tuple[str, Rows[ScoredPa
         raise DataError(f"{dataset.name} and {other}: {error}") from error
 
 
+def _pooled(scoring: Scoring, pooling: str | None) -> Scoring:
+    if pooling is None:
+        return scoring
+    if isinstance(scoring, CrossEncoder):
+        raise UsageError(f"{scoring.name} is a cross-encoder, which has no pooling to choose; leave --pooling out")
+    return scoring.with_pooling(pooling=pooling)
+
+
 def compare_sts(
     datasets: Sequence[Dataset],
     models: Sequence[str],
     poolings: Sequence[str | None] = (None,),
     mix: str | None = None,
-    load: Callable[[str], Encoder] = Encoder.load,
+    load: Callable[[str], Scoring] = load_scoring,
     progress: Progress | None = None,
 ) -> ResultSet[StsResult]:
     """Every dataset by every model and pooling (None is the model's own).
@@ -143,9 +164,9 @@ def compare_sts(
     data = [(one.name, one.scored_pairs()) if mix is None else mixed_scored_pairs(one, mix) for one in datasets]
     results = []
     for model in models:
-        encoder = load(model)
+        scoring = load(model)
         for pooling in poolings:
-            pooled = encoder if pooling is None else encoder.with_pooling(pooling=pooling)
+            pooled = _pooled(scoring, pooling)
             for name, pairs in data:
                 results.append(replace(evaluate_sts(pooled, pairs, name, progress), skipped=pairs.skipped))
     return ResultSet(tuple(results))

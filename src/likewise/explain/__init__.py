@@ -5,6 +5,7 @@ linear_map    a text's encoder as a linear map: rows J x_i, columns J^T u; the m
 texts         texts -> units (tokens, words, sentences or spans), and their contributions or shares, in batches
 explanation   the results of a pair, and of two pairs with one query
 pairs         two texts' contributions -> the ledger that sums to their similarity; one pair or thousands
+cross_encoder a pair as one sequence -> the shares that sum to its logit
 differences, attribution, attention_score, cache, files: built on these
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from likewise.explain.attention_score import AttentionScore, explain_attention
     from likewise.explain.attribution import Attribution, Direction, attribute
+    from likewise.explain.cross_encoder import CrossExplanation, explain_cross_encoder
     from likewise.explain.differences import Comparison, compare, contrast
     from likewise.explain.explanation import Contrast, Explanation, PairShares
     from likewise.explain.pairs import explain, explain_many
@@ -26,6 +28,7 @@ __all__ = [
     "Comparison",
     "Contrast",
     "Contributions",
+    "CrossExplanation",
     "Direction",
     "Explanation",
     "PairShares",
@@ -35,6 +38,7 @@ __all__ = [
     "contributions",
     "explain",
     "explain_attention",
+    "explain_cross_encoder",
     "explain_many",
 ]
 
@@ -43,7 +47,7 @@ def __getattr__(name: str) -> Any:
     # Loaded on first use: the command line reads the options of an explanation without torch.
     if name not in __all__:
         raise AttributeError(f"module 'likewise.explain' has no attribute {name!r}")
-    from likewise.explain import attention_score, attribution, differences, explanation, pairs, texts
+    from likewise.explain import attention_score, attribution, cross_encoder, differences, explanation, pairs, texts
 
-    modules = (attention_score, attribution, differences, explanation, pairs, texts)
+    modules = (attention_score, attribution, cross_encoder, differences, explanation, pairs, texts)
     return next(vars(module)[name] for module in modules if name in vars(module))

@@ -179,6 +179,7 @@ def explain_attention(
 
 def _check(encoder: Encoder, layer: int, head: int, indices: tuple[int, int], length: int) -> None:
     views = encoder.model_view
+    views.require_attention()
     if not 1 <= layer <= views.layers:
         raise UsageError(f"no layer {layer}; {encoder.name} has layers 1 to {views.layers}")
     if not 1 <= head <= views.blocks[layer - 1].attention.heads:
@@ -225,12 +226,13 @@ class _Scores:
         """The model's own score, the attention weight that it becomes, and what the distance adds to it."""
         view = self.block.attention
         scores = self.query[:, head - 1 : head] @ self.key[:, head - 1 : head].transpose(-1, -2) * view.scale
-        added = attention_bias(view, self.query, None)
+        added = attention_bias(view, self.query, self.key, None)
         if added is not None:
             scores = scores + (added if added.shape[1] == 1 else added[:, head - 1 : head])
         if float(scores[0, 0, i, j]) <= torch.finfo(scores.dtype).min / 2:
             raise UsageError(f"token {i} does not see token {j} in this layer; choose another pair")
-        distance = 0.0 if view.relative is None or added is None else float(added[0, head - 1, i, j])
+        by_distance = view.relative is not None or view.disentangled is not None
+        distance = float(added[0, head - 1, i, j]) if by_distance and added is not None else 0.0
         weights = torch.softmax(scores, dim=-1)
         return float(scores[0, 0, i, j]), float(weights[0, 0, i, j]), distance
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder, takes_encoder
-from likewise.encoder.encoder import unit
+from likewise.encoder.similarity import unit
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import DataError, UsageError, first_line
 from likewise.explain.explanation import TOLERANCE, Array, ExplainedText, Metadata, require_complete

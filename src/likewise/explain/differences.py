@@ -10,7 +10,9 @@ import numpy as np
 from rich.text import Text
 
 from likewise.encoder import Encoder, takes_encoder
+from likewise.encoder.cross_encoder import CrossEncoder, Scoring
 from likewise.encoder.encoder import Source
+from likewise.explain.cross_encoder import CrossExplanation, explain_cross_encoder
 from likewise.explain.explanation import STRONGEST_PAIRS, Array, Contrast, Explanation
 from likewise.explain.pairs import explain, explain_many
 from likewise.explain.texts import Unit
@@ -18,7 +20,7 @@ from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.heatmap import heatmap
 from likewise.plotting.html import section
 from likewise.plotting.terminal import matrix_lines
-from likewise.results import Figure, Result, Table
+from likewise.results import Column, Figure, Result, Table
 
 CELL, EDGE, SMALLEST, LARGEST, TITLE = 0.42, 2.3, 3.6, 9.0, 0.6
 """Inches: a cell's side, the space for labels, the bounds of a panel, and the space for its title."""
@@ -157,6 +159,84 @@ def compare(
     columns = _common(first.right.units, second.right.units)
     before, after = (_on_common(one, rows, columns) for one in (first, second))
     return Comparison(first, second, rows, columns, before, after)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScorerComparison(Result):
+    """One pair through a cross-encoder and another model: what each word adds to the score of either.
+
+    A logit and a cosine have no common scale. So each share also stands as a part of all words' absolute shares.
+
+    >>> found = compare_scorers(cross_encoder, encoder, "A cat sat.", "A cat slept.")  # doctest: +SKIP
+    >>> found.tables()["words"].headings  # doctest: +SKIP
+    ['side', 'word', 'first', 'second', 'first part', 'second part']
+    """
+
+    first: Explanation | CrossExplanation
+    second: Explanation | CrossExplanation
+
+    @property
+    def rows(self) -> list[tuple[str, str, float, float]]:
+        """Each word with its side and its shares in both scores; 0 for a word that one model does not have."""
+        return [row for side in ("left", "right") for row in self._rows_of(side)]
+
+    def _rows_of(self, side: str) -> list[tuple[str, str, float, float]]:
+        both = [_text_shares(one, side) for one in (self.first, self.second)]
+        units = {key: unit for found in both for key, (unit, _) in found.items()}
+        shares = [[found[key][1] if key in found else 0.0 for key in units] for found in both]
+        rows = zip(units.values(), *shares, strict=True)
+        return [(side, unit.text, one, other) for unit, one, other in sorted(rows, key=lambda row: row[0].start)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both explanations and the words with both shares."""
+        words = [dict(zip(("side", "word", "first", "second"), row, strict=True)) for row in self.rows]
+        return {"words": words, "first": self.first.to_dict(), "second": self.second.to_dict()}
+
+    title = "What two models make of the same two texts"
+
+    @property
+    def notes(self) -> list[str]:
+        """Both scores."""
+        return [_headline(one) for one in (self.first, self.second)]
+
+    def tables(self) -> dict[str, Table]:
+        """The words of both texts with their shares."""
+        first, second = sum(abs(row[2]) for row in self.rows) or 1.0, sum(abs(row[3]) for row in self.rows) or 1.0
+        rows = [(*row, row[2] / first, row[3] / second) for row in self.rows]
+        parts = [Column(f"{name}_part", format="+.1%") for name in ("first", "second")]
+        return {"words": Table.of(["side", "word", "first", "second", *parts], rows, "shares of words")}
+
+    def fragments(self) -> list[str]:
+        """Both explanations, then the words."""
+        drawn = [section(_headline(one), one.fragments()) for one in (self.first, self.second)]
+        return [*self._table_fragments(), *drawn]
+
+
+def _text_shares(found: Explanation | CrossExplanation, side: str) -> dict[tuple[int, int], tuple[Unit, float]]:
+    """The units of one of the texts with their shares, by their characters."""
+    units, shares = getattr(found, side).units, getattr(found, f"{side}_shares").tolist()
+    totals: dict[tuple[int, int], tuple[Unit, float]] = {}
+    for unit, share in zip(units, shares, strict=True):
+        if unit.kind == "text":
+            # Added: a tokenizer may make several units of one span (the bytes of an emoji).
+            totals[unit.start, unit.end] = unit, totals.get((unit.start, unit.end), (unit, 0.0))[1] + share
+    return totals
+
+
+def _headline(found: Explanation | CrossExplanation) -> str:
+    return found.headline if isinstance(found, CrossExplanation) else found.metadata.headline(found.similarity)
+
+
+def compare_scorers(first: Scoring, second: Scoring, left: str, right: str, **options: Any) -> ScorerComparison:
+    """The same pair through two models, of which at least one is a cross-encoder; ``options`` are those of both."""
+    how = {"granularity": "word", **options}
+    found = [
+        explain_cross_encoder(one, left, right, **how)
+        if isinstance(one, CrossEncoder)
+        else explain(one, left, right, **how)
+        for one in (first, second)
+    ]
+    return ScorerComparison(*found)
 
 
 def _key(unit: Unit) -> tuple[object, ...]:

@@ -10,10 +10,12 @@ from typing import Any
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
+from likewise.encoder.cross_encoder import CrossEncoder, Scoring
 from likewise.encoder.forward import windows
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
 from likewise.explain.attribution import as_directions, attribute_stream
+from likewise.explain.cross_encoder import explain_cross_encoder_many
 from likewise.explain.pairs import explain_many
 from likewise.progress import Progress, Ticker
 
@@ -21,21 +23,24 @@ WINDOW = 256  # Texts that are attributed together
 
 
 def explain_file(
-    encoder: Encoder, source: str | Dataset, out: Path, options: Mapping[str, Any], progress: Progress | None = None
+    scoring: Scoring, source: str | Dataset, out: Path, options: Mapping[str, Any], progress: Progress | None = None
 ) -> int:
     """Write an explanation of each pair to ``out`` as JSON lines; returns their number."""
+    explain_all: Any = explain_cross_encoder_many if isinstance(scoring, CrossEncoder) else explain_many
     _check_ending(out)
     dataset = Dataset(source) if isinstance(source, str) else source
     pairs = dataset.pairs()
     # Before the file of an earlier run is touched: an unknown option must not cost it.
-    explain_many(encoder, [], **options)
+    explain_all(scoring, [], **options)
     rows = [(pair.id, pair.left, pair.right) for pair in pairs]
 
     def found(done: int) -> Iterator[dict[str, Any]]:
-        explained = explain_many(encoder, pairs[done:], progress=progress, **options)
+        explained = explain_all(scoring, pairs[done:], progress=progress, **options)
         for pair, explanation in zip(pairs[done:], explained, strict=True):
             yield {"id": pair.id, **explanation.to_dict()}
 
+    encoder = scoring.encoder if isinstance(scoring, CrossEncoder) else scoring
+    assert encoder is not None
     return _write_lines(out, _settings(encoder, dataset.name, "pairs", rows, options), found)
 
 

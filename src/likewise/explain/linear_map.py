@@ -196,8 +196,8 @@ def _check_shared(encoder: Encoder, length: int, settings: Settings) -> None:
             f"biases cannot be shared: {length} tokens would run side by side, at most {MOST_SHARED} can;"
             " choose --bias local"
         )
-    inner = encoder.model_view.blocks[0].feed_forward.up.weight.shape[0]
-    needed = 3 * length**2 * inner * torch.finfo(encoder.model_view.dtype).bits // 8
+    view = encoder.model_view
+    needed = 3 * length**2 * max(view.feed_forward_size, view.hidden_size) * view.dtype.itemsize
     if needed > settings.memory_bytes:
         raise UsageError(
             f"biases cannot be shared: {length} tokens side by side take about {needed / GIGABYTE:.1f} GB;"
@@ -215,7 +215,7 @@ def new_recorder(encoder: Encoder, x: Tensor, settings: Settings) -> Recorder:
     (batch, length), view, most = x.shape[:2], encoder.model_view, settings.memory_bytes
     # The bytes of one layer's attention maps and gates.
     maps = batch * view.heads * length**2 * view.dtype.itemsize
-    gates = batch * length * view.blocks[0].feed_forward.down.weight.shape[1] * view.dtype.itemsize
+    gates = batch * length * view.feed_forward_size * view.dtype.itemsize
     return Recorder(
         keep=view.layers * (maps + gates) <= most,
         lazy_maps=maps > min(most, MOST_MAP_BYTES),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from likewise.encoder import Encoder, takes_encoder
-from likewise.encoder.encoder import MEASURES
+from likewise.encoder.similarity import MEASURES
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import UsageError
 from likewise.explain.explanation import (

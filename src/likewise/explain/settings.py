@@ -100,6 +100,16 @@ class ExplainOptions(Settings):
         given = dict(vars(self))
         return given if self.granularity is not None else {k: v for k, v in given.items() if k != "granularity"}
 
+    def cross_encoder_keywords(self) -> dict[str, Any]:
+        """The options that a cross-encoder takes: it reads both texts at once and has a logit, not a cosine."""
+        if self.method != "bilrp" or not self.holds_all:
+            raise UsageError("a cross-encoder is explained by bilrp with all rules; leave --method and --rules out")
+        if self.similarity != "cosine" or self.right_prompt is not None:
+            raise UsageError("a cross-encoder has no --similarity and no --right-prompt; leave them out")
+        names = ("bias", "reference", "fold_special", "split", "memory")
+        given = {name: getattr(self, name) for name in names} | {"prompt": self.left_prompt}
+        return given | ({} if self.granularity is None else {"granularity": self.granularity})
+
     def difference_keywords(self) -> dict[str, Any]:
         """The options that ``contrast`` and ``compare`` share, without prompts; both are exact only for plain bilrp."""
         if self.method != "bilrp" or not self.holds_all or self.split:

@@ -1,11 +1,15 @@
-"""Texts -> units with contributions or shares, in batches; no text is computed twice."""
+"""Texts -> units with contributions or shares, in batches; no text is computed twice, thanks to a cache on disk."""
 
 from __future__ import annotations
 
+import json
 import operator
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +21,7 @@ from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.forward import Batch, embed, embedding_parts, windows
 from likewise.encoder.pooling import pooling_parts
 from likewise.encoder.tokens import TokenizedText, report_truncation
+from likewise.encoder.weights import identity
 from likewise.errors import DataError, UsageError
 from likewise.explain.linear_map import (
     ROW_TOKENS,
@@ -31,7 +36,11 @@ from likewise.explain.linear_map import (
 from likewise.explain.settings import FILLER, NO_REFERENCE, Settings
 from likewise.grammar.spans import Span, sentence_spans, word_spans
 from likewise.progress import Progress, Ticker
+from likewise.storage import FileCache, content_key
 
+CACHE_FORMAT = 1
+MOST_BYTES = 2**28  # What the folder may take; beyond, the files used longest ago go first
+IRRELEVANT = ("memory", "seed")  # Settings that contributions by bilrp do not depend on
 Granularity = str | Sequence[Span]  # `token`, `word`, `sentence`, or the character spans of the groups
 Kind = Literal["text", "special", "prompt", "rest"]  # `rest`: the units that are not named, as one
 
@@ -289,7 +298,13 @@ def share_stream(
     encoder: Encoder, texts: Sequence[TextInput], directions: Floats, settings: Settings
 ) -> Iterator[tuple[int, Shares]]:
     """The shares of each text's units in directions (K, d), longest texts first, each with its index."""
-    groups = [token_groups(encoder, text, settings) for text in texts]
+    return group_shares(encoder, [token_groups(encoder, text, settings) for text in texts], directions, settings)
+
+
+def group_shares(
+    encoder: Encoder, groups: Sequence[TokenGroups], directions: Floats, settings: Settings
+) -> Iterator[tuple[int, Shares]]:
+    """The same for texts whose tokens are grouped already."""
     for indices in _batches(groups, settings, len(directions)):
         batch = [groups[index] for index in indices]
         with torch.no_grad():
@@ -382,3 +397,72 @@ def _one(text: TokenGroups, replayed: Replayed, row: int, own_length: bool, part
 def _array(tensor: Tensor) -> Floats:
     wide = tensor if tensor.dtype == torch.float64 else tensor.float()
     return wide.cpu().numpy()
+
+
+@dataclass(frozen=True)
+class ContributionCache:
+    """Contributions by bilrp in a folder, one file a text."""
+
+    encoder: Encoder
+    settings: Settings
+    folder: Path
+    most_bytes: int = MOST_BYTES
+
+    def __post_init__(self) -> None:
+        if self.settings.split:
+            raise UsageError("split shares are not cached; call contributions for them")
+
+    def of(self, texts: Sequence[TextInput], progress: Progress | None = None) -> list[Contributions]:
+        """The contributions of each text; those not in the cache are computed together."""
+        unique = list(dict.fromkeys(texts))
+        found = {text: one for text in unique if (one := self._read(text)) is not None}
+        new = [text for text in unique if text not in found]
+        ticker = Ticker(progress, len(new), "explained texts")
+        for index, one in contribution_stream(self.encoder, new, "bilrp", self.settings):
+            found[new[index]] = one
+            self._files.write(self._key(new[index]), partial(_save, one))
+            ticker.add()
+        ticker.close()
+        if new:
+            self._files.prune()
+        return [found[text] for text in texts]
+
+    @cached_property
+    def _files(self) -> FileCache:
+        return FileCache(self.folder, ".npz", self.most_bytes)
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        chosen = {name: value for name, value in asdict(self.settings).items() if name not in IRRELEVANT}
+        return {"format": CACHE_FORMAT, "settings": chosen} | identity(self.encoder)
+
+    def _key(self, text: TextInput) -> str:
+        prompt = self.encoder.modules_config.prompt_for(None) if text.prompt is None else text.prompt
+        return content_key(self._identity, asdict(replace(text, prompt=prompt)))
+
+    def _read(self, text: TextInput) -> Contributions | None:
+        return self._files.read(self._key(text), _load)
+
+
+def _save(one: Contributions, path: Path) -> None:
+    units = [(unit.text, unit.start, unit.end, unit.tokens, unit.kind) for unit in one.units]
+    metadata = {"text": one.text, "units": units, "truncated": one.truncated, "ids": one.ids}
+    data = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
+    with path.open("wb") as stream:
+        np.savez(stream, values=one.values, bias=one.bias, vector=one.vector, metadata=data)
+
+
+def _load(path: Path) -> Contributions:
+    """Read a file of the cache; raises if it is anything else."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            values, bias, vector = (np.asarray(stored[name]) for name in ("values", "bias", "vector"))
+            metadata = json.loads(np.asarray(stored["metadata"]).tobytes())
+    except (LookupError, RuntimeError, zlib.error) as error:
+        raise ValueError("no file of the cache") from error
+    units = tuple(Unit(name, start, end, tuple(indices), kind) for name, start, end, indices, kind in metadata["units"])
+    if values.shape != (len(units), *vector.shape) or bias.shape != vector.shape or vector.ndim != 1:
+        raise ValueError("shapes that do not fit")
+    return Contributions(
+        metadata["text"], units, values, bias, vector, metadata["truncated"], ids=tuple(metadata["ids"])
+    )

@@ -14,8 +14,8 @@ import numpy as np
 
 from likewise.data import Dataset, ScoredPair, SkippedRows
 from likewise.encoder import Encoder, takes_encoder
-from likewise.encoder.encoder import Vectors, paired_similarity, unit
 from likewise.encoder.postprocessing import fit_from_moments, fit_postprocessing
+from likewise.encoder.similarity import Vectors, paired_similarity, unit
 from likewise.errors import DataError
 from likewise.geometry.measures import expected_cosine, isoscore
 from likewise.metrics import Array, Interval, bootstrap_draws, spearman

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.encoder.encoder import similarity_blocks
+from likewise.encoder.similarity import similarity_blocks
 from likewise.errors import DataError, UsageError
 from likewise.geometry.measures import dimension_contributions, pair_sums, unit_rows
 from likewise.metrics import Array, Interval, bootstrap_means

@@ -273,7 +273,7 @@ class WordLedger:
 
     def between(self, left: Test, right: Test) -> float:
         """What the left words of one kind and the right words of another make together."""
-        return float(self.found.relevance[np.ix_(_where(self.left, left), _where(self.right, right))].sum())
+        return float(self.found.relevance[np.ix_(where(self.left, left), where(self.right, right))].sum())
 
     def strongest(self, chosen: NDArray[np.bool_]) -> Strongest | None:
         """The words of the strongest positive cell among the chosen (n, m)."""
@@ -291,7 +291,8 @@ def _text_units(found: Explanation) -> tuple[NDArray[np.bool_], NDArray[np.bool_
     return left, right
 
 
-def _where(words: Sequence[Word | None], test: Test) -> NDArray[np.bool_]:
+def where(words: Sequence[Word | None], test: Test) -> NDArray[np.bool_]:
+    """Which of n words pass a test, (n,)."""
     return np.array([word is not None and test(word) for word in words], dtype=bool)
 
 
@@ -300,20 +301,20 @@ def evidence(pair: Pair | ScoredPair, found: Explanation, left: ParsedText, righ
     ledger = WordLedger(found, unit_words(found.left, left), unit_words(found.right, right))
     special, bias = special_share(found)
     equal = equal_words(ledger.left, ledger.right)
-    stops = (_where(ledger.left, _is_stop), _where(ledger.right, _is_stop))
+    stops = (where(ledger.left, is_stop), where(ledger.right, is_stop))
     numbers = number_difference(left, right)
     swapped = tuple(swaps(left, right))
     return PairEvidence(
         pair, found.similarity, special, bias, stop_share(ledger.positive, *stops),
-        _share(ledger.positive[equal].sum(), ledger.positive.sum()),
+        share(ledger.positive[equal].sum(), ledger.positive.sum()),
         ledger.strongest(stops[0][:, None] & stops[1]), ledger.strongest(equal),
         one_sided_negations(ledger, left, right), numbers,
-        ledger.between(_writes(left, numbers[0]), _writes(right, numbers[1])),
+        ledger.between(writes(left, numbers[0]), writes(right, numbers[1])),
         swapped, sum(_with_itself(ledger, noun) for swap in swapped for noun in (swap.first, swap.second)),
     )  # fmt: skip
 
 
-def _writes(parsed: ParsedText, values: Collection[str]) -> Test:
+def writes(parsed: ParsedText, values: Collection[str]) -> Test:
     """Whether a word is part of a number of these values; by identity, since a word may occur twice in a text."""
     indices = {index for number in numbers_of(parsed) if number.value in values for index in number.indices}
     return lambda word: any(word is parsed.words[index] for index in indices)
@@ -326,11 +327,13 @@ def _with_itself(ledger: WordLedger, noun: str) -> float:
     return ledger.between(is_noun, is_noun)
 
 
-def _is_stop(word: Word) -> bool:
+def is_stop(word: Word) -> bool:
+    """Whether a word is a stop word or punctuation."""
     return word.is_stop or word.is_punct
 
 
-def _share(part: float, whole: float) -> float:
+def share(part: float, whole: float) -> float:
+    """A part of a whole; 0 if there is nothing."""
     return float(part / whole) if whole > 0 else 0.0
 
 
@@ -339,13 +342,13 @@ def special_share(found: Explanation) -> tuple[float, float]:
     cells = np.abs(found.relevance)
     bias = float(np.abs(found.bias_left).sum() + np.abs(found.bias_right).sum()) + abs(found.bias_both)
     total, text = float(cells.sum()) + bias, float(cells[np.ix_(*_text_units(found))].sum())
-    return _share(total - text, total), _share(bias, total)
+    return share(total - text, total), share(bias, total)
 
 
 def stop_share(positive: Array, left: NDArray[np.bool_], right: NDArray[np.bool_]) -> float:
     """The share of positive cells (n, m) that units marked on the left (n,) and right (m,) carry, half a cell each."""
     carried = positive[left].sum() / 2 + positive[:, right].sum() / 2
-    return _share(carried, positive.sum())
+    return share(carried, positive.sum())
 
 
 def equal_words(left: Sequence[Word | None], right: Sequence[Word | None]) -> NDArray[np.bool_]:
@@ -358,13 +361,20 @@ def equal_words(left: Sequence[Word | None], right: Sequence[Word | None]) -> ND
 
 def one_sided_negations(ledger: WordLedger, left: ParsedText, right: ParsedText) -> tuple[Negation, ...]:
     """The negating words of one text where the other has none; nothing where both or neither negate."""
+    return negations_of((ledger.left, ledger.right), (ledger.found.left_shares, ledger.found.right_shares), left, right)
+
+
+def negations_of(
+    words: tuple[Sequence[Word | None], Sequence[Word | None]], shares: tuple[Array, Array], left: ParsedText,
+    right: ParsedText,
+) -> tuple[Negation, ...]:  # fmt: skip
+    """The same from the words of both texts' units and their shares."""
     found = [[word for word in parsed.words if word.negates] for parsed in (left, right)]
     if bool(found[0]) == bool(found[1]):
         return ()
-    side = "left" if found[0] else "right"
-    words, shares = (ledger.left, ledger.found.left_shares) if found[0] else (ledger.right, ledger.found.right_shares)
+    side = int(not found[0])
     # By identity: the same word may occur twice.
     return tuple(
-        Negation(word.text, side, float(shares[[each is word for each in words]].sum()))
-        for word in found[0] or found[1]
+        Negation(word.text, ("left", "right")[side], float(shares[side][[each is word for each in words[side]]].sum()))
+        for word in found[side]
     )

@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Pair, ScoredPair
-from likewise.encoder import Encoder, takes_encoder
+from likewise.encoder import CrossEncoder, load_scoring
+from likewise.encoder.cross_encoder import Scoring, pooling_of
+from likewise.encoder.encoder import Source
 from likewise.errors import DataError, UsageError
+from likewise.explain.cross_encoder import explain_cross_encoder_many
 from likewise.explain.explanation import Array
 from likewise.explain.pairs import explain_many
 from likewise.explain.settings import PLAIN
 from likewise.grammar import Grammar
+from likewise.lint.cross_evidence import cross_evidence
 from likewise.lint.evidence import PairEvidence, ParsedSides, Strongest, evidence, parsed_sides, scores_of
 from likewise.metrics import Interval
 from likewise.plotting.axes import PALETTE, axes_or_new, drawable, literal
@@ -175,9 +179,8 @@ class LintReport(Result):
         return Table.of(["sentence1", "sentence2", *scored, "rule", "severity", "cosine", "pair"], rows)
 
 
-@takes_encoder
 def lint(
-    encoder: Encoder,
+    encoder: Scoring | Source,
     pairs: Sequence[Pair | ScoredPair],
     grammar: Grammar | ParsedSides,
     rules: LintRules | None = None,
@@ -186,23 +189,25 @@ def lint(
 ) -> LintReport:
     """Explain every pair by token, one after the other, and report those whose score rests on the wrong things.
 
-    ``grammar`` parses the texts, or holds them parsed.
+    ``grammar`` parses the texts, or holds them parsed. Of a cross-encoder the logits are explained.
 
     >>> from likewise.data import read_scored_pairs
     >>> pairs = list(read_scored_pairs("sample/pairs"))
     >>> grammar = Grammar.load("en_core_web_sm")  # doctest: +SKIP
-    >>> lint(Encoder.load("minilm"), pairs, grammar).findings[0].rule  # doctest: +SKIP
+    >>> lint("minilm", pairs, grammar).findings[0].rule  # doctest: +SKIP
     'number'
     """
     if not pairs:
         raise DataError(f"{data}: no pair to lint; give a file with at least one")
     parsed = parsed_sides(pairs, grammar, progress=progress) if isinstance(grammar, Grammar) else grammar
-    stream = explain_many(encoder, pairs, granularity="token", progress=progress, **PLAIN)
+    scoring, options = load_scoring(encoder), {"granularity": "token", "progress": progress, **PLAIN}
+    measure: Any = cross_evidence if isinstance(scoring, CrossEncoder) else evidence
+    explain_all: Any = explain_cross_encoder_many if isinstance(scoring, CrossEncoder) else explain_many
     found = [
-        evidence(pair, explained, parsed.left[pair.left], parsed.right[pair.right])
-        for pair, explained in zip(pairs, stream, strict=True)
+        measure(pair, explained, parsed.left[pair.left], parsed.right[pair.right])
+        for pair, explained in zip(pairs, explain_all(scoring, pairs, **options), strict=True)
     ]
-    return report(found, rules or LintRules(), (data, encoder.name, encoder.pooling_config.pooling))
+    return report(found, rules or LintRules(), (data, scoring.name, pooling_of(scoring)))
 
 
 def report(pairs: Sequence[PairEvidence], rules: LintRules, names: tuple[str, str, str]) -> LintReport:

@@ -16,8 +16,9 @@ import numpy as np
 from likewise.data import Dataset, SkippedRows, read_texts
 from likewise.data.word_vectors import WordVectors, read_word_vectors
 from likewise.encoder import Encoder, as_encoder
-from likewise.encoder.encoder import Source, Vectors, similarity, unit
+from likewise.encoder.encoder import Source
 from likewise.encoder.forward import windows
+from likewise.encoder.similarity import Vectors, similarity, unit
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import MissingExtra, UsageError
 from likewise.progress import Progress

@@ -27,8 +27,9 @@ from likewise.data.annotations import (
 )
 from likewise.data.rows import OnBad, shown
 from likewise.encoder import Encoder, as_encoder
-from likewise.encoder.encoder import Source, encode_variants, unit
+from likewise.encoder.encoder import Source, encode_variants
 from likewise.encoder.pooling import PoolingConfig
+from likewise.encoder.similarity import unit
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress
 from likewise.search.ranker import BlockRanker, Corpus, Ranker, Scores

@@ -8,12 +8,11 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import ModelError, UsageError
-from likewise.explain.cache import ContributionCache
 from likewise.explain.explanation import Contrast, Explanation, PairShares
 from likewise.explain.linear_map import has_columns
 from likewise.explain.pairs import explained_maps, explanation, metadata_of, pair_shares
 from likewise.explain.settings import Settings
-from likewise.explain.texts import TextInput, TextMap, check_granularity, token_groups
+from likewise.explain.texts import ContributionCache, TextInput, TextMap, check_granularity, token_groups
 from likewise.plotting.html import hits_fragment
 from likewise.plotting.terminal import DrawnHit, hits_lines, one_line, shortened
 from likewise.progress import Progress, Ticker

@@ -15,10 +15,11 @@ import numpy as np
 
 from likewise.data import Dataset, SkippedRows, Text, locate, read_texts
 from likewise.encoder import Encoder, as_encoder
-from likewise.encoder.encoder import MEASURES, Source, similarity_blocks, unit
+from likewise.encoder.encoder import Source
 from likewise.encoder.forward import steady_memory, text_windows
 from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
+from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
 from likewise.errors import DamagedIndex, DataError, ModelError, UsageError

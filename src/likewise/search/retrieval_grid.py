@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.encoder import Encoder
+from likewise.encoder import Encoder, load_scoring
+from likewise.encoder.cross_encoder import Scoring
 from likewise.encoder.pooling import Layer, PoolingConfig, pooling_parts
 from likewise.encoder.weights import identity
 from likewise.errors import UsageError
@@ -25,6 +26,7 @@ from likewise.search.baselines import RANKERS, baseline, check_ranker
 from likewise.search.evaluation import RetrievalTask, dense_setting, encoded_rankers, evaluate_ranker
 from likewise.search.ranker import Hybrid, Ranker
 from likewise.search.recall import KS, RetrievalResult, RetrievalTable, Setting, checked_ks
+from likewise.search.reranking import CANDIDATES, JOIN, Reranked
 from likewise.storage import FileCache, content_key, file_hash, user_cache
 
 DENSE, HYBRID, STATIC, INPUTS = "dense", "hybrid", "static", "input-embeddings"
@@ -47,8 +49,12 @@ class RetrievalGrid:
     vectors: Path | None = None  # the word vectors of the static baseline
     seed: int = 0  # of the random baseline
     fresh: bool = False  # compute anew what earlier runs have cached
+    rerank: str | None = None  # a model that also reranks each ranker's first texts
+    candidates: int = CANDIDATES  # how many of them
 
     def __post_init__(self) -> None:
+        if self.candidates < 1:
+            raise UsageError(f"candidates must be at least 1, got {self.candidates}")
         for ranker in self.rankers:
             check_ranker(ranker)
         for pooling in self.poolings:
@@ -74,13 +80,24 @@ class Cell:
     key: str
     model: str | None = None  # what to load
     pooling_config: PoolingConfig | None = None
+    reranked: bool = False
+
+    @property
+    def ranker(self) -> str:
+        """The ranker of the first stage."""
+        return self.setting.ranker.split(JOIN)[0]
 
 
 def compare_retrieval(
-    task: RetrievalTask, grid: RetrievalGrid, load: Load = Encoder.load, progress: Progress | None = None
+    task: RetrievalTask,
+    grid: RetrievalGrid,
+    load: Load = Encoder.load,
+    progress: Progress | None = None,
+    load_reranker: Callable[[str], Scoring] = load_scoring,
 ) -> RetrievalTable:
     """Every cell of the grid in one table; results of earlier runs come from the cache."""
-    run = _Run(task, grid, lru_cache(maxsize=1)(load))
+    reranker = None if grid.rerank is None else load_reranker(grid.rerank)
+    run = _Run(task, grid, lru_cache(maxsize=1)(load), reranker)
     # All models are looked at first: a layer that one of them lacks is an error before any work.
     cells = list(dict.fromkeys(run.cells()))
     found = {} if grid.fresh else {cell.key: known for cell in cells if (known := run.cached(cell)) is not None}
@@ -103,9 +120,18 @@ class _Run:
     task: RetrievalTask
     grid: RetrievalGrid
     load: Load
+    reranker: Scoring | None = None
 
     def cells(self) -> Iterator[Cell]:
-        """All cells, in the order of the table: model by model, then rankers that need none."""
+        """All cells, in the order of the table: model by model, then rankers that need none; reranked ones follow."""
+        for cell in self._first_stages():
+            yield cell
+            if self.reranker is not None:
+                name = f"{cell.setting.ranker}{JOIN}{self.reranker.name}"
+                key = content_key(cell.key, _scoring_identity(self.reranker), self.grid.candidates)
+                yield replace(cell, setting=replace(cell.setting, ranker=name), key=key, reranked=True)
+
+    def _first_stages(self) -> Iterator[Cell]:
         for model in self.grid.models:
             if any(ranker in NEED_A_MODEL for ranker in self.grid.rankers):
                 yield from self._model_cells(model, self.load(model))
@@ -148,7 +174,7 @@ class _Run:
             for cell in own:
                 if cell.pooling_config is None:
                     encoder = None if model is None else self.load(model)
-                    yield cell, self._evaluated(self._baseline(cell.setting.ranker, encoder), cell, 0, progress)
+                    yield cell, self._evaluated(self._baseline(cell.ranker, encoder), cell, 0, progress)
             dense = [cell for cell in own if cell.pooling_config is not None]
             if dense and model is not None:
                 yield from self._dense(self.load(model), dense, progress)
@@ -166,10 +192,13 @@ class _Run:
             for pooling_config, ranker in zip(some, rankers, strict=True):
                 for cell in cells:
                     if cell.pooling_config == pooling_config:
-                        used = Hybrid([self._bm25, ranker]) if cell.setting.ranker == HYBRID else ranker
+                        used = Hybrid([self._bm25, ranker]) if cell.ranker == HYBRID else ranker
                         yield cell, self._evaluated(used, cell, truncated, progress)
 
     def _evaluated(self, ranker: Ranker, cell: Cell, truncated: int, progress: Progress | None) -> RetrievalResult:
+        if cell.reranked:
+            assert self.reranker is not None
+            ranker = Reranked(ranker, self.reranker, self.task.corpus.texts, self.grid.candidates, progress)
         return evaluate_ranker(ranker, self.task, cell.setting, self.grid.ks, truncated, progress)
 
     def _baseline(self, name: str, encoder: Encoder | None) -> Ranker:
@@ -210,6 +239,14 @@ class _Run:
 
 def _cache() -> FileCache:
     return FileCache(user_cache() / "retrieval", ".json")
+
+
+def _scoring_identity(scoring: Scoring) -> dict[str, Any]:
+    """Everything that the scores of pairs depend on, without the model's name."""
+    if isinstance(scoring, Encoder):
+        return _model_identity(scoring)
+    made_of = {} if scoring.encoder is None else _model_identity(scoring.encoder)
+    return made_of | {"hash": scoring.hash, "label": scoring.label, "prompts": scoring.modules_config.prompt_for(None)}
 
 
 def _model_identity(encoder: Encoder) -> dict[str, Any]:

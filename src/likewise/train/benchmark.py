@@ -152,7 +152,7 @@ def _skipped(model: ModelUnderTest, progress: Progress | None) -> Measures:
     encoder, data = model.encoder, model.data
     layers = encoder.model_view.layers
     if layers < 2:
-        raise UsageError(f"{encoder.name} has one layer; leave out the part skipped")
+        raise UsageError(f"{encoder.name} has {layers} layers; leave out the part skipped")
     without = map(encoder.without_layer, range(1, layers + 1))
     found = [evaluate_sts(each, data.pairs, data.dataset.name, progress).agreement["spearman"] for each in without]
     return {"spearman without a layer": [each.value for each in found]}

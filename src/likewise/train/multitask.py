@@ -174,6 +174,8 @@ def new_multitask_model(
         if any(task.kind == "mlm" for task in config.tasks):
             raise UsageError("a task of kind mlm masks other tokens in each step, so the embeddings cannot be frozen")
         start = min(start, *encoder.pooling_config.layers_of(depth))  # a layer that is pooled must be run
+        if any(block.input_gate for block in encoder.model_view.blocks):
+            start = 0  # all layers read the embeddings
         states = FrozenStates.of(encoder, tokens, start, progress)
     encoders = {name: PackedEncoder(each, tokens, processes, states, start or 0) for name, each in made.items()}
     return MultiTaskModel(config, encoders, heads, frozen)

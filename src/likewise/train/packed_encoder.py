@@ -292,7 +292,8 @@ class PackedEncoder:
             for positions in exact_length_batches([len(self.tokens.ids[number]) for number in mine]):
                 chosen = [mine[position] for position in positions]
                 batch = self.tokens.batch(chosen, device)
-                states = self._first_states(chosen, batch, None).view(*batch.ids.shape, -1)
+                states = self._first_states(chosen, batch, None)
+                states = states.reshape(*batch.ids.shape, states.shape[-1])
                 steps = forward.layers(model_view, states, start=self.start)
                 rows[positions] = self._vectors(self.encoder.averaged(steps, self.start), batch.ids, None)
                 ticker.add(len(positions))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from likewise import metrics
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import paired_similarity
+from likewise.encoder.similarity import paired_similarity
 from likewise.explain import Comparison, compare
 from likewise.plotting.heatmap import confusion_matrix
 from likewise.plotting.scatter import fitted_scatter, line_text

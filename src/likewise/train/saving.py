@@ -10,18 +10,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from likewise.data import Dataset, SkippedRows, read_pairs, read_texts
 from likewise.encoder import Encoder
 from likewise.encoder.config import OWN_SETTINGS, OWN_WEIGHTS
 from likewise.encoder.learned_pooling import LEARNED, learned_from, learned_settings
+from likewise.encoder.pooling import Dense, pooling_parts
 from likewise.encoder.saving import ExtraFiles, save_encoder
 from likewise.errors import ModelError, UsageError
 from likewise.progress import Progress
 from likewise.results import Result, Table
 from likewise.train.config import ROLES, SINGLE, TaskConfig, config_from
 from likewise.train.examples import Example
+from likewise.train.heads import TOP
 from likewise.train.multitask import MultiTaskModel, evaluate, main_task, new_heads, require_torch, variants
 from likewise.train.packed_encoder import PackedEncoder, TokenTable
 from likewise.train.processes import Processes
@@ -51,7 +53,24 @@ def save_run(multitask: MultiTaskModel, report: TrainReport, folder: Path) -> No
         "poolings": {name: each.encoder.pooling_config.pooling for name, each in multitask.encoders.items()},
         "other_poolings": {kind: learned_settings(learned) for kind, learned in others.items()},
     }
-    save_encoder(encoder, folder, model_card(report, encoder), ExtraFiles(settings, weights))
+    scores = cross_encoder_head(multitask)
+    activation = "Sigmoid" if main_task(multitask.config).kind == "paraphrase" else "Identity"
+    extra = ExtraFiles(settings, weights, scores, activation)
+    save_encoder(encoder, folder, model_card(report, encoder, scores is not None), extra)
+
+
+def cross_encoder_head(multitask: MultiTaskModel) -> Dense | None:
+    """The head of a main task that reads pairs as one sequence, if sentence-transformers can express it.
+
+    Its scores are those of ``predict``: similarities from 0 to 5, or logits of a paraphrase.
+    """
+    task = main_task(multitask.config)
+    head, chosen = multitask.head(task), multitask.encoder(task).pooling_config
+    plain = not set(pooling_parts(chosen.pooling)) & set(LEARNED) and chosen.truncate_dim is None
+    if not task.cross_encoder or not plain or not isinstance(head, nn.Linear):
+        return None
+    top = TOP if task.kind == "similarity" else 1.0
+    return Dense(top * head.weight.detach(), None if head.bias is None else top * head.bias.detach(), "Identity")
 
 
 def load_run(folder: Path, **options: Any) -> MultiTaskModel:
@@ -110,11 +129,12 @@ def _under(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 # The model card
 
 
-def model_card(report: TrainReport, encoder: Encoder) -> str:
+def model_card(report: TrainReport, encoder: Encoder, is_cross_encoder: bool = False) -> str:
     """The README.md of a saved run."""
     pooling = encoder.pooling_config.pooling
+    kind = "cross-encoder" if is_cross_encoder else "sentence-similarity"
     parts = [
-        "---\nlibrary_name: sentence-transformers\ntags: [sentence-similarity, likewise]\n---\n",
+        f"---\nlibrary_name: sentence-transformers\ntags: [{kind}, likewise]\n---\n",
         f"# {report.model}, fine-tuned\n",
         f"Trained with Likewise from `{report.model}` (weights sha256 `{report.model_sha256}`); {pooling} pooling.\n",
     ]
@@ -124,6 +144,8 @@ def model_card(report: TrainReport, encoder: Encoder) -> str:
             "it and opens this folder with mean pooling, which gives other vectors; `likewise.Encoder.load` gives "
             "the real ones.\n"
         )
+    if is_cross_encoder:
+        parts.append("It reads a pair as one sequence: `sentence_transformers.CrossEncoder(folder).predict(pairs)`.\n")
     settings = {name: value for name, value in report.config.to_dict().items() if name not in ("out", "task")}
     parts += [_data(report), _scores(report), f"## Settings\n\n```json\n{json.dumps(settings, indent=2)}\n```\n"]
     return "\n".join(parts)

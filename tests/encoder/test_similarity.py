@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from likewise.encoder import Encoder
-from likewise.encoder.encoder import paired_similarity, similarity, similarity_blocks, unit
+from likewise.encoder.similarity import paired_similarity, similarity, similarity_blocks, unit
 from likewise.errors import DataError, UsageError
 
 MEASURES = ["cosine", "dot"]

@@ -18,10 +18,9 @@ from conftest import save_classic
 from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import Cancelled, UsageError
-from likewise.explain import cache as module
-from likewise.explain.cache import ContributionCache
+from likewise.explain import texts as module
 from likewise.explain.settings import Settings
-from likewise.explain.texts import Contributions, TextInput, contribution_stream
+from likewise.explain.texts import ContributionCache, Contributions, TextInput, contribution_stream
 from likewise.sample import sample_sentences
 
 SETTINGS = Settings(fold_special=True)
