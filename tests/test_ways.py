@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import threading
@@ -49,6 +50,7 @@ def is_ours(code: CodeType) -> bool:
 def traced(run: Any, *arguments: str) -> set[str]:
     """The modules that a command runs through."""
     tracer = Tracer()
+    gc.collect()  # generators of earlier tests would be closed while this one is traced
     sys.setprofile(tracer)
     threading.setprofile(tracer)
     try:
