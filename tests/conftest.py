@@ -61,8 +61,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_again() -> None:
     """One thread in every test, whatever the one before it set: the last bit of a sum depends on it."""
     if torch.get_num_threads() != 1:
         torch.set_num_threads(1)

@@ -26,6 +26,8 @@ from likewise.sample import sample_sentences
 
 pytestmark = pytest.mark.process
 ITEMS = [(f"row-{row}", f"{sample_sentences()[row % 300]} {row}") for row in range(400)]
+MANY = [(f"{name}-{turn}", text) for turn in range(12) for name, text in ITEMS]
+"""So many that progress is reported in the midst of a run on a fast machine, too."""
 
 
 @pytest.fixture(autouse=True)
@@ -76,28 +78,26 @@ def test_one_window_needs_no_worker(tiny: Encoder, tmp_path: Path, monkeypatch: 
 # What stops them
 
 
-def test_a_cancelled_run_goes_on_with_any_number_of_workers(
-    tiny: Encoder, tmp_path: Path, alone: tuple[bytes, ...]
-) -> None:
+def test_a_cancelled_run_goes_on_with_any_number_of_workers(tiny: Encoder, tmp_path: Path) -> None:
     def stop(done: int, *_: Any) -> None:
-        manifest = Manifest.read(tmp_path)
-        if manifest is not None and manifest.rows >= stop_at:
+        manifest = Manifest.read(tmp_path / "stopped")
+        if manifest is not None and manifest.rows > before:
             raise Cancelled
 
-    for workers, stop_at in ((2, 64), (1, 128), (3, 224)):
+    before = 0
+    for workers in (2, 1, 3):
         with pytest.raises(Cancelled):
-            encode_stream(tiny, ITEMS, tmp_path, workers=workers, progress=stop)
+            encode_stream(tiny, MANY, tmp_path / "stopped", workers=workers, progress=stop)
         assert not active_children()
-        manifest = Manifest.read(tmp_path)
-        assert manifest is not None and stop_at <= manifest.rows < 400
-    encode_stream(tiny, ITEMS, tmp_path, workers=2)
-    assert stored(tmp_path) == alone
+        manifest = Manifest.read(tmp_path / "stopped")
+        assert manifest is not None and before < manifest.rows < len(MANY)
+        before = manifest.rows
+    encode_stream(tiny, MANY, tmp_path / "stopped", workers=2)
+    encode_stream(tiny, MANY, tmp_path / "alone")
+    assert stored(tmp_path / "stopped") == stored(tmp_path / "alone")
 
 
 def test_a_killed_worker_is_one_line_and_the_run_goes_on(tiny: Encoder, tmp_path: Path) -> None:
-    # So many that progress is reported in the midst of the run on a fast machine, too.
-    items = [(f"{name}-{turn}", text) for turn in range(12) for name, text in ITEMS]
-
     def kill(*_: Any) -> None:
         manifest = Manifest.read(tmp_path / "killed")
         if manifest is not None and manifest.rows >= 64 and active_children():
@@ -105,10 +105,10 @@ def test_a_killed_worker_is_one_line_and_the_run_goes_on(tiny: Encoder, tmp_path
 
     message = "a worker process ended by signal 9; run the same command again to go on, with fewer workers"
     with pytest.raises(LikewiseError, match=message):
-        encode_stream(tiny, items, tmp_path / "killed", workers=2, progress=kill)
+        encode_stream(tiny, MANY, tmp_path / "killed", workers=2, progress=kill)
     assert not active_children()
-    encode_stream(tiny, items, tmp_path / "killed", workers=2)
-    encode_stream(tiny, items, tmp_path / "alone")
+    encode_stream(tiny, MANY, tmp_path / "killed", workers=2)
+    encode_stream(tiny, MANY, tmp_path / "alone")
     assert stored(tmp_path / "killed") == stored(tmp_path / "alone")
 
 
@@ -122,6 +122,7 @@ def test_an_error_in_a_worker_is_one_line(tiny: Encoder, tmp_path: Path) -> None
 
 
 INTERRUPTED = """
+import signal
 import sys
 from pathlib import Path
 from likewise.encoder import Encoder, forward
@@ -130,6 +131,8 @@ from likewise.sample import sample_sentences
 
 forward.WINDOW_TEXTS = 32
 if __name__ == "__main__":
+    # A process that was started in the background ignores Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     encoder = Encoder.load(sys.argv[1], device="cpu", threads=1)
     texts = sample_sentences()
     items = ((f"row-{row}", f"{texts[row % 300]} {row}") for row in range(10**6))
