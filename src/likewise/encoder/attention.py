@@ -23,7 +23,7 @@ from likewise.encoder.model_view import (
     no_dropout,
     norm,
     norm_transposed,
-)  # fmt: skip
+)
 from likewise.encoder.modes import LIVE, Mode, Transposed, normalized
 
 BLOCK_CELLS = 2**23  # Cells of a map that are computed at a time if maps are not stored: 32 MB in float32

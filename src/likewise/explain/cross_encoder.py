@@ -23,8 +23,8 @@ from likewise.explain.explanation import STRONGEST_UNITS, TOLERANCE, Array, Expl
 from likewise.explain.settings import FILLER, NO_REFERENCE, Settings
 from likewise.explain.texts import Shares, TextMap, TokenGroups, Unit, check, check_granularity, group_shares, units_of
 from likewise.plotting.axes import grid_of_axes
-from likewise.plotting.bars import share_bars
 from likewise.plotting.html import hits_fragment
+from likewise.plotting.scatter import share_bars
 from likewise.plotting.terminal import DrawnHit, unit_line
 from likewise.progress import Progress, Ticker
 from likewise.results import Figure, Result, Table
@@ -149,6 +149,10 @@ class CrossExplanation(Result):
         panels = grid_of_axes(2, (5.0, min(height, 12.0)), 2)
         for ax, (name, text, shares) in zip(panels, self._sides(), strict=False):
             share_bars(text.labels, shares, f"{name} text: {shares.sum():+.3f} of the logit {self.logit:.3f}", ax)
+        # One scale: the bars of both texts can be compared.
+        limits = [limit for ax in panels[:2] for limit in ax.get_xlim()]
+        for ax in panels[:2]:
+            ax.set_xlim(min(limits), max(limits))
         return panels[0]
 
 

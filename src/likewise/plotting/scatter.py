@@ -1,4 +1,4 @@
-"""Scatter plots, box plots of groups, and dot plots of named rows with intervals."""
+"""Scatter plots, box plots of groups, dot plots of named rows with intervals, and bars of named rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from numpy.typing import ArrayLike
 
 from likewise.plotting.axes import PALETTE, axes_or_new, drawable, frame, group_colour, legend, literal
 from likewise.plotting.curves import MARKERS
+from likewise.plotting.terminal import BLUE, RED
 
 DENSITY = 8.0  # The total ink that the points of a dense scatter share
+ROW, LEAST = 0.26, 2.0  # Inches: the height of a bar, and of the smallest figure with bars
+MOST_BARS = 40
 INK, LINE = "#4477aa", "#cc3311"  # safe for colour-blind readers
 
 
@@ -237,3 +240,22 @@ def _dots(ax: Any, rows: int, drawn: Mapping[str, Dots]) -> None:
     frame(ax, None, "", "both")
     ax.spines["left"].set_visible(False)
     ax.margins(x=0.12)
+
+
+def share_bars(labels: Sequence[str], shares: ArrayLike, title: str = "", ax: Any = None) -> Any:
+    """Labels (n) from top to bottom, each with a bar of its share (n,): red above zero, blue below.
+
+    Of more than 40 units the largest are drawn, in the order of the text.
+    """
+    values = np.asarray(shares, dtype=float)
+    chosen = np.sort(np.argsort(-np.abs(values), kind="stable")[:MOST_BARS])
+    ax = axes_or_new(ax, (5.0, LEAST + ROW * len(chosen)))
+    colours = [tuple(part / 255 for part in (RED if values[index] > 0 else BLUE)) for index in chosen]
+    ax.barh(range(len(chosen)), values[chosen], color=colours, height=0.7)
+    ax.set_yticks(range(len(chosen)), [drawable(labels[index], 20) for index in chosen], fontsize=8, **literal())
+    ax.invert_yaxis()
+    ax.axvline(0, color="#444444", linewidth=0.8)
+    ax.set_xlabel("what each unit adds")
+    ax.set_title(drawable(title, 90), fontsize=10, **literal())
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

@@ -18,7 +18,7 @@ from likewise.encoder.model_view import (
     ModelView,
     Parts,
     RelativeBias,
-)  # fmt: skip
+)
 from likewise.errors import ModelError
 
 

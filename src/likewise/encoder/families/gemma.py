@@ -19,7 +19,7 @@ from likewise.encoder.model_view import (
     Norm,
     Parts,
     Rotary,
-)  # fmt: skip
+)
 from likewise.encoder.rotary import FULL, KINDS, ROPE_THETA, SLIDING, check_kinds, rotary_of_kind
 from likewise.errors import ModelError
 

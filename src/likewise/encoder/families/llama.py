@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from likewise.encoder.families.family import Family
-from likewise.encoder.model_view import (
-    Attention,
-    Block,
-    Config,
-    Embeddings,
-    FeedForward,
-    ModelView,
-    Parts,
-    Rotary,
-)  # fmt: skip
+from likewise.encoder.model_view import Attention, Block, Config, Embeddings, FeedForward, ModelView, Parts, Rotary
 from likewise.encoder.rotary import KINDS, SLIDING, check_kinds, rotary
 
 

@@ -13,7 +13,7 @@ from likewise.encoder.model_view import (
     ModelView,
     Parts,
     Rotary,
-)  # fmt: skip
+)
 from likewise.encoder.rotary import FULL, KINDS, ROPE_THETA, SLIDING, check_kinds, rotary_of_kind
 
 

@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from likewise.encoder.families.family import Family
-from likewise.encoder.model_view import (
-    Attention,
-    Block,
-    Config,
-    Embeddings,
-    FeedForward,
-    ModelView,
-    Parts,
-    Rotary,
-)  # fmt: skip
+from likewise.encoder.model_view import Attention, Block, Config, Embeddings, FeedForward, ModelView, Parts, Rotary
 from likewise.encoder.rotary import rotary
 from likewise.errors import ModelError
 

@@ -12,7 +12,7 @@ from likewise.encoder.model_view import (
     ModelView,
     Parts,
     RelativeBias,
-)  # fmt: skip
+)
 from likewise.errors import ModelError
 
 MANY_POSITIONS = 2**20  # T5 knows distances, not positions, so it has no limit of its own
