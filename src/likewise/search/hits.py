@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -31,20 +31,58 @@ FIRST_HITS = 3  # Long hits that get pairs of words by default
 
 
 @dataclass(frozen=True)
+class Passage:
+    """Where a passage is in its document: its number from 1, the number of passages, and its characters."""
+
+    number: int
+    of: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class ScoreMeaning:
+    """What a score means in its corpus, as a calibration measured it.
+
+    >>> print(ScoreMeaning(0.992, 0.71))
+    above 99.2 % of unrelated pairs; match 0.71
+    """
+
+    percentile: float  # the share of unrelated pairs with a lower score, 0 to 1
+    probability: float | None = None  # of a match; None if the calibration had no labelled pairs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both numbers by name."""
+        return {"percentile": self.percentile, "probability": self.probability}
+
+    def __str__(self) -> str:
+        match = "" if self.probability is None else f"; match {self.probability:.2f}"
+        return f"above {100 * self.percentile:.1f} % of unrelated pairs{match}"
+
+
+@dataclass(frozen=True)
 class Hit:
-    """One text that a query found.
+    """One text, or the best passage of one document, that a query found.
 
     >>> Hit("7", "A cat sat.", 0.5)
     <Hit 7: 0.5000 'A cat sat.'>
     """
 
-    id: str
-    text: str
+    id: str  # of the text or document
+    text: str  # the whole text, or the passage
     score: float
+    passage: Passage | None = field(default=None, kw_only=True)  # None in an index of single texts
+    metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    meaning: ScoreMeaning | None = field(default=None, kw_only=True)  # None without a calibration
 
     def to_dict(self) -> dict[str, Any]:
-        """The id, the score and the text."""
-        return {"id": self.id, "score": self.score, "text": self.text}
+        """The id, the score and the text; the passage, the metadata and the meaning where there are any."""
+        found: dict[str, Any] = {"id": self.id, "score": self.score, "text": self.text}
+        if self.passage is not None:
+            found["passage"] = asdict(self.passage)
+        if self.metadata:
+            found["metadata"] = dict(self.metadata)
+        return found if self.meaning is None else found | {"meaning": self.meaning.to_dict()}
 
     @property
     def drawn(self) -> DrawnHit:
