@@ -22,6 +22,7 @@ from likewise.storage import user_cache
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from likewise.search.filters import Filter
     from likewise.search.index import Index
 
 STRONGEST = 5
@@ -285,7 +286,7 @@ def check_search(queries: Sequence[str], k: int) -> None:
 
 def explained_search(
     index: Index, query: str, k: int = 10, *, granularity: str = "word", pairs_per_hit: int | None = None,
-    progress: Progress | None = None, **settings: Any,
+    where: str | Filter | None = None, aggregate: str = "max", progress: Progress | None = None, **settings: Any,
 ) -> Hits:  # fmt: skip
     """The k best hits, each explained exactly as it was scored: same model, prompts and similarity.
 
@@ -296,8 +297,10 @@ def explained_search(
     check_granularity(granularity)
     if pairs_per_hit is not None and pairs_per_hit < 0:
         raise UsageError(f"pairs_per_hit is a number from 0 on, got {pairs_per_hit}")
+    if aggregate != "max":
+        raise UsageError(f"{aggregate} is the mean of several passages, and one is explained; leave --aggregate out")
     # One more, so that the last hit has a next one too.
-    found = index.search(query, k + 1)
+    found = index.search(query, k + 1, where=where)
     wanted = pairs_per_hit if pairs_per_hit is None else k if pairs_per_hit else 0
     how = Settings(**{"fold_special": True} | settings), Ticker(progress, len(found), "explained texts")
     asked = TextInput(query, index.prompts[0], granularity)
@@ -309,7 +312,7 @@ def explained_search(
     margins = [*(Contrast(one, after) for one, after in pairwise(shares)), None][: len(shares)]
     most = STRONGEST if pairs_per_hit is None else pairs_per_hit
     explained = [
-        ExplainedHit(hit.id, hit.text, hit.score, share, margin, most)
+        ExplainedHit(hit.id, hit.text, hit.score, share, margin, most, passage=hit.passage, metadata=hit.metadata)
         for hit, share, margin in zip(found, shares, margins, strict=True)
     ]
     return replace(found, hits=tuple(explained[:k]))
