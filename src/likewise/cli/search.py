@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Context, Option
 
 from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
-    TEXTS_HELP,
+    DOCUMENTS_HELP,
     EncoderSettings,
     FileSettings,
     IndexOptions,
@@ -28,6 +28,7 @@ from likewise.progress import Progress
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.search import Hits, Index
+    from likewise.search.documents import Selection
     from likewise.search.index import IndexInfo
 
 MADE_WITH = option_names(IndexOptions)  # Options that are fixed when an index is made
@@ -57,6 +58,10 @@ def search(
     ranker: Annotated[
         str, Option(help="dense, bm25, tfidf, bow, static, input-embeddings, random, or hybrid: bm25 and dense.")
     ] = "dense",
+    where_filter: Annotated[
+        str | None, Option("--where", help="Only texts whose metadata match, such as: year >= 2020 and lang == 'de'.")
+    ] = None,
+    aggregate: Annotated[str, Option(help="A document's score: max, its best passage, or mean-top-3.")] = "max",
     vectors: Annotated[Path | None, Option(help="A GloVe or fastText text file for the ranker static.")] = None,
     out: Annotated[Path | None, Option(help="A folder for run.json, tables and a page.")] = None,
     html: Annotated[Path | None, Option(help="Write a page of explained hits.")] = None,
@@ -64,25 +69,28 @@ def search(
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.texts import check_granularity
+    from likewise.search.documents import Selection
     from likewise.search.folder import address_of
     from likewise.search.hits import SearchResult, check_search
 
+    selection = Selection.of(where_filter, aggregate)
     explained = explain or html is not None
     _check(context, ranker, explained)
     check_search(queries, k)
     check_granularity(granularity)
     output = Output(out, html, None, as_json)
-    source = _Source(address_of(where), model, files, options, context)
+    source = _Source(address_of(where), model, files, options, context, selection)
     with progress_bar() as progress:
         if ranker != "dense":
             found = SearchResult(tuple(source.ranked(ranker, queries, k, vectors, progress)))
         else:
-            how = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
+            chosen: dict[str, Any] = {"where": selection.where, "aggregate": aggregate}
+            how: dict[str, Any] = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
             with source.index(progress) as index:
                 if explained:
-                    hits = [index.search(query, k, explain=True, **how) for query in queries]
+                    hits = [index.search(query, k, explain=True, **chosen, **how) for query in queries]
                 else:
-                    hits = index.search_many(queries, k, progress)
+                    hits = index.search_many(queries, k, progress, **chosen)
                 found = SearchResult(tuple(hits), index.engine, index.summary())
     output.show(found, run=vars(model.run))
 
@@ -112,6 +120,7 @@ class _Source:
     files: FileSettings
     options: IndexOptions
     context: Context
+    selection: Selection
 
     @property
     def is_index(self) -> bool:
@@ -130,7 +139,10 @@ class _Source:
             return self.model.opened(self.where, self.context)
         locate(self.where, self.files.data_dir)  # a missing file is an error before the model is loaded
         model = self.model.load()
-        done = cached_index(model, self.files.dataset(self.where), self.options.settings(), progress)
+        # A filter needs the metadata.
+        filtered = self.selection.where is not None and not self.options.passages
+        options = replace(self.options, metadata=True) if filtered else self.options
+        done = cached_index(model, self.files.dataset(self.where), options.settings(), progress)
         if done.skipped.count:
             notice(str(done.skipped))
         return done.index
@@ -143,16 +155,16 @@ class _Source:
 
         if ranker == "hybrid":
             with self.index(progress) as index:
-                return hybrid_hits(index, queries, k, progress)
+                return hybrid_hits(index, queries, k, progress, self.selection)
         model = self._model() if ranker == "input-embeddings" else None
         if self.is_index:
             corpus = stored_corpus(self.where)
         else:
-            corpus, skipped = text_corpus(self.files.dataset(self.where))
+            corpus, skipped = text_corpus(self.files.dataset(self.where), self.selection.where is not None)
             if skipped.count:
                 notice(str(skipped))
         found = baseline(ranker, corpus.texts, encoder=model, vectors=vectors)
-        return ranked_hits(found, corpus, queries, k, progress)
+        return ranked_hits(found, corpus, queries, k, progress, self.selection)
 
     def _model(self) -> Encoder:
         if not self.is_index:
@@ -167,7 +179,7 @@ def index(
     model: ModelSettings,
     files: FileSettings,
     options: IndexOptions,
-    file: Annotated[str | None, Argument(help=TEXTS_HELP)] = None,
+    file: Annotated[str | None, Argument(help=DOCUMENTS_HELP)] = None,
     out: Annotated[Path | None, Option(help="The index's folder.")] = None,
     store: Annotated[
         str | None,
@@ -175,14 +187,14 @@ def index(
                      " Lite. With it, --out is a folder that points there."),
     ] = None,
     add: Annotated[bool, Option("--add", help="Add the file's texts to the index.")] = False,
-    replace: Annotated[
+    replaces: Annotated[
         bool, Option("--replace", help="Build anew; in a folder the old index stays until then.")
     ] = False,
     delete: Annotated[list[str] | None, Option(help="Delete the text of this id; repeat.")] = None,
     prefix: Annotated[str, Option(help="With --add: put before each new id.")] = "",
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Build an index of a file of any size, add to it, delete from it, or show what it is.
+    """Build an index of a file or folder of any size, add to it, delete from it, or show what it is.
 
     The same command again continues where it stopped. A folder never holds half an index: readers see the old one
     until the new one is whole.
@@ -190,7 +202,7 @@ def index(
     from likewise.search.folder import address_of, check_pointer, is_milvus
 
     _check_modes(
-        file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)}
+        file, out, store, {"--add": add, "--replace": replaces, "--delete": bool(delete), "--prefix": bool(prefix)}
     )
     where = address_of(out, store)
     if is_milvus(where):
@@ -198,7 +210,7 @@ def index(
     if store is not None and out is not None:
         check_pointer(out)
     if file is not None and not add:
-        info = _build(model.load(), files, (file, where, replace), options, out)
+        info = _build(model.load(), files, (file, where, replaces), options, out)
     else:
         refuse_given(context, MADE_WITH, "an existing index: it keeps the settings it was made with")
         if file is None:
@@ -233,9 +245,9 @@ def _build(
     from likewise.search.index import index_file
     from likewise.search.milvus_address import write_pointer
 
-    file, where, replace = target
+    file, where, replaces = target
     with progress_bar() as progress:
-        done = index_file(model, files.dataset(file), where, options.settings(), replace=replace, progress=progress)
+        done = index_file(model, files.dataset(file), where, options.settings(), replace=replaces, progress=progress)
     if done.skipped.count:
         notice(str(done.skipped))
     if done.cached:

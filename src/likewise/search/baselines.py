@@ -21,10 +21,11 @@ from likewise.encoder.forward import windows
 from likewise.encoder.similarity import Vectors, similarity, unit
 from likewise.encoder.tokens import report_truncation
 from likewise.errors import MissingExtra, UsageError
-from likewise.progress import Progress
-from likewise.search.hits import Hit, Hits, check_search
+from likewise.progress import Progress, Ticker
+from likewise.search.documents import EVERYTHING, Origin, Selection, documents
+from likewise.search.hits import Hits, check_search
 from likewise.search.index import Index, open_store
-from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, ranked
+from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, best
 
 # scikit-learn's own pattern drops words of one letter: the 5 of "5 killed", and every part of "U.S.".
 WORD = re.compile(r"\w+")
@@ -304,28 +305,38 @@ def stored_corpus(where: str | Path) -> Corpus:
         return store.corpus()
 
 
-def text_corpus(source: Dataset) -> tuple[Corpus, SkippedRows]:
+def text_corpus(source: Dataset, with_metadata: bool = False) -> tuple[Corpus, SkippedRows]:
     """The texts of a file, and the bad rows that were skipped."""
     skipped = SkippedRows()
-    return Corpus.of((row.id, row.text) for row in source.stream(read_texts, skipped)), skipped
+    found = list(documents(source.stream(read_texts, skipped), with_metadata=with_metadata))
+    origins = [Origin(0, metadata=one.metadata) for one in found] if with_metadata else None
+    return Corpus([one.id for one in found], [one.text for one in found], origins), skipped
 
 
-def hybrid_hits(index: Index, queries: Sequence[str], k: int, progress: Progress | None = None) -> list[Hits]:
-    """The k best texts for each query by BM25 and the model together."""
+def hybrid_hits(
+    index: Index, queries: Sequence[str], k: int, progress: Progress | None = None, selection: Selection = EVERYTHING
+) -> list[Hits]:
+    """The k best texts or documents for each query by BM25 and the model together."""
     corpus = index.corpus()
-    return ranked_hits(Hybrid([baseline("bm25", corpus.texts), index]), corpus, queries, k, progress)
+    return ranked_hits(Hybrid([baseline("bm25", corpus.texts), index]), corpus, queries, k, progress, selection)
 
 
 def ranked_hits(
-    ranker: Ranker, corpus: Corpus, queries: Sequence[str], k: int, progress: Progress | None = None
-) -> list[Hits]:
-    """The k best texts for each query by any ranker of a corpus."""
+    ranker: Ranker, corpus: Corpus, queries: Sequence[str], k: int, progress: Progress | None = None,
+    selection: Selection = EVERYTHING,
+) -> list[Hits]:  # fmt: skip
+    """The k best texts for each query by any ranker of a corpus; of passages, the best one of each document."""
     check_search(queries, k)
-    found = ranked(ranker, queries, k, progress)
-    results = []
-    for query, rows, scores in zip(queries, found.rows.tolist(), found.scores.tolist(), strict=True):
-        # A text that has nothing in common with the query is not a hit.
-        pairs = [(row, score) for row, score in zip(rows, scores, strict=True) if score > ranker.floor]
-        hits = tuple(Hit(corpus.ids[row], corpus.texts[row], score) for row, score in pairs)
-        results.append(Hits(query, hits, ranker.name))
+    keep, groups = corpus.matching(selection.where), corpus.groups
+    ticker, results = Ticker(progress, len(queries), "queries"), []
+    for start, block in ranker.score_blocks(queries):
+        totals = np.where(keep, groups.aggregated(block, selection.passages), -np.inf)
+        found = best(totals.astype(np.float32), k)
+        for query, scores, rows, row_scores in zip(queries[start:], found.scores, found.rows, block, strict=False):
+            # A text that has nothing in common with the query is not a hit.
+            pairs = [(row, score) for row, score in zip(rows, scores.tolist(), strict=True) if score > ranker.floor]
+            hits = tuple(corpus.hit(groups.best_row(row_scores, row), score) for row, score in pairs)
+            results.append(Hits(query, hits, ranker.name))
+        ticker.add(len(block))
+    ticker.close()
     return results

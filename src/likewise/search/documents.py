@@ -114,8 +114,8 @@ def _metadata(given: Mapping[Any, Any] = NO_METADATA) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in given.items():
         plain = value.item() if isinstance(value, np.generic) else value
-        if plain is None or plain != plain:  # not a number
-            continue
+        if plain is None or plain != plain or (isinstance(plain, str) and not plain.strip()):
+            continue  # nothing, not a number, or an empty cell
         is_number = isinstance(plain, int | float) and abs(plain) < 2**63
         if not isinstance(name, str) or not (isinstance(plain, str | bool) or is_number):
             flaw = f"{name!r}: {str(value)[:40]!r} ({type(value).__name__})"
