@@ -474,13 +474,13 @@ def _prune(latest: Path) -> None:
 def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedRows, int]:
     """Read a file through: the bad rows that are skipped, and the number of good ones."""
     skipped, total = SkippedRows(), 0
-    if (path := locate(source.name, source.data_dir)).is_dir() and (others := DocumentFolder(path, source.name).others):
-        log.warning("%s: files that are no documents: %d (first: %s)", source.name, len(others), others[0])
     text_of: dict[int, int] = {}
     for row in tracked(source.stream(read_texts, skipped), progress, note="rows checked"):
         total += 1
         if text_of.setdefault(hash_of(row.id), hash_of(row.text)) != hash_of(row.text):
             raise DataError(f"{source.name}: the id {row.id!r} names two texts; give each text an id of its own")
+    if (path := locate(source.name, source.data_dir)).is_dir() and (others := DocumentFolder(path, source.name).others):
+        log.warning("%s: files that are no documents: %d (first: %s)", source.name, len(others), others[0])
     return skipped, total
 
 
