@@ -199,9 +199,18 @@ def as_filter(where: str | Filter | None) -> Filter | None:
 def _listed(columns: ColumnTypes) -> str:
     if not columns:
         return "the index has no metadata; build it with --passages or --metadata from a file with more columns"
+    return f"the columns are {described(columns)}"
+
+
+def described(columns: ColumnTypes) -> str:
+    """The first columns with their types, in one line.
+
+    >>> described({"lang": ["text"], "year": ["number", "text"]})
+    'lang (text), year (number, text)'
+    """
     names = [f"{name} ({', '.join(types)})" for name, types in columns.items()]
     more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
-    return f"the columns are {', '.join(names[:SHOWN_COLUMNS])}{more}"
+    return ", ".join(names[:SHOWN_COLUMNS]) + more
 
 
 def _milvus_literal(value: Literal) -> str:

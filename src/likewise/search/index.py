@@ -29,7 +29,7 @@ from likewise.progress import Progress, Ticker, tracked
 from likewise.results import Column, Result, Table
 from likewise.search.documents import Document, Item, Selection, documents, hash_of, index_rows, nearest_documents
 from likewise.search.engines import Vectors
-from likewise.search.filters import Filter
+from likewise.search.filters import Filter, described
 from likewise.search.folder import (
     FORMAT,
     MANIFEST,
@@ -312,7 +312,10 @@ class IndexInfo(Result):
     def tables(self) -> dict[str, Table]:
         """A row for each value."""
         address = str(self.values["index"])
-        rows = [(name, str(value)) for name, value in self.values.items() if name != "index"]
+        shown = dict(self.values) | (
+            {"metadata": described(self.values["metadata"])} if "metadata" in self.values else {}
+        )
+        rows = [(name, str(value)) for name, value in shown.items() if name != "index"]
         return {"index": Table.of(["index", Column(address, address)], rows)}
 
 
