@@ -3,7 +3,7 @@
     python bench/passages.py [--documents 500] [--reviews 500] [--queries 400] [--model minilm]
 
 Two corpora. Reviews of cs224n/cfimdb (200 to 600 tokens; left out where ../shared/data is missing): a query is a
-sentence of a review without every third word. Chronicles, written here by templates: each tells 16 events, no two of
+sentence of a review without every third word. Chronicles, written here by templates: each tells 12 events, no two of
 them the same; a query tells one event in other words. The right answer is the one document that
 the query was made from. Recall@1 and @10 are for all queries, and for those whose sentence begins within the first
 tokens that a cut text keeps, or after them.
@@ -28,7 +28,7 @@ from likewise.search import Index, PassageSettings
 
 SHARED = Path("../shared/data")
 KS = (1, 10)
-EVENTS = 16
+EVENTS = 12
 Words = tuple[tuple[str, str], ...]  # As a document says it, and as a query does
 ACTORS: Words = (
     ("a beekeeper", "someone who keeps bees"), ("a retired judge", "a former magistrate"), ("a baker", "a bread maker"),
@@ -78,6 +78,12 @@ PLACES: Words = (
     ("in the desert", "among the dunes"), ("at a crossroads at dawn", "where two roads meet, early in the day"),
     ("in an empty factory", "in an abandoned plant"),
 )  # fmt: skip
+SEQUELS = (
+    "{actor} told the story of {thing} for years, and always ended it {place}, as if nothing had happened since",
+    "whoever asks about {thing} today is sent to the place itself, {place}, where {actor} is well remembered",
+    "it was not the first time that {actor} was seen {place}, but never before with {thing}",
+    "a photograph of {actor} with {thing}, taken {place}, hangs in the town hall",
+)
 FILLERS = (
     "Nobody wrote down how long that lasted, and those who were there tell it in different ways.",
     "The season was dry, the roads were good, and the news travelled faster than anybody had expected.",
@@ -103,7 +109,7 @@ Task = tuple[list[tuple[str, str]], list[Query]]
 
 
 def chronicles(count: int, queries: int, seed: int = 0) -> Task:
-    """Documents of 16 events each, and queries for single events in other words; no two events are the same."""
+    """Documents of 12 events each, and queries for single events in other words; no two events are the same."""
     source = random.Random(seed)
     sizes = len(ACTORS), len(DEEDS), len(THINGS), len(PLACES)
     events = source.sample(range(math.prod(sizes)), count * EVENTS)
@@ -117,8 +123,9 @@ def chronicles(count: int, queries: int, seed: int = 0) -> Task:
             )
             said, other = (f"{actor[i]} {deed[i].format(thing=thing[i], place=place[i])}" for i in (0, 1))
             asked.append(Query(other, name, len(text)))
-            lines = [f"{said[0].upper()}{said[1:]}.", *source.sample(FILLERS, 2)]
-            text += " ".join(lines) + source.choice((" ", " ", "\n\n"))
+            more = source.choice(SEQUELS).format(actor=actor[0], thing=thing[0], place=place[0])
+            lines = [f"{said}.", f"{more}.", source.choice(FILLERS)]
+            text += " ".join(line[0].upper() + line[1:] for line in lines) + source.choice((" ", " ", "\n\n"))
         texts.append((name, text))
     return texts, source.sample(asked, min(queries, len(asked)))
 

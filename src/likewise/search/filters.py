@@ -191,11 +191,6 @@ class Filter:
         return self.condition.is_exact_in_milvus(field)
 
 
-def as_filter(where: str | Filter | None) -> Filter | None:
-    """A filter that may be given as text."""
-    return Filter.parse(where) if isinstance(where, str) else where
-
-
 def _listed(columns: ColumnTypes) -> str:
     if not columns:
         return "the index has no metadata; build it with --passages or --metadata from a file with more columns"
