@@ -16,7 +16,7 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.hits import explained_search
+from likewise.search.searcher import explained_search
 
 pytest_plugins = ("command_line",)
 
@@ -338,14 +338,13 @@ class TestRankers:
         options = ("--ranker", "static", "--vectors", tmp_path / "none.txt")
         assert "none.txt" in refusal(run("search", file, "cat", *options))
 
-    @pytest.mark.parametrize("ranker", ["bm25", "hybrid", "random"])
-    def test_only_the_model_is_explained(
-        self, run: Any, folder: str, ranker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("option", [("--explain",), ("--why-not", "0")])
+    def test_chance_is_not_explained(
+        self, run: Any, folder: str, option: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Encoder, "load", refuse_to_load)
-        for options in (("--explain",), ("--html", tmp_path / "a.html")):
-            said = refusal(run("search", folder, "cat", "--ranker", ranker, *options))
-            assert "only the model's own scores can be explained; leave --ranker or --explain out" in said
+        said = refusal(run("search", folder, "cat", "--ranker", "random", *option))
+        assert f"random scores have no ledger; leave --ranker or {option[0]} out" in said
 
     def test_unknown(self, run: Any, folder: str) -> None:
         said = refusal(run("search", folder, "cat", "--ranker", "bm52"))

@@ -26,6 +26,7 @@ from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.results import Column, Result, Table
 from likewise.search.engines import Vectors, check_engine
+from likewise.search.explained import encoder_ledgers
 from likewise.search.folder import (
     FORMAT,
     MANIFEST,
@@ -36,9 +37,11 @@ from likewise.search.folder import (
     building,
     is_milvus,
 )
-from likewise.search.hits import Hits, check_search, explained_search
+from likewise.search.hits import Hit, Hits, check_search
+from likewise.search.ledger import HitLedgers
 from likewise.search.milvus import MilvusStore, MilvusWriter
-from likewise.search.ranker import Blocks, Corpus
+from likewise.search.ranker import Blocks, Corpus, Scores
+from likewise.search.searcher import Searcher
 from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, hash_of
 from likewise.storage import file_hash, user_cache
 
@@ -84,7 +87,7 @@ class IndexSettings:
 USUAL = IndexSettings()
 
 
-class Index:
+class Index(Searcher):
     """A searchable index: texts and their vectors by one model.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -97,6 +100,9 @@ class Index:
     ['1', '3']
     >>> index
     <Index news: 3 texts, minilm, exact>
+    >>> found = index.search("volcano erupted", k=5, explain=True)
+    >>> list(found.to_dataframe())
+    ['query', 'rank', 'id', 'score', 'margin', 'text']
     """
 
     floor = -np.inf  # a cosine of 0 does not mean that there is nothing in common
@@ -223,22 +229,15 @@ class Index:
         """All texts with their ids."""
         return self.store.corpus()
 
-    def search(self, query: str, k: int = 10, *, explain: bool = False, **options: Any) -> Hits:
-        """The k best texts for a query; ``explain`` says why, with the options of ``explained_search``.
+    def ledgers(self, query: str, hits: Sequence[Hit], rows: Sequence[int] = (), **options: Any) -> list[HitLedgers]:  # noqa: ARG002
+        """Why each hit has its score, with the options of ``encoder_ledgers``."""
+        return encoder_ledgers(self, query, hits, **options)
 
-        >>> texts = ["The volcano spat ash.", "The bank cut rates."]
-        >>> index = Index.from_texts(Encoder.load("minilm", device="cpu"), texts)
-        >>> found = index.search("volcano erupted", k=5, explain=True)
-        >>> found
-        <Hits 'volcano erupted': 2 hits, minilm, exact>
-        >>> list(found.to_dataframe())
-        ['query', 'rank', 'id', 'score', 'margin', 'text']
-        """
-        if explain:
-            return explained_search(self, query, k, **options)
-        if options:
-            raise UsageError(f"{next(iter(options))} has no effect without explain=True; leave it out")
-        return self.search_many([query], k)[0]
+    def scored(self, query: str) -> Iterator[tuple[Sequence[Hit], Scores]]:
+        """All texts and their exact scores (n,), window by window."""
+        vector = self.query_vectors([query])[0]
+        for rows in self.store.windows():
+            yield [Hit(*row, 0.0) for row in zip(rows.ids, rows.texts, strict=True)], rows.vectors @ vector
 
     def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
         """The k best texts for each of several queries."""

@@ -1,0 +1,207 @@
+"""What every search can do, by any ranker: hits with their ledgers, reranked hits, and why a text is not a hit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from likewise.encoder import Encoder
+from likewise.encoder.cross_encoder import CrossEncoder, Scoring, load_scoring, pair_scores
+from likewise.encoder.encoder import Source
+from likewise.errors import DataError, ModelError, UsageError
+from likewise.explain.cross_encoder import CrossExplanation, explain_cross_encoder_many
+from likewise.progress import Progress
+from likewise.search.explained import encoder_ledgers
+from likewise.search.hits import STRONGEST, ExplainedHit, Hit, Hits, Stage, check_search
+from likewise.search.ledger import HitLedgers, cross_encoder_ledgers
+from likewise.search.ranker import Scores
+from likewise.search.reranking import CANDIDATES, JOIN
+from likewise.search.why_not import WhyNot
+
+
+class Searcher:
+    """Finds the best texts for a query, and says why.
+
+    An :class:`~likewise.search.Index` is one, and so is a ranker of a corpus.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the ranker in tables."""
+        raise NotImplementedError
+
+    @property
+    def engine(self) -> dict[str, Any]:
+        """The name and the recall of the engine, if there is one."""
+        return {}
+
+    def summary(self) -> str:
+        """One line for the user: how it searches, if there is a choice."""
+        return ""
+
+    def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
+        """The k best texts for each of several queries."""
+        raise NotImplementedError
+
+    def ledgers(self, query: str, hits: Sequence[Hit], **options: Any) -> list[HitLedgers]:
+        """Why each hit has its score."""
+        raise NotImplementedError
+
+    def scored(self, query: str) -> Iterator[tuple[Sequence[Hit], Scores]]:
+        """All texts and their exact scores (n,), some at a time."""
+        raise NotImplementedError
+
+    def with_stages(self, query: str, hits: Sequence[Hit], **options: Any) -> Sequence[Hit]:  # noqa: ARG002
+        """The hits with the ledgers of each stage, if there are several."""
+        return hits
+
+    def search(
+        self, query: str, k: int = 10, *, explain: bool = False, rerank: Scoring | Source | None = None,
+        rerank_depth: int | None = None, **options: Any,
+    ) -> Hits:  # fmt: skip
+        """The k best texts for a query; ``explain`` says why.
+
+        ``rerank`` is a cross-encoder or an encoder that puts the first ``rerank_depth`` texts (100) into order. The
+        options of ``explain`` are ``granularity`` (word, token or sentence), ``pairs_per_hit`` and the settings of
+        :func:`likewise.explain.explain`.
+        """
+        found = self if rerank is None else RerankedSearcher.of(self, rerank, k, rerank_depth)
+        if rerank is None and rerank_depth is not None:
+            raise UsageError("rerank_depth has no effect without rerank; leave it out")
+        if explain:
+            return explained_search(found, query, k, **options)
+        if options:
+            raise UsageError(f"{next(iter(options))} has no effect without explain=True; leave it out")
+        return found.search_many([query], k)[0]
+
+    def why_not(self, query: str, name: str, k: int = 10, **options: Any) -> WhyNot:
+        """Why the text with this id is not among the k best: its rank, its score, and what the last hit has more.
+
+        ``options`` are those of an explained search.
+        """
+        check_search([query], k)
+        hit, rank, total = self._placed(query, name)
+        hits = self.search_many([query], k)[0].hits
+        among = next((place for place, one in enumerate(hits, start=1) if one.id == name), 0)
+        if among or not hits:
+            (why,) = self.ledgers(query, [hit], **options)
+            return WhyNot(query, self.name, k, ExplainedHit.of(hit, why), among or rank, total, len(hits))
+        why, last = self.ledgers(query, [hit, hits[-1]], **options)
+        above = ExplainedHit.of(hits[-1], last, why.by_query)
+        return WhyNot(query, self.name, k, ExplainedHit.of(hit, why), rank, total, len(hits), above)
+
+    def _placed(self, query: str, name: str) -> tuple[Hit, int, int]:
+        """The text of an id with its score, its rank from 1 among all texts, and their number."""
+        found, row, parts = None, 0, []
+        for hits, scores in self.scored(query):
+            parts.append(scores)
+            for index, hit in enumerate(hits):
+                if hit.id == name:
+                    found, row = replace(hit, score=float(scores[index])), sum(map(len, parts[:-1])) + index
+        if found is None:
+            raise DataError(f"the id {name!r} is not in the index; give the id of a text as its hits show it")
+        every = np.concatenate(parts)
+        # Of texts with equal scores the earlier one comes first.
+        rank = 1 + int((every > every[row]).sum()) + int((every[:row] == every[row]).sum())
+        return found, rank, len(every)
+
+
+def explained_search(
+    searcher: Searcher, query: str, k: int = 10, *, pairs_per_hit: int | None = None,
+    progress: Progress | None = None, **options: Any,
+) -> Hits:  # fmt: skip
+    """The k best hits, each explained exactly as it was scored.
+
+    ``options`` are those of :func:`likewise.search.explained.encoder_ledgers`; a ranker of words has none.
+    """
+    check_search([query], k)
+    # One more, so that the last hit has a next one too.
+    found = searcher.search_many([query], k + 1)[0]
+    options |= {} if pairs_per_hit is None else {"pairs_per_hit": pairs_per_hit}
+    ledgers = searcher.ledgers(query, found.hits, progress=progress, **options)
+    after = [*(one.by_query for one in ledgers[1:]), None]
+    most = STRONGEST if pairs_per_hit is None else pairs_per_hit
+    each = zip(searcher.with_stages(query, found.hits[:k], **options), ledgers, after, strict=False)
+    return replace(found, hits=tuple(ExplainedHit.of(hit, why, worse, most) for hit, why, worse in each))
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """How an encoder that reranks compares texts."""
+
+    encoder: Encoder
+    similarity: str = "cosine"
+    prompts: tuple[None, None] = (None, None)
+
+
+@dataclass(frozen=True)
+class RerankedSearcher(Searcher):
+    """The first hits of a search in the order of another model's scores for (query, text)."""
+
+    first: Searcher
+    scoring: Scoring
+    depth: int = CANDIDATES
+
+    @classmethod
+    def of(cls, first: Searcher, scoring: Scoring | Source, k: int, depth: int | None) -> RerankedSearcher:
+        """With a loaded model; a depth below the number of hits is refused."""
+        if depth is not None and depth < k:
+            raise UsageError(f"a reranker of the first {depth} texts cannot bring {k} hits; raise --rerank-depth")
+        return cls(first, load_scoring(scoring), max(k + 1, CANDIDATES) if depth is None else depth)
+
+    @property
+    def name(self) -> str:
+        """The names of the ranker and of the model."""
+        return f"{self.first.name}{JOIN}{self.scoring.name}"
+
+    @property
+    def engine(self) -> dict[str, Any]:
+        """That of the first stage."""
+        return self.first.engine
+
+    def summary(self) -> str:
+        """That of the first stage."""
+        return self.first.summary()
+
+    def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
+        """The k best of the candidates for each query; each hit has what both stages made of it."""
+        return [self._reranked(found, k, progress) for found in self.first.search_many(queries, self.depth, progress)]
+
+    def _reranked(self, found: Hits, k: int, progress: Progress | None) -> Hits:
+        scores = pair_scores(self.scoring, [(found.query, hit.text) for hit in found], progress).tolist()
+        # Of texts that tie, the first stage's order stays.
+        order = sorted(range(len(scores)), key=lambda index: -scores[index])
+        hits = []
+        for rank, index in enumerate(order[:k], start=1):
+            hit = found[index]
+            stages = Stage(found.ranker, index + 1, hit.score), Stage(self.scoring.name, rank, scores[index])
+            hits.append(replace(hit, score=scores[index], stages=(*hit.stages, *stages), meaning=None))
+        return replace(found, hits=tuple(hits), ranker=self.name)
+
+    def ledgers(self, query: str, hits: Sequence[Hit], **options: Any) -> list[HitLedgers]:
+        """Why each hit has its score by the reranker."""
+        if not isinstance(self.scoring, CrossEncoder):
+            return encoder_ledgers(_Comparison(self.scoring), query, hits, **options)
+        how: dict[str, Any] = {"granularity": "word", "fold_special": True} | options
+        how.pop("pairs_per_hit", None)  # there are none: the model reads both texts as one
+        found = explain_cross_encoder_many(self.scoring, [(query, hit.text) for hit in hits], **how)
+        return [cross_encoder_ledgers(_checked(one, hit)) for one, hit in zip(found, hits, strict=True)]
+
+    def with_stages(self, query: str, hits: Sequence[Hit], **options: Any) -> Sequence[Hit]:
+        """The hits with why the first stage ranked each as it did."""
+        # Only a model's words have pairs, and those of the last stage are shown.
+        before = [replace(hit, score=hit.stages[0].score) for hit in hits]
+        found = self.first.ledgers(query, before, **{**options, "pairs_per_hit": 0})
+        return [
+            replace(hit, stages=(replace(hit.stages[0], ledgers=why), *hit.stages[1:]))
+            for hit, why in zip(hits, found, strict=True)
+        ]
+
+
+def _checked(shares: CrossExplanation, hit: Hit) -> CrossExplanation:
+    if not abs(shares.score - hit.score) <= shares.tolerance:
+        raise ModelError(f"{hit.id} was scored {hit.score:.5f} but its ledger is of {shares.score:.5f}; report this")
+    return shares
