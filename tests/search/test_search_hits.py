@@ -337,7 +337,7 @@ class TestRefusals:
     def test_another_backend(self, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
         hits = index.search("cat", 3)
         blind = Index(replace(index.encoder, backend=SimpleNamespace(kind="onnx")), index.store)  # type: ignore[arg-type]
-        monkeypatch.setattr(Index, "search_many", lambda *_: [hits])
+        monkeypatch.setattr(Index, "search_many", lambda *_, **__: [hits])
         with pytest.raises(UsageError, match="only the backend torch allows"):
             explained_search(blind, "cat", 2)
 

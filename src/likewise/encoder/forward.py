@@ -32,6 +32,7 @@ TOKEN_BUDGET = 4096  # Tokens per batch; the best or close to it on one and two 
 WINDOW_TEXTS = 4096
 WINDOW_CHARACTERS = 16_000_000
 IdAndText = tuple[str, str]
+Entry = TypeVar("Entry", bound=Sequence[Any])
 STEPS = 2**16  # A rate is a multiple of 1 / STEPS
 DRAWN = 4  # Numbers of 16 bits in one draw of 64 bits
 
@@ -242,14 +243,17 @@ def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield window
 
 
-def text_windows(items: Iterator[IdAndText]) -> Iterator[list[IdAndText]]:
-    """Cut by number of texts, or earlier by number of characters, which bounds the memory of huge texts."""
-    window: list[IdAndText] = []
+def text_windows(items: Iterable[Entry], most: int = WINDOW_CHARACTERS) -> Iterator[list[Entry]]:
+    """Cut by number of texts, or earlier by number of characters, which bounds the memory of huge texts.
+
+    An item is a tuple: an id, a text and perhaps more.
+    """
+    window: list[Entry] = []
     characters = 0
     for item in items:
         window.append(item)
         characters += len(item[1])
-        if len(window) == WINDOW_TEXTS or characters >= WINDOW_CHARACTERS:
+        if len(window) == WINDOW_TEXTS or characters >= most:
             yield window
             window, characters = [], 0
     if window:

@@ -109,6 +109,19 @@ class Tokenizer:
         large, small = (self.backend.encode(text, add_special_tokens=False).ids for text in ("A BANK", "a bank"))
         return bool(large == small)
 
+    @cached_property
+    def _untruncated(self) -> Backend:
+        backend = Backend.from_str(self.backend.to_str())
+        backend.encode_special_tokens = self.backend.encode_special_tokens
+        backend.no_truncation()
+        return backend
+
+    def lengths(self, texts: Sequence[str], prompt: str | None = None) -> list[int]:
+        """The number of tokens of each text, never cut; with a prompt, even an empty one, also special tokens."""
+        whole = prompt is not None
+        inputs = [text_input(text, prompt or "") for text in texts]
+        return [len(found) for found in self._untruncated.encode_batch_fast(inputs, add_special_tokens=whole)]
+
     def prompt_length(self, prompt: str) -> int:
         """The number of leading tokens of a prompt, including opening special tokens."""
         if not prompt:
@@ -157,10 +170,10 @@ def _described(text: TextOrPair, encoding: Any, prompt: int) -> TokenizedText:
     )  # fmt: skip
 
 
-def report_truncation(count: int, total: int, limit: int) -> None:
+def report_truncation(count: int, total: int, limit: int, cure: str = "") -> None:
     """Log how many texts were truncated, if any."""
     if count:
-        log.warning("cut at the model's limit of %d tokens: %d of %d texts", limit, count, total)
+        log.warning("cut at the model's limit of %d tokens: %d of %d texts%s", limit, count, total, cure)
 
 
 @dataclass(frozen=True, eq=False)

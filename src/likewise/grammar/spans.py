@@ -41,13 +41,10 @@ def _joined_spans(text: str) -> list[Span]:
 
 def _joins(text: str, index: int, start: int) -> bool:
     """Whether a character continues the word before it, which begins at ``start``."""
+    if (in_sign := _continues_sign(text, index, start)) is not None:
+        return in_sign
     before, here = text[index - 1], text[index]
     after = text[index + 1] if index + 1 < len(text) else " "
-    if unicodedata.category(here).startswith("M") or here == JOINER or before == JOINER or SKIN_TONE.match(here):
-        return True
-    if FLAG_LETTERS.match(here) and (run := FLAG_LETTERS.search(text, start, index)):
-        # Flags are pairs of letters: the second one joins, the third begins the next flag.
-        return len(run[0]) % 2 == 1
     if NO_SPACES.match(here) or NO_SPACES.match(before):
         return False
     if here in "'’":
@@ -58,6 +55,32 @@ def _joins(text: str, index: int, start: int) -> bool:
     return _is_letter(here) and (
         _is_letter(before) or (before in "'’.," and index >= 2 and _joins(text, index - 1, start))
     )
+
+
+def _continues_sign(text: str, index: int, start: int) -> bool | None:
+    """Whether a character belongs to the sign before it, such as an accent; None if its script does not say."""
+    before, here = text[index - 1], text[index]
+    if unicodedata.category(here).startswith("M") or here == JOINER or before == JOINER or SKIN_TONE.match(here):
+        return True
+    if FLAG_LETTERS.match(here) and (run := FLAG_LETTERS.search(text, start, index)):
+        # Flags are pairs of letters: the second one joins, the third begins the next flag.
+        return len(run[0]) % 2 == 1
+    return None
+
+
+def sign_spans(text: str) -> list[Span]:
+    """Character spans of the signs of a text: a letter with its accents, a joined emoji or a flag is one.
+
+    >>> sign_spans("e\u0301a")
+    [(0, 2), (2, 3)]
+    """
+    spans: list[Span] = []
+    for index in range(len(text)):
+        if spans and _continues_sign(text, index, spans[-1][0]):
+            spans[-1] = (spans[-1][0], index + 1)
+        else:
+            spans.append((index, index + 1))
+    return spans
 
 
 def _is_letter(letter: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -119,18 +120,34 @@ class RankedCorpus(Searcher):
         """The ranker's name."""
         return self.ranker.name
 
-    def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
-        """The k best texts for each of several queries."""
-        return ranked_hits(self.ranker, self.corpus, queries, k, progress)
+    def search_many(
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, **selection: Any
+    ) -> list[Hits]:
+        """The k best texts or documents for each of several queries."""
+        return ranked_hits(self.ranker, self.corpus, queries, k, progress, **selection)
 
     def ledgers(self, query: str, hits: Sequence[Hit], **options: Any) -> list[HitLedgers]:
         """Why each hit has its score."""
-        return self.ranker.ledgers(query, hits, [self.corpus.row_of[hit.id] for hit in hits], **options)
+        return self.ranker.ledgers(query, hits, [self._row_of[_key(hit)] for hit in hits], **options)
 
-    def scored(self, query: str) -> Iterator[tuple[Sequence[Hit], Scores]]:
-        """All texts and their scores (n,)."""
+    @cached_property
+    def _row_of(self) -> dict[tuple[str, int], int]:
+        """The row of each passage: the id of its document and its number."""
+        origins = self.corpus.origins or [None] * len(self.corpus)
+        keys = (
+            (name, 0 if origin is None or origin.passage is None else origin.passage.number)
+            for name, origin in zip(self.corpus.ids, origins, strict=True)
+        )
+        return {key: row for row, key in enumerate(keys)}
+
+    def scored(self, query: str) -> Iterator[tuple[Corpus, Scores]]:
+        """All texts or passages and their scores (n,)."""
         for _, (scores,) in self.ranker.score_blocks([query]):
-            yield [Hit(*row, 0.0) for row in zip(self.corpus.ids, self.corpus.texts, strict=True)], scores
+            yield self.corpus, scores
+
+
+def _key(hit: Hit) -> tuple[str, int]:
+    return hit.id, 0 if hit.passage is None else hit.passage.number
 
 
 def ranked_hits(

@@ -135,26 +135,33 @@ class Engine:
     width: int = 0  # the number of candidates of hnsw, or of lists of ivf; 0 for a scan
     recall: float | None = None
 
-    def search(self, queries: Vectors, k: int) -> Ranked:
-        """The k best rows of each query (q, d), best first, the earlier row first among equals."""
+    def search(self, queries: Vectors, k: int, keep: NDArray[np.bool_] | None = None) -> Ranked:
+        """The k best rows of each query (q, d), best first, the earlier row first among equals.
+
+        ``keep`` (n,) leaves rows out: the others are all compared, with any engine. Scores are computed anew from the
+        vectors, so that a row has the same score to the last bit however it was found.
+        """
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         if queries.ndim != 2 or queries.shape[1] != self.vectors.dimension:
             raise DataError(f"queries of shape {queries.shape} for vectors of {self.vectors.dimension} dimensions")
-        k = min(k, len(self.vectors))
+        k = min(k, len(self.vectors) if keep is None else int(keep.sum()))
         if k == 0 or len(queries) == 0:
             return Ranked(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
-        wanted = k if self.engine_plan.bits == 32 else min(len(self.vectors), CANDIDATES * k)
-        scores, indices = self.index.search(queries, wanted, params=self._parameters(wanted))
-        rows = indices if self.rows is None else np.where(indices >= 0, self.rows[indices], -1)
-        if self.engine_plan.bits != 32:
-            scores = self._scored_again(queries, rows)
-        found = _in_order(scores, rows, k)
+        rows = self._candidates(queries, k) if keep is None else exact_best(self.vectors, queries, k, keep).rows
+        found = _in_order(self._scored(queries, rows), rows, k)
         # A graph may not reach every row; if it brings too few, all rows are scanned.
         short = np.flatnonzero((found.rows < 0).any(1))
         if len(short):
-            every = exact_best(self.vectors, queries[short], k)
-            found.scores[short], found.rows[short] = every.scores, every.rows
+            every = exact_best(self.vectors, queries[short], k).rows
+            anew = _in_order(self._scored(queries[short], every), every, k)
+            found.scores[short], found.rows[short] = anew.scores, anew.rows
         return found
+
+    def _candidates(self, queries: Vectors, k: int) -> Rows:
+        """The rows (q, m) that the index finds, -1 for none."""
+        wanted = k if self.engine_plan.bits == 32 else min(len(self.vectors), CANDIDATES * k)
+        _, indices = self.index.search(queries, wanted, params=self._parameters(wanted))
+        return indices if self.rows is None else np.where(indices >= 0, self.rows[indices], -1)
 
     def _parameters(self, wanted: int) -> Any:
         options: dict[str, Any] = {}
@@ -173,12 +180,12 @@ class Engine:
             return None
         return faiss().IDSelectorBitmap(np.packbits(self.rows >= 0, bitorder="little"))
 
-    def _scored_again(self, queries: Vectors, rows: Rows) -> Scores:
-        """Inner products with the full vectors in place of the 8-bit ones."""
+    def _scored(self, queries: Vectors, rows: Rows) -> Scores:
+        """The inner products of queries (q, d) with their rows (q, m)."""
         scores = np.full(rows.shape, -np.inf, np.float32)
         for position, (query, found) in enumerate(zip(queries, rows, strict=True)):
             there = found >= 0
-            scores[position, there] = self.vectors.take(found[there]) @ query
+            scores[position, there] = inner_products(self.vectors.take(found[there]), query)
         return scores
 
     def extended(self, vectors: StackedVectors, present: Rows, progress: Progress | None = None) -> Engine:
@@ -193,6 +200,13 @@ class Engine:
         """The memory of the index per vector."""
         size: int = len(faiss().serialize_index(self.index))
         return size / max(1, int(self.index.ntotal))
+
+
+def inner_products(rows: Vectors, query: Vectors) -> Scores:
+    """The scores (m,) of vectors (m, d) with a query (d,), each independent of the others to the last bit."""
+    # Not a matrix product: it may sum equal rows in different orders, which gives different scores.
+    found: Scores = (rows.astype(np.float64) * query).sum(axis=1).astype(np.float32)
+    return found
 
 
 def _in_order(scores: Scores, rows: Rows, k: int) -> Ranked:
@@ -246,13 +260,16 @@ def tuned(engine: Engine) -> Engine:
     return replace(engine, width=width, recall=recall)
 
 
-def exact_best(vectors: StackedVectors, queries: Vectors, k: int) -> Ranked:
-    """The k best rows by plain inner products, block by block."""
+def exact_best(
+    vectors: StackedVectors, queries: Vectors, k: int, keep: NDArray[np.bool_] | None = None
+) -> Ranked:  # fmt: skip
+    """The k best rows by plain inner products, block by block; ``keep`` (n,) leaves rows out."""
     top = best(np.empty((len(queries), 0), np.float32), k)
     start = 0
     for block in vectors.blocks(CHUNK):
-        here = best(queries @ block.T, k)
-        scores, rows = np.hstack([top.scores, here.scores]), np.hstack([top.rows, here.rows + start])
+        present = np.arange(len(block)) if keep is None else np.flatnonzero(keep[start : start + len(block)])
+        here = best(queries @ (block if keep is None else block[present]).T, k)
+        scores, rows = np.hstack([top.scores, here.scores]), np.hstack([top.rows, present[here.rows] + start])
         top = _in_order(scores, rows, min(k, scores.shape[1]))
         start += len(block)
     return top

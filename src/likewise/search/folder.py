@@ -213,7 +213,7 @@ class FolderStore(SegmentStore):
         return str(self.folder)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:  # type: ignore[override]
         """What the vectors depend on."""
         return self.manifest.settings
 

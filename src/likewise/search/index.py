@@ -13,20 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data import Dataset, SkippedRows, Text, locate, read_texts
+from likewise.data import Dataset, SkippedRows, locate, read_texts
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source
 from likewise.encoder.forward import steady_memory, text_windows
 from likewise.encoder.pooling import PoolingConfig
 from likewise.encoder.postprocessing import PostProcessing
-from likewise.encoder.similarity import MEASURES, similarity_blocks, unit
+from likewise.encoder.similarity import similarity_blocks, unit
 from likewise.encoder.tokens import report_truncation
 from likewise.encoder.weights import identity
 from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.results import Column, Result, Table
-from likewise.search.engines import Vectors, check_engine
+from likewise.search.documents import Document, Item, Selection, documents, hash_of, index_rows, nearest_documents
+from likewise.search.engines import Vectors, inner_products
 from likewise.search.explained import encoder_ledgers
+from likewise.search.filters import Filter
 from likewise.search.folder import (
     FORMAT,
     MANIFEST,
@@ -40,51 +42,19 @@ from likewise.search.folder import (
 from likewise.search.hits import Hit, Hits, check_search
 from likewise.search.ledger import HitLedgers
 from likewise.search.milvus import MilvusStore, MilvusWriter
+from likewise.search.passages import PassageCutter, PassageSettings
 from likewise.search.ranker import Blocks, Corpus, Scores
 from likewise.search.searcher import Searcher
-from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, hash_of
+from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
+from likewise.search.settings import USUAL, IndexSettings, keeps_origins
 from likewise.storage import file_hash, user_cache
 
-Item = str | tuple[str, str] | Text  # A plain text, whose id is its number from 1 on, or a text with an id
 POSTPROCESSING = "postprocessing"
+PASSAGE_WINDOW = 1_000_000  # Characters that are encoded before they are stored; a killed build loses no more
 MOST_CACHED_BYTES = 2**33  # The size of all cached indexes of files, without the one in use
 AnyStore = FolderStore | MemoryStore | MilvusStore  # Vectors of one model with texts and ids, by inner product
 Writer = FolderWriter | MemoryWriter | MilvusWriter
 """One change of a store; nothing that it appends is lost once ``commit`` has returned."""
-
-
-@dataclass(frozen=True)
-class IndexSettings:
-    """How an index is made, apart from the model.
-
-    >>> IndexSettings(engine="hnsw", bits=8).similarity
-    'cosine'
-    """
-
-    engine: str = "auto"  # exact, hnsw, ivf, or auto, which depends on the number of vectors
-    bits: int = 32  # per vector component; 8 takes a quarter of the memory
-    similarity: str = "cosine"  # cosine or dot
-    query_prompt: str | None = None  # put before each query; None is the model's own
-    document_prompt: str | None = None  # put before each text; None is the model's own
-
-    def __post_init__(self) -> None:
-        check_engine(self.engine, self.bits)
-        if self.similarity not in MEASURES:
-            raise UsageError(f"unknown similarity {self.similarity!r}; choose from {', '.join(MEASURES)}")
-
-    def stored(self, encoder: Encoder) -> dict[str, Any]:
-        """Everything that the vectors and their scores depend on, as plain JSON."""
-        query, document = (
-            encoder.modules_config.prompt_for(role) if given is None else given
-            for role, given in (("query", self.query_prompt), ("document", self.document_prompt))
-        )
-        # An absolute folder is found from anywhere, a short name on any machine.
-        name = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
-        own = {"model": name, "similarity": self.similarity, "query_prompt": query, "document_prompt": document}
-        return identity(encoder) | own | {"dimension": encoder.dimension}
-
-
-USUAL = IndexSettings()
 
 
 class Index(Searcher):
@@ -106,6 +76,7 @@ class Index(Searcher):
     """
 
     floor = -np.inf  # a cosine of 0 does not mean that there is nothing in common
+    selecting = ("where", "aggregate")
 
     def __init__(self, encoder: Encoder, store: AnyStore) -> None:
         self.encoder, self.store = encoder, store
@@ -113,16 +84,18 @@ class Index(Searcher):
     @classmethod
     def from_texts(
         cls, encoder: Encoder | Source, texts: Iterable[Item], settings: IndexSettings = USUAL, *,
-        progress: Progress | None = None,
+        passages: PassageSettings | None = None, progress: Progress | None = None,
     ) -> Index:  # fmt: skip
         """An index in memory, without a folder: the same engine and the same scores.
+
+        ``passages`` cuts texts of any length into passages; then a hit is the best passage of its document.
 
         >>> texts = ["The volcano spat ash.", "The bank cut rates."]
         >>> index = Index.from_texts("minilm", texts)
         >>> index.search("eruption", k=1).to_dataframe()[["id", "text"]].values.tolist()
         [['1', 'The volcano spat ash.']]
         """
-        encoder = as_encoder(encoder)
+        encoder, settings = as_encoder(encoder), settings.with_passages(passages)
         index = cls(encoder, MemoryStore(settings.stored(encoder), (settings.engine, settings.bits)))
         index.add(texts, progress=progress)
         return index
@@ -130,16 +103,17 @@ class Index(Searcher):
     @classmethod
     def build(
         cls, encoder: Encoder | Source, items: Iterable[Item], where: str | Path, settings: IndexSettings = USUAL, *,
-        source: str = "", replace: bool = False, total: int | None = None, progress: Progress | None = None,
+        passages: PassageSettings | None = None, source: str = "", replace: bool = False, total: int | None = None,
+        progress: Progress | None = None,
     ) -> Index:  # fmt: skip
-        """Encode texts, plain or as (id, text), into a folder or a Milvus address.
+        """Encode texts, plain or as (id, text) or (id, text, metadata), into a folder or a Milvus address.
 
         ``source`` names the texts: with the same name, a build that was cut short continues. An index that is there
         already raises UsageError, or with ``replace`` stays until the new one is whole; in Milvus it is dropped first.
         """
-        encoder = as_encoder(encoder)
+        encoder, settings = as_encoder(encoder), settings.with_passages(passages)
         stored = settings.stored(encoder)
-        rows, ticker = _rows(items), Ticker(progress, total, "texts")
+        rows, ticker = documents(items, 1, keeps_origins(stored)), _ticker(stored, progress, total)
         if is_milvus(str(where)):
             if replace:
                 with suppress(DataError):  # there is nothing to replace
@@ -184,7 +158,8 @@ class Index(Searcher):
         self.close()
 
     def __len__(self) -> int:
-        return len(self.store)
+        """The number of texts or documents."""
+        return self.store.documents
 
     def __repr__(self) -> str:
         return f"<Index {self.store.address}: {self._size}, {self.name}>"
@@ -216,7 +191,9 @@ class Index(Searcher):
 
     @property
     def _size(self) -> str:
-        return f"{len(self):,} text{'' if len(self) == 1 else 's'}"
+        if self.store.settings.get("passages") is None:
+            return _plural(len(self), "text")
+        return f"{_plural(len(self), 'document')} in {_plural(len(self.store), 'passage')}"
 
     def summary(self) -> str:
         """One line for the user: how it searches and, if that is approximate, how much it finds."""
@@ -226,30 +203,48 @@ class Index(Searcher):
         return f"{self._size}, engine {searched.engine}{note}{found}"
 
     def corpus(self) -> Corpus:
-        """All texts with their ids."""
+        """All texts with their ids; of documents all passages, each with the id of its document."""
         return self.store.corpus()
+
+    def document(self, name: str) -> str:
+        """The whole text of a document; an unknown id raises DataError.
+
+        >>> index = Index.from_texts("minilm", [("a", "Ash fell.\n\nIt was grey.")], passages=PassageSettings())
+        >>> index.document("a")
+        'Ash fell.\n\nIt was grey.'
+        """
+        return self.store.document(name)
 
     def ledgers(self, query: str, hits: Sequence[Hit], rows: Sequence[int] = (), **options: Any) -> list[HitLedgers]:  # noqa: ARG002
         """Why each hit has its score, with the options of ``encoder_ledgers``."""
         return encoder_ledgers(self, query, hits, **options)
 
-    def scored(self, query: str) -> Iterator[tuple[Sequence[Hit], Scores]]:
+    def scored(self, query: str) -> Iterator[tuple[StoredRows, Scores]]:
         """All texts and their exact scores (n,), window by window."""
         vector = self.query_vectors([query])[0]
         for rows in self.store.windows():
-            yield [Hit(*row, 0.0) for row in zip(rows.ids, rows.texts, strict=True)], rows.vectors @ vector
+            yield rows, inner_products(rows.vectors, vector)
 
-    def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
-        """The k best texts for each of several queries."""
+    def search_many(
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *,
+        where: str | Filter | None = None, aggregate: str = "max",
+    ) -> list[Hits]:  # fmt: skip
+        """The k best texts or documents for each of several queries."""
         check_search(queries, k)
+        selection = Selection.of(where, aggregate)
         vectors = self.query_vectors(queries, progress)
         try:
-            found = self.store.nearest(vectors, k)
+            found = self._nearest(vectors, k, selection)
         except FileNotFoundError:
             # A writer committed and removed the old engine before its first use here.
             self.store = self.store.reopened()
-            found = self.store.nearest(vectors, k)
+            found = self._nearest(vectors, k, selection)
         return [Hits(query, tuple(hits), self.name) for query, hits in zip(queries, found, strict=True)]
+
+    def _nearest(self, vectors: Vectors, k: int, selection: Selection) -> list[list[Hit]]:
+        if self.store.settings.get("passages") is None:
+            return self.store.nearest(vectors, k, selection.where)
+        return nearest_documents(self.store, vectors, k, selection)
 
     def query_vectors(self, queries: Sequence[str], progress: Progress | None = None) -> Vectors:
         """The vectors (q, d) of queries, as this index compares them."""
@@ -257,28 +252,29 @@ class Index(Searcher):
         return unit(vectors) if self.similarity == "cosine" else vectors
 
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
-        """The exact scores of all texts for each query, in blocks, with any engine."""
+        """The exact scores of all texts or passages for each query, in blocks, with any engine."""
         empty = np.empty((0, self.encoder.dimension), np.float32)
         everything = np.concatenate([empty, *(rows.vectors for rows in self.store.windows())])
         yield from similarity_blocks(self.query_vectors(queries), everything, "dot")
 
     def add(self, items: Iterable[Item], *, source: str = "", progress: Progress | None = None) -> None:
-        """Encode and add texts, plain or as (id, text), all of them or none; texts that are there are skipped.
+        """Encode and add texts, as ``build`` takes them, all of them or none; texts that are there are skipped.
 
         The ids of plain texts continue the count of texts.
         """
         with self.store.writer(f"add {source}" if source else "") as writer:
-            rows = _rows(items, len(self) + 1)
+            stored = self.store.settings
+            rows = documents(items, len(self) + 1, keeps_origins(stored))
             if writer.at_once:
                 # A row that would be rejected must be found before the first is stored.
                 rows = iter(known := list(rows))
-                writer.missing([name for name, _ in known], [text for _, text in known])
-            _write(self.encoder, rows, writer, self.store.settings, Ticker(progress, None, "texts"))
+                writer.missing_documents(known)
+            _write(self.encoder, rows, writer, stored, _ticker(stored, progress))
             writer.commit()
         self.store = self.store.reopened()
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Delete texts; an unknown id raises DataError, and then nothing is deleted."""
+        """Delete texts or documents; an unknown id raises DataError, and then nothing is deleted."""
         self.store.delete(ids)
         self.store = self.store.reopened()
 
@@ -297,7 +293,7 @@ class IndexInfo(Result):
             "dimension", "model", "model_sha256", "pooling", "layer", "postprocessing", "similarity", "query_prompt",
             "document_prompt",
         )  # fmt: skip
-        found = {"index": store.address, "texts": len(store), "engine": searched.engine, "recall": searched.recall}
+        found = {"index": store.address, **_sizes(store), "engine": searched.engine, "recall": searched.recall}
         return cls(found | {"note": searched.note} | {name: settings[name] for name in names})
 
     def to_dict(self) -> dict[str, Any]:
@@ -311,17 +307,22 @@ class IndexInfo(Result):
         return {"index": Table.of(["index", Column(address, address)], rows)}
 
 
-def _rows(items: Iterable[Any], first: int = 1) -> Iterator[tuple[str, str]]:
-    """Ids and texts; a plain text has its number as its id, ``first`` for the first item."""
-    for number, item in enumerate(items, start=first):
-        row = (str(number), item) if isinstance(item, str) else (item.id, item.text) if isinstance(item, Text) else item
-        if not isinstance(row, tuple) or len(row) != 2:
-            kind = f"{type(item).__name__} {str(item)[:60]!r}"
-            raise DataError(f"an item is a text or a tuple (id, text), got {kind}; convert it")
-        if not all(isinstance(value, str) for value in row):
-            kind = f"{row[0]!r} and {type(row[1]).__name__}"
-            raise DataError(f"an id and a text are strings, got {kind}; convert them with str()")
-        yield row
+def _sizes(store: AnyStore) -> dict[str, Any]:
+    """The number of texts, or of documents and passages; and the columns of the metadata."""
+    cut, found = store.settings.get("passages"), dict[str, Any](texts=len(store))
+    if cut is not None:
+        found = {"documents": store.documents, "passages": len(store)}
+        found |= {"passage_tokens": cut["tokens"], "overlap": cut["overlap"]}
+    return found | ({"metadata": dict(store.columns)} if store.has_origins else {})
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _ticker(stored: Mapping[str, Any], progress: Progress | None, total: int | None = None) -> Ticker:
+    """What counts the work: how many passages documents have is not known before."""
+    return Ticker(progress, total, "texts") if stored.get("passages") is None else Ticker(progress, None, "passages")
 
 
 def open_store(where: str | Path, verify: bool = True) -> AnyStore:
@@ -331,23 +332,31 @@ def open_store(where: str | Path, verify: bool = True) -> AnyStore:
 
 
 def _write(
-    encoder: Encoder, rows: Iterator[tuple[str, str]], writer: Writer, stored: Mapping[str, Any], ticker: Ticker
+    encoder: Encoder, items: Iterator[Document], writer: Writer, stored: Mapping[str, Any], ticker: Ticker
 ) -> None:
-    """Encode what the writer does not have yet, window by window."""
-    truncated = total = 0
+    """Encode what the writer does not have yet, window by window; a window holds all passages of its documents."""
+    cutter, truncated, total = _cutter(encoder, stored), 0, 0
     with steady_memory():
-        for window in text_windows(rows):
-            wanted = [window[index] for index in writer.missing(*map(list, zip(*window, strict=True)))]
+        for window in text_windows(items) if cutter is None else text_windows(items, PASSAGE_WINDOW):
+            wanted = writer.missing_documents(window)
             ticker.add(len(window) - len(wanted))
-            texts = [text for _, text in wanted]
+            rows = [row for document in wanted for row in index_rows(document, cutter)]
+            texts = [row.text for row in rows]
             encoded = encoder.encode_with_stats(texts, prompt=stored["document_prompt"], progress=ticker.part())
             vectors = unit(encoded.vectors) if stored["similarity"] == "cosine" else encoded.vectors
             if not np.isfinite(vectors).all():
                 raise ModelError(f"{encoder.name} gave vectors that are not numbers; load it with dtype float32")
-            writer.append(StoredRows([name for name, _ in wanted], texts, vectors))
+            origins = [row.origin for row in rows] if keeps_origins(stored) else None
+            writer.append(StoredRows([row.id for row in rows], texts, vectors, origins))
             truncated, total = truncated + encoded.truncated, total + len(texts)
     ticker.close()
-    report_truncation(truncated, total, encoder.tokenizer.limit)
+    report_truncation(truncated, total, encoder.tokenizer.limit, "; --passages keeps the whole of each text")
+
+
+def _cutter(encoder: Encoder, stored: Mapping[str, Any]) -> PassageCutter | None:
+    if stored.get("passages") is None:
+        return None
+    return PassageCutter(encoder.tokenizer, PassageSettings(**stored["passages"]), stored["document_prompt"])
 
 
 def _own_encoder(store: AnyStore, load: Callable[..., Encoder], changes: Mapping[str, Any]) -> Encoder:
@@ -416,7 +425,7 @@ def index_file(
 def add_file(index: Index, source: Dataset, prefix: str = "", progress: Progress | None = None) -> SkippedRows:
     """Add a file's texts to an index, all of them or none; the same call again continues where it stopped."""
     skipped, _ = checked(source, progress)
-    items = ((prefix + row.id, row.text) for row in source.stream(read_texts))
+    items = ((prefix + row.id, row.text, row.meta) for row in source.stream(read_texts))
     index.add(items, source=f"{prefix} {fingerprint(source)}", progress=progress)
     return skipped
 

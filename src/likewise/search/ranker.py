@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker
+from likewise.search.documents import Groups, Origin
 from likewise.search.ledger import HitLedgers, ScoreLedger, Term
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Corpus:
 
     ids: Sequence[str]
     texts: Sequence[str]
+    origins: Sequence[Origin] | None = None  # of passages, which share the id of their document, or of metadata
 
     def __post_init__(self) -> None:
         if len(self.ids) != len(self.texts):
@@ -54,6 +56,11 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Which rows are passages of one document."""
+        return Groups.of(np.arange(len(self)) if self.origins is None else self.ids)
 
     @cached_property
     def row_of(self) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from likewise.encoder.encoder import Source
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.explain.cross_encoder import CrossExplanation, explain_cross_encoder_many
 from likewise.progress import Progress
+from likewise.search.documents import Origin
 from likewise.search.explained import encoder_ledgers
+from likewise.search.filters import Filter, as_filter
 from likewise.search.hits import STRONGEST, ExplainedHit, Hit, Hits, Stage, check_search
 from likewise.search.ledger import HitLedgers, cross_encoder_ledgers
 from likewise.search.ranker import Scores
@@ -22,11 +24,21 @@ from likewise.search.reranking import CANDIDATES, JOIN
 from likewise.search.why_not import WhyNot
 
 
+class ScoredRows(Protocol):
+    """Texts or passages with their ids."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    origins: Sequence[Origin] | None
+
+
 class Searcher:
     """Finds the best texts for a query, and says why.
 
     An :class:`~likewise.search.Index` is one, and so is a ranker of a corpus.
     """
+
+    selecting: tuple[str, ...] = ()  # the options of ``search_many``, such as a filter
 
     @property
     def name(self) -> str:
@@ -42,16 +54,18 @@ class Searcher:
         """One line for the user: how it searches, if there is a choice."""
         return ""
 
-    def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
-        """The k best texts for each of several queries."""
+    def search_many(
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, **selection: Any
+    ) -> list[Hits]:
+        """The k best texts or documents for each of several queries."""
         raise NotImplementedError
 
     def ledgers(self, query: str, hits: Sequence[Hit], **options: Any) -> list[HitLedgers]:
         """Why each hit has its score."""
         raise NotImplementedError
 
-    def scored(self, query: str) -> Iterator[tuple[Sequence[Hit], Scores]]:
-        """All texts and their exact scores (n,), some at a time."""
+    def scored(self, query: str) -> Iterator[tuple[ScoredRows, Scores]]:
+        """All texts or passages and their exact scores (n,), some at a time; those of a document are neighbours."""
         raise NotImplementedError
 
     def with_stages(self, query: str, hits: Sequence[Hit], **options: Any) -> Sequence[Hit]:  # noqa: ARG002
@@ -62,10 +76,12 @@ class Searcher:
         self, query: str, k: int = 10, *, explain: bool = False, rerank: Scoring | Source | None = None,
         rerank_depth: int | None = None, **options: Any,
     ) -> Hits:  # fmt: skip
-        """The k best texts for a query; ``explain`` says why.
+        """The k best texts or documents for a query; ``explain`` says why.
 
-        ``rerank`` is a cross-encoder or an encoder that puts the first ``rerank_depth`` texts (100) into order. The
-        options of ``explain`` are ``granularity`` (word, token or sentence), ``pairs_per_hit`` and the settings of
+        ``rerank`` is a cross-encoder or an encoder that puts the first ``rerank_depth`` hits (100) into order. In an
+        index, ``where`` is a filter on metadata, such as ``year >= 2020``, which never changes a score, and with the
+        ``aggregate`` ``mean-top-3`` a document's score is the mean of its three best passages. The options of
+        ``explain`` are ``granularity`` (word, token or sentence), ``pairs_per_hit`` and the settings of
         :func:`likewise.explain.explain`.
         """
         found = self if rerank is None else RerankedSearcher.of(self, rerank, k, rerank_depth)
@@ -73,18 +89,21 @@ class Searcher:
             raise UsageError("rerank_depth has no effect without rerank; leave it out")
         if explain:
             return explained_search(found, query, k, **options)
-        if options:
-            raise UsageError(f"{next(iter(options))} has no effect without explain=True; leave it out")
-        return found.search_many([query], k)[0]
+        for name in options:
+            if name not in self.selecting:
+                raise UsageError(f"{name} has no effect without explain=True; leave it out")
+        return found.search_many([query], k, **options)[0]
 
-    def why_not(self, query: str, name: str, k: int = 10, **options: Any) -> WhyNot:
+    def why_not(
+        self, query: str, name: str, k: int = 10, *, where: str | Filter | None = None, **options: Any
+    ) -> WhyNot:
         """Why the text with this id is not among the k best: its rank, its score, and what the last hit has more.
 
-        ``options`` are those of an explained search.
+        ``where`` is the filter of the search. ``options`` are those of an explained search.
         """
         check_search([query], k)
-        hit, rank, total = self._placed(query, name)
-        hits = self.search_many([query], k)[0].hits
+        hit, rank, total = self._placed(query, name, as_filter(where))
+        hits = self.search_many([query], k, **({} if where is None else {"where": where}))[0].hits
         among = next((place for place, one in enumerate(hits, start=1) if one.id == name), 0)
         if among or not hits:
             (why,) = self.ledgers(query, [hit], **options)
@@ -93,20 +112,35 @@ class Searcher:
         above = ExplainedHit.of(hits[-1], last, why.by_query)
         return WhyNot(query, self.name, k, ExplainedHit.of(hit, why), rank, total, len(hits), above)
 
-    def _placed(self, query: str, name: str) -> tuple[Hit, int, int]:
-        """The text of an id with its score, its rank from 1 among all texts, and their number."""
-        found, row, parts = None, 0, []
-        for hits, scores in self.scored(query):
-            parts.append(scores)
-            for index, hit in enumerate(hits):
-                if hit.id == name:
-                    found, row = replace(hit, score=float(scores[index])), sum(map(len, parts[:-1])) + index
+    def _placed(self, query: str, name: str, where: Filter | None) -> tuple[Hit, int, int]:
+        """The best passage of an id with its score, the rank of its document from 1, and the number of documents."""
+        scores, found, place, last, is_known = list[float](), None, 0, None, False
+        for rows, values in self.scored(query):
+            for row, (own, score) in enumerate(zip(rows.ids, values.tolist(), strict=True)):
+                is_known |= own == name
+                if where is not None and not where.matches({} if rows.origins is None else rows.origins[row].metadata):
+                    continue
+                if own != last or score > scores[-1]:
+                    if own != last:
+                        scores.append(score)
+                    scores[-1], last = score, own
+                    if own == name:
+                        found, place = _hit(rows, row, score), len(scores) - 1
         if found is None:
-            raise DataError(f"the id {name!r} is not in the index; give the id of a text as its hits show it")
-        every = np.concatenate(parts)
-        # Of texts with equal scores the earlier one comes first.
-        rank = 1 + int((every > every[row]).sum()) + int((every[:row] == every[row]).sum())
+            flaw = "does not match --where; leave that out" if is_known else "is not in the index; check it"
+            raise DataError(f"the id {name!r} {flaw}")
+        every = np.array(scores)
+        # Of documents with equal scores the earlier one comes first.
+        rank = 1 + int((every > every[place]).sum()) + int((every[:place] == every[place]).sum())
         return found, rank, len(every)
+
+
+def _hit(rows: ScoredRows, row: int, score: float) -> Hit:
+    """One of the rows as a hit."""
+    if rows.origins is None:
+        return Hit(rows.ids[row], rows.texts[row], score)
+    origin = rows.origins[row]
+    return Hit(rows.ids[row], rows.texts[row], score, passage=origin.passage, metadata=origin.metadata)
 
 
 def explained_search(
@@ -118,8 +152,12 @@ def explained_search(
     ``options`` are those of :func:`likewise.search.explained.encoder_ledgers`; a ranker of words has none.
     """
     check_search([query], k)
+    selection = {name: options.pop(name) for name in searcher.selecting if name in options}
+    aggregate = selection.get("aggregate", "max")
+    if aggregate != "max":
+        raise UsageError(f"{aggregate} is the mean of several passages, and one is explained; leave --aggregate out")
     # One more, so that the last hit has a next one too.
-    found = searcher.search_many([query], k + 1)[0]
+    found = searcher.search_many([query], k + 1, **selection)[0]
     options |= {} if pairs_per_hit is None else {"pairs_per_hit": pairs_per_hit}
     ledgers = searcher.ledgers(query, found.hits, progress=progress, **options)
     after = [*(one.by_query for one in ledgers[1:]), None]
@@ -166,9 +204,17 @@ class RerankedSearcher(Searcher):
         """That of the first stage."""
         return self.first.summary()
 
-    def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
+    @property
+    def selecting(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The options of the first stage."""
+        return self.first.selecting
+
+    def search_many(
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, **selection: Any
+    ) -> list[Hits]:
         """The k best of the candidates for each query; each hit has what both stages made of it."""
-        return [self._reranked(found, k, progress) for found in self.first.search_many(queries, self.depth, progress)]
+        first = self.first.search_many(queries, self.depth, progress, **selection)
+        return [self._reranked(found, k, progress) for found in first]
 
     def _reranked(self, found: Hits, k: int, progress: Progress | None) -> Hits:
         scores = pair_scores(self.scoring, [(found.query, hit.text) for hit in found], progress).tolist()

@@ -1,12 +1,12 @@
 """Segments (rows of an index that never change), the base classes of stores, and a store in memory.
 
 A segment on disk is three files: the vectors (.npy), a key for each row (.npy), and the rows themselves, one JSON list
-``[id, text]`` per line. All three are memory-mapped: a hit reads only its own line.
+``[id, text]`` per line, or ``[id, text, origin]`` for a passage or a text with metadata. The rows of a document are
+neighbours in one segment. All three are memory-mapped: a hit reads only its own line.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,12 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likewise.errors import DamagedIndex, DataError
-from likewise.search.engines import Engine, Plan, StackedVectors, Vectors, built
+from likewise.search.documents import Document, Groups, Origin, hash_of, joined_text
+from likewise.search.engines import Engine, Plan, StackedVectors, Vectors, built, inner_products
+from likewise.search.filters import Filter, column_types
 from likewise.search.hits import Hit
 from likewise.search.ranker import Corpus
+from likewise.search.settings import keeps_origins
 from likewise.storage import file_hash, sync
 
 KEY = np.dtype([("id", "<u8"), ("text", "<u8"), ("end", "<u8")])  # Hashes of a row's id and text; where its line ends
+RowMask = NDArray[np.bool_]
 Keys = NDArray[np.void]
 PARTS = ("vectors.npy", "keys.npy", "rows.jsonl")
 WINDOW = 4096
@@ -42,11 +46,12 @@ class Searched:
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """Some rows: their ids, their texts and their vectors (n, d)."""
+    """Some rows: their ids, their texts and their vectors (n, d); with origins, rows of documents."""
 
     ids: Sequence[str]
     texts: Sequence[str]
     vectors: Vectors
+    origins: Sequence[Origin] | None = None  # None in an index of plain texts
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -54,6 +59,13 @@ class StoredRows:
 
 class Store:
     """What stores in folders, in memory and in Milvus share."""
+
+    settings: Mapping[str, Any]  # what the vectors depend on
+
+    @property
+    def has_origins(self) -> bool:
+        """Whether rows are passages or have metadata."""
+        return keeps_origins(self.settings)
 
     def windows(self) -> Iterator[StoredRows]:
         """All rows in order, about a thousand at a time."""
@@ -64,13 +76,18 @@ class Store:
         raise NotImplementedError
 
     def corpus(self) -> Corpus:
-        """All texts with their ids."""
-        return Corpus.of(
-            (name, text) for rows in self.windows() for name, text in zip(rows.ids, rows.texts, strict=True)
-        )
+        """All rows: texts or passages, with their ids and origins."""
+        ids: list[str] = []
+        texts: list[str] = []
+        origins: list[Origin] = []
+        for rows in self.windows():
+            ids += rows.ids
+            texts += rows.texts
+            origins += rows.origins or ()
+        return Corpus(ids, texts, origins if self.has_origins else None)
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Delete texts; an unknown id raises DataError, and then nothing is deleted."""
+        """Delete texts or documents; an unknown id raises DataError, and then nothing is deleted."""
         with self.writer() as writer:
             writer.delete([ids] if isinstance(ids, str) else ids)
             writer.commit()
@@ -95,12 +112,6 @@ def closed_on_error(store: Store) -> Iterator[None]:
         raise
 
 
-def hash_of(text: str) -> int:
-    """The 64-bit hash by which ids and texts are compared."""
-    data = text.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
-
-
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Rows as they are stored: vectors (n, d), keys (n,) and the bytes of their lines."""
@@ -115,14 +126,16 @@ class Segment:
     @classmethod
     def of(cls, rows: StoredRows) -> Segment:
         """From ids, texts and vectors."""
+        entries: Iterable[tuple[Any, ...]] = zip(rows.ids, rows.texts, strict=True)
+        if rows.origins is not None:
+            details = (origin.to_dict() for origin in rows.origins)
+            entries = ((*entry, *([found] if found else [])) for entry, found in zip(entries, details, strict=True))
         # Lone surrogates are stored as they are: what goes in comes out.
-        lines = [
-            (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
-            for row in zip(rows.ids, rows.texts, strict=True)
-        ]
+        lines = [(json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass") for row in entries]
         keys = np.empty(len(rows), KEY)
         keys["id"] = [hash_of(name) for name in rows.ids]
-        keys["text"] = [hash_of(text) for text in rows.texts]
+        contents = map(hash_of, rows.texts) if rows.origins is None else (origin.key for origin in rows.origins)
+        keys["text"] = list(contents)
         keys["end"] = np.cumsum([len(line) for line in lines])
         return cls(np.ascontiguousarray(rows.vectors, dtype="<f4"), keys, b"".join(lines))
 
@@ -148,17 +161,22 @@ class Segment:
         start = int(self.keys["end"][row - 1]) if row else 0
         return self.lines[start : int(self.keys["end"][row])]
 
-    def row(self, row: int) -> tuple[str, str]:
-        """The id and the text of one row."""
-        name, text = json.loads(self.line(row))
-        return name, text
+    def row(self, row: int) -> tuple[str, str, Origin]:
+        """The id, the text and the origin of one row."""
+        name, text, *details = json.loads(self.line(row))
+        return name, text, Origin.of(details[0] if details else {}, int(self.keys["text"][row]))
 
-    def windows(self) -> Iterator[StoredRows]:
+    def hit(self, row: int, score: float) -> Hit:
+        """A row that was found."""
+        name, text, origin = self.row(row)
+        return Hit(name, text, score, passage=origin.passage, metadata=origin.metadata)
+
+    def windows(self, with_origins: bool) -> Iterator[StoredRows]:
         """All rows, some thousand at a time."""
         for start in range(0, len(self), WINDOW):
             stop = min(start + WINDOW, len(self))
-            names, texts = zip(*(self.row(row) for row in range(start, stop)), strict=True)
-            yield StoredRows(names, texts, np.asarray(self.vectors[start:stop]))
+            names, texts, origins = zip(*(self.row(row) for row in range(start, stop)), strict=True)
+            yield StoredRows(names, texts, np.asarray(self.vectors[start:stop]), origins if with_origins else None)
 
     def write(self, folder: Path, name: str) -> dict[str, str]:
         """Write and sync the three files; returns their checksums by file name."""
@@ -231,11 +249,11 @@ class SegmentStore(Store):
         found = self.engine_plan
         return Searched(found.kind + ("" if found.bits == 32 else f", {found.bits} bits"), self.recall, found.why)
 
-    def nearest(self, vectors: Vectors, k: int) -> list[list[Hit]]:
-        """The k best rows for each query vector (q, d)."""
+    def nearest(self, vectors: Vectors, k: int, where: Filter | None = None) -> list[list[Hit]]:
+        """The k best rows for each query vector (q, d); with a filter, of all rows that match."""
         if not len(self):
             return [[] for _ in vectors]
-        found = self.engine.search(vectors, k)
+        found = self.engine.search(vectors, k, None if where is None else self.matching(where))
         return [
             [self._hit(row, score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True) if row >= 0]
             for rows, scores in zip(found.rows, found.scores, strict=True)
@@ -243,12 +261,65 @@ class SegmentStore(Store):
 
     def _hit(self, row: int, score: float) -> Hit:
         part, index = self.vectors.part_of(row)
-        return Hit(*self.segments[part].row(index), score)
+        return self.segments[part].hit(index, score)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Which rows are passages of one document."""
+        ids = [segment.keys["id"] for segment in self.segments]
+        return Groups.of(np.concatenate(ids) if ids else np.empty(0, np.uint64))
+
+    @property
+    def documents(self) -> int:
+        """The number of documents; of texts, in an index of plain texts."""
+        return len(self.groups.starts)
+
+    @cached_property
+    def _metadata(self) -> list[Mapping[str, Any]]:
+        """The metadata of each document."""
+        places = map(self.vectors.part_of, self.groups.starts.tolist())
+        return [self.segments[part].row(index)[2].metadata for part, index in places]
+
+    @cached_property
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """The columns of the metadata and the types of their values."""
+        return column_types(self._metadata)
+
+    def matching(self, where: Filter) -> RowMask:
+        """The rows (n,) whose documents match a filter."""
+        if where not in self._matching:
+            where.check(self.columns)
+            match = np.fromiter(map(where.matches, self._metadata), bool, self.documents)
+            self._matching.clear()
+            self._matching[where] = match[self.groups.group]
+        return self._matching[where]
+
+    @cached_property
+    def _matching(self) -> dict[Filter, RowMask]:
+        """The last filter and its rows."""
+        return {}
+
+    def _rows_of(self, name: str) -> list[tuple[int, int]]:
+        """The segment and the row in it of each passage of a document."""
+        key = hash_of(name)
+        found = [(i, row) for i, one in enumerate(self.segments) for row in np.flatnonzero(one.keys["id"] == key)]
+        if not found:
+            raise DataError(f"the id {name!r} is not in the index; check it")
+        return found
+
+    def document(self, name: str) -> str:
+        """The whole text of a document."""
+        return joined_text(self.segments[part].row(row)[1:] for part, row in self._rows_of(name))
+
+    def passage_scores(self, hit: Hit, vector: Vectors) -> Vectors:
+        """The scores of all passages of a hit's document for a query vector (d,)."""
+        rows = self._rows_of(hit.id)
+        return inner_products(np.array([self.segments[part].vectors[row] for part, row in rows]), vector)
 
     def windows(self) -> Iterator[StoredRows]:
         """All rows in order."""
         for segment in self.segments:
-            yield from segment.windows()
+            yield from segment.windows(self.has_origins)
 
 
 class KnownRows:
@@ -262,14 +333,25 @@ class KnownRows:
             self._remember(segment)
 
     def _remember(self, segment: Segment) -> None:
-        self.known |= zip(segment.keys["id"].tolist(), segment.keys["text"].tolist(), strict=True)
+        # Of a document's rows, the first counts: its key is that of the document.
+        self.known |= zip(segment.keys["id"][::-1].tolist(), segment.keys["text"][::-1].tolist(), strict=True)
 
     def missing(self, ids: Sequence[str], texts: Sequence[str]) -> list[int]:
         """The indices of the rows that are not stored yet; an id that is stored with another text raises DataError."""
+        return self.missing_contents(ids, [hash_of(text) for text in texts])
+
+    def missing_documents(self, documents: Sequence[Document]) -> list[Document]:
+        """The documents that are not stored yet, by their texts and metadata."""
+        other = "text or other metadata" if any(one.metadata for one in documents) else "text"
+        found = self.missing_contents([one.id for one in documents], [one.content for one in documents], other)
+        return [documents[index] for index in found]
+
+    def missing_contents(self, ids: Sequence[str], contents: Sequence[int], other: str = "text") -> list[int]:
+        """``missing`` by the hashes of the texts."""
         wanted: list[int] = []
         new: dict[int, int] = {}
-        for index, (name, text) in enumerate(zip(ids, texts, strict=True)):
-            key, content = hash_of(name), hash_of(text)
+        for index, (name, content) in enumerate(zip(ids, contents, strict=True)):
+            key = hash_of(name)
             if new.get(key, content) != content:
                 raise DataError(f"the id {name!r} names two texts; give each text an id of its own")
             stored = self.known.get(key)
@@ -278,7 +360,7 @@ class KnownRows:
                 wanted.append(index)
             elif stored is not None and stored != content:
                 cure = "delete it first, or put a prefix before the new ids"
-                raise DataError(f"the id {name!r} is already in the index with another text; {cure}")
+                raise DataError(f"the id {name!r} is already in the index with another {other}; {cure}")
         return wanted
 
     def _forget(self, ids: Sequence[str]) -> NDArray[np.uint64]:
