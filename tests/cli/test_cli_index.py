@@ -125,7 +125,10 @@ class TestBuild:
     def test_cut_texts_are_told(self, run_tiny: Any, folder: Path, tmp_path: Path) -> None:
         answer = run_tiny("index", written(tmp_path / "long.csv", ["it " * 50, "it"]), "--out", folder, "--json")
         assert one_document(answer)["texts"] == 2
-        assert answer.err == "likewise: cut at the model's limit of 32 tokens: 1 of 2 texts\n"
+        assert (
+            answer.err
+            == "likewise: cut at the model's limit of 32 tokens: 1 of 2 texts; --passages keeps the whole of each text\n"
+        )
 
 
 class TestAgain:

@@ -12,8 +12,8 @@ from likewise.plotting.terminal import DrawnHit
 from likewise.search.snippets import LIMIT, sentence_shares, snippet
 
 PARTS = [
-    "The cat sat on it.", "Cafe\u0301 na\u0308he!", "👩\u200d👩\u200d👧 laughed… ", "שלום עולם.", "مرحبا بالعالم؟", "東京は雨。",
-    "x" * 900, "a " * 500, "\n\n", " ", "हिन्दी में।", "🇩🇪🇫🇷 won?", "e\u0301" * 300,
+    "The cat sat on it.", "Cafe\u0301 na\u0308he!", "👩\u200d👩\u200d👧 laughed… ", "שלום עולם.", "مرحبا بالعالم؟",
+    "東京は雨。", "x" * 900, "a " * 500, "\n\n", " ", "हिन्दी में।", "🇩🇪🇫🇷 won?", "e\u0301" * 300,
 ]  # fmt: skip
 
 

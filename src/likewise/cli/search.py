@@ -12,7 +12,7 @@ from typer import Argument, Context, Option
 
 from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
-    TEXTS_HELP,
+    DOCUMENTS_HELP,
     EncoderSettings,
     FileSettings,
     IndexOptions,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.results import Result
     from likewise.search import Index
+    from likewise.search.documents import Selection
     from likewise.search.hits import SearchResult
     from likewise.search.index import IndexInfo
     from likewise.search.searcher import Searcher
@@ -86,6 +87,10 @@ def search(
     ranker: Annotated[
         str, Option(help="dense, bm25, tfidf, bow, static, input-embeddings, random, or hybrid: bm25 and dense.")
     ] = "dense",
+    where_filter: Annotated[
+        str | None, Option("--where", help="Only texts whose metadata match, such as: year >= 2020 and lang == 'de'.")
+    ] = None,
+    aggregate: Annotated[str, Option(help="A document's score: max, its best passage, or mean-top-3.")] = "max",
     vectors: Annotated[Path | None, Option(help="A GloVe or fastText text file for the ranker static.")] = None,
     why_not: Annotated[
         str | None, Option(metavar="ID", help="Say why the text with this id is not among the hits, for one QUERY.")
@@ -97,18 +102,20 @@ def search(
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.texts import check_granularity
+    from likewise.search.documents import Selection
     from likewise.search.folder import address_of
     from likewise.search.hits import check_search
 
+    selection = Selection.of(where_filter, aggregate)
     explained = explain or (html is not None and ranker != "random")
     _check(context, ranker, explained or why_not is not None)
     check_search(queries, k)
     check_granularity(granularity)
     output = Output(out, html, None, as_json)
-    source = _Source(address_of(where), model, files, options, context)
+    source = _Source(address_of(where), model, files, options, context, selection)
     how: dict[str, Any] = {} if granularity == "word" else {"granularity": granularity}
     how |= {} if pairs_per_hit is None else {"pairs_per_hit": pairs_per_hit}
-    asked = _Question(queries, k, explained, how, full)
+    asked = _Question(queries, k, selection, explained, how, full)
     with progress_bar() as progress, source.searcher(ranker, vectors, progress) as searcher:
         if why_not is None:
             found: Result = asked.hits(rerank.applied(searcher, k, model.run), progress)
@@ -124,7 +131,7 @@ def _check(context: Context, ranker: str, explained: bool) -> None:
 
         check_ranker(ranker)
     if context.params["why_not"] is not None:
-        refuse_given(context, RERANKING, "--why-not")
+        refuse_given(context, (*RERANKING, "aggregate"), "--why-not")
         if len(context.params["queries"]) > 1:
             raise UsageError("--why-not goes with one QUERY; ask about each on its own")
     if explained and ranker == "random":
@@ -148,6 +155,7 @@ class _Question:
 
     queries: Sequence[str]
     k: int
+    selection: Selection
     explained: bool
     options: Mapping[str, Any]  # of explained hits
     full: bool
@@ -157,16 +165,18 @@ class _Question:
         from likewise.search.hits import SearchResult
         from likewise.search.searcher import explained_search
 
+        chosen: dict[str, Any] = {"where": self.selection.where, "aggregate": self.selection.aggregate}
         if self.explained:
-            how = {"progress": progress, **self.options}
+            how = {"progress": progress, **chosen, **self.options}
             hits = [explained_search(searcher, query, self.k, **how) for query in self.queries]
         else:
-            hits = searcher.search_many(self.queries, self.k, progress)
+            hits = searcher.search_many(self.queries, self.k, progress, **chosen)
         return SearchResult(tuple(replace(one, full=self.full) for one in hits), searcher.engine, searcher.summary())
 
     def why_not(self, searcher: Searcher, name: str, progress: Progress) -> WhyNot:
         """Why a text is not among the hits of the one query."""
-        found = searcher.why_not(self.queries[0], name, self.k, progress=progress, **self.options)
+        how = {"where": self.selection.where, "progress": progress, **self.options}
+        found = searcher.why_not(self.queries[0], name, self.k, **how)
         return replace(found, full=self.full)
 
 
@@ -179,6 +189,7 @@ class _Source:
     files: FileSettings
     options: IndexOptions
     context: Context
+    selection: Selection
 
     @property
     def is_index(self) -> bool:
@@ -197,7 +208,10 @@ class _Source:
             return self.model.opened(self.where, self.context)
         locate(self.where, self.files.data_dir)  # a missing file is an error before the model is loaded
         model = self.model.load()
-        done = cached_index(model, self.files.dataset(self.where), self.options.settings(), progress)
+        # A filter needs the metadata.
+        filtered = self.selection.where is not None and not self.options.passages
+        options = replace(self.options, metadata=True) if filtered else self.options
+        done = cached_index(model, self.files.dataset(self.where), options.settings(), progress)
         if done.skipped.count:
             notice(str(done.skipped))
         return done.index
@@ -215,7 +229,7 @@ class _Source:
         if self.is_index:
             corpus = stored_corpus(self.where)
         else:
-            corpus, skipped = text_corpus(self.files.dataset(self.where))
+            corpus, skipped = text_corpus(self.files.dataset(self.where), self.selection.where is not None)
             if skipped.count:
                 notice(str(skipped))
         yield RankedCorpus(baseline(ranker, corpus.texts, encoder=model, vectors=vectors), corpus)
@@ -233,7 +247,7 @@ def index(
     model: ModelSettings,
     files: FileSettings,
     options: IndexOptions,
-    file: Annotated[str | None, Argument(help=TEXTS_HELP)] = None,
+    file: Annotated[str | None, Argument(help=DOCUMENTS_HELP)] = None,
     out: Annotated[Path | None, Option(help="The index's folder.")] = None,
     store: Annotated[
         str | None,
@@ -241,14 +255,14 @@ def index(
                      " Lite. With it, --out is a folder that points there."),
     ] = None,
     add: Annotated[bool, Option("--add", help="Add the file's texts to the index.")] = False,
-    replace: Annotated[
+    replaces: Annotated[
         bool, Option("--replace", help="Build anew; in a folder the old index stays until then.")
     ] = False,
     delete: Annotated[list[str] | None, Option(help="Delete the text of this id; repeat.")] = None,
     prefix: Annotated[str, Option(help="With --add: put before each new id.")] = "",
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Build an index of a file of any size, add to it, delete from it, or show what it is.
+    """Build an index of a file or folder of any size, add to it, delete from it, or show what it is.
 
     The same command again continues where it stopped. A folder never holds half an index: readers see the old one
     until the new one is whole.
@@ -256,7 +270,7 @@ def index(
     from likewise.search.folder import address_of, check_pointer, is_milvus
 
     _check_modes(
-        file, out, store, {"--add": add, "--replace": replace, "--delete": bool(delete), "--prefix": bool(prefix)}
+        file, out, store, {"--add": add, "--replace": replaces, "--delete": bool(delete), "--prefix": bool(prefix)}
     )
     where = address_of(out, store)
     if is_milvus(where):
@@ -264,7 +278,7 @@ def index(
     if store is not None and out is not None:
         check_pointer(out)
     if file is not None and not add:
-        info = _build(model.load(), files, (file, where, replace), options, out)
+        info = _build(model.load(), files, (file, where, replaces), options, out)
     else:
         refuse_given(context, MADE_WITH, "an existing index: it keeps the settings it was made with")
         if file is None:
@@ -299,9 +313,9 @@ def _build(
     from likewise.search.index import index_file
     from likewise.search.milvus_address import write_pointer
 
-    file, where, replace = target
+    file, where, replaces = target
     with progress_bar() as progress:
-        done = index_file(model, files.dataset(file), where, options.settings(), replace=replace, progress=progress)
+        done = index_file(model, files.dataset(file), where, options.settings(), replace=replaces, progress=progress)
     if done.skipped.count:
         notice(str(done.skipped))
     if done.cached:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.encoder.cross_encoder import Scoring
     from likewise.search import Index
-    from likewise.search.index import IndexSettings
+    from likewise.search.settings import IndexSettings
 
     Load = Callable[[str], Encoder]
     LoadScoring = Callable[[str], Scoring]
@@ -40,6 +40,7 @@ POOLING_HELP = (
 GRAMMAR_HELP = "A spaCy pipeline: an installed name or a folder. Default: $LIKEWISE_GRAMMAR, else the first installed."
 LAYER_HELP = "A layer (0 is the embeddings, -1 the last), several as 1,6 to average"
 TEXTS_HELP = "A csv, tsv, jsonl or txt file (.gz too), or a name such as sample/sentences."
+DOCUMENTS_HELP = f"{TEXTS_HELP[:-1]}; or a folder of .txt, .md and .html files."
 PAIRS_HELP = "A file of scored pairs, or a name such as stsb/test."
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Model = Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)]
@@ -220,12 +221,32 @@ class IndexOptions:
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine"
     query_prompt: Annotated[str | None, typer.Option(help="Put before each query; default: the model's own.")] = None
     document_prompt: Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")] = None
+    passages: Annotated[
+        bool, typer.Option("--passages", help="Cut texts of any length into passages; keep their metadata.")
+    ] = False
+    passage_tokens: Annotated[
+        int | None,
+        typer.Option(help="With --passages: the most tokens of one. Default: the model's, at most 512.", min=1),
+    ] = None
+    overlap: Annotated[
+        int | None, typer.Option(help="With --passages: sentences that neighbours share. Default: 1.", min=0)
+    ] = None
+    metadata: Annotated[
+        bool, typer.Option("--metadata", help="Keep the other columns, for --where, of texts that are not cut.")
+    ] = False
 
     def settings(self) -> IndexSettings:
         """The settings that ``Index.build`` takes."""
-        from likewise.search.index import IndexSettings
+        from likewise.search.passages import PassageSettings
+        from likewise.search.settings import IndexSettings
 
-        return IndexSettings(self.engine, self.bits, self.similarity, self.query_prompt, self.document_prompt)
+        if not self.passages and (self.passage_tokens is not None or self.overlap is not None):
+            raise UsageError("--passage-tokens and --overlap have no effect without --passages; give it too")
+        usual = PassageSettings()
+        cut = PassageSettings(self.passage_tokens, usual.overlap if self.overlap is None else self.overlap)
+        prompts = self.query_prompt, self.document_prompt
+        how = self.engine, self.bits, self.similarity
+        return IndexSettings(*how, *prompts, cut if self.passages else None, self.metadata)
 
 
 def option_names(*kinds: Any) -> list[str]:

@@ -15,6 +15,10 @@ from likewise.data.rows import BadRow, Location, OnBad, Row, SkippedRows, is_tex
 from likewise.errors import DataError
 
 SHOWN_COLUMNS = 12
+Value = str | int | float | bool
+LARGEST = 2**63
+# Not a number with leading zeros: it names something, such as a town.
+PLAIN_VALUE = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?|true|false", re.IGNORECASE | re.ASCII)
 
 # In order of preference. Case and punctuation are ignored: "Sentence 1" and "sentence_1" are "sentence1".
 USUAL_NAMES = {
@@ -154,6 +158,7 @@ class Record:
     row: Row
     roles: Mapping[str, str]
     location: Location
+    is_table: bool = False  # whether all values are texts, as in CSV
 
     def text(self, role: str) -> str:
         """The role's text, exactly as in the file; an empty text is a bad row."""
@@ -190,9 +195,18 @@ class Record:
     @property
     def meta(self) -> dict[str, str]:
         """The columns that have no role."""
+        return {name: _written(value) for name, value in self._others}
+
+    @property
+    def typed_meta(self) -> dict[str, Value]:
+        """The same with numbers, true and false as such: of a table by how they are written, else by their type."""
+        return {name: _typed(value, self.is_table) for name, value in self._others}
+
+    @property
+    def _others(self) -> Iterator[tuple[str, object]]:
         used = set(self.roles.values())
-        others = ((name, value) for name, value in self.row.values.items() if name and name not in used)
-        return {name: _written(value) for name, value in others if value is not None}
+        named = ((name, value) for name, value in self.row.values.items() if name and name not in used)
+        return ((name, value) for name, value in named if value is not None)
 
     def error(self, role: str, message: str) -> DataError:
         """The error of a role's value."""
@@ -227,7 +241,7 @@ class RoleFinder:
         if names != self._names:
             self._roles = self._assigned(names, Location(self.file, row.line if self.own_names else None))
             self._names = names
-        return Record(row, self._roles, Location(self.file, row.line))
+        return Record(row, self._roles, Location(self.file, row.line), not self.own_names)
 
     def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
         return assigned(present, self.wanted, self.columns, location)
@@ -242,6 +256,16 @@ def _number(value: object) -> float:
 
 def _written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _typed(value: object, is_table: bool) -> Value:
+    """A text, a finite number, true or false; everything else as JSON writes it."""
+    if isinstance(value, bool):
+        return value
+    if is_table and isinstance(value, str) and PLAIN_VALUE.fullmatch(value.strip()):
+        value = json.loads(value.strip().lower().removeprefix("+"))
+    is_number = isinstance(value, int | float) and abs(value) < LARGEST
+    return value if is_number else _written(value)  # type: ignore[return-value]
 
 
 def _with_sides(row: Row, columns: Columns) -> Row:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from likewise.data.columns import GUESSED, MEANINGS, Columns, Item, Record, RoleFinder, assigned, guess, read_examples
+from likewise.data.folders import folder_rows
 from likewise.data.rows import Location, OnBad, SkippedRows, locate, rows, suffix_of
 from likewise.errors import DataError, UsageError
 
@@ -30,7 +31,7 @@ class Text:
 
     text: str
     id: str
-    meta: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)  # the remaining columns
+    meta: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # the remaining columns, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class ReadOptions(TypedDict, total=False):
 
 
 def read_texts(source: str | Path, **options: Unpack[ReadOptions]) -> Iterator[Text]:
-    """Yield the texts of a file or a data set.
+    """Yield the texts of a file or a data set, or the documents of a folder of .txt, .md and .html files.
 
     >>> len(next(read_texts("sample/sentences")).text) > 0
     True
@@ -156,14 +157,17 @@ def _read(
 ) -> Iterator[Item]:
     """Examples of a kind: the value of each role, then the id and the other columns."""
     path, file, wanted = locate(source, data_dir), str(source), tuple(values)
-    if suffix_of(path) == ".txt" and wanted != ("text",):
+    is_folder = path.is_dir() and kind is Text
+    if not is_folder and suffix_of(path) == ".txt" and wanted != ("text",):
         what = " and ".join(MEANINGS[role] for role in wanted if role != "text")
         raise Location(file).error(f"plain text has no columns for {what}; use .csv, .tsv or .jsonl")
 
     def build(record: Record) -> Item:
-        return kind(*[value(record, role) for role, value in values.items()], record.id, record.meta)
+        meta = record.typed_meta if kind is Text else record.meta
+        return kind(*[value(record, role) for role, value in values.items()], record.id, meta)
 
-    return read_examples(path, RoleFinder(path, file, wanted, columns), build, on_bad)
+    finder = RoleFinder(path, file, wanted, columns)
+    return read_examples(path, finder, build, on_bad, folder_rows if is_folder else rows)
 
 
 def pair_columns(

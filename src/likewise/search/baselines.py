@@ -15,12 +15,14 @@ from likewise.data import Dataset, SkippedRows, read_texts
 from likewise.encoder import Encoder
 from likewise.encoder.encoder import Source
 from likewise.errors import UsageError
-from likewise.progress import Progress
+from likewise.progress import Progress, Ticker
 from likewise.search.averaged_vectors import InputEmbeddings, StaticVectors
+from likewise.search.documents import EVERYTHING, Origin, Selection, documents
+from likewise.search.filters import Filter
 from likewise.search.hits import Hit, Hits, check_search
 from likewise.search.index import Index, open_store
 from likewise.search.ledger import HitLedgers
-from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, ranked
+from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, best
 from likewise.search.searcher import Searcher
 from likewise.search.word_rankers import BagOfWords, Bm25, TfIdf
 
@@ -90,10 +92,12 @@ def stored_corpus(where: str | Path) -> Corpus:
         return store.corpus()
 
 
-def text_corpus(source: Dataset) -> tuple[Corpus, SkippedRows]:
+def text_corpus(source: Dataset, with_metadata: bool = False) -> tuple[Corpus, SkippedRows]:
     """The texts of a file, and the bad rows that were skipped."""
     skipped = SkippedRows()
-    return Corpus.of((row.id, row.text) for row in source.stream(read_texts, skipped)), skipped
+    found = list(documents(source.stream(read_texts, skipped), with_metadata=with_metadata))
+    origins = [Origin(0, metadata=one.metadata) for one in found] if with_metadata else None
+    return Corpus([one.id for one in found], [one.text for one in found], origins), skipped
 
 
 @dataclass(frozen=True)
@@ -121,10 +125,11 @@ class RankedCorpus(Searcher):
         return self.ranker.name
 
     def search_many(
-        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, **selection: Any
-    ) -> list[Hits]:
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *,
+        where: str | Filter | None = None, aggregate: str = "max",
+    ) -> list[Hits]:  # fmt: skip
         """The k best texts or documents for each of several queries."""
-        return ranked_hits(self.ranker, self.corpus, queries, k, progress, **selection)
+        return ranked_hits(self.ranker, self.corpus, queries, k, progress, Selection.of(where, aggregate))
 
     def ledgers(self, query: str, hits: Sequence[Hit], **options: Any) -> list[HitLedgers]:
         """Why each hit has its score."""
@@ -133,12 +138,7 @@ class RankedCorpus(Searcher):
     @cached_property
     def _row_of(self) -> dict[tuple[str, int], int]:
         """The row of each passage: the id of its document and its number."""
-        origins = self.corpus.origins or [None] * len(self.corpus)
-        keys = (
-            (name, 0 if origin is None or origin.passage is None else origin.passage.number)
-            for name, origin in zip(self.corpus.ids, origins, strict=True)
-        )
-        return {key: row for row, key in enumerate(keys)}
+        return {_key(self.corpus.hit(row, 0.0)): row for row in range(len(self.corpus))}
 
     def scored(self, query: str) -> Iterator[tuple[Corpus, Scores]]:
         """All texts or passages and their scores (n,)."""
@@ -151,15 +151,21 @@ def _key(hit: Hit) -> tuple[str, int]:
 
 
 def ranked_hits(
-    ranker: Ranker, corpus: Corpus, queries: Sequence[str], k: int, progress: Progress | None = None
-) -> list[Hits]:
-    """The k best texts for each query by any ranker of a corpus."""
+    ranker: Ranker, corpus: Corpus, queries: Sequence[str], k: int, progress: Progress | None = None,
+    selection: Selection = EVERYTHING,
+) -> list[Hits]:  # fmt: skip
+    """The k best texts for each query by any ranker of a corpus; of passages, the best one of each document."""
     check_search(queries, k)
-    found = ranked(ranker, queries, k, progress)
-    results = []
-    for query, rows, scores in zip(queries, found.rows.tolist(), found.scores.tolist(), strict=True):
-        # A text that has nothing in common with the query is not a hit.
-        pairs = [(row, score) for row, score in zip(rows, scores, strict=True) if score > ranker.floor]
-        hits = tuple(Hit(corpus.ids[row], corpus.texts[row], score) for row, score in pairs)
-        results.append(Hits(query, hits, ranker.name))
+    keep, groups = corpus.matching(selection.where), corpus.groups
+    ticker, results = Ticker(progress, len(queries), "queries"), []
+    for start, block in ranker.score_blocks(queries):
+        totals = np.where(keep, groups.aggregated(block, selection.passages), -np.inf)
+        found = best(totals, k)
+        for query, scores, rows, row_scores in zip(queries[start:], found.scores, found.rows, block, strict=False):
+            # A text that has nothing in common with the query is not a hit.
+            pairs = [(row, score) for row, score in zip(rows, scores.tolist(), strict=True) if score > ranker.floor]
+            hits = tuple(corpus.hit(groups.best_row(row_scores, row), score) for row, score in pairs)
+            results.append(Hits(query, hits, ranker.name))
+        ticker.add(len(block))
+    ticker.close()
     return results

@@ -114,8 +114,8 @@ def _metadata(given: Mapping[Any, Any] = NO_METADATA) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in given.items():
         plain = value.item() if isinstance(value, np.generic) else value
-        if plain is None or plain != plain:  # not a number
-            continue
+        if plain is None or plain != plain or (isinstance(plain, str) and not plain.strip()):
+            continue  # nothing, not a number, or an empty cell
         is_number = isinstance(plain, int | float) and abs(plain) < 2**63
         if not isinstance(name, str) or not (isinstance(plain, str | bool) or is_number):
             flaw = f"{name!r}: {str(value)[:40]!r} ({type(value).__name__})"
@@ -247,11 +247,11 @@ class Groups:
         if len(self.starts) == self.rows:
             return scores
         if passages == 1:
-            return np.asarray(np.maximum.reduceat(scores, self.starts, axis=1), np.float32)
+            return np.asarray(np.maximum.reduceat(scores, self.starts, axis=1))
         ends = [*self.starts[1:].tolist(), self.rows]
         pairs = list(zip(self.starts.tolist(), ends, strict=True))
         means = [[best_mean(row[start:end], passages) for start, end in pairs] for row in scores]
-        return np.array(means, np.float32).reshape(len(scores), len(pairs))
+        return np.array(means, scores.dtype).reshape(len(scores), len(pairs))
 
     def best_row(self, scores: Vectors, group: int) -> int:
         """The row of a document with the highest of all scores (n,)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from likewise.data import Dataset, SkippedRows, locate, read_texts
+from likewise.data.folders import DocumentFolder
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.encoder import Source
 from likewise.encoder.forward import steady_memory, text_windows
@@ -49,6 +51,7 @@ from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, clos
 from likewise.search.settings import USUAL, IndexSettings, keeps_origins
 from likewise.storage import file_hash, user_cache
 
+log = logging.getLogger("likewise")
 POSTPROCESSING = "postprocessing"
 PASSAGE_WINDOW = 1_000_000  # Characters that are encoded before they are stored; a killed build loses no more
 MOST_CACHED_BYTES = 2**33  # The size of all cached indexes of files, without the one in use
@@ -76,7 +79,6 @@ class Index(Searcher):
     """
 
     floor = -np.inf  # a cosine of 0 does not mean that there is nothing in common
-    selecting = ("where", "aggregate")
 
     def __init__(self, encoder: Encoder, store: AnyStore) -> None:
         self.encoder, self.store = encoder, store
@@ -465,6 +467,8 @@ def _prune(latest: Path) -> None:
 def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedRows, int]:
     """Read a file through: the bad rows that are skipped, and the number of good ones."""
     skipped, total = SkippedRows(), 0
+    if (path := locate(source.name, source.data_dir)).is_dir() and (others := DocumentFolder(path, source.name).others):
+        log.warning("%s: files that are no documents: %d (first: %s)", source.name, len(others), others[0])
     text_of: dict[int, int] = {}
     for row in tracked(source.stream(read_texts, skipped), progress, note="rows checked"):
         total += 1
@@ -476,8 +480,9 @@ def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedR
 def fingerprint(source: Dataset) -> str:
     """A hash of a file's bytes and of how they are read."""
     path = locate(source.name, source.data_dir)
+    content = DocumentFolder(path, source.name).fingerprint() if path.is_dir() else file_hash(path)
     # With the suffixes: the same bytes are other texts in a .csv than in a .txt.
-    how = [file_hash(path), path.suffixes, asdict(source.columns), source.skip_bad]
+    how = [content, path.suffixes, asdict(source.columns), source.skip_bad]
     if source.limit is not None:
         how.append(source.limit)
     return hashlib.sha256(json.dumps(how).encode()).hexdigest()

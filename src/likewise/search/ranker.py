@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from likewise.errors import DataError, UsageError
 from likewise.progress import Progress, Ticker
 from likewise.search.documents import Groups, Origin
+from likewise.search.filters import Filter, column_types
+from likewise.search.hits import Hit
 from likewise.search.ledger import HitLedgers, ScoreLedger, Term
-
-if TYPE_CHECKING:
-    from likewise.search.hits import Hit
 
 Scores = NDArray[Any]  # float32, or float64 where a ledger sums to the score
 Rows = NDArray[np.int64]
@@ -60,7 +59,21 @@ class Corpus:
     @cached_property
     def groups(self) -> Groups:
         """Which rows are passages of one document."""
-        return Groups.of(np.arange(len(self)) if self.origins is None else self.ids)
+        is_cut = self.origins is not None and self.origins[0].passage is not None
+        return Groups.of(self.ids if is_cut else np.arange(len(self)))
+
+    def matching(self, where: Filter | None) -> NDArray[np.bool_]:
+        """Which documents (m,) match a filter."""
+        if where is None:
+            return np.ones(len(self.groups.starts), bool)
+        metadata = [self.origins[row].metadata for row in self.groups.starts] if self.origins else []
+        where.check(column_types(metadata))
+        return np.fromiter(map(where.matches, metadata), bool, len(metadata))
+
+    def hit(self, row: int, score: float) -> Hit:
+        """A row that was found."""
+        found = Origin(0) if self.origins is None else self.origins[row]
+        return Hit(self.ids[row], self.texts[row], score, passage=found.passage, metadata=found.metadata)
 
     @cached_property
     def row_of(self) -> dict[str, int]:

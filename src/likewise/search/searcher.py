@@ -27,9 +27,17 @@ from likewise.search.why_not import WhyNot
 class ScoredRows(Protocol):
     """Texts or passages with their ids."""
 
-    ids: Sequence[str]
-    texts: Sequence[str]
-    origins: Sequence[Origin] | None
+    @property
+    def ids(self) -> Sequence[str]:
+        """Of a document, the same for all its passages."""
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Of the passages."""
+
+    @property
+    def origins(self) -> Sequence[Origin] | None:
+        """Which passages they are, and their metadata."""
 
 
 class Searcher:
@@ -38,7 +46,7 @@ class Searcher:
     An :class:`~likewise.search.Index` is one, and so is a ranker of a corpus.
     """
 
-    selecting: tuple[str, ...] = ()  # the options of ``search_many``, such as a filter
+    selecting = ("where", "aggregate")  # the options of ``search_many``
 
     @property
     def name(self) -> str:
@@ -55,8 +63,9 @@ class Searcher:
         return ""
 
     def search_many(
-        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, **selection: Any
-    ) -> list[Hits]:
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *,
+        where: str | Filter | None = None, aggregate: str = "max",
+    ) -> list[Hits]:  # fmt: skip
         """The k best texts or documents for each of several queries."""
         raise NotImplementedError
 
@@ -103,7 +112,7 @@ class Searcher:
         """
         check_search([query], k)
         hit, rank, total = self._placed(query, name, as_filter(where))
-        hits = self.search_many([query], k, **({} if where is None else {"where": where}))[0].hits
+        hits = self.search_many([query], k, where=where)[0].hits
         among = next((place for place, one in enumerate(hits, start=1) if one.id == name), 0)
         if among or not hits:
             (why,) = self.ledgers(query, [hit], **options)
@@ -204,16 +213,12 @@ class RerankedSearcher(Searcher):
         """That of the first stage."""
         return self.first.summary()
 
-    @property
-    def selecting(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The options of the first stage."""
-        return self.first.selecting
-
     def search_many(
-        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, **selection: Any
-    ) -> list[Hits]:
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *,
+        where: str | Filter | None = None, aggregate: str = "max",
+    ) -> list[Hits]:  # fmt: skip
         """The k best of the candidates for each query; each hit has what both stages made of it."""
-        first = self.first.search_many(queries, self.depth, progress, **selection)
+        first = self.first.search_many(queries, self.depth, progress, where=where, aggregate=aggregate)
         return [self._reranked(found, k, progress) for found in first]
 
     def _reranked(self, found: Hits, k: int, progress: Progress | None) -> Hits:

@@ -302,7 +302,9 @@ class SegmentStore(Store):
     def _rows_of(self, name: str) -> list[tuple[int, int]]:
         """The segment and the row in it of each passage of a document."""
         key = hash_of(name)
-        found = [(i, row) for i, one in enumerate(self.segments) for row in np.flatnonzero(one.keys["id"] == key)]
+        found = [
+            (i, row) for i, one in enumerate(self.segments) for row in np.flatnonzero(one.keys["id"] == key).tolist()
+        ]
         if not found:
             raise DataError(f"the id {name!r} is not in the index; check it")
         return found
