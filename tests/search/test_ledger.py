@@ -253,8 +253,8 @@ class TestShown:
             assert total == pytest.approx(part["score"], abs=1e-5)
 
     def test_one_drawing(self, tiny: Encoder) -> None:
-        for found in (searched("bm25", SENTENCES, QUERIES[0], 2),
-                      RankedCorpus.hybrid(Index.from_texts(tiny, SENTENCES)).search(QUERIES[0], 2, explain=True)):  # fmt: skip
+        both = RankedCorpus.hybrid(Index.from_texts(tiny, SENTENCES)).search(QUERIES[0], 2, explain=True)
+        for found in (searched("bm25", SENTENCES, QUERIES[0], 2), both):
             page, lines = found.to_html(), "\n".join(line.plain for line in found.lines())
             assert "<mark" in page and "above the next by" in page and "score: " in page
             assert "score: " in lines and "above the next by" in lines

@@ -162,6 +162,10 @@ class TestReranked:
             texts.search(QUERY, 4, rerank_depth=30)
         with pytest.raises(UsageError, match="granularity has no effect without explain"):
             texts.search(QUERY, 4, rerank=reranker, granularity="token")
+        with pytest.raises(UsageError, match="granularity has no effect on the ranker bm25"):
+            searchers(texts)["bm25"].search(QUERY, 4, explain=True, granularity="token")
+        found = searchers(texts)["bm25"].search(QUERY, 4, explain=True, rerank=reranker, granularity="token")
+        assert found[0].shares.metadata.granularity == "token"
 
 
 def plain_ranking(searcher: Searcher, query: str) -> dict[str, tuple[int, float]]:
@@ -183,7 +187,7 @@ class TestWhyNot:
         expected, k = plain_ranking(searcher, QUERY), 3
         hits = searcher.search(QUERY, k)
         for own in list(expected)[::7]:
-            found = searcher.why_not(QUERY, own, k)
+            found = searcher.why_not(QUERY, own, k, **{"pairs_per_hit": 0} if searcher.has_model else {})
             rank, score = expected[own]
             assert (found.rank, found.of) == (rank, len(expected)) and found.hit.score == pytest.approx(score, abs=1e-6)
             assert found.is_hit == (rank <= k)
@@ -247,12 +251,15 @@ class TestPassages:
     @pytest.mark.parametrize("name", ["dense", "bm25", "tfidf", "hybrid"])
     def test_offsets_cut_the_original_document(self, passages: Index, name: str) -> None:
         originals, searcher = dict(documents()), searchers(passages)[name]
+        how: dict[str, Any] = {"pairs_per_hit": 0} if searcher.has_model else {}
+        cut = 0
         for query in (QUERY, "fox café שלום"):
             for explained in (False, True):
-                for hit in searcher.search(query, 4, explain=explained):
+                for hit in searcher.search(query, 4, explain=explained, **how if explained else {}):
                     original, first = originals[hit.id], hit.passage.start
                     assert original[hit.passage.start : hit.passage.end] == hit.text
                     document = hit.to_dict()
+                    cut += "snippet" in document
                     spans = document.get("snippet", [{"start": first, "end": hit.passage.end}])
                     assert [original[one["start"] : one["end"]] for one in spans] == [
                         hit.text[slice(*span)] for span in hit.snippet
@@ -262,6 +269,7 @@ class TestPassages:
                     for start, end, _ in hit.words:
                         assert original[first + start : first + end] == hit.text[start:end] != ""
                     self.check_strongest(hit)
+        assert cut > 4
 
     @staticmethod
     def check_strongest(hit: ExplainedHit) -> None:

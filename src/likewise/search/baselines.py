@@ -124,6 +124,11 @@ class RankedCorpus(Searcher):
         """The ranker's name."""
         return self.ranker.name
 
+    @property
+    def has_model(self) -> bool:
+        """Whether the ranker is a hybrid."""
+        return isinstance(self.ranker, Hybrid)
+
     def search_many(
         self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *,
         where: str | Filter | None = None, aggregate: str = "max",

@@ -49,6 +49,11 @@ class Searcher:
     selecting = ("where", "aggregate")  # the options of ``search_many``
 
     @property
+    def has_model(self) -> bool:
+        """Whether a model takes part, whose shares have settings; rankers of words have none."""
+        return True
+
+    @property
     def name(self) -> str:
         """The name of the ranker in tables."""
         raise NotImplementedError
@@ -162,12 +167,14 @@ def explained_search(
     """
     check_search([query], k)
     selection = {name: options.pop(name) for name in searcher.selecting if name in options}
+    options |= {} if pairs_per_hit is None else {"pairs_per_hit": pairs_per_hit}
     aggregate = selection.get("aggregate", "max")
     if aggregate != "max":
         raise UsageError(f"{aggregate} is the mean of several passages, and one is explained; leave --aggregate out")
+    if options and not searcher.has_model:
+        raise UsageError(f"{next(iter(options))} has no effect on the ranker {searcher.name}; leave it out")
     # One more, so that the last hit has a next one too.
     found = searcher.search_many([query], k + 1, **selection)[0]
-    options |= {} if pairs_per_hit is None else {"pairs_per_hit": pairs_per_hit}
     ledgers = searcher.ledgers(query, found.hits, progress=progress, **options)
     after = [*(one.by_query for one in ledgers[1:]), None]
     most = STRONGEST if pairs_per_hit is None else pairs_per_hit
@@ -245,7 +252,7 @@ class RerankedSearcher(Searcher):
         """The hits with why the first stage ranked each as it did."""
         # Only a model's words have pairs, and those of the last stage are shown.
         before = [replace(hit, score=hit.stages[0].score) for hit in hits]
-        found = self.first.ledgers(query, before, **{**options, "pairs_per_hit": 0})
+        found = self.first.ledgers(query, before, **{**options, "pairs_per_hit": 0} if self.first.has_model else {})
         return [
             replace(hit, stages=(replace(hit.stages[0], ledgers=why), *hit.stages[1:]))
             for hit, why in zip(hits, found, strict=True)
