@@ -139,11 +139,8 @@ class HitLedgers:
 
     @property
     def shown(self) -> HitLedgers:
-        """What colours the text: of a hybrid the part that gives most, and of equal ones the last, a model."""
-        if not self.parts:
-            return self
-        values = {term.name: term.value for term in self.by_query.terms}
-        return max(reversed(list(self.parts.items())), key=lambda item: values[item[0]])[1].shown
+        """What colours the text: of a hybrid its last part, the model, so that all hits have one scale."""
+        return [*self.parts.values()][-1].shown if self.parts else self
 
     @property
     def sums(self) -> list[tuple[str, float]]:

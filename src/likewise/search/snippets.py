@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from likewise.grammar.spans import JOINER, Span, sentence_spans, word_spans
 
 LIMIT = 320  # Characters of a snippet: about four lines of a terminal
+LEAST = 0.25  # Of the strongest sentence's share: what another one needs to be shown for itself
 Shared = tuple[int, int, float]  # A start, an end, and the share of what lies between in a score
 
 
@@ -33,8 +34,8 @@ def sentence_shares(text: str, words: Sequence[Shared]) -> list[Shared]:
 def snippet(text: str, sentences: Sequence[Shared] = ()) -> list[Span]:
     """The spans of a text to show: all of a short text, else its strongest sentences, in the order of the text.
 
-    The strongest sentence is always there. Those that raise the score follow by their shares as long as they fit,
-    then the neighbours of the strongest. Without shares it is the beginning of the text.
+    The strongest sentence is always there. Others with a good part of its share follow as long as they fit, then the
+    neighbours of the strongest. Without shares it is the beginning of the text.
 
     >>> snippet("A cat sat.")
     [(0, 10)]
@@ -47,7 +48,8 @@ def snippet(text: str, sentences: Sequence[Shared] = ()) -> list[Span]:
     strongest, *others = by_share
     around = [index for index in (strongest + 1, strongest - 1) if 0 <= index < len(sentences)]
     chosen, length = {strongest}, _size(sentences[strongest])
-    for index in [*(index for index in others if sentences[index][2] > 0), *around]:
+    bar = max(0.0, LEAST * sentences[strongest][2])
+    for index in [*(index for index in others if sentences[index][2] > bar), *around]:
         if index not in chosen and length + _size(sentences[index]) <= LIMIT:
             chosen.add(index)
             length += _size(sentences[index])
