@@ -125,10 +125,8 @@ class TestBuild:
     def test_cut_texts_are_told(self, run_tiny: Any, folder: Path, tmp_path: Path) -> None:
         answer = run_tiny("index", written(tmp_path / "long.csv", ["it " * 50, "it"]), "--out", folder, "--json")
         assert one_document(answer)["texts"] == 2
-        assert (
-            answer.err
-            == "likewise: cut at the model's limit of 32 tokens: 1 of 2 texts; --passages keeps the whole of each text\n"
-        )
+        cut = "likewise: cut at the model's limit of 32 tokens: 1 of 2 texts"
+        assert answer.err == f"{cut}; --passages keeps the whole of each text\n"
 
 
 class TestAgain:
@@ -320,3 +318,106 @@ class TestMistakes:
         (built / "index.json").write_text("{}")
         assert "is damaged" in refusal(run("index", "--out", built))
         assert "is damaged" in refusal(run_tiny("index", file, "--out", built))
+
+
+class TestDocuments:
+    """``--passages``, ``--metadata``, ``--where`` and ``--aggregate``."""
+
+    @pytest.fixture
+    def documents(self, tmp_path: Path) -> Path:
+        rows = [
+            ("a", "the cat sat on it. " * 12, 2020),
+            ("b", "a man is out at sea. " * 9, 1999),
+            ("c", "a volcano", ""),
+        ]
+        path = tmp_path / "documents.csv"
+        path.write_text("id,text,year\n" + "".join(f"{name},{text},{year}\n" for name, text, year in rows))
+        return path
+
+    def test_an_index_of_passages(self, run_tiny: Any, tiny: Encoder, documents: Path, folder: Path) -> None:
+        answer = run_tiny("index", documents, "--out", folder, "--passages", "--overlap", "0", "--json")
+        found = one_document(answer)
+        assert (found["documents"], found["overlap"], found["metadata"]) == (3, 0, {"year": ["number"]})
+        assert found["passages"] > 6 and "cut at" not in answer.err
+        with Index.open(folder, tiny) as index:
+            assert index.document("a") == "the cat sat on it. " * 12
+        assert "3 documents in" in run_tiny("search", folder, "cat").err
+
+    def test_where_and_aggregate(self, run_tiny: Any, documents: Path, folder: Path) -> None:
+        assert run_tiny("index", documents, "--out", folder, "--passages").code == 0
+        for ranker in ("dense", "bm25", "hybrid"):
+            how = ("search", folder, "the cat on the sea", "--json", "--ranker", ranker)
+            every = {hit["id"]: hit["score"] for hit in one_document(run_tiny(*how))["hits"]}
+            [hit] = one_document(run_tiny(*how, "--where", "year >= 2000"))["hits"]
+            assert hit["id"] == "a" and hit["score"] == every["a"] and hit["metadata"] == {"year": 2020}
+            assert hit["passage"]["of"] > 2
+        mean = one_document(run_tiny("search", folder, "the cat", "--json", "--aggregate", "mean-top-3"))["hits"]
+        best = one_document(run_tiny("search", folder, "the cat", "--json"))["hits"]
+        assert {hit["id"] for hit in mean} == {"a", "b", "c"} and mean[0]["score"] <= best[0]["score"]
+
+    def test_where_on_a_file(self, run_tiny: Any, documents: Path) -> None:
+        plain = one_document(run_tiny("search", documents, "the cat", "--json"))["hits"]
+        for ranker in ("dense", "bm25"):
+            how = ("search", documents, "the cat on the sea", "--json", "--ranker", ranker)
+            assert "metadata" not in one_document(run_tiny(*how))["hits"][0]
+            [hit] = one_document(run_tiny(*how, "--where", "year > 2000"))["hits"]
+            assert hit["metadata"] == {"year": 2020}
+        [same] = one_document(run_tiny("search", documents, "the cat", "--json", "--where", "year > 2000"))["hits"]
+        assert same["score"] == next(hit["score"] for hit in plain if hit["id"] == "a")
+
+    def test_a_folder_of_documents(self, run_tiny: Any, folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs" / "b.txt").write_text("the sea is blue. " * 20)
+        (tmp_path / "docs" / "a.html").write_text("<p>a volcano erupted")
+        (tmp_path / "docs" / "c.pdf").write_text("no")
+        answer = run_tiny("index", tmp_path / "docs", "--out", folder, "--passages", "--json")
+        assert one_document(answer)["documents"] == 2
+        assert "docs: files that are no documents: 1 (first: c.pdf)" in answer.err
+        again = run_tiny("index", tmp_path / "docs", "--out", folder, "--passages", "--json")
+        assert "already holds this index" in again.err
+        (tmp_path / "docs" / "empty.md").write_text("")
+        assert "docs/empty.md: holds no text" in refusal(
+            run_tiny("index", tmp_path / "docs", "--out", folder, "--passages", "--replace")
+        )
+        answer = run_tiny("index", tmp_path / "docs", "--out", folder, "--passages", "--replace", "--skip-bad")
+        assert answer.code == 0 and "skipped 1 bad row" in answer.err
+
+    @pytest.mark.parametrize(
+        ("options", "flaw"),
+        [
+            (("--where", "yeer > 1"), "--where: no column 'yeer'; the columns are year (number)"),
+            (("--where", "year > 'x'"), "--where: column 'year' holds number, but \"x\" is text"),
+            (("--where", "year >"), "--where: expected a text in quotes"),
+            (("--aggregate", "sum"), "unknown aggregate 'sum'; choose from max, mean-top-3"),
+            (("--aggregate", "mean-top-3", "--explain"), "leave --aggregate out"),
+            (("--passages",), "--passages does not go with an index"),
+        ],
+    )
+    def test_refusals_of_a_search(
+        self, run_tiny: Any, documents: Path, folder: Path, options: tuple[str, ...], flaw: str
+    ) -> None:
+        assert run_tiny("index", documents, "--out", folder, "--passages").code == 0
+        assert flaw in refusal(run_tiny("search", folder, "cat", *options))
+
+    @pytest.mark.parametrize(
+        ("options", "flaw"),
+        [
+            (("--overlap", "2"), "have no effect without --passages; give it too"),
+            (
+                ("--passages", "--passage-tokens", "33"),
+                "passages of 33 tokens exceed the model's limit of 32; lower it",
+            ),
+            (("--passages", "--passage-tokens", "5"), "leaves no tokens for a text"),
+        ],
+    )
+    def test_refusals_of_an_index(
+        self, run_tiny: Any, documents: Path, folder: Path, options: tuple[str, ...], flaw: str
+    ) -> None:
+        assert flaw in refusal(run_tiny("index", documents, "--out", folder, *options))
+        assert not (folder / "index.json").exists()
+
+    def test_metadata_of_texts_that_are_not_cut(self, run_tiny: Any, documents: Path, folder: Path) -> None:
+        found = one_document(run_tiny("index", documents, "--out", folder, "--metadata", "--json"))
+        assert (found["texts"], found["metadata"]) == (3, {"year": ["number"]})
+        [hit] = one_document(run_tiny("search", folder, "cat", "--json", "--where", "year == null"))["hits"]
+        assert hit["id"] == "c" and "passage" not in hit

@@ -78,6 +78,22 @@ def test_a_changed_store_is_searched_without_a_new_engine(kind: str, bits: int) 
     assert again.rows.min() >= 0 and again.scores[:, 0].max() < 0.9999
 
 
+@pytest.mark.parametrize(("kind", "bits"), KINDS)
+def test_rows_that_are_left_out_change_no_bit_of_the_others(kind: str, bits: int) -> None:
+    rows, queries = random_units(0, 2000, 383), random_units(1, 30, 383)
+    keep = np.random.default_rng(2).random(2000) < 0.3
+    engine = built(stack(rows), Plan.of(2000, kind, bits))
+    chosen, alone = engine.search(queries, 50, keep), [engine.search(query[None], 50, keep) for query in queries]
+    every = engine.search(queries, 2000)
+    plain = np.flatnonzero(keep)[plain_best(rows[keep], queries, 50).rows]
+    for index in range(len(queries)):
+        np.testing.assert_array_equal(chosen.rows[index], plain[index])
+        np.testing.assert_array_equal(chosen.scores[index], alone[index].scores[0])
+        scores = dict(zip(every.rows[index].tolist(), every.scores[index].tolist(), strict=True))
+        assert [scores[row] for row in chosen.rows[index].tolist()] == chosen.scores[index].tolist()
+    assert engine.search(queries, 5, np.zeros(2000, bool)).rows.shape == (30, 0)
+
+
 def test_more_hits_than_rows_are_all_rows() -> None:
     rows = random_units(0, 5)
     for kind, bits in KINDS:

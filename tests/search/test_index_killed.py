@@ -15,7 +15,7 @@ import torch
 
 from likewise.encoder import Encoder, forward
 from likewise.errors import DataError
-from likewise.search import Index, IndexSettings
+from likewise.search import Index, IndexSettings, PassageSettings
 from likewise.search.folder import FolderStore
 
 LONGEST_WAIT = 0.25
@@ -144,3 +144,32 @@ def test_a_killed_replacement_leaves_the_old_index(tiny: Encoder, tiny_folder: P
     assert len(Index.open(folder, tiny)) == 3
     names = {path.name for path in folder.iterdir()}
     assert names == {".lock", "index.json", *FolderStore.open(folder).manifest.files}
+
+
+def build_documents(report: Connection, model: Path, folder: Path) -> None:
+    """In a process of its own: build an index of documents in passages, in small windows."""
+    forward.WINDOW_TEXTS = 8
+    Index.build(ready(report, model), documents(), folder, passages=PassageSettings(24), source="documents")
+
+
+def documents() -> list[tuple[str, str, dict[str, int]]]:
+    return [
+        (str(number), f"document {number} has this. " * (1 + number % 9), {"year": number}) for number in range(600)
+    ]
+
+
+@pytest.mark.slow
+def test_a_killed_build_of_documents_goes_on_with_whole_documents(
+    tiny: Encoder, tiny_folder: Path, tmp_path: Path
+) -> None:
+    folder, rng = tmp_path / "killed", random.Random(0)
+    for _ in range(6):
+        killed_while(build_documents, rng.uniform(0.05, 0.3), tiny_folder, folder)
+        if (folder / "index.json").exists():
+            break
+    index = Index.open(folder, tiny) if (folder / "index.json").exists() else Index.build(
+        tiny, documents(), folder, passages=PassageSettings(24), source="documents"
+    )  # fmt: skip
+    whole = Index.from_texts(tiny, documents(), passages=PassageSettings(24))
+    assert index.corpus() == whole.corpus() and len(index) == 600
+    assert all(index.document(name) == text for name, text, _ in documents()[::50])

@@ -242,11 +242,10 @@ class IndexOptions:
 
         if not self.passages and (self.passage_tokens is not None or self.overlap is not None):
             raise UsageError("--passage-tokens and --overlap have no effect without --passages; give it too")
-        usual = PassageSettings()
-        cut = PassageSettings(self.passage_tokens, usual.overlap if self.overlap is None else self.overlap)
-        prompts = self.query_prompt, self.document_prompt
-        how = self.engine, self.bits, self.similarity
-        return IndexSettings(*how, *prompts, cut if self.passages else None, self.metadata)
+        how = self.engine, self.bits, self.similarity, self.query_prompt, self.document_prompt
+        given = {"tokens": self.passage_tokens, "overlap": self.overlap}
+        cut = {name: value for name, value in given.items() if value is not None}
+        return IndexSettings(*how, PassageSettings(**cut) if self.passages else None, self.metadata)
 
 
 def option_names(*kinds: Any) -> list[str]:

@@ -230,6 +230,7 @@ class RoleFinder:
     def __init__(self, path: Path, file: str, wanted: Sequence[str], columns: Columns) -> None:
         self.file, self.wanted, self.columns = file, wanted, columns
         self.own_names = suffix_of(path) in (".jsonl", ".ndjson")
+        self.is_table = suffix_of(path) in (".csv", ".tsv") and path.is_file()
         self._names: tuple[str, ...] | None = None
         self._roles: dict[str, str] = {}
 
@@ -241,7 +242,7 @@ class RoleFinder:
         if names != self._names:
             self._roles = self._assigned(names, Location(self.file, row.line if self.own_names else None))
             self._names = names
-        return Record(row, self._roles, Location(self.file, row.line), not self.own_names)
+        return Record(row, self._roles, Location(self.file, row.line), self.is_table)
 
     def _assigned(self, present: Sequence[str], location: Location) -> dict[str, str]:
         return assigned(present, self.wanted, self.columns, location)

@@ -24,6 +24,7 @@ BLOCKS = {
     "tfoot", "thead", "tr", "ul",
 }  # fmt: skip
 """Elements that begin a new line; all others are within one."""
+LINES = {"br", "li", "tr", "option"}  # No empty line before them
 DROPPED = {"script", "style", "template", "noscript", "title"}
 
 
@@ -92,7 +93,8 @@ class DocumentFolder:
             raise location.error("has a name that is not UTF-8; rename it")
         if full.stat().st_size > MOST_BYTES:
             raise location.error(f"has more than {MOST_BYTES:,} bytes; split it")
-        check_text(full, file)
+        if full.stat().st_size:
+            check_text(full, file)
         text, title = full.read_bytes().decode("utf-8-sig", "surrogateescape"), ""
         if (byte := foreign_byte(text)) is not None:
             raise location.error(f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8")
@@ -140,7 +142,7 @@ class _VisibleText(HTMLParser):
         if tag in DROPPED or tag == "pre":
             self.open.append(tag)
         if tag in BLOCKS:
-            self.parts.append("\n" if tag in ("br", "li", "tr", "option") else "\n\n")
+            self.parts.append("\n" if tag in LINES else "\n\n")
         elif tag in ("td", "th"):
             self.parts.append(" ")
 
@@ -148,8 +150,8 @@ class _VisibleText(HTMLParser):
         """End a line, or end to drop."""
         if tag in self.open:
             del self.open[len(self.open) - 1 - self.open[::-1].index(tag) :]
-        if tag in BLOCKS and tag != "br":
-            self.parts.append("\n" if tag in ("li", "tr", "option") else "\n\n")
+        if tag in BLOCKS and tag not in LINES:
+            self.parts.append("\n\n")
 
     def handle_data(self, data: str) -> None:
         """Text that is shown; line breaks count only in pre."""

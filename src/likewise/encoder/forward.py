@@ -243,7 +243,7 @@ def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield window
 
 
-def text_windows(items: Iterable[Entry], most: int = WINDOW_CHARACTERS) -> Iterator[list[Entry]]:
+def text_windows(items: Iterable[Entry], most: int | None = None) -> Iterator[list[Entry]]:
     """Cut by number of texts, or earlier by number of characters, which bounds the memory of huge texts.
 
     An item is a tuple: an id, a text and perhaps more.
@@ -253,7 +253,7 @@ def text_windows(items: Iterable[Entry], most: int = WINDOW_CHARACTERS) -> Itera
     for item in items:
         window.append(item)
         characters += len(item[1])
-        if len(window) == WINDOW_TEXTS or characters >= most:
+        if len(window) == WINDOW_TEXTS or characters >= (most or WINDOW_CHARACTERS):
             yield window
             window, characters = [], 0
     if window:

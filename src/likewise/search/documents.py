@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from likewise.data import Text
 from likewise.errors import DataError, UsageError
-from likewise.search.filters import Filter, as_filter
+from likewise.search.filters import Filter
 from likewise.search.hits import Hit, Passage
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Selection:
     @classmethod
     def of(cls, where: str | Filter | None, aggregate: str) -> Selection:
         """With a filter that may be given as text."""
-        return cls(as_filter(where), aggregate)
+        return cls(Filter.parse(where) if isinstance(where, str) else where, aggregate)
 
     @property
     def passages(self) -> int:

@@ -191,17 +191,21 @@ class Filter:
         return self.condition.is_exact_in_milvus(field)
 
 
-def as_filter(where: str | Filter | None) -> Filter | None:
-    """A filter that may be given as text."""
-    return Filter.parse(where) if isinstance(where, str) else where
-
-
 def _listed(columns: ColumnTypes) -> str:
     if not columns:
         return "the index has no metadata; build it with --passages or --metadata from a file with more columns"
+    return f"the columns are {described(columns)}"
+
+
+def described(columns: ColumnTypes) -> str:
+    """The first columns with their types, in one line.
+
+    >>> described({"lang": ["text"], "year": ["number", "text"]})
+    'lang (text), year (number, text)'
+    """
     names = [f"{name} ({', '.join(types)})" for name, types in columns.items()]
     more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
-    return f"the columns are {', '.join(names[:SHOWN_COLUMNS])}{more}"
+    return ", ".join(names[:SHOWN_COLUMNS]) + more
 
 
 def _milvus_literal(value: Literal) -> str:

@@ -30,7 +30,7 @@ from likewise.results import Column, Result, Table
 from likewise.search.documents import Document, Item, Selection, documents, hash_of, index_rows, nearest_documents
 from likewise.search.engines import Vectors, inner_products
 from likewise.search.explained import encoder_ledgers
-from likewise.search.filters import Filter
+from likewise.search.filters import Filter, described
 from likewise.search.folder import (
     FORMAT,
     MANIFEST,
@@ -305,7 +305,10 @@ class IndexInfo(Result):
     def tables(self) -> dict[str, Table]:
         """A row for each value."""
         address = str(self.values["index"])
-        rows = [(name, str(value)) for name, value in self.values.items() if name != "index"]
+        shown = dict(self.values) | (
+            {"metadata": described(self.values["metadata"])} if "metadata" in self.values else {}
+        )
+        rows = [(name, str(value)) for name, value in shown.items() if name != "index"]
         return {"index": Table.of(["index", Column(address, address)], rows)}
 
 
@@ -467,13 +470,13 @@ def _prune(latest: Path) -> None:
 def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedRows, int]:
     """Read a file through: the bad rows that are skipped, and the number of good ones."""
     skipped, total = SkippedRows(), 0
-    if (path := locate(source.name, source.data_dir)).is_dir() and (others := DocumentFolder(path, source.name).others):
-        log.warning("%s: files that are no documents: %d (first: %s)", source.name, len(others), others[0])
     text_of: dict[int, int] = {}
     for row in tracked(source.stream(read_texts, skipped), progress, note="rows checked"):
         total += 1
         if text_of.setdefault(hash_of(row.id), hash_of(row.text)) != hash_of(row.text):
             raise DataError(f"{source.name}: the id {row.id!r} names two texts; give each text an id of its own")
+    if (path := locate(source.name, source.data_dir)).is_dir() and (others := DocumentFolder(path, source.name).others):
+        log.warning("%s: files that are no documents: %d (first: %s)", source.name, len(others), others[0])
     return skipped, total
 
 
