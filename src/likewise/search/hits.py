@@ -68,14 +68,15 @@ class Stage:
         return found if self.ledgers is None else found | {"explanation": self.ledgers.to_dict()}
 
     def __str__(self) -> str:
-        why = "" if self.ledgers is None else _terms_line(self.ledgers.shown.by_text)
+        why = "" if self.ledgers is None else _terms_line(self.ledgers)
         return f"{self.ranker}: rank {self.rank}, {self.score:.4f}{why}"
 
 
-def _terms_line(ledger: ScoreLedger) -> str:
-    """The strongest terms of a ledger, for one line."""
-    terms = [(name, value) for name, value in ledger.strongest(STRONGEST) if abs(value) > ROUNDING]
-    return f": {', '.join(f'{name} {signed(value)}' for name, value in terms)}" if terms else ""
+def _terms_line(ledgers: HitLedgers) -> str:
+    """The strongest terms of a score, for one line: words, or of a hybrid its rankers with their ranks."""
+    terms = ledgers.sums if ledgers.parts else ledgers.by_text.strongest(STRONGEST)
+    shown = [f"{name} {signed(value)}" for name, value in terms if abs(value) > ROUNDING]
+    return f": {', '.join(shown)}" if shown else ""
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class ExplainedHit(Hit):
     @property
     def drawn(self) -> DrawnHit:
         """What pages and terminals show."""
-        parts = [f"{name} {part.by_text.score:.4f}{_terms_line(part.by_text)}"
+        parts = [f"{name} {part.by_text.score:.4f}{_terms_line(part)}"
                  for name, part in self.ledgers.parts.items()]  # fmt: skip
         plain, measure = super().drawn, self.ledger.measure
         return replace(

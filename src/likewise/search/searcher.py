@@ -14,9 +14,9 @@ from likewise.encoder.encoder import Source
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.explain.cross_encoder import CrossExplanation, explain_cross_encoder_many
 from likewise.progress import Progress
-from likewise.search.documents import Origin
+from likewise.search.documents import Origin, Selection
 from likewise.search.explained import encoder_ledgers
-from likewise.search.filters import Filter, as_filter
+from likewise.search.filters import Filter
 from likewise.search.hits import STRONGEST, ExplainedHit, Hit, Hits, Stage, check_search
 from likewise.search.ledger import HitLedgers, cross_encoder_ledgers
 from likewise.search.ranker import Scores
@@ -116,7 +116,7 @@ class Searcher:
         ``where`` is the filter of the search. ``options`` are those of an explained search.
         """
         check_search([query], k)
-        hit, rank, total = self._placed(query, name, as_filter(where))
+        hit, rank, total = self._placed(query, name, Selection.of(where, "max").where)
         hits = self.search_many([query], k, where=where)[0].hits
         among = next((place for place, one in enumerate(hits, start=1) if one.id == name), 0)
         if among or not hits:
