@@ -37,7 +37,7 @@ from likewise.explain.linear_map import Inputs, LinearMap
 from likewise.explain.settings import PLAIN, Settings
 from likewise.explain.texts import TextInput, TextMap, token_groups
 from likewise.search import Index
-from likewise.search.hits import explained_search
+from likewise.search.searcher import explained_search
 
 E5 = Path(__file__).resolve().parents[2] / "shared" / "models" / "e5-small"
 QUERY = "which volcano erupted near the villages"

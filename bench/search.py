@@ -37,8 +37,8 @@ from likewise.search import Corpus, Index, IndexSettings
 from likewise.search import evaluation as retrieving
 from likewise.search.engines import KINDS, Plan, StackedVectors, built, recall_against
 from likewise.search.evaluation import RetrievalSource, RetrievalTask
-from likewise.search.hits import explained_search
 from likewise.search.recall import Relevant
+from likewise.search.searcher import explained_search
 
 K = 50
 

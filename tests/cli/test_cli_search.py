@@ -16,7 +16,8 @@ from likewise.encoder import Encoder
 from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.hits import explained_search
+from likewise.search.searcher import explained_search
+from tiny_cross_encoders import save_cross_encoder, tiny_classifier
 
 pytest_plugins = ("command_line",)
 
@@ -338,14 +339,13 @@ class TestRankers:
         options = ("--ranker", "static", "--vectors", tmp_path / "none.txt")
         assert "none.txt" in refusal(run("search", file, "cat", *options))
 
-    @pytest.mark.parametrize("ranker", ["bm25", "hybrid", "random"])
-    def test_only_the_model_is_explained(
-        self, run: Any, folder: str, ranker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("option", [("--explain",), ("--why-not", "0")])
+    def test_chance_is_not_explained(
+        self, run: Any, folder: str, option: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Encoder, "load", refuse_to_load)
-        for options in (("--explain",), ("--html", tmp_path / "a.html")):
-            said = refusal(run("search", folder, "cat", "--ranker", ranker, *options))
-            assert "only the model's own scores can be explained; leave --ranker or --explain out" in said
+        said = refusal(run("search", folder, "cat", "--ranker", "random", *option))
+        assert f"random scores have no ledger; leave --ranker or {option[0]} out" in said
 
     def test_unknown(self, run: Any, folder: str) -> None:
         said = refusal(run("search", folder, "cat", "--ranker", "bm52"))
@@ -402,3 +402,97 @@ class TestMistakes:
         index.delete([name for name, _ in ITEMS])
         for options in ((), ("--explain",)):
             assert one_document(run("search", folder, "cat", "--json", *options))["hits"] == []
+
+
+@pytest.fixture
+def reranker(tmp_path: Path) -> Path:
+    return save_cross_encoder(tmp_path / "cross", tiny_classifier("bert", 4))
+
+
+class TestLedgers:
+    @pytest.mark.parametrize("ranker", ["bm25", "tfidf", "bow", "hybrid", "input-embeddings"])
+    def test_every_ranker_is_explained(self, run: Any, folder: str, ranker: str, tmp_path: Path) -> None:
+        page = tmp_path / "page.html"
+        found = one_document(
+            run("search", folder, "the cat", "--ranker", ranker, "--explain", "--html", page, "--json")
+        )
+        for hit in found["hits"]:
+            total = sum(term["value"] for term in hit["explanation"]["terms"])
+            assert total == pytest.approx(hit["score"], abs=1e-5 if ranker == "input-embeddings" else 1e-9)
+        assert "<mark" in page.read_text(encoding="utf-8")
+        lines = run("search", folder, "the cat", "--ranker", ranker, "--explain").out
+        assert "      score: " in lines and "above the next by" in lines
+
+    def test_units_are_for_models(self, run: Any, folder: str) -> None:
+        said = refusal(run("search", folder, "cat", "--ranker", "bm25", "--explain", "--granularity", "token"))
+        assert "--granularity" in said and "bm25" in said
+
+
+class TestRerank:
+    @pytest.mark.parametrize("ranker", ["dense", "bm25", "hybrid"])
+    def test_stages(self, run: Any, folder: str, reranker: Path, ranker: str) -> None:
+        options = ("search", folder, "the cat", "-k", 2, "--ranker", ranker, "--rerank", reranker)
+        for found in (one_document(run(*options, "--json")), one_document(run(*options, "--explain", "--json"))):
+            assert found["ranker"].endswith(f" + {reranker}")
+            for hit in found["hits"]:
+                before, after = hit["stages"]
+                assert (after["rank"], after["score"]) == (hit["rank"], hit["score"]) and before["rank"] >= 1
+        why = found["hits"][0]["explanation"]
+        assert why["measure"] == "logit" and abs(why["gap"]) < 1e-5
+        out = run(*options, "--explain").out
+        assert f"{reranker}: rank 1, " in out and "logit: words " in out
+
+    def test_another_encoder(self, run: Any, folder: str, tiny_folder: Path) -> None:
+        found = one_document(run("search", folder, "the cat", "--ranker", "bm25", "--rerank", tiny_folder, "--json"))
+        assert [stage["ranker"] for stage in found["hits"][0]["stages"]] == ["bm25", str(tiny_folder)]
+
+    def test_refusals(self, run: Any, folder: str, reranker: Path) -> None:
+        assert "--rerank-depth" in refusal(run("search", folder, "cat", "--rerank-depth", 9))
+        said = refusal(run("search", folder, "cat", "-k", 9, "--rerank", reranker, "--rerank-depth", 3))
+        assert "cannot bring 9 hits; raise --rerank-depth" in said
+        assert "nowhere" in refusal(run("search", folder, "cat", "--rerank", "nowhere/model"))
+        said = refusal(run("search", folder, "cat", "--rerank", reranker, "--why-not", "1"))
+        assert "--why-not" in said and "--rerank" in said
+
+
+class TestWhyNot:
+    @pytest.mark.parametrize("ranker", ["dense", "bm25", "hybrid"])
+    def test_of_every_ranker(self, run: Any, folder: str, ranker: str, tmp_path: Path) -> None:
+        options = ("search", folder, TEXTS[0], "-k", 1, "--ranker", ranker, "--why-not", 4)
+        found = one_document(run(*options, "--json", "--html", tmp_path / "page.html"))
+        assert found["id"] == "4" and found["is_hit"] is False and found["rank"] > 1 and found["of"] == 5
+        terms = sum(one["difference"] for one in found["difference"]["by"]) + found["difference"]["bias"]
+        assert terms == pytest.approx(found["last"]["score"] - found["score"], abs=1e-5)
+        assert run(*options).out.startswith(f"4 is at rank {found['rank']} of 5, ")
+        assert "Why not 4" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+    def test_a_hit_is_one_line(self, run: Any, index: Index, folder: str) -> None:
+        hit = index.search("the cat", 1)[0]
+        answer = run("search", folder, "the cat", "--why-not", hit.id)
+        assert answer.out == f"{hit.id} is a hit: rank 1 of 5, {hit.score:.4f}\n" and answer.code == 0
+
+    def test_refusals(self, run: Any, folder: str) -> None:
+        assert "the id 'x' is not in the index" in refusal(run("search", folder, "cat", "--why-not", "x"))
+        assert "one QUERY" in refusal(run("search", folder, "cat", "dog", "--why-not", "1"))
+        assert "aggregate" in refusal(run("search", folder, "cat", "--why-not", "1", "--aggregate", "mean-top-3"))
+
+
+class TestSnippets:
+    @pytest.fixture
+    def long(self, tiny: Encoder, tmp_path: Path) -> Path:
+        Index.build(tiny, [("1", "The cat sat on it. " * 60), ("2", "a short one")], tmp_path / "long")
+        return tmp_path / "long"
+
+    @pytest.mark.parametrize("options", [(), ("--explain",), ("--ranker", "bm25", "--explain")])
+    def test_long_texts_are_cut_unless_asked_for(self, run: Any, long: Path, options: tuple[str, ...]) -> None:
+        cut, whole = (
+            " ".join(run("search", long, "the cat", *options, *more).out.split()) for more in ((), ("--full",))
+        )
+        assert "…" in cut and 3 < cut.count("The cat sat on it.") < 20
+        assert "…" not in whole and whole.count("The cat sat on it.") == 60
+
+    def test_json_has_the_text_and_the_spans(self, run: Any, long: Path) -> None:
+        hits = {hit["id"]: hit for hit in one_document(run("search", long, "the cat", "--json"))["hits"]}
+        (span,) = hits["1"]["snippet"]
+        assert hits["1"]["text"] == "The cat sat on it. " * 60 and 0 == span["start"] < span["end"] <= 320
+        assert "snippet" not in hits["2"]

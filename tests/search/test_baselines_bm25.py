@@ -12,8 +12,8 @@ import pytest
 
 from likewise.errors import MissingExtra, UsageError
 from likewise.search import ranker
-from likewise.search.baselines import Bm25
 from likewise.search.ranker import Scores
+from likewise.search.word_rankers import Bm25
 
 bm25s = pytest.importorskip("bm25s", reason="bm25s is not installed (extra: search)")
 
@@ -49,14 +49,14 @@ def plain_bm25(queries: list[str], texts: list[str], k1: float = 1.5, b: float =
 def test_equals_the_plain_twin(seed: int, k1: float, b: float) -> None:
     texts, queries = random_texts(seed, 50), [*random_texts(seed + 100, 20), "", "w1 unknown w1 w2"]
     scores = scores_of(Bm25(texts, k1, b), queries)
-    assert scores.dtype == np.float32
+    assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, plain_bm25(queries, texts, k1, b), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_bm25s_to_the_bit_in_blocks_of_any_size(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     texts, queries = random_texts(seed, 50), ["w1 w1", *(text + " w1 unknown" for text in random_texts(seed + 50, 9))]
-    peer = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
+    peer = bm25s.BM25(k1=1.5, b=0.75, method="lucene", dtype="float64")
     peer.index([text.split() for text in texts], show_progress=False)
     expected = np.stack([peer.get_scores(query.split()) for query in queries])
     found = Bm25(texts)

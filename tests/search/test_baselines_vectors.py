@@ -14,8 +14,8 @@ import torch
 from likewise.data.word_vectors import WordVectors
 from likewise.encoder import Encoder
 from likewise.errors import DataError
-from likewise.search import baselines, ranker
-from likewise.search.baselines import InputEmbeddings, StaticVectors, averages
+from likewise.search import averaged_vectors, ranker
+from likewise.search.averaged_vectors import InputEmbeddings, StaticVectors, averages
 from likewise.search.ranker import Ranker, Scores
 from tiny_models import CONFIGS, tiny_encoder
 from twins import twin_model, twin_tokenizer
@@ -65,7 +65,7 @@ def test_static_vectors_equal_the_plain_twin(seed: int, tmp_path: Path, monkeypa
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-6)
     monkeypatch.setattr(ranker, "BLOCK_BYTES", 4 * 12 * 5)
-    monkeypatch.setattr(baselines, "WINDOW", 3)
+    monkeypatch.setattr(averaged_vectors, "WINDOW", 3)
     blocks = list(StaticVectors(texts, path).score_blocks(queries))
     assert [start for start, _ in blocks] == [0, 5, 10, 15, 20]
     np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), found, atol=1e-6)
@@ -79,8 +79,8 @@ def test_new_words_of_queries_cost_one_pass_each_time(tmp_path: Path, monkeypatc
         asked.append(sorted(wanted))
         return read(path, wanted)
 
-    read = baselines.read_word_vectors
-    monkeypatch.setattr(baselines, "read_word_vectors", pooling_mask)
+    read = averaged_vectors.read_word_vectors
+    monkeypatch.setattr(averaged_vectors, "read_word_vectors", pooling_mask)
     found = StaticVectors(["word1 word2"], path)
     first = scores_of(found, ["word3", "word1 unknown", "word3 word4"])
     again = scores_of(found, ["word3", "unknown", "word2"])
@@ -142,7 +142,7 @@ def test_input_embeddings_equal_the_plain_twin(tiny: Encoder, monkeypatch: pytes
     assert found.dtype == np.float32 and not found[1].any()
     np.testing.assert_allclose(found, expected, atol=1e-5)
     monkeypatch.setattr(ranker, "BLOCK_BYTES", 4 * 5 * 3)
-    monkeypatch.setattr(baselines, "WINDOW", 2)
+    monkeypatch.setattr(averaged_vectors, "WINDOW", 2)
     np.testing.assert_allclose(scores_of(InputEmbeddings(texts, tiny), queries), found, atol=1e-6)
 
 

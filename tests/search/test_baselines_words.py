@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from likewise.search import ranker
-from likewise.search.baselines import BagOfWords, TfIdf, WordCosine, cased_words, words
 from likewise.search.ranker import Ranker, Scores
+from likewise.search.word_rankers import BagOfWords, TfIdf, WordCosine
+from likewise.search.words import cased_words, words
 
 Weights = Callable[[str], dict[str, float]]
 
@@ -62,7 +63,7 @@ def test_equals_the_plain_twin(
     texts, queries = random_texts(seed, 40), [*random_texts(seed + 100, 15), "", "word1 unknown word1"]
     found = kind(texts)
     scores = scores_of(found, queries)
-    assert scores.dtype == np.float32
+    assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, plain_cosines(queries, texts, twin(texts)), atol=1e-6)
     monkeypatch.setattr(ranker, "BLOCK_BYTES", 4 * 40 * 3)
     blocks = list(found.score_blocks(queries))

@@ -18,7 +18,7 @@ from likewise.encoder import Encoder
 from likewise.errors import Cancelled, DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search.baselines import BASELINES, baseline, hybrid_hits, ranked_hits, stored_corpus, text_corpus
+from likewise.search.baselines import BASELINES, RankedCorpus, baseline, ranked_hits, stored_corpus, text_corpus
 from likewise.search.index import add_file, cached_index, checked, fingerprint, index_file
 from likewise.search.ranker import Corpus, Hybrid
 
@@ -336,7 +336,7 @@ class TestRankedHits:
     def test_hybrid_is_the_fusion_of_both(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         index = index_file(tiny, source, tmp_path / "index", USUAL).index
         queries = ["the cat sat", "rates"]
-        found = hybrid_hits(index, queries, 7)
+        found = RankedCorpus.hybrid(index).search_many(queries, 7)
         ((_, scores),) = Hybrid([baseline("bm25", TEXTS), index]).score_blocks(queries)
         for hits, row in zip(found, scores, strict=True):
             expected = np.argsort(-row, kind="stable")[:7]
@@ -347,8 +347,8 @@ class TestRankedHits:
     def test_hybrid_of_an_approximate_engine_is_exact(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:
         plain = index_file(tiny, source, tmp_path / "plain", USUAL).index
         graph = index_file(tiny, source, tmp_path / "graph", IndexSettings("hnsw", 8)).index
-        assert [hit.id for hit in hybrid_hits(graph, ["the cat"], 9)[0]] == [
-            hit.id for hit in hybrid_hits(plain, ["the cat"], 9)[0]
+        assert [hit.id for hit in RankedCorpus.hybrid(graph).search("the cat", 9)] == [
+            hit.id for hit in RankedCorpus.hybrid(plain).search("the cat", 9)
         ]
 
     def test_the_texts_of_an_index_without_its_model(self, tiny: Encoder, source: Dataset, tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from likewise.encoder.postprocessing import fit_postprocessing
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings, milvus
-from likewise.search.baselines import hybrid_hits, stored_corpus
-from likewise.search.hits import explained_search
+from likewise.search.baselines import RankedCorpus, stored_corpus
 from likewise.search.index import index_file
 from likewise.search.milvus_address import _USERS
+from likewise.search.searcher import explained_search
 
 pytest_plugins = ("command_line",)
 
@@ -129,7 +129,7 @@ class TestLikeTheFolders:
             assert here.margin == pytest.approx(there.margin, abs=1e-6)
 
     def test_hybrid_and_texts(self, index: Index, folder_index: Index, address: str) -> None:
-        found, plain = (hybrid_hits(one, ["the cat sat"], 5)[0] for one in (index, folder_index))
+        found, plain = (RankedCorpus.hybrid(one).search("the cat sat", 5) for one in (index, folder_index))
         assert [hit.id for hit in found] == [hit.id for hit in plain]
         assert list(stored_corpus(address).ids) == [name for name, _ in ITEMS]
 

@@ -10,8 +10,8 @@ import pytest
 
 from likewise.errors import UsageError
 from likewise.search import ranker
-from likewise.search.baselines import TfIdf
 from likewise.search.ranker import TIE, Blocks, Hybrid, Ranker, Scores, block_rows
+from likewise.search.word_rankers import TfIdf
 
 
 class Table:
@@ -63,7 +63,7 @@ def test_equals_the_plain_twin(
     rankers = [Table(tables[0]), Floored(tables[1]), Table(tables[2])]
     queries = [str(row) for row in range(10)]
     found = fused(rankers, queries, constant=constant, depth=depth)
-    assert found.dtype == np.float32
+    assert found.dtype == np.float64
     np.testing.assert_allclose(found, plainly_fused(rankers, constant, depth), atol=1e-6)
     monkeypatch.setattr(ranker, "BLOCK_BYTES", 4 * 40 * 3)
     assert np.array_equal(fused(rankers, queries, constant=constant, depth=depth), found)

@@ -21,8 +21,9 @@ from likewise.explain import contrast, explain
 from likewise.explain import texts as cache_module
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings
-from likewise.search import hits as searching
-from likewise.search.hits import Hits, explained_search
+from likewise.search import explained as searching
+from likewise.search.hits import Hits
+from likewise.search.searcher import explained_search
 
 TEXTS = [(f"t{place}", text) for place, text in enumerate(sample_sentences()[:40])]
 QUERY = "the man is out of the sea"
@@ -84,7 +85,7 @@ def check_ledgers(found: Hits) -> None:
         total = sum(word["share"] for word in shown["words"]) + shown["bias"]
         assert total == pytest.approx(one.score, abs=1e-5 * size) and abs(shown["gap"]) < 1e-5 * size
         if one.above_next is not None:
-            terms = sum(share for _, share in one.margin_terms) + one.above_next.query_bias
+            terms = sum(share for _, share in one.margin_terms) + one.above_next.rest
             assert terms == pytest.approx(one.margin, abs=1e-5 * size)
             margin = shown["above_next"]
             assert sum(row["difference"] for row in margin["by"]) + margin["bias"] == pytest.approx(
@@ -251,7 +252,8 @@ class TestShown:
         for row in document["hits"]:
             assert row.keys() == {"rank", "id", "score", "text", "explanation"}
             assert row["explanation"].keys() == {
-                "words", "bias", "pairs", "gap", "bias_mode", "relative_to", "above_next",
+                "words", "bias", "pairs", "gap", "bias_mode", "relative_to", "above_next", "measure",
+                "terms", "sentences",
             }  # fmt: skip
             assert row["explanation"]["above_next"].keys() == {"difference", "by", "bias", "gap"}
 
@@ -271,7 +273,7 @@ class TestShown:
         found = explained_search(index, query, 1)
         assert len(found[0].margin_terms) > 5
         assert found[0].drawn.margin_terms[:-1] == found[0].margin_terms[:5]
-        assert found[0].drawn.margin_terms[-1] == ("(reference)", found[0].above_next.query_bias)
+        assert found[0].drawn.margin_terms[-1] == ("(reference)", found[0].above_next.rest)
 
 
 class TestKept:
@@ -313,7 +315,7 @@ class TestRefusals:
             index = Index.build(tiny, SHORT, tmp_path / "index")
         index = Index.open(tmp_path / "index", tiny)
         assert len(index.search("the cat")) == 4
-        with pytest.raises(ModelError, match=r"\d was scored -?\d\.\d{5} in .*index but the model gives .*; build"):
+        with pytest.raises(ModelError, match=r"\d was scored -?\d\.\d{5} but the model gives .*; build"):
             explained_search(index, "the cat")
 
     @pytest.mark.parametrize("query", ["", " \n"])
@@ -335,7 +337,7 @@ class TestRefusals:
     def test_another_backend(self, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
         hits = index.search("cat", 3)
         blind = Index(replace(index.encoder, backend=SimpleNamespace(kind="onnx")), index.store)  # type: ignore[arg-type]
-        monkeypatch.setattr(Index, "search", lambda *_, **__: hits)
+        monkeypatch.setattr(Index, "search_many", lambda *_, **__: [hits])
         with pytest.raises(UsageError, match="only the backend torch allows"):
             explained_search(blind, "cat", 2)
 

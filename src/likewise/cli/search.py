@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +17,10 @@ from likewise.cli.settings import (
     FileSettings,
     IndexOptions,
     Json,
+    Label,
     ModelSettings,
     PoolingOptions,
+    RunSettings,
     command,
     option_names,
     refuse_given,
@@ -27,12 +30,37 @@ from likewise.progress import Progress
 
 if TYPE_CHECKING:
     from likewise.encoder import Encoder
-    from likewise.search import Hits, Index
+    from likewise.results import Result
+    from likewise.search import Index
     from likewise.search.documents import Selection
+    from likewise.search.hits import SearchResult
     from likewise.search.index import IndexInfo
+    from likewise.search.searcher import Searcher
+    from likewise.search.why_not import WhyNot
 
 MADE_WITH = option_names(IndexOptions)  # Options that are fixed when an index is made
+RERANKING = ("rerank", "rerank_depth", "label")
 MODEL_OPTIONS = option_names(EncoderSettings, PoolingOptions)  # For an existing index they must be its own
+
+
+@dataclass(frozen=True)
+class RerankOptions:
+    """Which model puts the first hits into order."""
+
+    rerank: Annotated[
+        str | None, Option(help="A cross-encoder, or another encoder, that puts the first hits into order.")
+    ] = None
+    rerank_depth: Annotated[int | None, Option(help="How many first hits --rerank scores. Default: 100.", min=1)] = None
+    label: Label = None
+
+    def applied(self, searcher: Searcher, k: int, run: RunSettings) -> Searcher:
+        """The search with the reranker, where one is given."""
+        if self.rerank is None:
+            return searcher
+        from likewise.search.searcher import RerankedSearcher
+
+        scoring = run.scoring_loader(PoolingOptions(), label=self.label)(self.rerank)
+        return RerankedSearcher.of(searcher, scoring, k, self.rerank_depth)
 
 
 @command
@@ -47,6 +75,7 @@ def search(
     model: ModelSettings,
     files: FileSettings,
     options: IndexOptions,
+    rerank: RerankOptions,
     k: Annotated[int, Option("-k", "--top", help="How many hits.", min=1)] = 10,
     explain: Annotated[
         bool, Option("--explain", help="Colour the words that carry each score; say why above the next.")
@@ -63,6 +92,10 @@ def search(
     ] = None,
     aggregate: Annotated[str, Option(help="A document's score: max, its best passage, or mean-top-3.")] = "max",
     vectors: Annotated[Path | None, Option(help="A GloVe or fastText text file for the ranker static.")] = None,
+    why_not: Annotated[
+        str | None, Option(metavar="ID", help="Say why the text with this id is not among the hits, for one QUERY.")
+    ] = None,
+    full: Annotated[bool, Option("--full", help="Show whole texts, and not snippets.")] = False,
     out: Annotated[Path | None, Option(help="A folder for run.json, tables and a page.")] = None,
     html: Annotated[Path | None, Option(help="Write a page of explained hits.")] = None,
     as_json: Json = False,
@@ -71,27 +104,23 @@ def search(
     from likewise.explain.texts import check_granularity
     from likewise.search.documents import Selection
     from likewise.search.folder import address_of
-    from likewise.search.hits import SearchResult, check_search
+    from likewise.search.hits import check_search
 
     selection = Selection.of(where_filter, aggregate)
-    explained = explain or html is not None
-    _check(context, ranker, explained)
+    explained = explain or (html is not None and ranker != "random")
+    _check(context, ranker, explained or why_not is not None)
     check_search(queries, k)
     check_granularity(granularity)
     output = Output(out, html, None, as_json)
     source = _Source(address_of(where), model, files, options, context, selection)
-    with progress_bar() as progress:
-        if ranker != "dense":
-            found = SearchResult(tuple(source.ranked(ranker, queries, k, vectors, progress)))
+    how: dict[str, Any] = {} if granularity == "word" else {"granularity": granularity}
+    how |= {} if pairs_per_hit is None else {"pairs_per_hit": pairs_per_hit}
+    asked = _Question(queries, k, selection, explained, how, full)
+    with progress_bar() as progress, source.searcher(ranker, vectors, progress) as searcher:
+        if why_not is None:
+            found: Result = asked.hits(rerank.applied(searcher, k, model.run), progress)
         else:
-            chosen: dict[str, Any] = {"where": selection.where, "aggregate": aggregate}
-            how: dict[str, Any] = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
-            with source.index(progress) as index:
-                if explained:
-                    hits = [index.search(query, k, explain=True, **chosen, **how) for query in queries]
-                else:
-                    hits = index.search_many(queries, k, progress, **chosen)
-                found = SearchResult(tuple(hits), index.engine, index.summary())
+            found = asked.why_not(searcher, why_not, progress)
     output.show(found, run=vars(model.run))
 
 
@@ -101,14 +130,54 @@ def _check(context: Context, ranker: str, explained: bool) -> None:
         from likewise.search.baselines import check_ranker
 
         check_ranker(ranker)
-    if explained and ranker != "dense":
-        raise UsageError("only the model's own scores can be explained; leave --ranker or --explain out")
+    if context.params["why_not"] is not None:
+        refuse_given(context, (*RERANKING, "aggregate"), "--why-not")
+        if len(context.params["queries"]) > 1:
+            raise UsageError("--why-not goes with one QUERY; ask about each on its own")
+    if explained and ranker == "random":
+        option = "--why-not" if context.params["why_not"] is not None else "--explain"
+        raise UsageError(f"random scores have no ledger; leave --ranker or {option} out")
     if not explained:
         refuse_given(context, ("granularity", "pairs_per_hit"), "a search without --explain")
+    if context.params["rerank"] is None:
+        refuse_given(context, RERANKING[1:], "a search without --rerank")
+        if ranker not in ("dense", "hybrid"):
+            refuse_given(context, ("granularity", "pairs_per_hit"), f"the ranker {ranker}, which counts words")
     if ranker != "static":
         refuse_given(context, ("vectors",), f"the ranker {ranker}; it is for static")
     if ranker not in ("dense", "hybrid"):
         refuse_given(context, MADE_WITH, f"the ranker {ranker}, which needs no index")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked of a search."""
+
+    queries: Sequence[str]
+    k: int
+    selection: Selection
+    explained: bool
+    options: Mapping[str, Any]  # of explained hits
+    full: bool
+
+    def hits(self, searcher: Searcher, progress: Progress) -> SearchResult:
+        """The hits of all queries."""
+        from likewise.search.hits import SearchResult
+        from likewise.search.searcher import explained_search
+
+        chosen: dict[str, Any] = {"where": self.selection.where, "aggregate": self.selection.aggregate}
+        if self.explained:
+            how = {"progress": progress, **chosen, **self.options}
+            hits = [explained_search(searcher, query, self.k, **how) for query in self.queries]
+        else:
+            hits = searcher.search_many(self.queries, self.k, progress, **chosen)
+        return SearchResult(tuple(replace(one, full=self.full) for one in hits), searcher.engine, searcher.summary())
+
+    def why_not(self, searcher: Searcher, name: str, progress: Progress) -> WhyNot:
+        """Why a text is not among the hits of the one query."""
+        how = {"where": self.selection.where, "progress": progress, **self.options}
+        found = searcher.why_not(self.queries[0], name, self.k, **how)
+        return replace(found, full=self.full)
 
 
 @dataclass(frozen=True)
@@ -147,15 +216,15 @@ class _Source:
             notice(str(done.skipped))
         return done.index
 
-    def ranked(
-        self, ranker: str, queries: Sequence[str], k: int, vectors: Path | None, progress: Progress
-    ) -> list[Hits]:
-        """Hits by a baseline, which needs no index, or by BM25 and the model together."""
-        from likewise.search.baselines import baseline, hybrid_hits, ranked_hits, stored_corpus, text_corpus
+    @contextmanager
+    def searcher(self, ranker: str, vectors: Path | None, progress: Progress) -> Iterator[Searcher]:
+        """The index, a baseline, which needs no index, or BM25 and the model together."""
+        from likewise.search.baselines import RankedCorpus, baseline, stored_corpus, text_corpus
 
-        if ranker == "hybrid":
+        if ranker in ("dense", "hybrid"):
             with self.index(progress) as index:
-                return hybrid_hits(index, queries, k, progress, self.selection)
+                yield index if ranker == "dense" else RankedCorpus.hybrid(index)
+            return
         model = self._model() if ranker == "input-embeddings" else None
         if self.is_index:
             corpus = stored_corpus(self.where)
@@ -163,8 +232,7 @@ class _Source:
             corpus, skipped = text_corpus(self.files.dataset(self.where), self.selection.where is not None)
             if skipped.count:
                 notice(str(skipped))
-        found = baseline(ranker, corpus.texts, encoder=model, vectors=vectors)
-        return ranked_hits(found, corpus, queries, k, progress, self.selection)
+        yield RankedCorpus(baseline(ranker, corpus.texts, encoder=model, vectors=vectors), corpus)
 
     def _model(self) -> Encoder:
         if not self.is_index:

@@ -246,10 +246,13 @@ def _item(index: int, hit: DrawnHit, scale: float) -> str:
         ", ".join(f"{safe(name)} <i>{signed(value)}</i>" for name, value in terms)
         for terms in (hit.margin_terms, hit.sums)
     )
-    margin = f"above the next by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}" if above else ""
-    notes = (f"score: {sums}" if sums else "", pairs, margin)
+    margin = f"above {safe(hit.above)} by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}" if above else ""
+    notes = (*map(safe, hit.notes), f"{safe(hit.sums_name)}: {sums}" if sums else "", pairs, margin)
     why = "".join(f"<p class=why>{note}</p>" for note in notes if note)
+    text = "".join(marked(piece, words, scale) for piece, words in hit.pieces)
+    place = f"<br><span class=id>{safe(hit.location)}</span>" if hit.location else ""
     return (
-        f"<li><div><span class=score>{index}. {hit.score:.4f}</span><br><span class=id>{safe(hit.id)}</span></div>"
-        f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{why}</div></li>\n"
+        f"<li><div><span class=score>{hit.rank or index}. {hit.shown_score}</span><br>"
+        f"<span class=id>{safe(hit.id)}</span>{place}</div>"
+        f"<div><p dir=auto>{text}</p>{why}</div></li>\n"
     )

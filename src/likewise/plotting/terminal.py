@@ -295,6 +295,31 @@ class DrawnHit:
     margin: float = 0.0  # over the next hit
     margin_terms: Sequence[tuple[str, float]] = ()
     sums: Sequence[tuple[str, float]] = ()  # the terms of the score, such as its words and the reference
+    sums_name: str = "score"  # what they sum to, such as a logit
+    spans: Sequence[tuple[int, int]] | None = None  # the shown parts of the text; None is all of it
+    location: str = ""  # such as the passage of a document
+    notes: Sequence[str] = ()  # further lines, such as what each stage of a search did
+    rank: int = 0  # 0 is the position in the list
+    above: str = "the next"  # which hit the margin is over
+
+    @property
+    def shown_score(self) -> str:
+        """The score as terminals and pages print it."""
+        return f"{self.score:.4f}"
+
+    @property
+    def pieces(self) -> list[tuple[str, list[tuple[int, int, float]]]]:
+        """The shown parts of the text with their words; pieces of one ellipsis stand for what is left out."""
+        found: list[tuple[str, list[tuple[int, int, float]]]] = []
+        done = 0
+        for start, end in [(0, len(self.text))] if self.spans is None else self.spans:
+            if self.text[done:start].strip():
+                found.append(("… " if not done else " … ", []))
+            words = [(max(first, start) - start, min(last, end) - start, share) for first, last, share in self.words
+                     if first < end and start < last]  # fmt: skip
+            found.append((self.text[start:end], words))
+            done = end
+        return [*found, (" …", [])] if self.text[done:].strip() else found
 
 
 def signed(value: float) -> str:
@@ -307,11 +332,16 @@ def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
     scale = strongest([share for hit in hits for *_, share in hit.words])
     lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
     for index, hit in enumerate(hits, start=1):
-        head = Text(f"{index:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
-        lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
+        place = f"{one_line(hit.id)} ({one_line(hit.location)})" if hit.location else one_line(hit.id)
+        head = Text(f"{hit.rank or index:2d}  {hit.shown_score}  {place}  ")
+        for piece, words in hit.pieces:
+            head.append_text(coloured_text(piece, words, scale))
+        lines.append(head)
         pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {signed(value)}" for left, right, value in hit.pairs)
         above = ", ".join(f"{one_line(name)} {signed(value)}" for name, value in hit.margin_terms)
         sums = ", ".join(f"{one_line(name)} {signed(value)}" for name, value in hit.sums)
-        notes = {"score": sums, "pairs": pairs, f"above the next by {round(hit.margin, 4) + 0.0:.4f}": above}
-        lines += [Text(f"      {name}: {note}", Style(dim=True)) for name, note in notes.items() if note]
+        margin = f"above {one_line(hit.above)} by {round(hit.margin, 4) + 0.0:.4f}"
+        notes = {hit.sums_name: sums, "pairs": pairs, margin: above}
+        shown = [f"{name}: {note}" for name, note in notes.items() if note]
+        lines += [Text(f"      {note}", Style(dim=True)) for note in [*map(one_line, hit.notes), *shown]]
     return lines if hits else [*lines, Text("no hits")]

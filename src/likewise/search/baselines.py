@@ -3,241 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import re
-import unicodedata
-from collections.abc import Callable, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from likewise.data import Dataset, SkippedRows, read_texts
-from likewise.data.word_vectors import WordVectors, read_word_vectors
-from likewise.encoder import Encoder, as_encoder
+from likewise.encoder import Encoder
 from likewise.encoder.encoder import Source
-from likewise.encoder.forward import windows
-from likewise.encoder.similarity import Vectors, similarity, unit
-from likewise.encoder.tokens import report_truncation
-from likewise.errors import MissingExtra, UsageError
+from likewise.errors import UsageError
 from likewise.progress import Progress, Ticker
+from likewise.search.averaged_vectors import InputEmbeddings, StaticVectors
 from likewise.search.documents import EVERYTHING, Origin, Selection, documents
-from likewise.search.hits import Hits, check_search
+from likewise.search.filters import Filter
+from likewise.search.hits import Hit, Hits, check_search
 from likewise.search.index import Index, open_store
+from likewise.search.ledger import HitLedgers
 from likewise.search.ranker import BlockRanker, Corpus, Hybrid, Ranker, Scores, best
-
-# scikit-learn's own pattern drops words of one letter: the 5 of "5 killed", and every part of "U.S.".
-WORD = re.compile(r"\w+")
-WINDOW = 16384  # Texts whose words are in memory at a time
-
-
-def words(text: str) -> list[str]:
-    """The words of a text: runs of letters, digits and underscores, in lower case.
-
-    >>> words("U.S. troops: 5 killed")
-    ['u', 's', 'troops', '5', 'killed']
-    """
-    return cased_words(text.lower())
-
-
-def cased_words(text: str) -> list[str]:
-    """``words`` in their original case."""
-    # NFC, so that an accent that is a character of its own does not split its word.
-    return WORD.findall(unicodedata.normalize("NFC", text))
-
-
-class WordCosine(BlockRanker):
-    """The cosine of the vectors that a scikit-learn vectorizer, fitted to the texts, makes of texts and queries."""
-
-    name: str
-    floor = 0.0  # no word in common
-
-    def __init__(self, texts: Sequence[str], vectorizer: Any) -> None:
-        from sklearn.preprocessing import normalize
-
-        self.size, self._normalize = len(texts), normalize
-        # scikit-learn rejects texts without a single word; here nothing matches them.
-        self._vectorizer = vectorizer if any(map(vectorizer.build_analyzer(), texts)) else None
-        if self._vectorizer is not None:
-            postings = normalize(vectorizer.fit_transform(texts)).tocsc()
-            self._starts, self._values = postings.indptr.tolist(), postings.data
-            self._rows = postings.indices.astype(np.intp)  # np.add.at converts other types at each call
-
-    def scores(self, queries: Sequence[str]) -> Scores:
-        """The cosines (b, n) of some queries with all texts."""
-        scores = np.zeros((len(queries), self.size), np.float32)
-        if self._vectorizer is None:
-            return scores
-        vectors = self._normalize(self._vectorizer.transform(queries))
-        for row, (first, last) in zip(scores, pairwise(vectors.indptr), strict=True):
-            # Word by word takes a quarter of the time of a sparse product, which first makes a sparse result.
-            for column, weight in zip(vectors.indices[first:last].tolist(), vectors.data[first:last], strict=True):
-                postings = slice(self._starts[column], self._starts[column + 1])
-                np.add.at(row, self._rows[postings], weight * self._values[postings])
-        return scores
-
-
-class BagOfWords(WordCosine):
-    """The count of each word, compared by cosine. Words that the corpus lacks do not count.
-
-    ``stop_words`` is scikit-learn's: None keeps all words, "english" drops its list.
-    """
-
-    name = "bow"
-
-    def __init__(self, texts: Sequence[str], stop_words: str | list[str] | None = None) -> None:
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        super().__init__(texts, CountVectorizer(**_settings(stop_words)))
-
-
-class TfIdf(WordCosine):
-    """Word counts weighted by how rare a word is in the corpus, compared by cosine.
-
-    A word in ``d`` of ``n`` texts weighs ``1 + log((1 + n) / (1 + d))``; words that the corpus lacks do not count.
-    """
-
-    name = "tfidf"
-
-    def __init__(self, texts: Sequence[str], stop_words: str | list[str] | None = None) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        super().__init__(texts, TfidfVectorizer(**_settings(stop_words), norm=None))
-
-
-def _settings(stop_words: str | list[str] | None) -> dict[str, Any]:
-    own = {"tokenizer": words, "token_pattern": None, "lowercase": False}
-    return own | {"stop_words": stop_words, "dtype": np.float32}
-
-
-class Bm25(BlockRanker):
-    """BM25 as Lucene computes it (by bm25s), over all words in lower case: no stemming, no stop words.
-
-    A word in ``d`` of ``n`` texts, ``f`` times in a text of length ``l`` (on average ``m``), adds
-    ``log(1 + (n - d + 0.5) / (d + 0.5)) * f / (f + k1 * (1 - b + b * l / m))`` each time the query has it.
-    """
-
-    name = "bm25"
-    floor = 0.0  # no word in common
-
-    def __init__(self, texts: Sequence[str], k1: float = 1.5, b: float = 0.75) -> None:
-        if not 0 <= k1 < math.inf or not 0 <= b <= 1:
-            raise UsageError(f"BM25 with k1={k1} and b={b}; choose k1 of at least 0, and b from 0 to 1")
-        self.size = len(texts)
-        self._row_of: dict[str, int] = {}
-        rows = [[self._row_of.setdefault(word, len(self._row_of)) for word in words(text)] for text in texts]
-        try:
-            import bm25s
-        except ImportError as error:
-            raise MissingExtra("bm25s", "search") from error
-        self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
-        if self._row_of:  # bm25s does not take texts without any word
-            self._index.index((rows, self._row_of), create_empty_token=False, show_progress=False)
-
-    def scores(self, queries: Sequence[str]) -> Scores:
-        """The BM25 scores (b, n) of some queries with all texts."""
-        scores = np.zeros((len(queries), self.size), np.float32)
-        for row, query in zip(scores, queries, strict=True):
-            known = [self._row_of[word] for word in words(query) if word in self._row_of]
-            if known:
-                row[:] = self._index.get_scores_from_ids(known)
-        return scores
-
-
-class AveragedVectors(BlockRanker):
-    """The averages of vectors of the texts' words or tokens, compared by cosine."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.size = len(texts)
-        self._texts = unit(self.averages(texts))
-
-    def averages(self, texts: Sequence[str]) -> Vectors:
-        """The average (n, d) of each text."""
-        raise NotImplementedError
-
-    def prepared(self, queries: Sequence[str]) -> Vectors:
-        """The queries' averages (q, d)."""
-        return self.averages(queries)
-
-    def scores(self, queries: Vectors) -> Scores:
-        """The cosines (b, n) of some queries' averages (b, d) with all texts."""
-        return similarity(unit(queries), self._texts, "dot")
-
-
-class StaticVectors(AveragedVectors):
-    """The average of the words' vectors from a GloVe, word2vec or fastText text file, compared by cosine.
-
-    Words are looked up as they are written, then in lower case; a text without a known word scores 0. Words that
-    only queries have are looked up with the query, in one more pass over the file.
-    """
-
-    name = "static"
-
-    def __init__(self, texts: Sequence[str], path: str | Path) -> None:
-        self._path, self._looked_up = path, set[str]()
-        self._known: WordVectors | None = None
-        super().__init__(texts)
-
-    def averages(self, texts: Sequence[str]) -> Vectors:
-        """The average (n, d) of the known words of each text."""
-        new, known = {word for text in texts for word in cased_words(text)} - self._looked_up, self._known
-        if new or known is None:
-            found = read_word_vectors(self._path, new)
-            self._known = known = found if known is None else known.joined(found)
-            self._looked_up |= new
-        return _in_windows(
-            texts, lambda some: averages([known.rows_of(cased_words(text)) for text in some], known.matrix)
-        )
-
-
-class InputEmbeddings(AveragedVectors):
-    """The average of the model's own word embeddings of a text's tokens, before any layer, compared by cosine.
-
-    Positions, special tokens and prompts do not count; a text is cut at the model's limit.
-    """
-
-    name = "input-embeddings"
-
-    def __init__(self, texts: Sequence[str], encoder: Encoder | Source) -> None:
-        self._encoder = as_encoder(encoder)
-        super().__init__(texts)
-
-    def averages(self, texts: Sequence[str]) -> Vectors:
-        """The average (n, d) of the tokens of each text."""
-        tokenizer = self._encoder.tokenizer
-        special = set(tokenizer.special_ids())
-        table = self._encoder.model_view.embeddings.word.weight.detach().float().cpu().numpy()
-        cut = 0
-
-        def average(some: Sequence[str]) -> Vectors:
-            nonlocal cut
-            ids, number = tokenizer.ids(some)
-            cut += number
-            return averages([[token for token in row if token not in special] for row in ids], table)
-
-        vectors = _in_windows(texts, average)
-        report_truncation(cut, len(texts), tokenizer.limit)
-        return vectors
-
-
-def averages(rows: Sequence[Sequence[int]], matrix: Vectors) -> Vectors:
-    """The average (n, d) of each text's rows of a matrix (v, d); the zero vector for a text without any."""
-    from scipy.sparse import csr_array
-
-    lengths = np.array([len(row) for row in rows], np.int64)
-    flat = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
-    ends = np.concatenate([[0], lengths.cumsum()])
-    counts = csr_array((np.ones(len(flat), np.float32), flat, ends), shape=(len(rows), len(matrix)))
-    # A word that occurs a million times is one product, not a million sums with a rounding each.
-    counts.sum_duplicates()
-    total: Vectors = counts @ matrix
-    return total / np.maximum(lengths, 1).astype(np.float32)[:, None]
-
-
-def _in_windows(texts: Sequence[str], average: Callable[[Sequence[str]], Vectors]) -> Vectors:
-    """The vectors (n, d) of texts, some thousand texts at a time."""
-    return np.concatenate([average(some) for some in windows(texts, WINDOW)] or [average([])])
+from likewise.search.searcher import Searcher
+from likewise.search.word_rankers import BagOfWords, Bm25, TfIdf
 
 
 class Chance(BlockRanker):
@@ -313,12 +100,59 @@ def text_corpus(source: Dataset, with_metadata: bool = False) -> tuple[Corpus, S
     return Corpus([one.id for one in found], [one.text for one in found], origins), skipped
 
 
-def hybrid_hits(
-    index: Index, queries: Sequence[str], k: int, progress: Progress | None = None, selection: Selection = EVERYTHING
-) -> list[Hits]:
-    """The k best texts or documents for each query by BM25 and the model together."""
-    corpus = index.corpus()
-    return ranked_hits(Hybrid([baseline("bm25", corpus.texts), index]), corpus, queries, k, progress, selection)
+@dataclass(frozen=True)
+class RankedCorpus(Searcher):
+    """The texts of a corpus, searched by any ranker.
+
+    >>> corpus = Corpus(("a", "b"), ("A cat sat.", "A dog ran."))
+    >>> found = RankedCorpus(baseline("bm25", corpus.texts), corpus).search("dog", explain=True)
+    >>> found[0].id, [name for name, _ in found[0].ledger.strongest(1)]
+    ('b', ['dog'])
+    """
+
+    ranker: Ranker
+    corpus: Corpus
+
+    @classmethod
+    def hybrid(cls, index: Index) -> RankedCorpus:
+        """The texts of an index, searched by BM25 and its model together."""
+        corpus = index.corpus()
+        return cls(Hybrid([baseline("bm25", corpus.texts), index]), corpus)
+
+    @property
+    def name(self) -> str:
+        """The ranker's name."""
+        return self.ranker.name
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the ranker is a hybrid."""
+        return isinstance(self.ranker, Hybrid)
+
+    def search_many(
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *,
+        where: str | Filter | None = None, aggregate: str = "max",
+    ) -> list[Hits]:  # fmt: skip
+        """The k best texts or documents for each of several queries."""
+        return ranked_hits(self.ranker, self.corpus, queries, k, progress, Selection.of(where, aggregate))
+
+    def ledgers(self, query: str, hits: Sequence[Hit], **options: Any) -> list[HitLedgers]:
+        """Why each hit has its score."""
+        return self.ranker.ledgers(query, hits, [self._row_of[_key(hit)] for hit in hits], **options)
+
+    @cached_property
+    def _row_of(self) -> dict[tuple[str, int], int]:
+        """The row of each passage: the id of its document and its number."""
+        return {_key(self.corpus.hit(row, 0.0)): row for row in range(len(self.corpus))}
+
+    def scored(self, query: str) -> Iterator[tuple[Corpus, Scores]]:
+        """All texts or passages and their scores (n,)."""
+        for _, (scores,) in self.ranker.score_blocks([query]):
+            yield self.corpus, scores
+
+
+def _key(hit: Hit) -> tuple[str, int]:
+    return hit.id, 0 if hit.passage is None else hit.passage.number
 
 
 def ranked_hits(
@@ -331,7 +165,7 @@ def ranked_hits(
     ticker, results = Ticker(progress, len(queries), "queries"), []
     for start, block in ranker.score_blocks(queries):
         totals = np.where(keep, groups.aggregated(block, selection.passages), -np.inf)
-        found = best(totals.astype(np.float32), k)
+        found = best(totals, k)
         for query, scores, rows, row_scores in zip(queries[start:], found.scores, found.rows, block, strict=False):
             # A text that has nothing in common with the query is not a hit.
             pairs = [(row, score) for row, score in zip(rows, scores.tolist(), strict=True) if score > ranker.floor]

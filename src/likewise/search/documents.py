@@ -247,10 +247,10 @@ class Groups:
         if len(self.starts) == self.rows:
             return scores
         if passages == 1:
-            return np.asarray(np.maximum.reduceat(scores, self.starts, axis=1), np.float32)
+            return np.asarray(np.maximum.reduceat(scores, self.starts, axis=1))
         documents = [slice(rows.start, rows.stop) for rows in map(self.rows_of, range(len(self.starts)))]
         means = [[best_mean(row[rows], passages) for rows in documents] for row in scores]
-        return np.array(means, np.float32).reshape(len(scores), len(documents))
+        return np.array(means, scores.dtype).reshape(len(scores), len(documents))
 
     def rows_of(self, group: int) -> range:
         """The rows of a document."""

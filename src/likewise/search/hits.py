@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from likewise.errors import ModelError, UsageError
-from likewise.explain.explanation import Contrast, Explanation, PairShares
-from likewise.explain.linear_map import has_columns
-from likewise.explain.pairs import explained_maps, explanation, metadata_of, pair_shares
-from likewise.explain.settings import Settings
-from likewise.explain.texts import ContributionCache, TextInput, TextMap, check_granularity, token_groups
+from likewise.errors import UsageError
+from likewise.explain.explanation import Explanation
+from likewise.grammar.spans import Span
 from likewise.plotting.html import hits_fragment
-from likewise.plotting.terminal import DrawnHit, hits_lines, one_line, shortened
-from likewise.progress import Progress, Ticker
+from likewise.plotting.terminal import DrawnHit, hits_lines, one_line, shortened, signed
 from likewise.results import Comparable, ResultSet, Table
-from likewise.storage import user_cache
+from likewise.search.ledger import HitLedgers, LedgerDifference, ScoreLedger
+from likewise.search.snippets import Shared, sentence_shares, snippet
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from likewise.search.filters import Filter
-    from likewise.search.index import Index
-
 STRONGEST = 5
 ROUNDING = 1e-6  # What single precision leaves of a term that is zero
-SHORT = 32  # Up to this many units, a text's rows are cached, and a query gets pairs of words by default
-FIRST_HITS = 3  # Long hits that get pairs of words by default
 
 
 @dataclass(frozen=True)
@@ -62,6 +54,32 @@ class ScoreMeaning:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """What one stage of a search made of a hit: its rank from 1, its score and, on request, why."""
+
+    ranker: str
+    rank: int
+    score: float
+    ledgers: HitLedgers | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rank and the score; the ledgers where there are any."""
+        found: dict[str, Any] = {"ranker": self.ranker, "rank": self.rank, "score": self.score}
+        return found if self.ledgers is None else found | {"explanation": self.ledgers.to_dict()}
+
+    def __str__(self) -> str:
+        why = "" if self.ledgers is None else _terms_line(self.ledgers)
+        return f"{self.ranker}: rank {self.rank}, {self.score:.4f}{why}"
+
+
+def _terms_line(ledgers: HitLedgers) -> str:
+    """The strongest terms of a score, for one line: words, or of a hybrid its rankers with their ranks."""
+    terms = ledgers.sums if ledgers.parts else ledgers.by_text.strongest(STRONGEST)
+    shown = [f"{name} {signed(value)}" for name, value in terms if abs(value) > ROUNDING]
+    return f": {', '.join(shown)}" if shown else ""
+
+
+@dataclass(frozen=True)
 class Hit:
     """One text, or the best passage of one document, that a query found.
 
@@ -75,10 +93,26 @@ class Hit:
     passage: Passage | None = field(default=None, kw_only=True)  # None in an index of single texts
     metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     meaning: ScoreMeaning | None = field(default=None, kw_only=True)  # None without a calibration
+    stages: tuple[Stage, ...] = field(default=(), kw_only=True)  # of a search with a reranker
+
+    @property
+    def snippet(self) -> list[Span]:
+        """The characters of the text that are shown."""
+        return snippet(self.text)
+
+    @property
+    def _document_spans(self) -> list[dict[str, int]]:
+        """The snippet's characters in the document."""
+        first = 0 if self.passage is None else self.passage.start
+        return [{"start": first + start, "end": first + end} for start, end in self.snippet]
 
     def to_dict(self) -> dict[str, Any]:
-        """The id, the score and the text; the passage, the metadata and the meaning where there are any."""
+        """The id, the score and the text; the snippet of a long one; all else where there is any."""
         found: dict[str, Any] = {"id": self.id, "score": self.score, "text": self.text}
+        if self.snippet != [(0, len(self.text))]:
+            found["snippet"] = self._document_spans
+        if self.stages:
+            found["stages"] = [stage.to_dict() for stage in self.stages]
         if self.passage is not None:
             found["passage"] = asdict(self.passage)
         if self.metadata:
@@ -88,7 +122,9 @@ class Hit:
     @property
     def drawn(self) -> DrawnHit:
         """What pages and terminals show."""
-        return DrawnHit(self.id, self.score, self.text)
+        location = "" if self.passage is None else f"passage {self.passage.number} of {self.passage.of}"
+        notes = [str(stage) for stage in self.stages]
+        return DrawnHit(self.id, self.score, self.text, spans=self.snippet, location=location, notes=notes)
 
     def __repr__(self) -> str:
         text = shortened(one_line(self.text), 60)
@@ -99,15 +135,40 @@ class Hit:
 class ExplainedHit(Hit):
     """A hit, why it was found, and what puts it above the next one."""
 
-    shares: Explanation | PairShares  # the share of each unit in the score: query on the left, text on the right
-    above_next: Contrast | None = None
+    ledgers: HitLedgers
+    next: ScoreLedger | None = None  # of the next hit, by the query's words
     most_pairs: int = STRONGEST
 
+    @classmethod
+    def of(cls, hit: Hit, ledgers: HitLedgers, after: ScoreLedger | None = None, most: int = STRONGEST) -> ExplainedHit:
+        """A hit with its ledgers."""
+        given = {name: value for name, value in vars(hit).items() if name in Hit.__dataclass_fields__}
+        return cls(**given, ledgers=ledgers, next=after, most_pairs=most)
+
     @property
-    def words(self) -> list[tuple[int, int, float]]:
-        """The start and end of each unit of the text, and its share of the score."""
-        shares = zip(self.shares.right.units, self.shares.right_shares.tolist(), strict=True)
-        return [(unit.start, unit.end, share) for unit, share in shares if unit.kind == "text"]
+    def ledger(self) -> ScoreLedger:
+        """The terms that sum to the score, by the words of the text; of a hybrid by its rankers."""
+        return self.ledgers.by_text
+
+    @property
+    def shares(self) -> Any:
+        """The model's own explanation of the hit; None for a ranker of words."""
+        return self.ledgers.shown.shares
+
+    @property
+    def words(self) -> list[Shared]:
+        """The start and end of each word of the text and its share of the score; of a hybrid, those of one part."""
+        return self.ledgers.shown.by_text.words
+
+    @property
+    def sentences(self) -> list[Shared]:
+        """The start and end of each sentence of the text, and its share of the score."""
+        return sentence_shares(self.text, self.words)
+
+    @property
+    def snippet(self) -> list[Span]:
+        """The characters of the text that are shown: the strongest sentences."""
+        return snippet(self.text, self.sentences)
 
     @property
     def pairs(self) -> list[tuple[str, str, float]]:
@@ -119,6 +180,11 @@ class ExplainedHit(Hit):
         return [(left.text, right.text, value) for left, right, value in islice(words, self.most_pairs)]
 
     @property
+    def above_next(self) -> LedgerDifference | None:
+        """The difference to the next hit by the query's words; None for the last one."""
+        return None if self.next is None else LedgerDifference(self.ledgers.by_query, self.next)
+
+    @property
     def margin(self) -> float:
         """How much higher than the next hit it scores; 0 for the last one."""
         return 0.0 if self.above_next is None else self.above_next.difference
@@ -126,48 +192,34 @@ class ExplainedHit(Hit):
     @property
     def margin_terms(self) -> list[tuple[str, float]]:
         """What each query unit adds to the margin over the next hit, strongest first."""
-        if self.above_next is None:
-            return []
-        named = [(unit.text, share) for unit, share in self.above_next.query]
-        return sorted(named, key=lambda item: -abs(item[1]))
+        return [] if self.above_next is None else self.above_next.terms
 
     @property
     def shown_terms(self) -> list[tuple[str, float]]:
         """The strongest terms of the margin, and what the query's reference adds to it."""
         found = [(name, value) for name, value in self.margin_terms[:STRONGEST] if abs(value) > ROUNDING]
-        if self.above_next is not None and self.above_next.query_bias:
-            found.append((f"({self.shares.metadata.rest})", self.above_next.query_bias))
+        if self.above_next is not None and self.above_next.rest:
+            found.append((f"({self.ledgers.by_query.rest_name})", self.above_next.rest))
         return found
-
-    @property
-    def sums(self) -> list[tuple[str, float]]:
-        """The terms of the score, if there are more than its words."""
-        parts = [("words", float(self.shares.right_shares.sum())), (self.shares.metadata.rest, self.shares.right_bias)]
-        return parts if self.shares.right_bias else []
 
     @property
     def drawn(self) -> DrawnHit:
         """What pages and terminals show."""
-        why = self.words, self.pairs, self.margin, self.shown_terms, self.sums
-        return DrawnHit(self.id, self.score, self.text, *why)
+        parts = [f"{name} {part.by_text.score:.4f}{_terms_line(part)}"
+                 for name, part in self.ledgers.parts.items()]  # fmt: skip
+        plain, measure = super().drawn, self.ledger.measure
+        return replace(
+            plain, words=self.words, pairs=self.pairs, margin=self.margin, margin_terms=self.shown_terms,
+            sums=self.ledgers.sums, sums_name="logit" if measure == "logit" else "score", notes=[*plain.notes, *parts],
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """As every hit; shares, pairs and the margin are under ``explanation``, on the scale of the score."""
-        found = self.shares
-        shares = zip(found.right.units, found.right_shares.tolist(), strict=True)
-        why: dict[str, Any] = {
-            "words": [
-                {"text": unit.text, "start": unit.start, "end": unit.end, "kind": unit.kind, "share": share}
-                for unit, share in shares
-            ],
-            "bias": found.right_bias,
-            "pairs": [{"query": left, "text": right, "relevance": value} for left, right, value in self.pairs],
-            "gap": found.gap, "bias_mode": found.metadata.bias_mode, "relative_to": found.metadata.relative_to,
-        }  # fmt: skip
+        why = self.ledgers.to_dict()
+        why["sentences"] = [{"start": start, "end": end, "share": share} for start, end, share in self.sentences]
+        why["pairs"] = [{"query": left, "text": right, "relevance": value} for left, right, value in self.pairs]
         if self.above_next is not None:
-            terms = [{"query": name, "difference": value} for name, value in self.margin_terms]
-            margin = {"difference": self.above_next.difference, "by": terms, "bias": self.above_next.query_bias}
-            why["above_next"] = margin | {"gap": self.above_next.gap}
+            why["above_next"] = self.above_next.to_dict()
         return super().to_dict() | {"explanation": why}
 
 
@@ -182,6 +234,7 @@ class Hits(Comparable):
     query: str
     hits: tuple[Hit, ...]
     ranker: str
+    full: bool = False  # whether pages and terminals show whole texts, and not snippets
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -235,14 +288,18 @@ class Hits(Comparable):
 
     def lines(self, width: int = 0) -> list[Text]:  # noqa: ARG002
         """The hits for a terminal, with their words coloured if they are explained."""
-        return hits_lines(self.query, self.ranker, [hit.drawn for hit in self.hits])
+        return hits_lines(self.query, self.ranker, self._drawn)
 
     def fragments(self) -> list[str]:
         """The hits as HTML, with their words coloured if they are explained."""
         return [self._repr_html_()]
 
+    @property
+    def _drawn(self) -> list[DrawnHit]:
+        return [replace(hit.drawn, spans=None) if self.full else hit.drawn for hit in self.hits]
+
     def _repr_html_(self) -> str:
-        return hits_fragment(self.query, self.ranker, [hit.drawn for hit in self.hits])
+        return hits_fragment(self.query, self.ranker, self._drawn)
 
 
 @dataclass(frozen=True, repr=False)
@@ -282,68 +339,3 @@ def check_search(queries: Sequence[str], k: int) -> None:
         raise UsageError(f"a search brings 1 hit or more, got k = {k}")
     if any(not query.strip() for query in queries):
         raise UsageError("an empty query finds nothing; give at least one word")
-
-
-def explained_search(
-    index: Index, query: str, k: int = 10, *, granularity: str = "word", pairs_per_hit: int | None = None,
-    where: str | Filter | None = None, aggregate: str = "max", progress: Progress | None = None, **settings: Any,
-) -> Hits:  # fmt: skip
-    """The k best hits, each explained exactly as it was scored: same model, prompts and similarity.
-
-    The shares of a hit's words cost one transposed pass. Pairs of words cost one for each word of the query: by
-    default short hits get them, and the first hits of a short query; ``pairs_per_hit`` gives every hit that many.
-    """
-    check_search([query], k)
-    check_granularity(granularity)
-    if pairs_per_hit is not None and pairs_per_hit < 0:
-        raise UsageError(f"pairs_per_hit is a number from 0 on, got {pairs_per_hit}")
-    if aggregate != "max":
-        raise UsageError(f"{aggregate} is the mean of several passages, and one is explained; leave --aggregate out")
-    # One more, so that the last hit has a next one too.
-    found = index.search(query, k + 1, where=where)
-    wanted = pairs_per_hit if pairs_per_hit is None else k if pairs_per_hit else 0
-    how = Settings(**{"fold_special": True} | settings), Ticker(progress, len(found), "explained texts")
-    asked = TextInput(query, index.prompts[0], granularity)
-    shares = _shares(index, asked, [hit.text for hit in found], wanted, *how)
-    for hit, one in zip(found, shares, strict=True):
-        if not abs(hit.score - one.similarity) <= one.tolerance:
-            scores = f"{hit.score:.5f} in {index.store.address} but the model gives {one.similarity:.5f}"
-            raise ModelError(f"{hit.id} was scored {scores}; build the index again")
-    margins = [*(Contrast(one, after) for one, after in pairwise(shares)), None][: len(shares)]
-    most = STRONGEST if pairs_per_hit is None else pairs_per_hit
-    explained = [
-        ExplainedHit(hit.id, hit.text, hit.score, share, margin, most, passage=hit.passage, metadata=hit.metadata)
-        for hit, share, margin in zip(found, shares, margins, strict=True)
-    ]
-    return replace(found, hits=tuple(explained[:k]))
-
-
-def _shares(
-    index: Index, query: TextInput, texts: Sequence[str], with_pairs: int | None, settings: Settings, ticker: Ticker
-) -> list[Explanation | PairShares]:
-    """The first texts with pairs of words, the others with shares only; None depends on the length of the query.
-
-    The rows of short texts are cached on disk for the next query. Long texts use columns: one pass for the shares, or
-    one for each unit of the query for pairs of words.
-    """
-    encoder = index.encoder
-    inputs = [query, *(TextInput(text, index.prompts[1], query.granularity) for text in texts)]
-    asked, *groups = (token_groups(encoder, text, settings) for text in inputs)
-    metadata = metadata_of(encoder, "bilrp", str(query.granularity), index.similarity, settings)
-    is_short, no_columns = len(asked.units) <= SHORT, not has_columns("bilrp", settings)
-    by_rows = [i for i, one in enumerate(groups) if no_columns or (is_short and len(one.units) <= SHORT)]
-    cache = ContributionCache(encoder, settings, user_cache() / "contributions")
-    rows = cache.of([query, *(inputs[1 + i] for i in by_rows)] if by_rows else [], ticker.part())
-    cached = dict(zip(by_rows, rows[1:], strict=True))
-    pairs = (FIRST_HITS if is_short else 0) if with_pairs is None else with_pairs
-    recorded = None if len(cached) == len(groups) else TextMap.of(encoder, asked, settings)
-    found: list[Explanation | PairShares] = []
-    for position, group in enumerate(groups):
-        if recorded is None or position in cached:
-            found.append(explanation(rows[0], cached[position], metadata))
-        else:
-            explain = explained_maps if position < pairs else pair_shares
-            found.append(explain(recorded, TextMap.of(encoder, group, settings), metadata))
-            ticker.add()
-    ticker.close()
-    return found

@@ -28,7 +28,8 @@ from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.results import Column, Result, Table
 from likewise.search.documents import Document, Item, Selection, documents, hash_of, index_rows, nearest_documents
-from likewise.search.engines import Vectors
+from likewise.search.engines import Vectors, inner_products
+from likewise.search.explained import encoder_ledgers
 from likewise.search.filters import Filter, described
 from likewise.search.folder import (
     FORMAT,
@@ -40,10 +41,12 @@ from likewise.search.folder import (
     building,
     is_milvus,
 )
-from likewise.search.hits import Hit, Hits, check_search, explained_search
+from likewise.search.hits import Hit, Hits, check_search
+from likewise.search.ledger import HitLedgers
 from likewise.search.milvus import MilvusStore, MilvusWriter
 from likewise.search.passages import PassageCutter, PassageSettings
-from likewise.search.ranker import Blocks, Corpus
+from likewise.search.ranker import Blocks, Corpus, Scores
+from likewise.search.searcher import Searcher
 from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
 from likewise.search.settings import USUAL, IndexSettings, keeps_origins
 from likewise.storage import file_hash, user_cache
@@ -57,7 +60,7 @@ Writer = FolderWriter | MemoryWriter | MilvusWriter
 """One change of a store; nothing that it appends is lost once ``commit`` has returned."""
 
 
-class Index:
+class Index(Searcher):
     """A searchable index: texts and their vectors by one model.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -70,6 +73,9 @@ class Index:
     ['1', '3']
     >>> index
     <Index news: 3 texts, minilm, exact>
+    >>> found = index.search("volcano erupted", k=5, explain=True)
+    >>> list(found.to_dataframe())
+    ['query', 'rank', 'id', 'score', 'margin', 'text']
     """
 
     floor = -np.inf  # a cosine of 0 does not mean that there is nothing in common
@@ -211,28 +217,15 @@ class Index:
         """
         return self.store.document(name)
 
-    def search(
-        self, query: str, k: int = 10, *, where: str | Filter | None = None, aggregate: str = "max",
-        explain: bool = False, **options: Any,
-    ) -> Hits:  # fmt: skip
-        """The k best texts or documents for a query; ``explain`` says why, with the options of ``explained_search``.
+    def ledgers(self, query: str, hits: Sequence[Hit], rows: Sequence[int] = (), **options: Any) -> list[HitLedgers]:  # noqa: ARG002
+        """Why each hit has its score, with the options of ``encoder_ledgers``."""
+        return encoder_ledgers(self, query, hits, **options)
 
-        ``where`` is a filter on metadata, such as ``year >= 2020``; it never changes a score. A document has the score
-        of its best passage, or with the aggregate ``mean-top-3`` the mean of its three best.
-
-        >>> texts = ["The volcano spat ash.", "The bank cut rates."]
-        >>> index = Index.from_texts(Encoder.load("minilm", device="cpu"), texts)
-        >>> found = index.search("volcano erupted", k=5, explain=True)
-        >>> found
-        <Hits 'volcano erupted': 2 hits, minilm, exact>
-        >>> list(found.to_dataframe())
-        ['query', 'rank', 'id', 'score', 'margin', 'text']
-        """
-        if explain:
-            return explained_search(self, query, k, where=where, aggregate=aggregate, **options)
-        if options:
-            raise UsageError(f"{next(iter(options))} has no effect without explain=True; leave it out")
-        return self.search_many([query], k, where=where, aggregate=aggregate)[0]
+    def scored(self, query: str) -> Iterator[tuple[StoredRows, Scores]]:
+        """All texts and their exact scores (n,), window by window."""
+        vector = self.query_vectors([query])[0]
+        for rows in self.store.windows():
+            yield rows, inner_products(rows.vectors, vector)
 
     def search_many(
         self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, Protocol
@@ -17,14 +17,15 @@ from likewise.progress import Progress, Ticker
 from likewise.search.documents import Groups, Origin
 from likewise.search.filters import Filter, column_types
 from likewise.search.hits import Hit
+from likewise.search.ledger import HitLedgers, ScoreLedger, Term
 
-Scores = NDArray[np.float32]
+Scores = NDArray[Any]  # float32, or float64 where a ledger sums to the score
 Rows = NDArray[np.int64]
 Blocks = Iterator[tuple[int, Scores]]
 """The first query of a block, and the scores (b, n) of its b queries with all n texts; blocks come in order."""
 
 TIE = 1e-6  # Scores that lie no further apart are equal
-BLOCK_BYTES = 2**26  # The memory of a block of scores
+BLOCK_BYTES = 2**26  # The memory of a block of scores in single precision
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,21 @@ class Ranker(Protocol):
     def score_blocks(self, queries: Sequence[str]) -> Blocks:
         """The scores of all texts for each query, block by block, in bounded memory."""
 
+    def ledgers(self, query: str, hits: Sequence[Hit], rows: Sequence[int], **options: Any) -> list[HitLedgers]:
+        """Why each hit, which is the text of a row of the corpus, has its score."""
 
-class BlockRanker:
+
+class Unexplained:
+    """What a ranker inherits whose scores have no ledger."""
+
+    name: Any
+
+    def ledgers(self, query: str, hits: Sequence[Hit], rows: Sequence[int], **options: Any) -> list[HitLedgers]:  # noqa: ARG002
+        """Rejects the question."""
+        raise UsageError(f"the scores of the ranker {self.name} cannot be explained; leave --explain out")
+
+
+class BlockRanker(Unexplained):
     """A ranker that scores some queries at once; the texts are those of a corpus of ``size`` texts."""
 
     floor: float = -np.inf  # a cosine of 0 does not mean that there is nothing in common
@@ -204,21 +218,52 @@ class Hybrid:
             start, first = blocks[0]
             if any((begin, scores.shape) != (start, first.shape) for begin, scores in blocks):
                 raise UsageError(f"the rankers of {self.name} do not score the same texts; build them from one corpus")
-            fused = np.zeros(first.shape, np.float32)
+            fused = np.zeros(first.shape)
             for ranker, (_, scores) in zip(self.rankers, blocks, strict=True):
                 for index, row in enumerate(scores):
-                    fused[index] += self._credits(row, ranker.floor)
+                    fused[index] += self._credits(self._ranks(row, ranker.floor))
             yield start, fused
 
-    def _credits(self, scores: Scores, floor: float) -> Scores:
-        """What one ranker's scores (n,) of one query are worth: (n,)."""
+    def ledgers(self, query: str, hits: Sequence[Hit], rows: Sequence[int], **options: Any) -> list[HitLedgers]:
+        """Each ranker's rank of each hit and what it is worth; and below, each ranker's own ledger of the hit."""
+        names = _unique([ranker.name for ranker in self.rankers])
+        terms: list[list[Term]] = [[] for _ in hits]
+        parts: list[dict[str, HitLedgers]] = [{} for _ in hits]
+        for name, ranker in zip(names, self.rankers, strict=True):
+            ((_, (scores,)),) = ranker.score_blocks([query])
+            ranks = self._ranks(scores, ranker.floor)
+            worth = self._credits(ranks)
+            for index, row in enumerate(rows):
+                detail = {"rank": int(ranks[row]), "score": float(scores[row])}
+                terms[index].append(Term(name, float(worth[row]), kind="ranker", detail=detail if ranks[row] else {}))
+            ranked = [index for index, row in enumerate(rows) if ranks[row]]
+            own = [replace(hits[index], score=float(scores[rows[index]])) for index in ranked]
+            found = ranker.ledgers(query, own, [rows[index] for index in ranked], **options)
+            for index, one in zip(ranked, found, strict=True):
+                parts[index][name] = one
+        ledgers = [ScoreLedger(hit.score, tuple(own), measure="sum of reciprocal ranks")
+                   for hit, own in zip(hits, terms, strict=True)]  # fmt: skip
+        return [HitLedgers(ledger, ledger, part) for ledger, part in zip(ledgers, parts, strict=True)]
+
+    def _ranks(self, scores: Scores, floor: float) -> Rows:
+        """The rank from 1 of each text (n,) that one ranker has among its best, by its scores (n,); 0 of all others."""
         worth = scores > floor
         if self.depth < len(scores):
             worth &= scores >= np.partition(scores, -self.depth)[-self.depth] - TIE
         chosen = np.flatnonzero(worth)
         chosen = chosen[np.argsort(scores[chosen])]
         ascending = scores[chosen].astype(np.float64)
-        better = len(chosen) - np.searchsorted(ascending, ascending + TIE, side="right")
-        credits = np.zeros(len(scores), np.float32)
-        credits[chosen] = (self.constant + 1) / (self.constant + 1 + better) / len(self.rankers)
-        return credits
+        ranks = np.zeros(len(scores), np.int64)
+        ranks[chosen] = 1 + len(chosen) - np.searchsorted(ascending, ascending + TIE, side="right")
+        return ranks
+
+    def _credits(self, ranks: Rows) -> Scores:
+        """What the ranks (n,) of one ranker are worth: (n,)."""
+        worth = (self.constant + 1) / (self.constant + np.maximum(ranks, 1)) / len(self.rankers)
+        return np.where(ranks > 0, worth, 0.0)
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Names of rankers, equal ones numbered."""
+    return [f"{name} ({names[:index].count(name) + 1})" if name in names[:index] else name
+            for index, name in enumerate(names)]  # fmt: skip

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from likewise.encoder.cross_encoder import Scoring, pair_scores
 from likewise.errors import UsageError
 from likewise.progress import Progress
-from likewise.search.ranker import TIE, Blocks, Ranker, Rows, Scores
+from likewise.search.ranker import TIE, Blocks, Ranker, Rows, Scores, Unexplained
 
 CANDIDATES = 100
 JOIN = " + "  # Between the names of a ranker and of its reranker
 
 
-class Reranked:
+class Reranked(Unexplained):
     """The best texts of a ranker by the scores of a model for (query, text); all others follow in the ranker's order.
 
     A text's score is minus the number of texts that are better, so ties stay ties. With as many candidates as texts
