@@ -82,6 +82,7 @@ PUBLIC = {
         "Index",
         "IndexSettings",
         "PassageSettings",
+        "RankedCorpus",
         "baseline",
         "cut_passages",
         "ranked",

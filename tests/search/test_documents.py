@@ -15,7 +15,7 @@ from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.sample import sample_sentences
 from likewise.search import Index, IndexSettings, PassageSettings, baseline
-from likewise.search.baselines import hybrid_hits, ranked_hits, stored_corpus
+from likewise.search.baselines import RankedCorpus, ranked_hits, stored_corpus
 from likewise.search.documents import Document, Origin, Selection, index_rows, joined_text
 from likewise.search.filters import Filter
 from likewise.search.passages import PassageCutter
@@ -214,7 +214,7 @@ class TestRankers:
         assert all(hit.passage is not None and hit.text in corpus.texts for hit in hits)
 
     def test_hybrid(self, make: Make) -> None:
-        [hits] = hybrid_hits(make(), [QUERIES[2]], 5, selection=Selection.of("year >= 2000", "max"))
+        hits = RankedCorpus.hybrid(make()).search(QUERIES[2], 5, where="year >= 2000")
         assert len(hits) == 5 and len({hit.id for hit in hits}) == 5
         assert all(hit.metadata["year"] >= 2000 and hit.passage is not None for hit in hits)
 
