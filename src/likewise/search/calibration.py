@@ -173,22 +173,28 @@ class Calibration(Result):
         """Read what ``save`` wrote."""
         try:
             stored = json.loads(Path(path).read_bytes())
-            if stored["format"] != FORMAT:
-                raise DataError(f"{path} has format {stored['format']!r}, this version reads {FORMAT}; calibrate again")
-            unrelated = single_array(stored["unrelated"])
-            if unrelated.ndim != 1 or not len(unrelated) or not (np.diff(unrelated) >= 0).all():
-                raise ValueError
-            return cls(
-                dict(stored["depends"]), str(stored["corpus"]), unrelated,
-                {float(level): interval_of(ends) for level, *ends in stored["quantiles"]}, int(stored["texts"]),
-                int(stored["duplicates"]), stored["queries"],
-                None if stored["match"] is None else MatchFit.read(stored["match"]), int(stored["seed"]),
-                tuple((str(kind), float(value)) for kind, value in stored["targets"]),
-            )  # fmt: skip
+            version = stored["format"]
+            found = cls._read(stored) if version == FORMAT else None
         except FileNotFoundError:
             raise DataError(f"{path}: no such file; make a calibration with: likewise calibrate") from None
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, DataError) as error:
             raise DataError(f"{path} is damaged or no calibration; make one with: likewise calibrate") from error
+        if found is None:
+            raise DataError(f"{path} has format {version!r}, this version reads {FORMAT}; calibrate again")
+        return found
+
+    @classmethod
+    def _read(cls, stored: Mapping[str, Any]) -> Calibration:
+        unrelated = single_array(stored["unrelated"])
+        if unrelated.ndim != 1 or not len(unrelated) or not (np.diff(unrelated) >= 0).all():
+            raise ValueError
+        return cls(
+            dict(stored["depends"]), str(stored["corpus"]), unrelated,
+            {float(level): interval_of(ends) for level, *ends in stored["quantiles"]}, int(stored["texts"]),
+            int(stored["duplicates"]), stored["queries"],
+            None if stored["match"] is None else MatchFit.read(stored["match"]), int(stored["seed"]),
+            tuple((str(kind), float(value)) for kind, value in stored["targets"]),
+        )  # fmt: skip
 
     @property
     def title(self) -> str:
