@@ -124,7 +124,9 @@ class MatchFit:
     def draw_probability(self) -> Any:
         """The probability at every score."""
         across = np.linspace(self.data.scores[0], self.data.scores[-1], SHOWN_POINTS)
-        return curves(across, {self.curve.kind: (self.curve(across), None, None)}, ("score", "probability of a match"))
+        ax = curves(across, {self.curve.kind: (self.curve(across), None, None)}, ("score", "probability of a match"))
+        ax.set_ylim(0, 1)
+        return ax
 
 
 def interval_of(document: Any) -> Interval:
