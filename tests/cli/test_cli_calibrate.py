@@ -141,5 +141,5 @@ def test_a_stale_calibration(run: Any, folder: str, tiny: Encoder) -> None:
     Index.open(folder, tiny).add(["one more text"])
     answer = run("search", folder, "a fight", "-k", 1)
     assert "unrelated" not in answer.out
-    assert f"is of another corpus; calibrate again: likewise calibrate {folder}" in answer.err
+    assert f"was made for another corpus; calibrate again: likewise calibrate {folder}" in answer.err
     assert "calibrate again" in refusal(run("search", folder, "a fight", "--min-percentile", 0.9))

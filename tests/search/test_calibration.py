@@ -95,7 +95,7 @@ def test_threshold_of_a_percentile(plain: Calibration) -> None:
 
 @pytest.mark.parametrize("wanted", [{}, {"precision": 0.9, "recall": 0.9}, {"accuracy": 0.9}])
 def test_threshold_needs_one_target(matched: Calibration, wanted: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match="give one of precision, recall, probability and percentile"):
+    with pytest.raises(UsageError, match="give one of precision, recall, probability, percentile, such as"):
         matched.threshold(**wanted)
 
 
@@ -126,8 +126,17 @@ def damaged(document: dict[str, Any]) -> list[Any]:
     flat = {**document, "unrelated": [0.5, 0.1]}
     empty = {**document, "unrelated": []}
     unlabelled = {**document, "match": {**document["match"], "data": {"scores": [0.1], "labels": "2"}}}
+    match = document["match"]
+    cubic = {**document, "match": {**match, "chosen": "cubic"}}
+    bent = {**document, "match": {**match, "curve": {"knots": [1.0, 2.0], "values": [0.5, float("nan")]}}}
+    worded = {
+        **document,
+        "match": {**match, "methods": {name: {**one, "ece": "low"} for name, one in match["methods"].items()}},
+    }
+    endless = {**document, "unrelated": [0.1, float("inf")]}
+    wished = {**document, "targets": [["luck", 0.5]]}
     missing = {name: value for name, value in document.items() if name != "quantiles"}
-    return [flat, empty, unlabelled, missing, [], "x", None, {"format": 1}]
+    return [flat, empty, unlabelled, cubic, bent, worded, endless, wished, missing, [], "x", None, {"format": 1}]
 
 
 def test_damaged_files_are_one_line(matched: Calibration, tmp_path: Path) -> None:

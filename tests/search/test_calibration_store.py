@@ -87,7 +87,7 @@ def test_a_changed_corpus_has_plain_scores_and_a_caution(index: Index, tiny: Enc
     for one in (index, again):
         assert one.calibration is None
         assert one.search(QUERY, 1)[0].meaning is None
-        cure = f"is of another corpus; calibrate again: likewise calibrate {one.store.address}"
+        cure = f"was made for another corpus; calibrate again: likewise calibrate {one.store.address}"
         assert one.summary().endswith(cure)
         with pytest.raises(UsageError, match=cure):
             one.search(QUERY, least=Least(percentile=0.5))
@@ -118,7 +118,7 @@ def test_other_settings_are_refused(tiny: Encoder, tmp_path: Path, changes: dict
     new = Index.build(encoder, TEXTS, tmp_path / "new", settings)
     os.replace(tmp_path / "old" / "calibration.json", tmp_path / "new" / "calibration.json")
     assert new.calibration is None
-    assert f"is of another {setting}; calibrate again" in new.summary()
+    assert f"was made for another {setting}; calibrate again" in new.summary()
 
 
 def test_another_model_is_refused(index: Index, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_another_model_is_refused(index: Index, tmp_path: Path) -> None:
     other = Encoder.load(str(save_classic(tmp_path / "other", seed=1)), device="cpu")
     new = Index.build(other, TEXTS, tmp_path / "index", replace=True)
     assert new.calibration is None
-    assert "is of another model; calibrate again" in new.summary()
+    assert "was made for another model; calibrate again" in new.summary()
 
 
 def test_the_name_of_a_model_does_not_count(index: Index, tiny: Encoder) -> None:
@@ -176,7 +176,7 @@ def test_milvus_has_it_in_the_cache(tiny: Encoder, tmp_path: Path, monkeypatch: 
         assert again.calibration.to_dict() == known.to_dict()
         again.add([("new", "The volcano spat ash.")])
         assert again.calibration is None
-        assert "is of another corpus" in again.summary()
+        assert "was made for another corpus" in again.summary()
     assert len(list((tmp_path / "cache" / "calibrations").iterdir())) == 1
 
 

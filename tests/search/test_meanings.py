@@ -35,7 +35,7 @@ def test_of_an_index(tiny: Encoder, tmp_path: Path) -> None:
     index.calibrate()
     assert calibration_for(str(tmp_path / "index"), tiny).texts == 40
     index.add(["one more text"])
-    with pytest.raises(UsageError, match="is of another corpus"):
+    with pytest.raises(UsageError, match="was made for another corpus"):
         calibration_for(str(tmp_path / "index"), tiny)
 
 
@@ -50,11 +50,11 @@ def test_of_a_corpus(tiny: Encoder) -> None:
 
 def test_other_scores_are_refused(tiny: Encoder, tmp_path: Path) -> None:
     path = str(calibrate(tiny, TEXTS).save(tmp_path / "meaning.json"))
-    with pytest.raises(UsageError, match=r"is of another pooling \('mean', not 'cls'\); use the same"):
+    with pytest.raises(UsageError, match=r"was made for another pooling \('mean', not 'cls'\); use the same"):
         calibration_for(path, tiny.with_pooling(pooling="cls"))
-    with pytest.raises(UsageError, match=r"is of another query prompt \('', not 'find '\)"):
+    with pytest.raises(UsageError, match=r"was made for another query prompt \('', not 'find '\)"):
         calibration_for(path, tiny, ("find ", None))
-    with pytest.raises(UsageError, match="is of another similarity"):
+    with pytest.raises(UsageError, match="was made for another similarity"):
         calibration_for(path, tiny, similarity="dot")
 
 
