@@ -20,8 +20,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,9 @@ from scipy.stats import kstest
 
 from likewise.data import Dataset, ScoredPair
 from likewise.encoder import Encoder
+from likewise.encoder.similarity import Vectors
 from likewise.metrics import Interval
+from likewise.progress import Progress
 from likewise.sample import sample_sentences
 from likewise.search import Index
 from likewise.search.calibration import calibrate, pair_scores
@@ -118,10 +121,22 @@ def bootstrapped(every: ScoredLabels, rows: NDArray[np.int64], kind: str, wanted
     return data.precision_threshold(wanted).value
 
 
+class CachedCorpus(ScoredCorpus):
+    """A corpus that encodes each query once, however often pairs are drawn."""
+
+    def vectors(self, texts: Sequence[str], role: str, progress: Progress | None = None) -> Vectors:
+        """From the cache where they are known."""
+        known: dict[tuple[str, str], Any] = vars(self).setdefault("known", {})
+        missing = [text for text in dict.fromkeys(texts) if (role, text) not in known]
+        if missing:
+            known |= zip([(role, text) for text in missing], super().vectors(missing, role, progress), strict=True)
+        return np.array([known[role, text] for text in texts])
+
+
 def uniformity(name: str, encoder: Encoder, texts: list[str]) -> None:
     """Percentiles of fresh unrelated pairs against the uniform distribution, for many draws of fresh pairs."""
     index = Index.from_texts(encoder, texts)
-    known, corpus = calibrate(index), ScoredCorpus.of_index(index)
+    known, corpus = calibrate(index), CachedCorpus.of_index(index)
     fresh = [unrelated_pairs(corpus, (20_000, FRESH), seed=100 + seed).scores for seed in DRAWS_OF_FRESH]
     found = [float(kstest(known.percentiles(scores), "uniform").pvalue) for scores in fresh]
     low = sum(p <= 0.01 for p in found)
