@@ -77,8 +77,8 @@ def checked_calibration(found: CurrentCalibration, store: AnyStore) -> CurrentCa
 def changed_setting(found: Calibration, settings: Mapping[str, Any]) -> str:
     """The first setting in which a calibration differs from these; empty if it fits them."""
     for name in sorted((found.depends.keys() | settings.keys()) - set(FREE)):
-        # As JSON, because a stored tuple comes back as a list.
-        one, other = (json.dumps(each.get(name, ...), default=str) for each in (found.depends, settings))
+        # As JSON, because a stored tuple comes back as a list; a missing setting is None.
+        one, other = (json.dumps(each.get(name), default=str) for each in (found.depends, settings))
         if one != other:
             return NAMES.get(name, name.replace("_", " "))
     return ""

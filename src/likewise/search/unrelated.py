@@ -99,7 +99,7 @@ class ScoredCorpus:
         return cls(encoder, settings, "texts", state, None, plain)
 
     def __len__(self) -> int:
-        return len(self.texts) if self.stored is None else len(self.stored)
+        return len(self.texts) if self.stored is None else len(self.stored.store)
 
     @property
     def one_prompt(self) -> bool:
