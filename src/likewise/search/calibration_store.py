@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from likewise.progress import Progress
     from likewise.search.index import AnyStore
 
-FREE = ("model", "corpus", "dimension", "texts")
+FREE = ("model", "corpus", "dimension", "texts", "metadata")
 """Settings that may differ: names of the model, sizes that others imply; the corpus is compared by itself."""
 NAMES = {"model_sha256": "model"}
 
