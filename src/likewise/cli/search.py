@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from likewise.encoder import Encoder
     from likewise.results import Result
     from likewise.search import Index
+    from likewise.search.calibration_store import Least
     from likewise.search.documents import Selection
     from likewise.search.hits import SearchResult
     from likewise.search.index import IndexInfo
@@ -96,12 +97,19 @@ def search(
         str | None, Option(metavar="ID", help="Say why the text with this id is not among the hits, for one QUERY.")
     ] = None,
     full: Annotated[bool, Option("--full", help="Show whole texts, and not snippets.")] = False,
+    min_percentile: Annotated[
+        float | None, Option(help="Only hits above this share of unrelated pairs, such as 0.99; see: calibrate.")
+    ] = None,
+    min_probability: Annotated[
+        float | None, Option(help="Only hits that match with this probability, such as 0.5; see: calibrate.")
+    ] = None,
     out: Annotated[Path | None, Option(help="A folder for run.json, tables and a page.")] = None,
     html: Annotated[Path | None, Option(help="Write a page of explained hits.")] = None,
     as_json: Json = False,
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.texts import check_granularity
+    from likewise.search.calibration_store import Least
     from likewise.search.documents import Selection
     from likewise.search.folder import address_of
     from likewise.search.hits import check_search
@@ -111,11 +119,12 @@ def search(
     _check(context, ranker, explained or why_not is not None)
     check_search(queries, k)
     check_granularity(granularity)
+    least = Least(min_percentile, min_probability)
     output = Output(out, html, None, as_json)
-    source = _Source(address_of(where), model, files, options, context, selection)
+    source = SearchSource(address_of(where), model, files, options, context, where_filter is not None)
     how: dict[str, Any] = {} if granularity == "word" else {"granularity": granularity}
     how |= {} if pairs_per_hit is None else {"pairs_per_hit": pairs_per_hit}
-    asked = _Question(queries, k, selection, explained, how, full)
+    asked = _Question(queries, k, selection, explained, how, full, least, where)
     with progress_bar() as progress, source.searcher(ranker, vectors, progress) as searcher:
         if why_not is None:
             found: Result = asked.hits(rerank.applied(searcher, k, model.run), progress)
@@ -145,6 +154,10 @@ def _check(context: Context, ranker: str, explained: bool) -> None:
             refuse_given(context, ("granularity", "pairs_per_hit"), f"the ranker {ranker}, which counts words")
     if ranker != "static":
         refuse_given(context, ("vectors",), f"the ranker {ranker}; it is for static")
+    is_plain = ranker == "dense" and context.params["rerank"] is None and context.params["why_not"] is None
+    if not is_plain:
+        what = f"the ranker {ranker}: a calibration is of vectors" if ranker != "dense" else "--rerank or --why-not"
+        refuse_given(context, ("min_percentile", "min_probability"), what)
     if ranker not in ("dense", "hybrid"):
         refuse_given(context, MADE_WITH, f"the ranker {ranker}, which needs no index")
 
@@ -159,13 +172,19 @@ class _Question:
     explained: bool
     options: Mapping[str, Any]  # of explained hits
     full: bool
+    least: Least
+    name: str  # what is searched, as the user wrote it
 
     def hits(self, searcher: Searcher, progress: Progress) -> SearchResult:
         """The hits of all queries."""
+        from likewise.search.calibration_store import Calibrated
         from likewise.search.hits import SearchResult
         from likewise.search.searcher import explained_search
 
         chosen: dict[str, Any] = {"where": self.selection.where, "aggregate": self.selection.aggregate}
+        if isinstance(searcher, Calibrated):
+            searcher.check_least(self.least, self.name)
+            chosen["least"] = self.least
         if self.explained:
             how = {"progress": progress, **chosen, **self.options}
             hits = [explained_search(searcher, query, self.k, **how) for query in self.queries]
@@ -181,7 +200,7 @@ class _Question:
 
 
 @dataclass(frozen=True)
-class _Source:
+class SearchSource:
     """What is searched, opened only as far as a ranker needs it."""
 
     where: str
@@ -189,7 +208,7 @@ class _Source:
     files: FileSettings
     options: IndexOptions
     context: Context
-    selection: Selection
+    with_metadata: bool = False
 
     @property
     def is_index(self) -> bool:
@@ -209,8 +228,8 @@ class _Source:
         locate(self.where, self.files.data_dir)  # a missing file is an error before the model is loaded
         model = self.model.load()
         # A filter needs the metadata.
-        filtered = self.selection.where is not None and not self.options.passages
-        options = replace(self.options, metadata=True) if filtered else self.options
+        plain = self.with_metadata and not self.options.passages
+        options = replace(self.options, metadata=True) if plain else self.options
         done = cached_index(model, self.files.dataset(self.where), options.settings(), progress)
         if done.skipped.count:
             notice(str(done.skipped))
@@ -229,7 +248,7 @@ class _Source:
         if self.is_index:
             corpus = stored_corpus(self.where)
         else:
-            corpus, skipped = text_corpus(self.files.dataset(self.where), self.selection.where is not None)
+            corpus, skipped = text_corpus(self.files.dataset(self.where), self.with_metadata)
             if skipped.count:
                 notice(str(skipped))
         yield RankedCorpus(baseline(ranker, corpus.texts, encoder=model, vectors=vectors), corpus)

@@ -251,8 +251,9 @@ def _item(index: int, hit: DrawnHit, scale: float) -> str:
     why = "".join(f"<p class=why>{note}</p>" for note in notes if note)
     text = "".join(marked(piece, words, scale) for piece, words in hit.pieces)
     place = f"<br><span class=id>{safe(hit.location)}</span>" if hit.location else ""
+    meaning = f"<p class=why>({safe(hit.meaning)})</p>" if hit.meaning else ""
     return (
         f"<li><div><span class=score>{hit.rank or index}. {hit.shown_score}</span><br>"
         f"<span class=id>{safe(hit.id)}</span>{place}</div>"
-        f"<div><p dir=auto>{text}</p>{why}</div></li>\n"
+        f"<div>{meaning}<p dir=auto>{text}</p>{why}</div></li>\n"
     )

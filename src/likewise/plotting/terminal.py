@@ -301,6 +301,7 @@ class DrawnHit:
     notes: Sequence[str] = ()  # further lines, such as what each stage of a search did
     rank: int = 0  # 0 is the position in the list
     above: str = "the next"  # which hit the margin is over
+    meaning: str = ""  # what the score means in its corpus
 
     @property
     def shown_score(self) -> str:
@@ -333,7 +334,8 @@ def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
     lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
     for index, hit in enumerate(hits, start=1):
         place = f"{one_line(hit.id)} ({one_line(hit.location)})" if hit.location else one_line(hit.id)
-        head = Text(f"{hit.rank or index:2d}  {hit.shown_score}  {place}  ")
+        meaning = f" ({hit.meaning})" if hit.meaning else ""
+        head = Text(f"{hit.rank or index:2d}  {hit.shown_score}{meaning}  {place}  ")
         for piece, words in hit.pieces:
             head.append_text(coloured_text(piece, words, scale))
         lines.append(head)

@@ -1,6 +1,8 @@
 """Search: indexes, ranked and explained hits, baselines, retrieval metrics."""
 
 from likewise.search.baselines import RankedCorpus, baseline
+from likewise.search.calibration import Calibration, CalibrationSettings, calibrate
+from likewise.search.calibration_store import Least
 from likewise.search.hits import Hit, Hits
 from likewise.search.index import Index
 from likewise.search.passages import PassageSettings, cut_passages
@@ -8,6 +10,6 @@ from likewise.search.ranker import Corpus, Hybrid, ranked
 from likewise.search.settings import IndexSettings
 
 __all__ = [
-    "Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "PassageSettings", "RankedCorpus", "baseline",
-    "cut_passages", "ranked",
+    "Calibration", "CalibrationSettings", "Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "Least",
+    "PassageSettings", "RankedCorpus", "baseline", "calibrate", "cut_passages", "ranked",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from likewise.errors import UsageError
 from likewise.explain.explanation import Explanation
 from likewise.grammar.spans import Span
+from likewise.metrics import ScoreMeaning as ScoreMeaning
 from likewise.plotting.html import hits_fragment
 from likewise.plotting.terminal import DrawnHit, hits_lines, one_line, shortened, signed
 from likewise.results import Comparable, ResultSet, Table
@@ -31,26 +32,6 @@ class Passage:
     of: int
     start: int
     end: int
-
-
-@dataclass(frozen=True)
-class ScoreMeaning:
-    """What a score means in its corpus, as a calibration measured it.
-
-    >>> print(ScoreMeaning(0.992, 0.71))
-    above 99.2 % of unrelated pairs; match 0.71
-    """
-
-    percentile: float  # the share of unrelated pairs with a lower score, 0 to 1
-    probability: float | None = None  # of a match; None if the calibration had no labelled pairs
-
-    def to_dict(self) -> dict[str, Any]:
-        """Both numbers by name."""
-        return {"percentile": self.percentile, "probability": self.probability}
-
-    def __str__(self) -> str:
-        match = "" if self.probability is None else f"; match {self.probability:.2f}"
-        return f"above {100 * self.percentile:.1f} % of unrelated pairs{match}"
 
 
 @dataclass(frozen=True)
@@ -124,7 +105,15 @@ class Hit:
         """What pages and terminals show."""
         location = "" if self.passage is None else f"passage {self.passage.number} of {self.passage.of}"
         notes = [str(stage) for stage in self.stages]
-        return DrawnHit(self.id, self.score, self.text, spans=self.snippet, location=location, notes=notes)
+        return DrawnHit(
+            self.id,
+            self.score,
+            self.text,
+            spans=self.snippet,
+            location=location,
+            notes=notes,
+            meaning=str(self.meaning or ""),
+        )
 
     def __repr__(self) -> str:
         text = shortened(one_line(self.text), 60)

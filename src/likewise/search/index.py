@@ -27,6 +27,7 @@ from likewise.encoder.weights import identity
 from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.results import Column, Result, Table
+from likewise.search.calibration_store import ANY, Calibrated, Least
 from likewise.search.documents import Document, Item, Selection, documents, hash_of, index_rows, nearest_documents
 from likewise.search.engines import Vectors, inner_products
 from likewise.search.explained import encoder_ledgers
@@ -60,7 +61,7 @@ Writer = FolderWriter | MemoryWriter | MilvusWriter
 """One change of a store; nothing that it appends is lost once ``commit`` has returned."""
 
 
-class Index(Searcher):
+class Index(Calibrated, Searcher):
     """A searchable index: texts and their vectors by one model.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -78,6 +79,7 @@ class Index(Searcher):
     ['query', 'rank', 'id', 'score', 'margin', 'text']
     """
 
+    selecting = ("where", "aggregate", "least")
     floor = -np.inf  # a cosine of 0 does not mean that there is nothing in common
 
     def __init__(self, encoder: Encoder, store: AnyStore) -> None:
@@ -202,7 +204,8 @@ class Index(Searcher):
         searched, recall = self.store.searched, self.store.searched.recall
         note = f" ({searched.note})" if searched.note else ""
         found = "" if recall is None else f"; finds {recall:.1%} of what an exact search does, by a sample"
-        return f"{self._size}, engine {searched.engine}{note}{found}"
+        flaw = self.current_calibration().flaw
+        return f"{self._size}, engine {searched.engine}{note}{found}{flaw and '; '}{flaw}"
 
     def corpus(self) -> Corpus:
         """All texts with their ids; of documents all passages, each with the id of its document."""
@@ -229,11 +232,17 @@ class Index(Searcher):
 
     def search_many(
         self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *,
-        where: str | Filter | None = None, aggregate: str = "max",
+        where: str | Filter | None = None, aggregate: str = "max", least: Least = ANY,
     ) -> list[Hits]:  # fmt: skip
-        """The k best texts or documents for each of several queries."""
+        """The k best texts or documents for each of several queries.
+
+        ``least`` leaves out hits below a percentile or a probability of a match; it needs a calibration.
+        """
         check_search(queries, k)
         selection = Selection.of(where, aggregate)
+        if selection.passages > 1 and least != ANY:
+            raise UsageError(f"{aggregate} is the mean of several scores, which are not calibrated; use aggregate max")
+        self.check_least(least)
         vectors = self.query_vectors(queries, progress)
         try:
             found = self._nearest(vectors, k, selection)
@@ -241,7 +250,9 @@ class Index(Searcher):
             # A writer committed and removed the old engine before its first use here.
             self.store = self.store.reopened()
             found = self._nearest(vectors, k, selection)
-        return [Hits(query, tuple(hits), self.name) for query, hits in zip(queries, found, strict=True)]
+        every = [Hits(query, tuple(hits), self.name) for query, hits in zip(queries, found, strict=True)]
+        # A mean of scores has no meaning: the calibration is of single scores.
+        return every if selection.passages > 1 else [least.of(hits) for hits in self.with_meaning(every)]
 
     def _nearest(self, vectors: Vectors, k: int, selection: Selection) -> list[list[Hit]]:
         if self.store.settings.get("passages") is None:

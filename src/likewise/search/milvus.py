@@ -188,6 +188,11 @@ class MilvusStore(Store):
         """The id of a row's text or document."""
         return id_of(key.rpartition(SEPARATOR)[0] if self.has_origins else key)
 
+    @property
+    def state(self) -> str:
+        """How many rows there are, and which was added last: a change of the texts changes it."""
+        return f"{len(self)}-{self._end()}"
+
     def windows(self) -> Iterator[StoredRows]:
         """All rows, in order of their adding, about a thousand at a time."""
         for rows in self._pages(["id", "text", "vector", *self._details]):

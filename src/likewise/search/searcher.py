@@ -82,6 +82,10 @@ class Searcher:
         """All texts or passages and their exact scores (n,), some at a time; those of a document are neighbours."""
         raise NotImplementedError
 
+    def with_meaning(self, found: Sequence[Hits]) -> list[Hits]:
+        """Hits that say what their scores mean, if that is known."""
+        return list(found)
+
     def with_stages(self, query: str, hits: Sequence[Hit], **options: Any) -> Sequence[Hit]:  # noqa: ARG002
         """The hits with the ledgers of each stage, if there are several."""
         return hits
@@ -99,6 +103,8 @@ class Searcher:
         :func:`likewise.explain.explain`.
         """
         found = self if rerank is None else RerankedSearcher.of(self, rerank, k, rerank_depth)
+        if rerank is not None and "least" in options:
+            raise UsageError("a calibration is of the index's own scores; leave least or rerank out")
         if rerank is None and rerank_depth is not None:
             raise UsageError("rerank_depth has no effect without rerank; leave it out")
         if explain:
@@ -117,6 +123,7 @@ class Searcher:
         """
         check_search([query], k)
         hit, rank, total = self._placed(query, name, Selection.of(where, "max").where)
+        hit = self.with_meaning([Hits(query, (hit,), self.name)])[0][0]
         hits = self.search_many([query], k, where=where)[0].hits
         among = next((place for place, one in enumerate(hits, start=1) if one.id == name), 0)
         if among or not hits:
