@@ -46,7 +46,7 @@ class Searcher:
     An :class:`~likewise.search.Index` is one, and so is a ranker of a corpus.
     """
 
-    selecting = ("where", "aggregate")  # the options of ``search_many``
+    selecting: tuple[str, ...] = ("where", "aggregate")  # the options of ``search_many``
 
     @property
     def has_model(self) -> bool:

@@ -22,7 +22,8 @@ from likewise.encoder.weights import identity
 from likewise.errors import DataError, ModelError, UsageError
 from likewise.metrics import DRAWS, Interval
 from likewise.progress import Progress, tracked
-from likewise.search.segments import StoredRows, corpus_state, hash_of
+from likewise.search.documents import hash_of
+from likewise.search.segments import StoredRows, corpus_state
 
 if TYPE_CHECKING:
     from likewise.search.index import Index
