@@ -54,7 +54,8 @@ class DocumentFolder:
     @property
     def others(self) -> list[str]:
         """The relative paths of files that are no documents."""
-        return [path for path in self._entries if path not in set(self.documents)]
+        documents = set(self.documents)
+        return [path for path in self._entries if path not in documents]
 
     def _is_outer_folder(self, path: str) -> bool:
         return (self.path / path).is_dir() and self._leaves(path)

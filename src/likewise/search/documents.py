@@ -248,13 +248,17 @@ class Groups:
             return scores
         if passages == 1:
             return np.asarray(np.maximum.reduceat(scores, self.starts, axis=1))
-        ends = [*self.starts[1:].tolist(), self.rows]
-        pairs = list(zip(self.starts.tolist(), ends, strict=True))
-        means = [[best_mean(row[start:end], passages) for start, end in pairs] for row in scores]
-        return np.array(means, scores.dtype).reshape(len(scores), len(pairs))
+        documents = [slice(rows.start, rows.stop) for rows in map(self.rows_of, range(len(self.starts)))]
+        means = [[best_mean(row[rows], passages) for rows in documents] for row in scores]
+        return np.array(means, scores.dtype).reshape(len(scores), len(documents))
+
+    def rows_of(self, group: int) -> range:
+        """The rows of a document."""
+        return range(
+            int(self.starts[group]), int(self.starts[group + 1]) if group + 1 < len(self.starts) else self.rows
+        )
 
     def best_row(self, scores: Vectors, group: int) -> int:
         """The row of a document with the highest of all scores (n,)."""
-        start = int(self.starts[group])
-        end = int(self.starts[group + 1]) if group + 1 < len(self.starts) else self.rows
-        return start + int(np.argmax(scores[start:end]))
+        rows = self.rows_of(group)
+        return rows.start + int(np.argmax(scores[rows.start : rows.stop]))

@@ -211,9 +211,9 @@ class Index(Searcher):
     def document(self, name: str) -> str:
         """The whole text of a document; an unknown id raises DataError.
 
-        >>> index = Index.from_texts("minilm", [("a", "Ash fell.\n\nIt was grey.")], passages=PassageSettings())
+        >>> index = Index.from_texts("minilm", [("a", "Ash fell.  It was grey.")], passages=PassageSettings())
         >>> index.document("a")
-        'Ash fell.\n\nIt was grey.'
+        'Ash fell.  It was grey.'
         """
         return self.store.document(name)
 

@@ -299,24 +299,28 @@ class SegmentStore(Store):
         """The last filter and its rows."""
         return {}
 
-    def _rows_of(self, name: str) -> list[tuple[int, int]]:
-        """The segment and the row in it of each passage of a document."""
-        key = hash_of(name)
-        found = [
-            (i, row) for i, one in enumerate(self.segments) for row in np.flatnonzero(one.keys["id"] == key).tolist()
-        ]
-        if not found:
+    @cached_property
+    def _group_of(self) -> dict[int, int]:
+        """The document of each hash of an id."""
+        ids = [segment.keys["id"] for segment in self.segments]
+        firsts = np.concatenate(ids)[self.groups.starts] if ids else np.empty(0, np.uint64)
+        return {key: group for group, key in enumerate(firsts.tolist())}
+
+    def _rows_of(self, name: str) -> range:
+        """The rows of a document."""
+        group = self._group_of.get(hash_of(name))
+        if group is None:
             raise DataError(f"the id {name!r} is not in the index; check it")
-        return found
+        return self.groups.rows_of(group)
 
     def document(self, name: str) -> str:
         """The whole text of a document."""
-        return joined_text(self.segments[part].row(row)[1:] for part, row in self._rows_of(name))
+        parts = map(self.vectors.part_of, self._rows_of(name))
+        return joined_text(self.segments[part].row(row)[1:] for part, row in parts)
 
     def passage_scores(self, hit: Hit, vector: Vectors) -> Vectors:
         """The scores of all passages of a hit's document for a query vector (d,)."""
-        rows = self._rows_of(hit.id)
-        return inner_products(np.array([self.segments[part].vectors[row] for part, row in rows]), vector)
+        return inner_products(self.vectors.take(self._rows_of(hit.id)), vector)
 
     def windows(self) -> Iterator[StoredRows]:
         """All rows in order."""
