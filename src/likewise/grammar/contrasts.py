@@ -207,7 +207,8 @@ def _light_word(text: str, span: tuple[int, int], index: int, language: str, is_
     form = text[slice(*span)]
     lowered = form.lower().replace("’", "'")
     has_number = lowered in VALUES.get(language, {}) or any(letter.isdigit() for letter in form)
-    is_name = language == "en" and form[0].isupper() and not is_first and not PRONOUN.match(form)
+    is_pronoun = PRONOUN.match(form) is not None
+    is_name = not is_pronoun and language == "en" and len(form) > 1 and form[0].isupper() and not is_first
     negates = is_negation(form, language) or (language == "en" and lowered.endswith("n't"))
     number = number_value(form, language) if has_number else None
     pos = "NUM" if has_number else "PROPN" if is_name else "X"
@@ -222,7 +223,9 @@ LIGHT_RULES = {"en": ("negation", "number", "name"), "de": ("negation", "number"
 def _against(sides: tuple[Iterable[str], Iterable[str]]) -> str | None:
     """Both sides' words as evidence; None if there are none."""
     left, right = (" ".join(side) for side in sides)
-    return f"{left or 'none'} against {right or 'none'}" if left or right else None
+    if left and right:
+        return f"{left} against {right}"
+    return f"left only: {left}" if left else f"right only: {right}" if right else None
 
 
 def _negation(left: ParsedText, right: ParsedText) -> str | None:

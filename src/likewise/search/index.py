@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -40,7 +39,7 @@ from likewise.search.hits import Hits, check_search, explained_search
 from likewise.search.milvus import MilvusStore, MilvusWriter
 from likewise.search.ranker import Blocks, Corpus
 from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error, hash_of
-from likewise.storage import file_hash, user_cache
+from likewise.storage import file_hash, prune_folders, user_cache
 
 Item = str | tuple[str, str] | Text  # A plain text, whose id is its number from 1 on, or a text with an id
 POSTPROCESSING = "postprocessing"
@@ -436,22 +435,8 @@ def cached_index(
         done = index_file(encoder, source, folder, settings, replace=True, progress=progress)
     with suppress(OSError):  # another process may be pruning too
         (folder / MANIFEST).touch()
-        _prune(folder)
+        prune_folders(folder, MOST_CACHED_BYTES)
     return done
-
-
-def _prune(latest: Path) -> None:
-    """Remove the least recently used indexes beyond the limit; the latest stays."""
-    others = []
-    for folder in latest.parent.iterdir():
-        files = [path.stat() for path in folder.iterdir()]
-        if folder != latest and files:
-            others.append((max(file.st_mtime for file in files), sum(file.st_size for file in files), folder))
-    excess = sum(size for _, size, _ in others) - MOST_CACHED_BYTES
-    for _, size, folder in sorted(others):
-        if excess > 0:
-            shutil.rmtree(folder, ignore_errors=True)
-            excess -= size
 
 
 def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedRows, int]:
