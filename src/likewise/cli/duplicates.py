@@ -1,4 +1,4 @@
-"""``likewise duplicates``: texts of a corpus that are the same or nearly the same."""
+"""``likewise duplicates`` and ``mine``: texts that are the same or nearly so, and near texts that are not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from likewise.cli.output import Output, notice, progress_bar
-from likewise.cli.settings import TEXTS_HELP, FileSettings, ModelSettings, Prompt, command
+from likewise.cli.settings import TEXTS_HELP, FileSettings, FirstPairs, Json, ModelSettings, Prompt, command
 from likewise.errors import UsageError
 
 
@@ -56,3 +56,53 @@ def duplicates(
         replace(found, shown=top), file=file, limit=limit, settings=vars(settings), model_hash=encoder.hash,
         grammar=None if parser is None else parser.name, **model.documented(),
     )  # fmt: skip
+
+
+@command
+def mine(
+    file: Annotated[str, Argument(help="A file of pairs: an anchor and a text that matches it.")],
+    out: Annotated[Path, Option(help="A csv file for the triplets: anchor, positive, negative.")],
+    model: ModelSettings,
+    how: FileSettings,
+    min_score: Annotated[float | None, Option(help="In a file with scores: the lowest score of a match.")] = None,
+    corpus: Annotated[str | None, Option(help="More texts to take negatives from: a file of texts or pairs.")] = None,
+    per_anchor: Annotated[int, Option(help="Negatives of each pair.")] = 1,
+    ranks: Annotated[str, Option(help="The ranks of candidates, known positives not counted.")] = "1-50",
+    margin: Annotated[
+        float | None, Option(help="Reject candidates above this margin below the positive's score. Default: 0.05.")
+    ] = None,
+    no_filter: Annotated[bool, Option("--no-filter", help="Do not reject likely matches.")] = False,
+    limit: FirstPairs = None,
+    html: Annotated[Path | None, Option(help="Write a page.")] = None,
+    plot: Annotated[Path | None, Option(help="Draw the main figure: .png, .svg or .pdf.")] = None,
+    as_json: Json = False,
+    top: Annotated[int, Option(help="Triplets that the terminal shows.", min=1)] = 5,
+) -> None:
+    """Mine hard negatives: texts near an anchor that do not match it, without likely matches, to train on."""
+    from likewise.search.mining import MiningSettings, mine_negatives, positives_from
+
+    output = Output(None, html, plot, as_json)
+    settings = MiningSettings(per_anchor, *_ranks(ranks), margin=margin, filtered=not no_filter)
+    if out.exists():
+        raise UsageError(f"{out} exists and is not overwritten; give another --out or remove it")
+    if out.suffix != ".csv" or not out.resolve().parent.is_dir():
+        raise UsageError(f"--out is a .csv file in a folder that exists, got {out}")
+    pairs = how.dataset(file, limit).pairs()
+    positives = positives_from(pairs, min_score, file)
+    others = [text for pair in pairs for text in (pair.left, pair.right)]
+    others += [] if corpus is None else how.dataset(corpus).sentences()
+    encoder = model.load()
+    with progress_bar() as progress:
+        found = mine_negatives(encoder, positives, others, settings, None, progress)
+    found = replace(found, data=file, skipped=pairs.skipped, shown=top)
+    found.write(out)
+    notice(f"wrote {out}: {len(found.triplets)} triplets")
+    output.show(found)
+
+
+def _ranks(text: str) -> tuple[int, int]:
+    """The first and the last rank of ``--ranks``."""
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        raise UsageError(f"--ranks is a range such as 1-50, not {text!r}")
+    return int(first), int(last)
