@@ -227,7 +227,7 @@ class Duplicates(Result):
         ax.set_yscale("log")
         frame(ax, ("cosine", "pairs"), f"{self.metadata.data}, {self.distinct:,} different texts", "y")
         names = ["all pairs, by a sample", f"{len(found):,} found", f"threshold {self.metadata.threshold:.4g}"]
-        legend(ax, [every, above, line], names, fontsize=9, loc="upper right")
+        legend(ax, [every, above, line], names, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return ax
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MARGIN = 0.05
-BINS = 60
+BINS = 40
 
 
 class Probabilities(Protocol):
@@ -198,19 +198,19 @@ class MinedNegatives(Result):
     def plot(self, ax: Any = None) -> Any:
         """Histograms of the scores of positives, mined negatives and rejected candidates."""
         ax = axes_or_new(ax, (7.0, 3.6))
-        series = {
-            "positives": [one.positive_score for one in self.triplets],
-            "mined negatives": [one.negative_score for one in self.triplets],
+        every = {
+            "positives": np.array([one.positive_score for one in self.triplets]),
+            "mined negatives": np.array([one.negative_score for one in self.triplets]),
             "rejected as likely matches": self.rejected_scores,
         }
-        low = min(float(np.min(values)) for values in series.values() if len(values))
-        edges = np.linspace(min(0.0, low), 1.0, BINS + 1)
+        series = {name: values for name, values in every.items() if len(values)}
+        edges = np.linspace(min(0.0, *(float(values.min()) for values in series.values())), 1.0, BINS + 1)
         drawn = [
-            ax.hist(values, edges, histtype="step", color=PALETTE[index], linewidth=1.6)[2][0]
+            ax.hist(values, edges, histtype="stepfilled", color=PALETTE[index], alpha=0.5)[2][0]
             for index, values in enumerate(series.values())
         ]
         frame(ax, ("cosine with the anchor", "texts"), f"{self.data}, {self.model}", "y")
-        legend(ax, drawn, list(series), fontsize=9, loc="upper left")
+        legend(ax, drawn, list(series), fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return ax
 
 
