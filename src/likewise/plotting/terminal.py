@@ -295,6 +295,7 @@ class DrawnHit:
     margin: float = 0.0  # over the next hit
     margin_terms: Sequence[tuple[str, float]] = ()
     sums: Sequence[tuple[str, float]] = ()  # the terms of the score, such as its words and the reference
+    meaning: str = ""  # what the score means in its corpus
 
 
 def signed(value: float) -> str:
@@ -307,7 +308,8 @@ def hits_lines(query: str, ranker: str, hits: Sequence[DrawnHit]) -> list[Text]:
     scale = strongest([share for hit in hits for *_, share in hit.words])
     lines = [Text(f"{one_line(query)}  ({one_line(ranker)})", Style(bold=True))]
     for index, hit in enumerate(hits, start=1):
-        head = Text(f"{index:2d}  {hit.score:.4f}  {one_line(hit.id)}  ")
+        meaning = f" ({hit.meaning})" if hit.meaning else ""
+        head = Text(f"{index:2d}  {hit.score:.4f}{meaning}  {one_line(hit.id)}  ")
         lines.append(head.append_text(coloured_text(hit.text, hit.words, scale)))
         pairs = ", ".join(f"{one_line(left)} × {one_line(right)} {signed(value)}" for left, right, value in hit.pairs)
         above = ", ".join(f"{one_line(name)} {signed(value)}" for name, value in hit.margin_terms)

@@ -1,8 +1,13 @@
 """Search: indexes, ranked and explained hits, baselines, retrieval metrics."""
 
 from likewise.search.baselines import baseline
+from likewise.search.calibration import Calibration, CalibrationSettings, calibrate
+from likewise.search.calibration_store import Least
 from likewise.search.hits import Hit, Hits
 from likewise.search.index import Index, IndexSettings
 from likewise.search.ranker import Corpus, Hybrid, ranked
 
-__all__ = ["Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "baseline", "ranked"]
+__all__ = [
+    "Calibration", "CalibrationSettings", "Corpus", "Hit", "Hits", "Hybrid", "Index", "IndexSettings", "Least",
+    "baseline", "calibrate", "ranked",
+]  # fmt: skip

@@ -30,7 +30,7 @@ from likewise.storage import only_writer, sync, write_text
 
 Labels = NDArray[np.uint64]
 FORMAT = 1
-MANIFEST, UNFINISHED, LOCK = "index.json", "building.json", ".lock"
+MANIFEST, UNFINISHED, LOCK, CALIBRATION = "index.json", "building.json", ".lock", "calibration.json"
 SCHEME, POINTER = "milvus:", "store.json"
 """How addresses of Milvus begin; the file of a folder that only says in which Milvus collection its index is."""
 STALE_SHARE = 0.2  # An engine with more deleted rows than this share is built anew
@@ -359,7 +359,7 @@ def building(folder: Path, empty: IndexManifest, replaces: bool = False) -> Iter
     except OSError as error:
         raise UsageError(f"{folder} cannot be made ({error.strerror}); give another --out") from error
     # Own files may be left over from a killed writer.
-    own = (LOCK, MANIFEST, UNFINISHED, *OWN_FILES)
+    own = (LOCK, MANIFEST, UNFINISHED, CALIBRATION, *OWN_FILES)
     others = sorted(path.name for path in folder.iterdir() if not any(fnmatch(path.name, name) for name in own))
     if others and _present(folder, replaces) is None:
         raise UsageError(f"{folder} already holds {others[0]}; give a new or empty folder as --out")

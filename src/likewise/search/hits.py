@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
@@ -57,7 +58,9 @@ class ScoreMeaning:
 
     def __str__(self) -> str:
         match = "" if self.probability is None else f"; match {self.probability:.2f}"
-        return f"above {100 * self.percentile:.1f} % of unrelated pairs{match}"
+        # Rounded down: no score is above 100 % of pairs.
+        percent = math.floor(1000 * min(self.percentile, 0.9999) + 1e-9) / 10
+        return f"above {percent:.1f} % of unrelated pairs{match}"
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Hit:
     @property
     def drawn(self) -> DrawnHit:
         """What pages and terminals show."""
-        return DrawnHit(self.id, self.score, self.text)
+        return DrawnHit(self.id, self.score, self.text, meaning=str(self.meaning or ""))
 
     def __repr__(self) -> str:
         text = shortened(one_line(self.text), 60)
@@ -148,7 +151,7 @@ class ExplainedHit(Hit):
     def drawn(self) -> DrawnHit:
         """What pages and terminals show."""
         why = self.words, self.pairs, self.margin, self.shown_terms, self.sums
-        return DrawnHit(self.id, self.score, self.text, *why)
+        return DrawnHit(self.id, self.score, self.text, *why, meaning=str(self.meaning or ""))
 
     def to_dict(self) -> dict[str, Any]:
         """As every hit; shares, pairs and the margin are under ``explanation``, on the scale of the score."""
@@ -309,7 +312,7 @@ def explained_search(
     margins = [*(Contrast(one, after) for one, after in pairwise(shares)), None][: len(shares)]
     most = STRONGEST if pairs_per_hit is None else pairs_per_hit
     explained = [
-        ExplainedHit(hit.id, hit.text, hit.score, share, margin, most)
+        ExplainedHit(hit.id, hit.text, hit.score, share, margin, most, meaning=hit.meaning)
         for hit, share, margin in zip(found, shares, margins, strict=True)
     ]
     return replace(found, hits=tuple(explained[:k]))

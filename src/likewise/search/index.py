@@ -24,6 +24,7 @@ from likewise.encoder.weights import identity
 from likewise.errors import DamagedIndex, DataError, ModelError, UsageError
 from likewise.progress import Progress, Ticker, tracked
 from likewise.results import Column, Result, Table
+from likewise.search.calibration_store import ANY, Calibrated, Least
 from likewise.search.engines import Vectors, check_engine
 from likewise.search.folder import (
     FORMAT,
@@ -83,7 +84,7 @@ class IndexSettings:
 USUAL = IndexSettings()
 
 
-class Index:
+class Index(Calibrated):
     """A searchable index: texts and their vectors by one model.
 
     >>> encoder = Encoder.load("minilm", device="cpu")
@@ -216,14 +217,17 @@ class Index:
         searched, recall = self.store.searched, self.store.searched.recall
         note = f" ({searched.note})" if searched.note else ""
         found = "" if recall is None else f"; finds {recall:.1%} of what an exact search does, by a sample"
-        return f"{self._size}, engine {searched.engine}{note}{found}"
+        flaw = self.current_calibration().flaw
+        return f"{self._size}, engine {searched.engine}{note}{found}{flaw and '; '}{flaw}"
 
     def corpus(self) -> Corpus:
         """All texts with their ids."""
         return self.store.corpus()
 
-    def search(self, query: str, k: int = 10, *, explain: bool = False, **options: Any) -> Hits:
+    def search(self, query: str, k: int = 10, *, explain: bool = False, least: Least = ANY, **options: Any) -> Hits:
         """The k best texts for a query; ``explain`` says why, with the options of ``explained_search``.
+
+        ``least`` leaves out hits below a percentile or a probability of a match; it needs a calibration.
 
         >>> texts = ["The volcano spat ash.", "The bank cut rates."]
         >>> index = Index.from_texts(Encoder.load("minilm", device="cpu"), texts)
@@ -234,14 +238,18 @@ class Index:
         ['query', 'rank', 'id', 'score', 'margin', 'text']
         """
         if explain:
-            return explained_search(self, query, k, **options)
+            self.check_least(least)
+            return least.of(explained_search(self, query, k, **options))
         if options:
             raise UsageError(f"{next(iter(options))} has no effect without explain=True; leave it out")
-        return self.search_many([query], k)[0]
+        return self.search_many([query], k, least=least)[0]
 
-    def search_many(self, queries: Sequence[str], k: int = 10, progress: Progress | None = None) -> list[Hits]:
+    def search_many(
+        self, queries: Sequence[str], k: int = 10, progress: Progress | None = None, *, least: Least = ANY
+    ) -> list[Hits]:
         """The k best texts for each of several queries."""
         check_search(queries, k)
+        self.check_least(least)
         vectors = self.query_vectors(queries, progress)
         try:
             found = self.store.nearest(vectors, k)
@@ -249,7 +257,8 @@ class Index:
             # A writer committed and removed the old engine before its first use here.
             self.store = self.store.reopened()
             found = self.store.nearest(vectors, k)
-        return [Hits(query, tuple(hits), self.name) for query, hits in zip(queries, found, strict=True)]
+        every = [Hits(query, tuple(hits), self.name) for query, hits in zip(queries, found, strict=True)]
+        return [least.of(hits) for hits in self.with_meaning(every)]
 
     def query_vectors(self, queries: Sequence[str], progress: Progress | None = None) -> Vectors:
         """The vectors (q, d) of queries, as this index compares them."""

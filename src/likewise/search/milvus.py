@@ -113,6 +113,11 @@ class MilvusStore(Store):
             found += self._scored(queries, self._candidates(queries, k), k)
         return found
 
+    @property
+    def state(self) -> str:
+        """How many rows there are, and which was added last: a change of the texts changes it."""
+        return f"{len(self)}-{self._end()}"
+
     def windows(self) -> Iterator[StoredRows]:
         """All rows, in order of their adding, about a thousand at a time."""
         for rows in self._pages(["id", "text", "vector"]):

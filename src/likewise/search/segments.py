@@ -101,6 +101,11 @@ def hash_of(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
+def corpus_state(texts: NDArray[np.uint64]) -> str:
+    """A fingerprint of texts by their hashes (n,), in any order."""
+    return f"{len(texts)}-{int(texts.sum(dtype=np.uint64)):016x}"
+
+
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Rows as they are stored: vectors (n, d), keys (n,) and the bytes of their lines."""
@@ -214,6 +219,12 @@ class SegmentStore(Store):
 
     def __len__(self) -> int:
         return sum(len(segment) for segment in self.segments)
+
+    @cached_property
+    def state(self) -> str:
+        """A fingerprint of all texts."""
+        parts = [segment.keys["text"] for segment in self.segments]
+        return corpus_state(np.concatenate(parts) if parts else np.empty(0, np.uint64))
 
     @cached_property
     def vectors(self) -> StackedVectors:

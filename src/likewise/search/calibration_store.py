@@ -1,0 +1,183 @@
+"""Where the calibration of an index is, whether it still fits, and how it gives hits their meaning.
+
+Next to an index in a folder, in the user's cache for Milvus, and in the object for an index in memory. It fits as long
+as everything is the same that a score and the corpus depend on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from likewise.errors import DataError, UsageError
+from likewise.search.calibration import USUAL, Calibration, CalibrationSettings, calibrate
+from likewise.search.folder import CALIBRATION, is_milvus
+from likewise.search.hits import Hits, ScoreMeaning
+from likewise.storage import content_key, user_cache
+
+if TYPE_CHECKING:
+    from likewise.data import ScoredPair
+    from likewise.encoder import Encoder
+    from likewise.progress import Progress
+    from likewise.search.index import AnyStore
+
+FREE = ("model", "corpus", "dimension", "texts")
+"""Settings that may differ: names of the model, sizes that others imply; the corpus is compared by itself."""
+NAMES = {"model_sha256": "model"}
+
+
+@dataclass(frozen=True)
+class CurrentCalibration:
+    """The calibration of an index as it is now, or why there is none."""
+
+    calibration: Calibration | None = None
+    flaw: str = ""  # one line, empty without any calibration
+
+    def required(self, address: str) -> Calibration:
+        """The calibration, or a UsageError that says how to make one."""
+        if self.calibration is None:
+            raise UsageError(self.flaw or f"{address} has no calibration; calibrate first: {_command(address)}")
+        return self.calibration
+
+
+def _command(address: str) -> str:
+    return "index.calibrate()" if address == "memory" else f"likewise calibrate {address}"
+
+
+def calibration_path(store: AnyStore) -> Path | None:
+    """The file of a store's calibration, which may not exist; None for an index in memory."""
+    if is_milvus(store.address):
+        settings = {name: value for name, value in store.settings.items() if name != "model"}
+        return user_cache() / "calibrations" / f"{content_key(store.address, settings)[:32]}.json"
+    return None if store.address == "memory" else Path(store.address) / CALIBRATION
+
+
+def checked_calibration(found: Calibration, store: AnyStore) -> CurrentCalibration:
+    """A calibration if it fits a store; else why not."""
+    changed = changed_setting(found, store.settings)
+    if not changed and found.depends.get("corpus") != store.state:
+        changed = "corpus"
+    if changed:
+        cure = f"calibrate again: {_command(store.address)}"
+        return CurrentCalibration(flaw=f"the calibration of {store.address} is of another {changed}; {cure}")
+    return CurrentCalibration(found)
+
+
+def changed_setting(found: Calibration, settings: Mapping[str, Any]) -> str:
+    """The first setting in which a calibration differs from these; empty if it fits them."""
+    for name in sorted((found.depends.keys() | settings.keys()) - set(FREE)):
+        # As JSON, because a stored tuple comes back as a list.
+        one, other = (json.dumps(each.get(name, ...), default=str) for each in (found.depends, settings))
+        if one != other:
+            return NAMES.get(name, name.replace("_", " "))
+    return ""
+
+
+def check_scores_of(found: Calibration, encoder: Encoder, prompts: tuple[str, str]) -> None:
+    """Rejects a calibration of other scores than the cosines of an encoder with these prompts of the two texts."""
+    from likewise.encoder.weights import identity
+
+    own = {"similarity": "cosine", "query_prompt": prompts[0], "document_prompt": prompts[1]}
+    if changed := changed_setting(found, identity(encoder) | own):
+        made = f"with another {changed} ({found.depends.get(changed.replace(' ', '_'))!r})"
+        raise UsageError(f"the calibration of {found.corpus} was made {made}; use the same, or calibrate again")
+
+
+@dataclass(frozen=True)
+class Least:
+    """What hits must have at least: a percentile, a probability of a match; None does not count.
+
+    >>> Least(percentile=0.99).leaves(ScoreMeaning(0.992))
+    True
+    """
+
+    percentile: float | None = None
+    probability: float | None = None
+
+    def __post_init__(self) -> None:
+        for kind, value in vars(self).items():
+            if value is not None and not 0 <= value <= 1:
+                raise UsageError(f"a {kind} is between 0 and 1, such as 0.99, got {value:g}")
+
+    def leaves(self, meaning: ScoreMeaning | None) -> bool:
+        """Whether a score is high enough."""
+        known: dict[str, Any] = {} if meaning is None else vars(meaning)
+        wanted = {kind: value for kind, value in vars(self).items() if value is not None}
+        return all(known.get(kind) is not None and known[kind] >= value for kind, value in wanted.items())
+
+    def of(self, hits: Hits) -> Hits:
+        """Only the hits that are high enough."""
+        return hits if self == ANY else replace(hits, hits=tuple(hit for hit in hits if self.leaves(hit.meaning)))
+
+
+ANY = Least()
+
+
+class Calibrated:
+    """What an index knows about its calibration; a base class of ``Index``."""
+
+    encoder: Encoder
+    store: AnyStore
+    _held: tuple[object, CurrentCalibration] = None, CurrentCalibration()  # when the file was written, and its content
+
+    def calibrate(
+        self, pairs: Sequence[ScoredPair] | None = None, settings: CalibrationSettings = USUAL, *,
+        queries: Sequence[str] | None = None, progress: Progress | None = None,
+    ) -> Calibration:  # fmt: skip
+        """Measure what scores mean in this index, and keep that with it: from then on hits have a meaning.
+
+        ``pairs`` and ``queries`` are those of the function ``calibrate``.
+        """
+        found = calibrate(self, None, pairs, settings, queries=queries, progress=progress)
+        if (path := calibration_path(self.store)) is not None:
+            found.save(path)
+        self._held = self._written(path), CurrentCalibration(found)
+        return found
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What scores mean here; None if it was not measured, or if the corpus or the model has changed since."""
+        return self.current_calibration().calibration
+
+    def current_calibration(self) -> CurrentCalibration:
+        """The calibration that fits the present texts and settings, or why there is none."""
+        path = calibration_path(self.store)
+        written = self._written(path)
+        if path is not None and written != self._held[0]:
+            self._held = written, CurrentCalibration() if written is None else _read(path)
+        found = self._held[1]
+        return found if found.calibration is None else checked_calibration(found.calibration, self.store)
+
+    @staticmethod
+    def _written(path: Path | None) -> object:
+        try:
+            return None if path is None else ((state := path.stat()).st_mtime_ns, state.st_size)
+        except OSError:
+            return None
+
+    def with_meaning(self, found: Sequence[Hits]) -> list[Hits]:
+        """Hits that say what their scores mean, if that is known."""
+        calibration = self.calibration
+        return list(found) if calibration is None else [_meant(hits, calibration) for hits in found]
+
+    def check_least(self, least: Least) -> None:
+        """Rejects a least percentile or probability that the calibration cannot tell."""
+        if least != ANY:
+            found = self.current_calibration().required(self.store.address)
+            if least.probability is not None:
+                found.required_match()
+
+
+def _meant(hits: Hits, calibration: Calibration) -> Hits:
+    meanings = calibration.meanings([hit.score for hit in hits])
+    return replace(hits, hits=tuple(replace(hit, meaning=one) for hit, one in zip(hits, meanings, strict=True)))
+
+
+def _read(path: Path) -> CurrentCalibration:
+    try:
+        return CurrentCalibration(Calibration.load(path))
+    except DataError as error:
+        return CurrentCalibration(flaw=str(error))
