@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from likewise.grammar import Grammar
@@ -13,6 +15,7 @@ from likewise.grammar.contrasts import (
     name_difference,
     negating_words,
     number_difference,
+    same_word,
 )
 
 FLAGGED = [
@@ -78,3 +81,18 @@ def test_flags_of_a_parser(english: Grammar) -> None:
     for left, right, rule in pairs:
         assert list(meaning_flags(*english.parse([left, right]))) == [rule]
     assert set(MEANING_RULES) == {rule for *_, rule in pairs}
+
+
+def test_names_are_compared_by_their_forms() -> None:
+    """The index by stems finds what comparing each name with each word finds."""
+    forms = ["Run", "Runs", "running", "runner", "Marie", "Maries", "Mar", "Ann", "Anns", "Anne", "Stopped", "stopping"]
+    for name in forms:
+        for other in forms:
+            left, right = lightly_parsed(f"the {name.title()}"), lightly_parsed(f"the {other.lower()}")
+            assert bool(name_difference(left, right)[0]) != same_word(name, other), (name, other)
+
+
+def test_names_of_long_texts_take_linear_time() -> None:
+    names = ["Aaa" + "".join(letters) for letters in product("bcfghjkmpq", repeat=4)]
+    left, right = (lightly_parsed("the " + " ".join(name + end for name in names)) for end in ("xo", "yo"))
+    assert len(name_difference(left, right)[0]) == 10_000

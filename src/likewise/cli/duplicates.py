@@ -12,6 +12,10 @@ from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import TEXTS_HELP, FileSettings, FirstPairs, Json, ModelSettings, Prompt, command
 from likewise.errors import UsageError
 
+Calibrated = Annotated[
+    Path | None, Option(help="An index folder with a calibration, or its .json file. Default: FILE's own.")
+]
+
 
 @command
 def duplicates(
@@ -20,6 +24,14 @@ def duplicates(
     model: ModelSettings,
     how: FileSettings,
     threshold: Annotated[float | None, Option(help="The lowest cosine of a pair, from -1 to 1.")] = None,
+    precision: Annotated[float | None, Option(help="The threshold for this precision, by the calibration.")] = None,
+    probability: Annotated[
+        float | None, Option(help="The threshold for this probability of a match, by the calibration.")
+    ] = None,
+    percentile: Annotated[
+        float | None, Option(help="The threshold above this share of unrelated pairs, by the calibration.")
+    ] = None,
+    calibration: Calibrated = None,
     engine: Annotated[str, Option(help="exact (all pairs), or hnsw or ivf (faiss, with measured recall).")] = "exact",
     max_pairs: Annotated[int, Option(help="More pairs are an error.")] = 100_000,
     explain: Annotated[int, Option(help="Pairs whose differing spans are computed: 0 to 1000.")] = 1000,
@@ -37,19 +49,22 @@ def duplicates(
 ) -> None:
     """Find texts that are the same or nearly the same, in groups, with what sets each pair apart."""
     from likewise.grammar import Grammar
+    from likewise.search.calibrated import chosen_threshold, find_calibration
     from likewise.search.duplicates import DuplicateSettings, check_keep, find_duplicates, write_without_duplicates
     from likewise.search.similar_pairs import PairSearch
 
     settings = DuplicateSettings(engine, max_pairs, explain, explain_from, strict, language, prompt)
     source = how.dataset(file, limit)
     check_keep(source, keep, write)
-    if threshold is None:
-        raise UsageError("no threshold; give --threshold, the lowest cosine of a pair, such as 0.9")
-    PairSearch(threshold, engine, max_pairs)
+    PairSearch(threshold or 0.0, engine, max_pairs)
     parser = None if grammar is None else Grammar.load(grammar)
     encoder = model.load()
+    meaning = find_calibration(encoder, calibration, source, prompt)
+    wanted = {"precision": precision, "probability": probability, "percentile": percentile}
+    least = chosen_threshold(threshold, wanted, meaning, file)
     with progress_bar() as progress:
-        found = find_duplicates(encoder, source, threshold, settings, parser, progress)
+        found = find_duplicates(encoder, source, least, settings, parser, progress)
+    found = found if meaning is None else found.with_meanings(meaning)
     if keep is not None and write is not None:
         notice(f"wrote {write}: {write_without_duplicates(source, found, keep, write)} of {found.n} rows")
     output.show(
@@ -68,6 +83,12 @@ def mine(
     corpus: Annotated[str | None, Option(help="More texts to take negatives from: a file of texts or pairs.")] = None,
     per_anchor: Annotated[int, Option(help="Negatives of each pair.")] = 1,
     ranks: Annotated[str, Option(help="The ranks of candidates, known positives not counted.")] = "1-50",
+    max_probability: Annotated[
+        float | None, Option(help="Reject candidates with a higher calibrated probability of a match.")
+    ] = None,
+    calibration: Annotated[
+        Path | None, Option(help="With --max-probability: an index folder with a calibration, or its .json file.")
+    ] = None,
     margin: Annotated[
         float | None, Option(help="Reject candidates above this margin below the positive's score. Default: 0.05.")
     ] = None,
@@ -79,10 +100,11 @@ def mine(
     top: Annotated[int, Option(help="Triplets that the terminal shows.", min=1)] = 5,
 ) -> None:
     """Mine hard negatives: texts near an anchor that do not match it, without likely matches, to train on."""
+    from likewise.search.calibrated import find_calibration
     from likewise.search.mining import MiningSettings, mine_negatives, positives_from
 
     output = Output(None, html, plot, as_json)
-    settings = MiningSettings(per_anchor, *_ranks(ranks), margin=margin, filtered=not no_filter)
+    settings = MiningSettings(per_anchor, *_ranks(ranks), max_probability, margin, not no_filter)
     if out.exists():
         raise UsageError(f"{out} exists and is not overwritten; give another --out or remove it")
     if out.suffix != ".csv" or not out.resolve().parent.is_dir():
@@ -93,7 +115,8 @@ def mine(
     others += [] if corpus is None else how.dataset(corpus).sentences()
     encoder = model.load()
     with progress_bar() as progress:
-        found = mine_negatives(encoder, positives, others, settings, None, progress)
+        meaning = find_calibration(encoder, calibration)
+        found = mine_negatives(encoder, positives, others, settings, meaning, progress)
     found = replace(found, data=file, skipped=pairs.skipped, shown=top)
     found.write(out)
     notice(f"wrote {out}: {len(found.triplets)} triplets")

@@ -16,6 +16,7 @@ from likewise.grammar.words import VALUES, ParsedText, Word, is_negation, number
 ENDINGS = frozenset({"", "s", "es", "d", "ed", "ing", "e", "n", "en"})
 """Inflections by which two forms of a word may differ; for pipelines that know no lemmas."""
 SHORTEST_STEM = 3
+LONGEST_ENDING = 4  # With a doubled letter, as in "running"
 HYPHENS = "-‐‑"
 MAGNITUDES = frozenset({"12", "100", "1000", "1000000", "1000000000"})
 SUBJECTS = frozenset({"nsubj", "sb"})
@@ -173,17 +174,29 @@ def name_difference(left: ParsedText, right: ParsedText) -> tuple[list[str], lis
 
     Nothing if both texts have names and only one of them has another: "Ada Lovelace" and "Lovelace" are one person.
     """
-    names = [[word for word in parsed.words if word.pos == "PROPN"] for parsed in (left, right)]
+    names = [[word.text for word in parsed.words if word.pos == "PROPN"] for parsed in (left, right)]
     first, second = (
-        list(dict.fromkeys(name.text for name in own if not _mentions(other, name)))
-        for own, other in zip(names, (right, left), strict=True)
+        [name for name in dict.fromkeys(own) if not is_mentioned(name)]
+        for own, is_mentioned in zip(names, (_mentions(right), _mentions(left)), strict=True)
     )
     is_replaced, is_one_sided = bool(first) and bool(second), not all(names)
     return (first, second) if is_replaced or is_one_sided else ([], [])
 
 
-def _mentions(parsed: ParsedText, name: Word) -> bool:
-    return any(same_word(word.text, name.text) for word in parsed.words)
+def _mentions(parsed: ParsedText) -> Callable[[str], bool]:
+    """Whether a text has a form of a word; the words are looked up by their stems, since a text may have many."""
+    forms: dict[str, set[str]] = {}
+    for word in {word.text for word in parsed.words}:
+        for stem in _stems(word):
+            forms.setdefault(stem, set()).add(word)
+    return lambda name: any(same_word(name, form) for stem in _stems(name) for form in forms.get(stem, ()))
+
+
+def _stems(form: str) -> set[str]:
+    """A word in lower case without each of the endings that it may have."""
+    lowered = form.lower()
+    cuts = range(max(SHORTEST_STEM, len(lowered) - LONGEST_ENDING), len(lowered))
+    return {lowered, *(lowered[:cut] for cut in cuts if _is_ending(lowered[cut:], lowered[:cut]))}
 
 
 def lightly_parsed(text: str, language: str = "en") -> ParsedText:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from likewise.explain.alignment import Differences
+    from likewise.search.calibration import Calibration
 
 KEEP = ("first", "longest")
 SHOWN_PAIRS = 300  # Of a page
@@ -133,6 +134,12 @@ class Duplicates(Result):
         """How many rows could go: all but one of each group."""
         return sum(len(group) - 1 for group in self.groups)
 
+    def with_meanings(self, calibration: Calibration) -> Duplicates:
+        """The same with what each score means."""
+        meanings = calibration.meanings([pair.score for pair in self.pairs])
+        pairs = (replace(pair, meaning=one) for pair, one in zip(self.pairs, meanings, strict=True))
+        return replace(self, pairs=tuple(pairs))
+
     @property
     def title(self) -> str:
         """The heading of the page."""
@@ -157,6 +164,8 @@ class Duplicates(Result):
             f"bad rows skipped: {about.skipped}": about.skipped,
             f"texts cut at the model's limit: {about.truncated}; what follows is not compared": about.truncated,
             f"rules that need a parser did not run: {rules}; give a spaCy pipeline with --grammar": rules,
+            "precisions and probabilities are those of pairs like the labelled ones; among all pairs of a corpus"
+            " matches are rarer, and both are lower": about.basis.startswith(("precision", "probability")),
         }
         return [f"{about.data}: {line}" for line, holds in every.items() if holds]
 

@@ -23,6 +23,7 @@ from likewise.grammar.contrasts import LIGHT_RULES, MEANING_RULES, lightly_parse
 from likewise.grammar.words import ParsedText
 from likewise.progress import Progress, Ticker, tracked
 from likewise.search.cached_vectors import cached_vectors
+from likewise.search.calibrated import CalibratedThreshold
 from likewise.search.duplicate_report import KEEP, CorpusRows, DuplicateMetadata, DuplicatePair, Duplicates, numbered
 from likewise.search.index import fingerprint
 from likewise.search.ranker import Rows
@@ -68,7 +69,7 @@ USUAL = DuplicateSettings()
 def find_duplicates(
     encoder: Encoder | Source,
     source: Dataset | Sequence[str],
-    threshold: float,
+    threshold: float | CalibratedThreshold,
     settings: DuplicateSettings = USUAL,
     grammar: Grammar | None = None,
     progress: Progress | None = None,
@@ -82,7 +83,8 @@ def find_duplicates(
     >>> found.groups, found.pairs[0].flags
     ((('1', '3'),), {'number': '2 against 5'})
     """
-    search = PairSearch(threshold, settings.engine, settings.max_pairs)
+    least, basis = (threshold, "given") if isinstance(threshold, float | int) else (threshold.score, threshold.basis)
+    search = PairSearch(least, settings.engine, settings.max_pairs)
     encoder, corpus = as_encoder(encoder), _Corpus(source)
     rows = corpus.read(progress)
     cached = cached_vectors(encoder, corpus.key, rows.items, len(rows.first), settings.prompt, progress)
@@ -92,13 +94,14 @@ def find_duplicates(
     groups = rows.groups(found, [not pair.flags or not settings.strict for pair in listed[: len(found)]])
     listed = sorted(listed, key=lambda pair: -pair.score)
     about = DuplicateMetadata(
-        corpus.name, encoder.name, pooling_of(encoder), threshold, "given", settings.engine, recall, rules,
+        corpus.name, encoder.name, pooling_of(encoder), least, basis, settings.engine, recall, rules,
         tuple(rule for rule in MEANING_RULES if rule not in rules), cached.truncated, rows.skipped, settings.strict,
     )  # fmt: skip
     done = Duplicates(
         about, CorpusRows(groups, rows.lengths[rows.number]), len(rows.first), tuple(listed),
         numbered(groups, rows.ids_of(groups)), sampled_scores(cached.vectors),
     )  # fmt: skip
+    done = done if isinstance(threshold, float | int) else done.with_meanings(threshold.calibration)
     return explained(encoder, done, settings.explained, progress)
 
 

@@ -430,13 +430,18 @@ def add_file(index: Index, source: Dataset, prefix: str = "", progress: Progress
     return skipped
 
 
+def cached_folder(encoder: Encoder, source: Dataset, settings: IndexSettings) -> Path:
+    """The folder of a file's own index in the user's cache, which may not exist."""
+    made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
+    return user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
+
+
 def cached_index(
     encoder: Encoder | Source, source: Dataset, settings: IndexSettings, progress: Progress | None = None
 ) -> IndexedFile:
     """The index of a file, built at the first search; its key is the file's content and all settings."""
     encoder = as_encoder(encoder)
-    made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
-    folder = user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
+    folder = cached_folder(encoder, source, settings)
     try:
         done = index_file(encoder, source, folder, settings, progress=progress)
     except DamagedIndex:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +34,10 @@ from likewise.storage import atomic_write, content_key
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from likewise.search.calibration import Calibration
+
 MARGIN = 0.05
 BINS = 40
-
-
-class Probabilities(Protocol):
-    """What a calibration answers."""
-
-    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The probability of a match of each score (n,)."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +229,7 @@ def mine_negatives(
     positives: Sequence[tuple[str, str]],
     texts: Iterable[str] = (),
     settings: MiningSettings = USUAL,
-    calibration: Probabilities | None = None,
+    calibration: Calibration | None = None,
     progress: Progress | None = None,
 ) -> MinedNegatives:
     """Near texts that are no known positives of an anchor, for each pair of an anchor and a positive.
@@ -247,8 +242,10 @@ def mine_negatives(
     """
     if not positives:
         raise DataError("no pair of an anchor and a positive; give at least one")
-    if settings.max_probability is not None and calibration is None:
-        raise UsageError("--max-probability needs a calibration; give --calibration, or --margin in its place")
+    if settings.max_probability is not None:
+        if calibration is None:
+            raise UsageError("--max-probability needs a calibration; give --calibration, or --margin in its place")
+        calibration.required_match()
     encoder, corpus = as_encoder(encoder), list(dict.fromkeys(text for pair in positives for text in pair))
     corpus = list(dict.fromkeys([*corpus, *texts]))
     items = [(str(number), text) for number, text in enumerate(corpus)]
@@ -290,7 +287,7 @@ class _Miner:
     pairs: Rows
     matches: Rows  # rows of one number are known to match (n,)
     settings: MiningSettings
-    calibration: Probabilities | None
+    calibration: Calibration | None
     rejected: list[float] = field(default_factory=list)
     candidates: int = 0
     known: int = 0
@@ -317,7 +314,8 @@ class _Miner:
         rows, scores = rows[~is_known], scores[~is_known].astype(np.float64)
         wanted, ranks = self.settings.per_anchor, slice(self.settings.rank_from - 1, self.settings.rank_to)
         rows, scores = rows[ranks], scores[ranks]
-        chances = None if self.calibration is None else self.calibration.probabilities(scores)
+        known = self.calibration
+        chances = None if known is None or known.match is None else known.probabilities(scores)
         likely = self._likely(score, scores, chances)
         taken = np.flatnonzero(~likely)[:wanted]
         last = int(taken[-1]) + 1 if len(taken) == wanted else len(rows)
