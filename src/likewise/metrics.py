@@ -1,9 +1,11 @@
-"""Correlations, errors and accuracy, with bootstrap intervals."""
+"""Correlations, errors and accuracy, with bootstrap intervals; what a score means."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +25,28 @@ class Interval:
     value: float
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class ScoreMeaning:
+    """What a score means in its corpus, as a calibration measured it.
+
+    >>> print(ScoreMeaning(0.992, 0.71))
+    above 99.2 % of unrelated pairs; match 0.71
+    """
+
+    percentile: float  # the share of unrelated pairs with a lower score, 0 to 1
+    probability: float | None = None  # of a match; None if the calibration had no labelled pairs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both numbers by name."""
+        return {"percentile": self.percentile, "probability": self.probability}
+
+    def __str__(self) -> str:
+        match = "" if self.probability is None else f"; match {self.probability:.2f}"
+        # Rounded down: no score is above 100 % of pairs.
+        percent = math.floor(1000 * min(self.percentile, 0.9999) + 1e-9) / 10
+        return f"above {percent:.1f} % of unrelated pairs{match}"
 
 
 def pearson(left: ArrayLike, right: ArrayLike) -> float:

@@ -232,7 +232,8 @@ def test_document(minilm: Encoder, tmp_path: Path) -> None:
     assert [(pair["left"], pair["right"], pair["flags"]) for pair in document["pairs"]] == [
         ("3", "4", []), ("1", "2", ["number"]),
     ]  # fmt: skip
-    assert document["pairs"][0]["score"] == 1.0 and document["pairs"][0]["differences"] is None
+    assert document["pairs"][0]["score"] == 1.0 and document["pairs"][0]["differences"] == {"left": [], "right": []}
+    assert document["pairs"][1]["differences"] is document["pairs"][1]["shared"] is None
     assert document["groups"] == [["1", "2"], ["3", "4"]] and document["threshold"] == 0.8
     names = {path.name for path in found.save(tmp_path / "out").iterdir()}
     assert {"pairs.csv", "groups.csv", "counts.csv", "scores.png", "index.html", "run.json"} <= names

@@ -17,6 +17,7 @@ from likewise import __version__
 from likewise.cli import (  # noqa: F401
     attention,
     benchmark,
+    calibrate,
     duplicates,
     evaluate,
     explain,
@@ -26,7 +27,7 @@ from likewise.cli import (  # noqa: F401
     search,
     studio,
     train,
-)  # fmt: skip
+)
 from likewise.cli.output import notice
 from likewise.cli.settings import app
 from likewise.errors import Cancelled, LikewiseError

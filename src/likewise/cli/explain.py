@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from likewise.cli.output import Output, notice, progress_bar
 from likewise.cli.settings import (
+    CalibrationOf,
     EncoderSettings,
     FileSettings,
     Label,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 OTHER = "--other-model or --other-pooling"
 SPANS = "--left-span or --right-span"
 EXCLUDES = {
+    "--calibration": ("--pairs", "--against", OTHER),
     "--pairs": ("--against", OTHER, "--shares-only", SPANS, "--html", "--plot", "--json", "a text"),
     "--against": (OTHER, "--shares-only", "--top", SPANS, "--plot"),
     OTHER: ("--shares-only", "--top", SPANS),
@@ -62,6 +65,7 @@ def explain(
         bool, Option("--shares-only", help="What each unit makes of the score, without pairs: for long texts.")
     ] = False,
     label: Label = None,
+    calibration: CalibrationOf = None,
 ) -> None:
     """Explain why the model finds two texts similar: which words with which, and what the biases add.
 
@@ -73,7 +77,7 @@ def explain(
     other = other_model or other_pooling
     _refuse({"--pairs": pairs, "--against": against, OTHER: other, "--shares-only": shares_only, "--top": top,
              SPANS: spans, "--html": output.html, "--plot": output.plot, "--json": output.as_json,
-             "a text": left})  # fmt: skip
+             "a text": left, "--calibration": calibration})  # fmt: skip
     if pairs is not None:
         if output.out is None:
             raise UsageError("--pairs needs --out FILE.jsonl, where the explanations go")
@@ -91,7 +95,7 @@ def explain(
     found: Result
     encoder, left_prompt, right_prompt = model.load_scoring(label), options.left_prompt, options.right_prompt
     if not isinstance(encoder, Encoder):
-        given = spans or against or shares_only or top
+        given = spans or against or shares_only or top or calibration
         found = _cross_explained(encoder, (left, right), _cross_encoder_options(options, given), other_model, model)
     elif against is not None:
         from likewise.explain.differences import contrast
@@ -109,15 +113,21 @@ def explain(
         from likewise.explain.pairs import explain as explain_pair
 
         how = options.keywords() | spans | {"top": top, "shares_only": shares_only}
-        found = explain_pair(encoder, left, right, **how)
+        pair = explain_pair(encoder, left, right, **how)
+        if calibration is not None:
+            from likewise.search.meanings import calibration_for
+
+            known = calibration_for(calibration, encoder, (left_prompt, right_prompt), options.similarity)
+            pair = replace(pair, meaning=known.meaning(pair.similarity))
+        found = pair
     output.show(found, options=vars(options), **model.documented())
 
 
 def _cross_encoder_options(options: ExplainOptions, given: object) -> dict[str, Any]:
     """The options of a cross-encoder's explanation; rejects those that need a vector of each text."""
     if given:
-        raise UsageError("--against, --top, --shares-only and spans need a vector of each text, which a cross-encoder"
-                         " does not have; leave them out")  # fmt: skip
+        raise UsageError("--against, --top, --shares-only, --calibration and spans need a vector of each text, which a"
+                         " cross-encoder does not have; leave them out")  # fmt: skip
     return options.cross_encoder_keywords()
 
 

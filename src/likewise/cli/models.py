@@ -10,6 +10,7 @@ from typer import Argument, Option, echo
 from likewise.cli.output import Output, notice, progress_bar, show_json
 from likewise.cli.settings import (
     TEXTS_HELP,
+    CalibrationOf,
     EncoderSettings,
     FileSettings,
     Json,
@@ -62,13 +63,20 @@ def similarity(
     output: Output,
     matrix: Annotated[bool, Option("--matrix", help="Compare every text with every other.")] = False,
     label: Label = None,
+    calibration: CalibrationOf = None,
 ) -> None:
     """Show how similar the model finds a text and others."""
     if len(texts) < 2:
         raise UsageError("give at least two texts to compare")
     from likewise.encoder.inspection import text_similarities
 
-    output.show(text_similarities(model.load_scoring(label), texts, matrix), run=vars(model.run))
+    scoring = model.load_scoring(label)
+    found = text_similarities(scoring, texts, matrix)
+    if calibration is not None:
+        from likewise.search.meanings import calibration_for, similarities_with_meaning
+
+        found = similarities_with_meaning(found, calibration_for(calibration, scoring))
+    output.show(found, run=vars(model.run))
 
 
 @command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Context, Option
 
@@ -58,12 +58,19 @@ def search(
         str, Option(help="dense, bm25, tfidf, bow, static, input-embeddings, random, or hybrid: bm25 and dense.")
     ] = "dense",
     vectors: Annotated[Path | None, Option(help="A GloVe or fastText text file for the ranker static.")] = None,
+    min_percentile: Annotated[
+        float | None, Option(help="Only hits above this share of unrelated pairs, such as 0.99; see: calibrate.")
+    ] = None,
+    min_probability: Annotated[
+        float | None, Option(help="Only hits that match with this probability, such as 0.5; see: calibrate.")
+    ] = None,
     out: Annotated[Path | None, Option(help="A folder for run.json, tables and a page.")] = None,
     html: Annotated[Path | None, Option(help="Write a page of explained hits.")] = None,
     as_json: Json = False,
 ) -> None:
     """Search an index or a file: the best texts for each query, best first."""
     from likewise.explain.texts import check_granularity
+    from likewise.search.calibration_store import Least
     from likewise.search.folder import address_of
     from likewise.search.hits import SearchResult, check_search
 
@@ -71,18 +78,20 @@ def search(
     _check(context, ranker, explained)
     check_search(queries, k)
     check_granularity(granularity)
+    least = Least(min_percentile, min_probability)
     output = Output(out, html, None, as_json)
-    source = _Source(address_of(where), model, files, options, context)
+    source = SearchSource(address_of(where), model, files, options, context)
     with progress_bar() as progress:
         if ranker != "dense":
             found = SearchResult(tuple(source.ranked(ranker, queries, k, vectors, progress)))
         else:
-            how = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
+            how: dict[str, Any] = {"granularity": granularity, "pairs_per_hit": pairs_per_hit, "progress": progress}
             with source.index(progress) as index:
+                index.check_least(least, where)
                 if explained:
-                    hits = [index.search(query, k, explain=True, **how) for query in queries]
+                    hits = [index.search(query, k, explain=True, least=least, **how) for query in queries]
                 else:
-                    hits = index.search_many(queries, k, progress)
+                    hits = index.search_many(queries, k, progress, least=least)
                 found = SearchResult(tuple(hits), index.engine, index.summary())
     output.show(found, run=vars(model.run))
 
@@ -99,12 +108,16 @@ def _check(context: Context, ranker: str, explained: bool) -> None:
         refuse_given(context, ("granularity", "pairs_per_hit"), "a search without --explain")
     if ranker != "static":
         refuse_given(context, ("vectors",), f"the ranker {ranker}; it is for static")
+    if ranker != "dense":
+        refuse_given(
+            context, ("min_percentile", "min_probability"), f"the ranker {ranker}: a calibration is of vectors"
+        )
     if ranker not in ("dense", "hybrid"):
         refuse_given(context, MADE_WITH, f"the ranker {ranker}, which needs no index")
 
 
 @dataclass(frozen=True)
-class _Source:
+class SearchSource:
     """What is searched, opened only as far as a ranker needs it."""
 
     where: str

@@ -55,6 +55,10 @@ GrammarName = Annotated[str | None, typer.Option(help=GRAMMAR_HELP)]
 DataDir = Annotated[Path | None, typer.Option(help="Where names such as stsb/test are looked up.")]
 Label = Annotated[str | None, typer.Option(help="The label of a cross-encoder whose score counts, if it has several.")]
 Prompt = Annotated[str | None, typer.Option(help="Put before each text; default: the model's own.")]
+CalibrationOf = Annotated[
+    str | None,
+    typer.Option("--calibration", help="An index, a corpus or a file whose calibration says what a score means."),
+]
 FirstPairs = Annotated[int | None, typer.Option(help="Only the first pairs.", min=1)]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 

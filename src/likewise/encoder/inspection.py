@@ -16,6 +16,7 @@ from likewise.encoder.encoder import Encoder
 from likewise.encoder.forward import Batch
 from likewise.encoder.tokens import TokenizedText
 from likewise.errors import DataError, UsageError
+from likewise.metrics import ScoreMeaning
 from likewise.plotting.heatmap import heatmap
 from likewise.results import Column, Figure, Result, Table
 
@@ -136,6 +137,7 @@ class Similarities(Result):
     right: Sequence[str]
     scores: NDArray[np.float32]
     measure: str = "cosine"
+    meanings: Sequence[Sequence[ScoreMeaning]] = ()  # of each score, by a calibration
 
     @property
     def title(self) -> str:
@@ -145,11 +147,19 @@ class Similarities(Result):
     def to_dict(self) -> dict[str, Any]:
         """The texts and their scores."""
         texts = {"left": list(self.left), "right": list(self.right), "similarity": self.scores.tolist()}
-        return {"model": self.model, "pooling": self.pooling} | texts
+        meanings = {"meaning": [[one.to_dict() for one in row] for row in self.meanings]} if self.meanings else {}
+        return {"model": self.model, "pooling": self.pooling} | texts | meanings
 
     def tables(self) -> dict[str, Table]:
         """A text with others, or every text with every other."""
         scores = self.scores.tolist()
+        if self.meanings:
+            rows = [
+                (score, str(meaning), left, right)
+                for left, scores, meanings in zip(self.left, self.scores.tolist(), self.meanings, strict=True)
+                for right, score, meaning in zip(self.right, scores, meanings, strict=True)
+            ]
+            return {"similarity": Table.of((self.measure, "meaning", "left", "right"), rows)}
         if len(self.left) == 1:
             return {"similarity": Table.of((self.measure, self.left[0]), zip(scores[0], self.right, strict=True))}
         rows = [(f"{number} {text}", *row) for number, (text, row) in enumerate(zip(self.left, scores, strict=True), 1)]

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from likewise.errors import ModelError
 from likewise.explain.texts import Unit
+from likewise.metrics import ScoreMeaning
 from likewise.plotting.axes import grid_of_axes
 from likewise.plotting.explained import ExplainedPair, explained_fragment
 from likewise.plotting.heatmap import bipartite, heatmap
@@ -108,6 +109,10 @@ def strongest_pairs(
     ]
 
 
+def _meaning_document(meaning: ScoreMeaning | None) -> dict[str, Any]:
+    return {} if meaning is None else {"meaning": meaning.to_dict()}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PairShares(Result):
     """The share of each unit of two texts in their similarity; the shares and bias of each side sum to it.
@@ -128,6 +133,7 @@ class PairShares(Result):
     similarity: float
     metadata: Metadata
     tolerance: float = TOLERANCE
+    meaning: ScoreMeaning | None = field(default=None, kw_only=True)  # of the similarity, by a calibration
 
     def __post_init__(self) -> None:
         require_complete(self.similarity, self.gap, self.tolerance)
@@ -145,9 +151,14 @@ class PairShares(Result):
         shares = {"left": self.left_shares.tolist(), "right": self.right_shares.tolist()}
         bias = {"left": self.left_bias, "right": self.right_bias}
         numbers = {"shares": shares, "bias": bias, "similarity": self.similarity, "gap": self.gap}
-        return sides | numbers | self.metadata.to_dict()
+        return sides | numbers | self.metadata.to_dict() | _meaning_document(self.meaning)
 
     title = "What each unit adds to the similarity"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the similarity means, if that is known."""
+        return [] if self.meaning is None else [f"{self.similarity:.4f} ({self.meaning})"]
 
     def tables(self) -> dict[str, Table]:
         """Every unit's share, and the strongest of each side with the sums."""
@@ -193,6 +204,7 @@ class Explanation(Result):
     tolerance: float = TOLERANCE
     reference: Mapping[str, float] = field(default_factory=dict)
     """reference terms of integrated Jacobians: f(r,y), f(x,r), f(r,r)"""
+    meaning: ScoreMeaning | None = field(default=None, kw_only=True)  # of the similarity, by a calibration
 
     def __post_init__(self) -> None:
         if self.metadata.complete:
@@ -262,7 +274,7 @@ class Explanation(Result):
         numbers = {"relevance": self.relevance.tolist(), "bias": bias, "similarity": self.similarity, "gap": self.gap}
         # What integrated Jacobians leave unexplained is the error of their quadrature.
         reference = {"reference": {**self.reference, "quadrature_error": self.gap}} if self.reference else {}
-        return sides | numbers | self.metadata.to_dict() | reference
+        return sides | numbers | self.metadata.to_dict() | reference | _meaning_document(self.meaning)
 
     def drawn(self) -> ExplainedPair:
         """The arrays and labels that drawings take."""
@@ -279,6 +291,11 @@ class Explanation(Result):
         )  # fmt: skip
 
     title = "Why these two texts are similar"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the similarity means, if that is known."""
+        return [] if self.meaning is None else [f"{self.similarity:.4f} ({self.meaning})"]
 
     def tables(self) -> dict[str, Table]:
         """Every unit pair; the strongest pairs, the ledger and, where shares are split, their parts."""

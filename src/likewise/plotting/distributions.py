@@ -28,13 +28,13 @@ def histograms(samples: Mapping[str, ArrayLike], marks: Marks, labels: tuple[str
     for position, values in enumerate(arrays.values()):
         look = {"histtype": "stepfilled", "alpha": 0.35} if position == 0 else {"histtype": "step", "linewidth": 1.6}
         drawn.append(ax.hist(values, bins=edges, density=True, color=group_colour(position), **look)[2][0])
-    for number, (name, (position, low, high)) in enumerate(marks.items()):
+    for number, (name, (score, low, high)) in enumerate(marks.items()):
         ax.axvspan(low, high, color="#999999", alpha=0.25, linewidth=0)
-        ax.axvline(position, color="#555555", linewidth=1, linestyle="--")
+        ax.axvline(score, color="#555555", linewidth=1, linestyle="--")
         # Neighbouring names stand at different heights.
         height = 0.97 - 0.075 * (number % 4)
         at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 8, "va": "top"}
-        ax.annotate(drawable(name, 30), (position, height), (3, 0), **at, **literal())
+        ax.annotate(drawable(name, 30), (score, height), (3, 0), **at, **literal())
     if len(arrays) > 1:
         legend(ax, drawn, [drawable(name, 40) for name in arrays], fontsize=9, loc="center left",
                bbox_to_anchor=(1.0, 0.5))  # fmt: skip

@@ -357,7 +357,8 @@ def pair_scores(corpus: ScoredCorpus, pairs: Sequence[ScoredPair], progress: Pro
             every = list(dict.fromkeys(texts))
             row = {text: number for number, text in enumerate(every)}
             sides.append(corpus.vectors(every, role, progress)[[row[text] for text in texts]])
-    return np.einsum("nd,nd->n", *sides).astype(np.float64)
+    scores: Array = np.einsum("nd,nd->n", *sides).astype(np.float64)
+    return scores
 
 
 def _numbers(scores: ArrayLike) -> Array:

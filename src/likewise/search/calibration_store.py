@@ -55,15 +55,23 @@ def calibration_path(store: AnyStore) -> Path | None:
     return None if store.address == "memory" else Path(store.address) / CALIBRATION
 
 
-def checked_calibration(found: Calibration, store: AnyStore) -> CurrentCalibration:
+def stored_calibration(store: AnyStore) -> CurrentCalibration:
+    """The calibration of a store, without its index."""
+    path = calibration_path(store)
+    return CurrentCalibration() if path is None else checked_calibration(_read(path), store)
+
+
+def checked_calibration(found: CurrentCalibration, store: AnyStore) -> CurrentCalibration:
     """A calibration if it fits a store; else why not."""
-    changed = changed_setting(found, store.settings)
-    if not changed and found.depends.get("corpus") != store.state:
+    if found.calibration is None:
+        return found
+    changed = changed_setting(found.calibration, store.settings)
+    if not changed and found.calibration.depends.get("corpus") != store.state:
         changed = "corpus"
     if changed:
         cure = f"calibrate again: {_command(store.address)}"
         return CurrentCalibration(flaw=f"the calibration of {store.address} is of another {changed}; {cure}")
-    return CurrentCalibration(found)
+    return found
 
 
 def changed_setting(found: Calibration, settings: Mapping[str, Any]) -> str:
@@ -74,16 +82,6 @@ def changed_setting(found: Calibration, settings: Mapping[str, Any]) -> str:
         if one != other:
             return NAMES.get(name, name.replace("_", " "))
     return ""
-
-
-def check_scores_of(found: Calibration, encoder: Encoder, prompts: tuple[str, str]) -> None:
-    """Rejects a calibration of other scores than the cosines of an encoder with these prompts of the two texts."""
-    from likewise.encoder.weights import identity
-
-    own = {"similarity": "cosine", "query_prompt": prompts[0], "document_prompt": prompts[1]}
-    if changed := changed_setting(found, identity(encoder) | own):
-        made = f"with another {changed} ({found.depends.get(changed.replace(' ', '_'))!r})"
-        raise UsageError(f"the calibration of {found.corpus} was made {made}; use the same, or calibrate again")
 
 
 @dataclass(frozen=True)
@@ -125,13 +123,14 @@ class Calibrated:
 
     def calibrate(
         self, pairs: Sequence[ScoredPair] | None = None, settings: CalibrationSettings = USUAL, *,
-        queries: Sequence[str] | None = None, progress: Progress | None = None,
+        queries: Sequence[str] | None = None, name: str = "", progress: Progress | None = None,
     ) -> Calibration:  # fmt: skip
         """Measure what scores mean in this index, and keep that with it: from then on hits have a meaning.
 
-        ``pairs`` and ``queries`` are those of the function ``calibrate``.
+        ``pairs`` and ``queries`` are those of the function ``calibrate``; ``name`` is the corpus's name for people.
         """
         found = calibrate(self, None, pairs, settings, queries=queries, progress=progress)
+        found = replace(found, corpus=name or found.corpus)
         if (path := calibration_path(self.store)) is not None:
             found.save(path)
         self._held = self._written(path), CurrentCalibration(found)
@@ -147,9 +146,8 @@ class Calibrated:
         path = calibration_path(self.store)
         written = self._written(path)
         if path is not None and written != self._held[0]:
-            self._held = written, CurrentCalibration() if written is None else _read(path)
-        found = self._held[1]
-        return found if found.calibration is None else checked_calibration(found.calibration, self.store)
+            self._held = written, _read(path)
+        return checked_calibration(self._held[1], self.store)
 
     @staticmethod
     def _written(path: Path | None) -> object:
@@ -163,10 +161,10 @@ class Calibrated:
         calibration = self.calibration
         return list(found) if calibration is None else [_meant(hits, calibration) for hits in found]
 
-    def check_least(self, least: Least) -> None:
-        """Rejects a least percentile or probability that the calibration cannot tell."""
+    def check_least(self, least: Least, name: str = "") -> None:
+        """Rejects a least percentile or probability that the calibration cannot tell; ``name`` is the user's own."""
         if least != ANY:
-            found = self.current_calibration().required(self.store.address)
+            found = self.current_calibration().required(name or self.store.address)
             if least.probability is not None:
                 found.required_match()
 
@@ -177,6 +175,8 @@ def _meant(hits: Hits, calibration: Calibration) -> Hits:
 
 
 def _read(path: Path) -> CurrentCalibration:
+    if not path.is_file():
+        return CurrentCalibration()
     try:
         return CurrentCalibration(Calibration.load(path))
     except DataError as error:

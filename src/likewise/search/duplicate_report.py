@@ -22,13 +22,40 @@ from likewise.search.ranker import Rows
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from likewise.explain.alignment import Differences
+    from likewise.explain.text_differences import Differences, DifferentSpan
     from likewise.search.calibration import Calibration
 
 KEEP = ("first", "longest")
+SIDES = ("left", "right")
 SHOWN_PAIRS = 300  # Of a page
 SHOWN_GROUPS = 20
 BINS = 100
+
+
+@dataclass(frozen=True)
+class PairDifferences:
+    """The spans of two texts in which they differ; everything else they share."""
+
+    left: tuple[DifferentSpan, ...] = ()
+    right: tuple[DifferentSpan, ...] = ()
+
+    @classmethod
+    def of(cls, found: Differences) -> PairDifferences:
+        """The spans alone, without the vectors that they come from."""
+        return cls(found.left, found.right)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spans of both sides."""
+        return {side: [span.to_dict() for span in getattr(self, side)] for side in SIDES}
+
+    def shared(self, side: str, text: str) -> list[dict[str, Any]]:
+        """The pieces of a side's text outside its differing spans, with their characters."""
+        ends = [0, *(end for span in self._ordered(side) for end in (span.start, span.end)), len(text)]
+        pieces = [(start, end) for start, end in zip(ends[::2], ends[1::2], strict=True) if text[start:end].strip()]
+        return [{"start": start, "end": end, "text": text[start:end]} for start, end in pieces]
+
+    def _ordered(self, side: str) -> list[DifferentSpan]:
+        return sorted(getattr(self, side), key=lambda span: int(span.start))
 
 
 @dataclass(frozen=True)
@@ -41,8 +68,14 @@ class DuplicatePair:
     right_text: str = field(repr=False)
     score: float
     flags: Mapping[str, str] = field(default_factory=dict)  # rules that find another meaning, with their evidence
-    differences: Differences | None = None  # None if it was not computed
+    differences: PairDifferences | None = None  # None if it was not computed
     meaning: ScoreMeaning | None = None  # None without a calibration
+
+    @classmethod
+    def of(cls, left: tuple[str, str], right: tuple[str, str], score: float) -> DuplicatePair:
+        """Two rows (id, text); identical texts differ nowhere."""
+        differences = PairDifferences() if left[1] == right[1] else None
+        return cls(left[0], right[0], left[1], right[1], score, differences=differences)
 
     @property
     def is_identical(self) -> bool:
@@ -54,6 +87,10 @@ class DuplicatePair:
         found: dict[str, Any] = {
             "left": self.left, "right": self.right, "score": self.score, "flags": list(self.flags),
             "differences": None if self.differences is None else self.differences.to_dict(),
+            "shared": None if self.differences is None else {
+                "left": self.differences.shared("left", self.left_text),
+                "right": self.differences.shared("right", self.right_text),
+            },
             "evidence": dict(self.flags), "left_text": self.left_text, "right_text": self.right_text,
         }  # fmt: skip
         return found if self.meaning is None else found | {"meaning": self.meaning.to_dict()}
@@ -63,7 +100,7 @@ class DuplicatePair:
         """What pages and terminals show."""
         sides = ((), ()) if self.differences is None else (self.differences.left, self.differences.right)
         left, right = ([(span.start, span.end, span.weight) for span in spans] for spans in sides)
-        note = "identical" if self.is_identical else "" if self.meaning is None else str(self.meaning)
+        note = "" if self.meaning is None else str(self.meaning)
         texts = MarkedText(self.left, self.left_text, left), MarkedText(self.right, self.right_text, right)
         return MarkedPair(*texts, self.score, tuple(self.flags.items()), note)
 
@@ -130,6 +167,11 @@ class Duplicates(Result):
         return len(self.rows.groups)
 
     @property
+    def near(self) -> list[DuplicatePair]:
+        """The pairs of different texts."""
+        return [pair for pair in self.pairs if not pair.is_identical]
+
+    @property
     def removable(self) -> int:
         """How many rows could go: all but one of each group."""
         return sum(len(group) - 1 for group in self.groups)
@@ -181,10 +223,9 @@ class Duplicates(Result):
     def tables(self) -> dict[str, Table]:
         """The counts, the flags; and for files all pairs and groups."""
         flagged = Counter(rule for pair in self.pairs for rule in pair.flags)
-        identical = sum(pair.is_identical for pair in self.pairs)
         counts = [
             ("texts", self.n), ("different texts", self.distinct), ("pairs", len(self.pairs)),
-            ("of identical texts", identical), *((f"flag: {rule}", flagged[rule]) for rule in self.metadata.rules),
+            ("of identical texts", len(self.pairs) - len(self.near)), *((f"flag: {rule}", flagged[rule]) for rule in self.metadata.rules),
             ("groups", len(self.groups)), ("rows that can go", self.removable),
         ]  # fmt: skip
         named = ["left", "right", Column("score"), "flags", "evidence", "left_text", "right_text"]
@@ -206,16 +247,16 @@ class Duplicates(Result):
         return [(len(group), ", ".join(group[:8]) + (" …" if len(group) > 8 else "")) for group in large]
 
     def lines(self, width: int) -> list[Text]:  # noqa: ARG002
-        """The first pairs with the spans in which they differ."""
-        return pairs_lines([pair.drawn for pair in self.pairs[: self.shown]])
+        """The first pairs of different texts with the spans in which they differ."""
+        return pairs_lines([pair.drawn for pair in self.near[: self.shown]])
 
     def fragments(self) -> list[str]:
-        """The figure, the counts and the first pairs, with the spans in which they differ."""
+        """The figure, the counts and the first pairs of different texts, with the spans in which they differ."""
         note = "Marked: what has no counterpart in the other text, or one of another meaning."
-        if len(self.pairs) > SHOWN_PAIRS:
-            note += f" The first {SHOWN_PAIRS} of {len(self.pairs):,} pairs; --out writes all of them to pairs.csv."
-        drawn = pairs_fragment([pair.drawn for pair in self.pairs[:SHOWN_PAIRS]])
-        listed = [section("Pairs", [paragraph(note, note=True), drawn])] if self.pairs else []
+        if len(self.near) > SHOWN_PAIRS:
+            note += f" The first {SHOWN_PAIRS} of {len(self.near):,} pairs; --out writes all of them to pairs.csv."
+        drawn = pairs_fragment([pair.drawn for pair in self.near[:SHOWN_PAIRS]])
+        listed = [section("Pairs of different texts", [paragraph(note, note=True), drawn])] if self.near else []
         figures = [figure_section(name, one) for name, one in self.figures().items()]
         return [*figures, *self._table_fragments(), *listed]
 
@@ -226,7 +267,7 @@ class Duplicates(Result):
     def plot(self, ax: Any = None) -> Any:
         """The scores of all pairs, by a sample, those of the found pairs, and the threshold; on a log scale."""
         ax = axes_or_new(ax, (7.0, 3.8))
-        found = np.array([pair.score for pair in self.pairs if not pair.is_identical])
+        found = np.array([pair.score for pair in self.near])
         edges = np.linspace(min(-0.2, float(self.sampled.min())), 1.0, BINS + 1)
         # Each pair of the sample stands for so many.
         weight = self.distinct * (self.distinct - 1) / 2 / len(self.sampled)

@@ -17,14 +17,23 @@ from likewise.data.writing import check_copy, copy_rows
 from likewise.encoder import Encoder, as_encoder
 from likewise.encoder.cross_encoder import pooling_of
 from likewise.encoder.encoder import Source
-from likewise.errors import DataError, UsageError
+from likewise.errors import DataError, LikewiseError, UsageError
+from likewise.explain.text_differences import differences_of
 from likewise.grammar import Grammar
 from likewise.grammar.contrasts import LIGHT_RULES, MEANING_RULES, lightly_parsed, meaning_flags
 from likewise.grammar.words import ParsedText
 from likewise.progress import Progress, Ticker, tracked
 from likewise.search.cached_vectors import cached_vectors
 from likewise.search.calibrated import CalibratedThreshold
-from likewise.search.duplicate_report import KEEP, CorpusRows, DuplicateMetadata, DuplicatePair, Duplicates, numbered
+from likewise.search.duplicate_report import (
+    KEEP,
+    CorpusRows,
+    DuplicateMetadata,
+    DuplicatePair,
+    Duplicates,
+    PairDifferences,
+    numbered,
+)
 from likewise.search.index import fingerprint
 from likewise.search.ranker import Rows
 from likewise.search.segments import hash_of
@@ -86,6 +95,8 @@ def find_duplicates(
     least, basis = (threshold, "given") if isinstance(threshold, float | int) else (threshold.score, threshold.basis)
     search = PairSearch(least, settings.engine, settings.max_pairs)
     encoder, corpus = as_encoder(encoder), _Corpus(source)
+    if settings.explain:
+        _check_explainable(encoder)
     rows = corpus.read(progress)
     cached = cached_vectors(encoder, corpus.key, rows.items, len(rows.first), settings.prompt, progress)
     found, recall = similar_pairs(cached.vectors, search, cached.folder, progress)
@@ -106,17 +117,21 @@ def find_duplicates(
 
 
 def explained(encoder: Encoder | Source, found: Duplicates, chosen: slice, progress: Progress | None) -> Duplicates:
-    """The same with the differences of some of its pairs; identical texts have none."""
-    from likewise.explain.alignment import differences_of
-
-    wanted = [number for number in range(len(found.pairs))[chosen] if not found.pairs[number].is_identical]
-    if not wanted:
-        return found
+    """The same with the differences of some of the pairs whose texts are not identical."""
+    wanted = [number for number, pair in enumerate(found.pairs) if not pair.is_identical][chosen]
     texts = [(found.pairs[number].left_text, found.pairs[number].right_text) for number in wanted]
     pairs = list(found.pairs)
     for number, one in zip(wanted, differences_of(as_encoder(encoder), texts, progress), strict=True):
-        pairs[number] = replace(pairs[number], differences=one)
+        pairs[number] = replace(pairs[number], differences=PairDifferences.of(one))
     return replace(found, pairs=tuple(pairs))
+
+
+def _check_explainable(encoder: Encoder) -> None:
+    """Rejects a model whose differences cannot be computed, before any work."""
+    try:
+        differences_of(encoder, [("One text.", "Another text.")])
+    except LikewiseError as error:
+        raise UsageError(f"{error}; --explain 0 leaves out the spans in which texts differ") from error
 
 
 @dataclass(frozen=True)
@@ -201,10 +216,7 @@ class _DistinctRows:
             self.first[pairs.left].tolist(), self.first[pairs.right].tolist(), pairs.scores.tolist(), strict=True
         )
         same = ((int(self.first[self.number[row]]), int(row), 1.0) for row in copies)
-        return [
-            DuplicatePair(rows[left][0], rows[right][0], rows[left][1], rows[right][1], score)
-            for left, right, score in (*ends, *same)
-        ]
+        return [DuplicatePair.of(rows[left], rows[right], score) for left, right, score in (*ends, *same)]
 
 
 Parse = Callable[[Iterable[str]], Mapping[str, ParsedText]]

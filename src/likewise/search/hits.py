@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
@@ -14,6 +13,7 @@ from likewise.explain.linear_map import has_columns
 from likewise.explain.pairs import explained_maps, explanation, metadata_of, pair_shares
 from likewise.explain.settings import Settings
 from likewise.explain.texts import ContributionCache, TextInput, TextMap, check_granularity, token_groups
+from likewise.metrics import ScoreMeaning as ScoreMeaning
 from likewise.plotting.html import hits_fragment
 from likewise.plotting.terminal import DrawnHit, hits_lines, one_line, shortened
 from likewise.progress import Progress, Ticker
@@ -39,28 +39,6 @@ class Passage:
     of: int
     start: int
     end: int
-
-
-@dataclass(frozen=True)
-class ScoreMeaning:
-    """What a score means in its corpus, as a calibration measured it.
-
-    >>> print(ScoreMeaning(0.992, 0.71))
-    above 99.2 % of unrelated pairs; match 0.71
-    """
-
-    percentile: float  # the share of unrelated pairs with a lower score, 0 to 1
-    probability: float | None = None  # of a match; None if the calibration had no labelled pairs
-
-    def to_dict(self) -> dict[str, Any]:
-        """Both numbers by name."""
-        return {"percentile": self.percentile, "probability": self.probability}
-
-    def __str__(self) -> str:
-        match = "" if self.probability is None else f"; match {self.probability:.2f}"
-        # Rounded down: no score is above 100 % of pairs.
-        percent = math.floor(1000 * min(self.percentile, 0.9999) + 1e-9) / 10
-        return f"above {percent:.1f} % of unrelated pairs{match}"
 
 
 @dataclass(frozen=True)

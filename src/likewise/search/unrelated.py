@@ -160,8 +160,9 @@ def unrelated_pairs(
     keys = [normalised(text) for text in sample.texts]
     if queries is not None:
         asked = list({normalised(query): query for query in queries if query.strip()}.values())
-        if not asked:
-            raise UsageError("there is no query with a word; give at least one, or leave the queries out")
+        if len(asked) < LEAST_TEXTS:
+            flaw = f"a calibration needs at least {LEAST_TEXTS} different queries, got {len(asked)}"
+            raise UsageError(f"{flaw}; give more, or leave the queries out")
         asked = [asked[row] for row in rng.permutation(len(asked))[:MOST_QUERIES]]
         left, keys = [len(sample) + row for row in range(len(asked))], keys + [normalised(query) for query in asked]
         vectors = corpus.vectors(asked, "query", progress)
@@ -187,7 +188,7 @@ def _drawn(
     count = len(sample)
     possible = count * (count - 1) // 2 if symmetric else len(left) * count
     if possible <= most:
-        every = np.add(np.indices((len(left), count)).reshape(2, -1).T, (left[0], 0))
+        every: Numbers = np.indices((len(left), count)).reshape(2, -1).T + np.array([left[0], 0])
         return _related_left_out(every[every[:, 0] < every[:, 1]] if symmetric else every, sample.documents, keys)
     drawn = np.column_stack([rng.integers(left[0], left[0] + len(left), 2 * most), rng.integers(0, count, 2 * most)])
     return _related_left_out(drawn, sample.documents, keys)[:most]
@@ -198,11 +199,13 @@ def _related_left_out(pairs: Numbers, documents: list[str], keys: list[str]) -> 
     texts, own = _numbered(keys), _numbered(documents)
     own = np.concatenate([own, np.arange(len(keys) - len(own)) + len(keys)])
     left, right = pairs.T
-    return pairs[(texts[left] != texts[right]) & (own[left] != own[right])]
+    found: Numbers = pairs[(texts[left] != texts[right]) & (own[left] != own[right])]
+    return found
 
 
 def _numbered(names: list[str]) -> Numbers:
-    return np.unique(np.array(names, dtype=object), return_inverse=True)[1].astype(np.int64)
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
 
 
 def percentile_ranks(unrelated: Array, scores: ArrayLike) -> Array:
