@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from likewise.grammar import Grammar
 from likewise.sample import sample_sentences
 from likewise.search import cached_vectors as vectors_module
 from likewise.search import similar_pairs as pairs_module
-from likewise.search.calibrated import CalibratedThreshold, chosen_threshold, find_calibration
+from likewise.search.calibrated import CalibratedThreshold, chosen_threshold, own_calibration
 from likewise.search.calibration import calibrate
 from likewise.search.duplicate_report import CorpusRows, Duplicates, numbered
 from likewise.search.duplicates import DuplicateSettings, check_keep, find_duplicates, write_without_duplicates
+from likewise.search.index import IndexSettings, cached_index
 from likewise.storage import user_cache
 
 PLAIN = DuplicateSettings(explain=0)
@@ -221,7 +223,7 @@ def test_huge_texts_are_said_to_be_cut(tiny: Encoder, tmp_path: Path) -> None:
 
 def test_hostile_texts_are_escaped(tiny: Encoder) -> None:
     text = "<script>alert(1)</script> \x1b[31m"
-    page = find_duplicates(tiny, [text, text], 0.5).to_html()
+    page = find_duplicates(tiny, [text, f"{text}."], 0.5).to_html()
     assert "<script>alert" not in page and "\x1b" not in page and "&lt;script&gt;" in page
 
 
@@ -237,6 +239,34 @@ def test_document(minilm: Encoder, tmp_path: Path) -> None:
     assert document["groups"] == [["1", "2"], ["3", "4"]] and document["threshold"] == 0.8
     names = {path.name for path in found.save(tmp_path / "out").iterdir()}
     assert {"pairs.csv", "groups.csv", "counts.csv", "scores.png", "index.html", "run.json"} <= names
+
+
+def test_pairs_have_the_spans_in_which_they_differ(minilm: Encoder) -> None:
+    texts = ["The bridge was closed.", "The old bridge was closed.", "The bridge was closed."]
+    first = find_duplicates(minilm, texts, 0.8).pairs
+    assert [pair.is_identical for pair in first] == [True, False]
+    document = first[1].to_dict()
+    assert [span["text"] for span in document["differences"]["right"]] == ["old"]
+    assert [piece["text"] for piece in document["shared"]["right"]] == ["The ", " bridge was closed."]
+    assert first[1].drawn.right.spans == [(4, 7, first[1].differences.right[0].weight)]  # type: ignore[union-attr]
+
+
+def test_only_some_pairs_are_explained(minilm: Encoder) -> None:
+    texts = [f"The bridge {word} closed." for word in ("is", "was", "stays", "was")]
+    some = find_duplicates(minilm, texts, 0.8, DuplicateSettings(explain=1, explain_from=2))
+    # Identical texts do not count: nothing is to be explained there.
+    assert [pair.differences is not None for pair in some.near] == [False, True, False]
+
+
+def test_a_model_without_explanations_says_so_at_once(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object) -> None:
+        raise UsageError("this model cannot be explained")
+
+    monkeypatch.setattr("likewise.search.duplicates.differences_of", refuses)
+    with pytest.raises(UsageError, match="cannot be explained; --explain 0 leaves out the spans"):
+        find_duplicates(tiny, ["one", "two"], 0.5)
+    monkeypatch.setattr("likewise.search.duplicates.differences_of", lambda *_: [])
+    assert len(find_duplicates(tiny, ["one", "two"], -1.0, PLAIN).pairs) == 1
 
 
 def test_numbered_groups_come_by_size() -> None:
@@ -267,18 +297,12 @@ def test_which_threshold_is_chosen(tiny: Encoder) -> None:
         chosen_threshold(None, {"precision": 0.9, "percentile": 0.9}, meaning, "f")
 
 
-def test_where_a_calibration_is_found(tiny: Encoder, minilm: Encoder, tmp_path: Path) -> None:
-    from likewise.search.index import IndexSettings, cached_index
-
+def test_a_file_has_its_own_calibration(tiny: Encoder, minilm: Encoder) -> None:
     source = Dataset("sample/sentences", Columns(), limit=60)
-    assert find_calibration(tiny, None, source) is None
-    own = cached_index(tiny, source, IndexSettings()).index.calibrate()
-    found = find_calibration(tiny, None, source)
-    assert found is not None and (found.unrelated == own.unrelated.astype(found.unrelated.dtype)).all()
-    path = own.save(tmp_path / "calibration.json")
-    for where in (path, tmp_path):
-        assert find_calibration(tiny, where) is not None
-    with pytest.raises(UsageError, match="calibrate again"):
-        find_calibration(minilm, path)
-    with pytest.raises(DataError, match="no such file"):
-        find_calibration(tiny, tmp_path / "other.json")
+    assert own_calibration(tiny, source) is None
+    made = cached_index(tiny, source, IndexSettings()).index.calibrate()
+    found = own_calibration(tiny, source)
+    assert found is not None and len(found.unrelated) == len(made.unrelated)
+    assert own_calibration(minilm, source) is own_calibration(tiny, replace(source, limit=50)) is None
+    with pytest.raises(UsageError, match="another document prompt"):
+        own_calibration(tiny, source, "query: ")

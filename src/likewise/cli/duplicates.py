@@ -9,12 +9,17 @@ from typing import Annotated
 from typer import Argument, Option
 
 from likewise.cli.output import Output, notice, progress_bar
-from likewise.cli.settings import TEXTS_HELP, FileSettings, FirstPairs, Json, ModelSettings, Prompt, command
+from likewise.cli.settings import (
+    TEXTS_HELP,
+    CalibrationOf,
+    FileSettings,
+    FirstPairs,
+    Json,
+    ModelSettings,
+    Prompt,
+    command,
+)
 from likewise.errors import UsageError
-
-Calibrated = Annotated[
-    Path | None, Option(help="An index folder with a calibration, or its .json file. Default: FILE's own.")
-]
 
 
 @command
@@ -31,7 +36,7 @@ def duplicates(
     percentile: Annotated[
         float | None, Option(help="The threshold above this share of unrelated pairs, by the calibration.")
     ] = None,
-    calibration: Calibrated = None,
+    calibration: CalibrationOf = None,
     engine: Annotated[str, Option(help="exact (all pairs), or hnsw or ivf (faiss, with measured recall).")] = "exact",
     max_pairs: Annotated[int, Option(help="More pairs are an error.")] = 100_000,
     explain: Annotated[int, Option(help="Pairs whose differing spans are computed: 0 to 1000.")] = 1000,
@@ -49,8 +54,9 @@ def duplicates(
 ) -> None:
     """Find texts that are the same or nearly the same, in groups, with what sets each pair apart."""
     from likewise.grammar import Grammar
-    from likewise.search.calibrated import chosen_threshold, find_calibration
+    from likewise.search.calibrated import chosen_threshold, own_calibration
     from likewise.search.duplicates import DuplicateSettings, check_keep, find_duplicates, write_without_duplicates
+    from likewise.search.meanings import calibration_for
     from likewise.search.similar_pairs import PairSearch
 
     settings = DuplicateSettings(engine, max_pairs, explain, explain_from, strict, language, prompt)
@@ -59,7 +65,10 @@ def duplicates(
     PairSearch(threshold or 0.0, engine, max_pairs)
     parser = None if grammar is None else Grammar.load(grammar)
     encoder = model.load()
-    meaning = find_calibration(encoder, calibration, source, prompt)
+    if calibration is None:
+        meaning = own_calibration(encoder, source, prompt)
+    else:
+        meaning = calibration_for(calibration, encoder, (prompt, prompt))
     wanted = {"precision": precision, "probability": probability, "percentile": percentile}
     least = chosen_threshold(threshold, wanted, meaning, file)
     with progress_bar() as progress:
@@ -86,9 +95,7 @@ def mine(
     max_probability: Annotated[
         float | None, Option(help="Reject candidates with a higher calibrated probability of a match.")
     ] = None,
-    calibration: Annotated[
-        Path | None, Option(help="With --max-probability: an index folder with a calibration, or its .json file.")
-    ] = None,
+    calibration: CalibrationOf = None,
     margin: Annotated[
         float | None, Option(help="Reject candidates above this margin below the positive's score. Default: 0.05.")
     ] = None,
@@ -100,7 +107,7 @@ def mine(
     top: Annotated[int, Option(help="Triplets that the terminal shows.", min=1)] = 5,
 ) -> None:
     """Mine hard negatives: texts near an anchor that do not match it, without likely matches, to train on."""
-    from likewise.search.calibrated import find_calibration
+    from likewise.search.meanings import calibration_for
     from likewise.search.mining import MiningSettings, mine_negatives, positives_from
 
     output = Output(None, html, plot, as_json)
@@ -115,7 +122,7 @@ def mine(
     others += [] if corpus is None else how.dataset(corpus).sentences()
     encoder = model.load()
     with progress_bar() as progress:
-        meaning = find_calibration(encoder, calibration)
+        meaning = None if calibration is None else calibration_for(calibration, encoder)
         found = mine_negatives(encoder, positives, others, settings, meaning, progress)
     found = replace(found, data=file, skipped=pairs.skipped, shown=top)
     found.write(out)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from likewise.data import Dataset
 from likewise.encoder import Encoder
 from likewise.errors import UsageError
 from likewise.search.calibration import Calibration
-from likewise.search.calibration_store import check_scores_of
 from likewise.search.folder import CALIBRATION
 from likewise.search.index import IndexSettings, cached_folder
+from likewise.search.meanings import calibration_for
 
 
 @dataclass(frozen=True)
@@ -33,24 +32,10 @@ class CalibratedThreshold:
         return f"{self.kind} {self.value:g} by the calibration of {self.calibration.corpus}"
 
 
-def find_calibration(
-    encoder: Encoder, where: Path | None, source: Dataset | None = None, prompt: str | None = None
-) -> Calibration | None:
-    """The calibration of an index folder or a .json file; by default that of a file's own index, if it has one.
-
-    It must be of the same model and prompt: another raises UsageError.
-    """
-    path = where
-    if where is not None and where.is_dir():
-        path = where / CALIBRATION
-    elif where is None and source is not None:
-        path = cached_folder(encoder, source, IndexSettings()) / CALIBRATION
-    if path is None or (where is None and not path.exists()):
-        return None
-    found = Calibration.load(path)
-    own = encoder.modules_config.prompt_for(None) if prompt is None else prompt
-    check_scores_of(found, encoder, (own, own))
-    return found
+def own_calibration(encoder: Encoder, source: Dataset, prompt: str | None = None) -> Calibration | None:
+    """The calibration of a file's own index in the user's cache; None if it was never calibrated."""
+    path = cached_folder(encoder, source, IndexSettings()) / CALIBRATION
+    return calibration_for(str(path), encoder, (prompt, prompt)) if path.exists() else None
 
 
 def chosen_threshold(

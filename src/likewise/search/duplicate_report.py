@@ -223,10 +223,11 @@ class Duplicates(Result):
     def tables(self) -> dict[str, Table]:
         """The counts, the flags; and for files all pairs and groups."""
         flagged = Counter(rule for pair in self.pairs for rule in pair.flags)
+        flags = [(f"flag: {rule}", flagged[rule]) for rule in self.metadata.rules]
         counts = [
             ("texts", self.n), ("different texts", self.distinct), ("pairs", len(self.pairs)),
-            ("of identical texts", len(self.pairs) - len(self.near)), *((f"flag: {rule}", flagged[rule]) for rule in self.metadata.rules),
-            ("groups", len(self.groups)), ("rows that can go", self.removable),
+            ("of identical texts", len(self.pairs) - len(self.near)), *flags, ("groups", len(self.groups)),
+            ("rows that can go", self.removable),
         ]  # fmt: skip
         named = ["left", "right", Column("score"), "flags", "evidence", "left_text", "right_text"]
         rows = [
