@@ -12,7 +12,10 @@ from likewise.data.writing import copy_rows
 from likewise.errors import UsageError
 
 FILES = {
-    "a.csv": (b'id,text,x\r\n1,"a ""b"",\r\nc",7\r\n\r\n2,plain,8\r\n3,"last",9', b'id,text,x\r\n1,"a ""b"",\r\nc",7\r\n\r\n3,"last",9'),
+    "a.csv": (
+        b'id,text,x\r\n1,"a ""b"",\r\nc",7\r\n\r\n2,plain,8\r\n3,"last",9',
+        b'id,text,x\r\n1,"a ""b"",\r\nc",7\r\n\r\n3,"last",9',
+    ),
     "a.tsv": (b'text\tid\none "x\t1\ntwo\t2\nthree\t3\n', b'text\tid\none "x\t1\nthree\t3\n'),
     "a.txt": (b"one\n\n  two \nthree\n", b"one\n\nthree\n"),
     "a.jsonl": (b'{"text": "one"}\n{"text":"two"}\n"three"\n', b'{"text": "one"}\n"three"\n'),

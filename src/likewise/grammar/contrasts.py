@@ -209,7 +209,8 @@ def lightly_parsed(text: str, language: str = "en") -> ParsedText:
     [("don't", None, True), ('own', None, False), ('2', '2', False)]
     """
     starts = {start for start, _ in sentence_spans(text)}
-    found, is_first = [], False
+    found: list[Word] = []
+    is_first = False
     for index, (start, end) in enumerate(word_spans(text)):
         is_first = start in starts or (is_first and not found[-1].text[-1].isalnum())
         found.append(_light_word(text, (start, end), index, language, is_first))
