@@ -229,7 +229,7 @@ class Duplicates(Result):
             ("of identical texts", len(self.pairs) - len(self.near)), *flags, ("groups", len(self.groups)),
             ("rows that can go", self.removable),
         ]  # fmt: skip
-        named = ["left", "right", Column("score"), "flags", "evidence", "left_text", "right_text"]
+        named = [Column(name) for name in ("left", "right", "score", "flags", "evidence", "left_text", "right_text")]
         rows = [
             (pair.left, pair.right, pair.score, " ".join(pair.flags), "; ".join(pair.flags.values()), pair.left_text,
              pair.right_text)

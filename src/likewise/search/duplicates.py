@@ -170,7 +170,8 @@ class _Corpus:
                 lengths.append(len(one.text))
         if not first:
             raise DataError("no text to compare; give at least one")
-        return _DistinctRows(self, *(np.array(values, np.int64) for values in (number, first, lengths)), skipped.count)
+        numbers, firsts, sizes = (np.array(values, np.int64) for values in (number, first, lengths))
+        return _DistinctRows(self, numbers, firsts, sizes, skipped.count)
 
 
 @dataclass(frozen=True, eq=False)

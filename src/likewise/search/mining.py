@@ -110,7 +110,7 @@ class MiningCounts:
     texts: int  # different texts that negatives come from
     candidates: int  # candidates in the ranks that were looked at, until an anchor had enough
     rejected: int  # likely false negatives among them
-    known: int  # known positives, also by way of others, that ranked among them
+    known: int  # known positives, also by way of others, that ranked above the last candidate
     without: int  # anchors without any negative
     fewer: int  # anchors with fewer negatives than wanted
 
@@ -275,8 +275,8 @@ class _Mined:
 
 
 def _triplet(corpus: Sequence[str], one: _Mined) -> Triplet:
-    texts = (corpus[row] for row in (one.anchor, one.positive, one.negative))
-    return Triplet(*texts, *one.scores, one.rank, one.probability)
+    anchor, positive, negative = (corpus[row] for row in (one.anchor, one.positive, one.negative))
+    return Triplet(anchor, positive, negative, *one.scores, one.rank, one.probability)
 
 
 @dataclass(eq=False)
@@ -307,24 +307,26 @@ class _Miner:
                 ticker.add()
         ticker.close()
 
-    def _of_pair(self, pair: int, score: float, rows: Rows, scores: NDArray[np.float32]) -> Iterator[_Mined]:
+    def _of_pair(self, pair: int, score: float, rows: Rows, near: NDArray[np.float32]) -> Iterator[_Mined]:
+        """The negatives among the nearest rows (k,) with their scores (k,); ``score`` is that of the positive."""
         anchor, positive = self.pairs[pair].tolist()
         is_known = self.matches[rows] == self.matches[anchor]
-        self.known += int((is_known & (rows != anchor)).sum())
-        rows, scores = rows[~is_known], scores[~is_known].astype(np.float64)
-        wanted, ranks = self.settings.per_anchor, slice(self.settings.rank_from - 1, self.settings.rank_to)
-        rows, scores = rows[ranks], scores[ranks]
-        known = self.calibration
-        chances = None if known is None or known.match is None else known.probabilities(scores)
+        places = np.flatnonzero(~is_known)[self.settings.rank_from - 1 : self.settings.rank_to]
+        scores, meaning = near[places].astype(np.float64), self.calibration
+        chances = None if meaning is None or meaning.match is None else meaning.probabilities(scores)
         likely = self._likely(score, scores, chances)
-        taken = np.flatnonzero(~likely)[:wanted]
-        last = int(taken[-1]) + 1 if len(taken) == wanted else len(rows)
-        self.rejected += scores[:last][likely[:last]].tolist()
-        self.candidates += last
+        taken = np.flatnonzero(~likely)[: self.settings.per_anchor]
+        last = int(taken[-1]) + 1 if len(taken) == self.settings.per_anchor else len(places)
+        self._count(scores[:last][likely[:last]], last, is_known & (rows != anchor), places[:last])
         for index in taken.tolist():
             chance = None if chances is None else float(chances[index])
-            both = score, float(scores[index])
-            yield _Mined(pair, anchor, positive, int(rows[index]), both, index + self.settings.rank_from, chance)
+            both, rank = (score, float(scores[index])), index + self.settings.rank_from
+            yield _Mined(pair, anchor, positive, int(rows[places[index]]), both, rank, chance)
+
+    def _count(self, rejected: NDArray[np.float64], seen: int, is_known: NDArray[np.bool_], places: Rows) -> None:
+        self.rejected += rejected.tolist()
+        self.candidates += seen
+        self.known += int(is_known[: places[-1]].sum()) if seen else 0
 
     def _likely(
         self, positive: float, scores: NDArray[np.float64], chances: NDArray[np.float64] | None
