@@ -213,10 +213,12 @@ def test_wrong_settings(wrong: dict[str, Any], words: str) -> None:
 
 
 def test_huge_texts_are_said_to_be_cut(tiny: Encoder, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(f"{'word ' * 20_000}a\n{'word ' * 20_000}b\nshort\n")
+    (tmp_path / "a.txt").write_text(f"{'word ' * 25_000}a\n{'word ' * 25_000}b 7\nshort\n")
     found = find_duplicates(tiny, Dataset(str(tmp_path / "a.txt")), 0.99, PLAIN)
     assert found.groups == (("1", "2"),)
     assert any("texts cut at the model's limit: 2" in line for line in found.cautions)
+    assert any("over 100,000 characters: 2; flags and spans are of these" in line for line in found.cautions)
+    assert found.near[0].flags == {}  # the number comes later
     assert len(found.to_html()) < 400_000
     assert sum(len(line.plain) for line in found.lines(80)) < 4000
 

@@ -30,6 +30,7 @@ SIDES = ("left", "right")
 SHOWN_PAIRS = 300  # Of a page
 SHOWN_GROUPS = 20
 BINS = 100
+READ_CHARACTERS = 100_000  # Flags and spans are of the first characters of a text, which bounds their memory
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class PairDifferences:
 
     def shared(self, side: str, text: str) -> list[dict[str, Any]]:
         """The pieces of a side's text outside its differing spans, with their characters."""
+        text = text[:READ_CHARACTERS]
         ends = [0, *(end for span in self._ordered(side) for end in (span.start, span.end)), len(text)]
         pieces = [(start, end) for start, end in zip(ends[::2], ends[1::2], strict=True) if text[start:end].strip()]
         return [{"start": start, "end": end, "text": text[start:end]} for start, end in pieces]
@@ -76,6 +78,11 @@ class DuplicatePair:
         """Two rows (id, text); identical texts differ nowhere."""
         differences = PairDifferences() if left[1] == right[1] else None
         return cls(left[0], right[0], left[1], right[1], score, differences=differences)
+
+    @property
+    def read_texts(self) -> tuple[str, str]:
+        """The parts of both texts that flags and spans are of."""
+        return self.left_text[:READ_CHARACTERS], self.right_text[:READ_CHARACTERS]
 
     @property
     def is_identical(self) -> bool:
@@ -144,6 +151,7 @@ class DuplicateMetadata:
     missing_rules: tuple[str, ...] = ()  # rules that need a parser
     truncated: int = 0  # texts that were cut at the model's limit
     skipped: int = 0  # bad rows
+    long: int = 0  # texts of pairs that are longer than what flags and spans are of
     strict: bool = False  # flagged pairs make no group
 
 
@@ -205,6 +213,8 @@ class Duplicates(Result):
         every = {
             f"bad rows skipped: {about.skipped}": about.skipped,
             f"texts cut at the model's limit: {about.truncated}; what follows is not compared": about.truncated,
+            f"texts of pairs with over {READ_CHARACTERS:,} characters: {about.long}; flags and spans are of these"
+            " first characters": about.long,
             f"rules that need a parser did not run: {rules}; give a spaCy pipeline with --grammar": rules,
             "precisions and probabilities are those of pairs like the labelled ones; among all pairs of a corpus"
             " matches are rarer, and both are lower": about.basis.startswith(("precision", "probability")),

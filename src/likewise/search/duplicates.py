@@ -27,6 +27,7 @@ from likewise.search.cached_vectors import cached_vectors
 from likewise.search.calibrated import CalibratedThreshold
 from likewise.search.duplicate_report import (
     KEEP,
+    READ_CHARACTERS,
     CorpusRows,
     DuplicateMetadata,
     DuplicatePair,
@@ -106,7 +107,9 @@ def find_duplicates(
     listed = sorted(listed, key=lambda pair: -pair.score)
     about = DuplicateMetadata(
         corpus.name, encoder.name, pooling_of(encoder), least, basis, settings.engine, recall, rules,
-        tuple(rule for rule in MEANING_RULES if rule not in rules), cached.truncated, rows.skipped, settings.strict,
+        tuple(rule for rule in MEANING_RULES if rule not in rules), cached.truncated, rows.skipped,
+        len({text for pair in listed for text in (pair.left_text, pair.right_text) if len(text) > READ_CHARACTERS}),
+        settings.strict,
     )  # fmt: skip
     done = Duplicates(
         about, CorpusRows(groups, rows.lengths[rows.number]), len(rows.first), tuple(listed),
@@ -119,7 +122,7 @@ def find_duplicates(
 def explained(encoder: Encoder | Source, found: Duplicates, chosen: slice, progress: Progress | None) -> Duplicates:
     """The same with the differences of some of the pairs whose texts are not identical."""
     wanted = [number for number, pair in enumerate(found.pairs) if not pair.is_identical][chosen]
-    texts = [(found.pairs[number].left_text, found.pairs[number].right_text) for number in wanted]
+    texts = [found.pairs[number].read_texts for number in wanted]
     pairs = list(found.pairs)
     for number, one in zip(wanted, differences_of(as_encoder(encoder), texts, progress), strict=True):
         pairs[number] = replace(pairs[number], differences=PairDifferences.of(one))
@@ -245,9 +248,10 @@ def _flagged(
     found, ticker = list[DuplicatePair](), Ticker(progress, len(pairs), "pairs checked")
     for start in range(0, len(pairs), FLAGGED_AT_ONCE):
         some = pairs[start : start + FLAGGED_AT_ONCE]
-        parsed = parse(text for pair in some for text in (pair.left_text, pair.right_text))
+        parsed = parse(text for pair in some for text in pair.read_texts)
         for pair in some:
-            flags = meaning_flags(parsed[pair.left_text], parsed[pair.right_text], rules)
+            left, right = pair.read_texts
+            flags = meaning_flags(parsed[left], parsed[right], rules)
             found.append(replace(pair, flags=flags))
         ticker.add(len(some))
     ticker.close()
