@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from likewise.evaluation.link_metrics import (
     strongest_linked,
     tuned,
 )
-from likewise.explain.text_differences import UNMATCHED, Kinds, WordShares, kinds_of_words, word_shares
+from likewise.explain.text_differences import CHANGED, UNMATCHED, Kinds, WordShares, kinds_of_words, word_shares
 from likewise.explain.texts import TextInput
 from likewise.explain.word_scores import DEFAULT_METHOD, Words, is_punctuation, methods_of, words_of
 from likewise.metrics import Interval, bootstrap_means
@@ -37,7 +38,7 @@ METRICS = {"auc": roc_auc, "ap": average_precision, "top1": strongest_linked}
 KINDS = ("EQUI", "SPE1", "SPE2", "SIMI", "REL", "OPPO")
 SLOW = ("integrated-jacobian",)  # Methods that are left out unless they are named
 WINDOW = 128  # Pairs of texts that are computed together; bounds the memory
-UNALIGNED = ("NOALI", "OPPO")  # The links of words without a counterpart, or with one of the opposite meaning
+UNALIGNED = {"NOALI", "OPPO"}  # The links of words without a counterpart, or with one of the opposite meaning
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class AlignmentResult(Comparable):
     kinds: Mapping[str, Mapping[str, Array]]  # AUC of the links of one type, by method
     discrete: Mapping[str, Discrete | None]  # how F1's links were made; None: by halves
     detections: Mapping[str, Detection]
+    changed: Mapping[str, int]  # how many changed words have a link of each type
     train: tuple[str, ...] = ()
     skipped: int = 0
 
@@ -110,7 +112,7 @@ class AlignmentResult(Comparable):
         head = {"n": self.n, "chosen": self.chosen, "methods": methods, "best_layer": self.best_layer}
         differences = {name: vars(one) for name, one in self.detections.items()}
         origin = {"data": self.name, "train": list(self.train), "model": self.model, "skipped": self.skipped}
-        return head | {"differences": differences} | origin
+        return head | {"differences": differences, "changed_words": dict(self.changed)} | origin
 
     @property
     def title(self) -> str:
@@ -157,6 +159,8 @@ class AlignmentResult(Comparable):
                 ["data", "flagged", *(Column(name, format=".3f") for name in ("precision", "recall", "F1")), "words"],
                 words, "Words without a counterpart, or with one of the opposite meaning",
             ),
+            "changed": Table.of(["data", "type", "words"], [(self.label, *row) for row in self.changed.items()],
+                                "Links of the words that are called changed"),
         }  # fmt: skip
 
     @classmethod
@@ -268,7 +272,7 @@ class _Study:
                 name, self.encoder.name, len(rows), chosen,
                 {method: _measured(found, linked[name], rules.get(method)) for method, found in scores[name].items()},
                 {method: _by_kind(found, rows) for method, found in scores[name].items()},
-                {method: rules.get(method) for method in self.methods}, self._detections(rows), tuple(train),
+                {method: rules.get(method) for method in self.methods}, *self._detections(rows), tuple(train),
             )
             for name, rows in files.items()
         ]  # fmt: skip
@@ -302,19 +306,23 @@ class _Study:
         rules = {method: tuned([cells for name in scores for cells in scores[name][method]], truth) for method in means}
         return max(means, key=lambda method: means[method]), rules
 
-    def _detections(self, pairs: Sequence[AlignedPair]) -> dict[str, Detection]:
-        """Words that differ, by ``differences`` and by having no equal word."""
+    def _detections(self, pairs: Sequence[AlignedPair]) -> tuple[dict[str, Detection], Counter[str]]:
+        """Words that differ, by ``differences`` and by having no equal word; and the types of changed words' links."""
         truth: list[bool] = []
+        changed: Counter[str] = Counter()
         flagged: dict[str, list[bool]] = {name: [] for name in FLAGS}
         shares = word_shares(self.encoder, [text_inputs(pair) for pair in pairs])
         for pair, both in zip(pairs, shares, strict=True):
             kinds = kinds_of_words(self.encoder, *both)
             for side, rows in enumerate(_word_rows(pair, both, kinds)):
                 for word, kind, equal in rows:
-                    truth.append(word in _unaligned(pair, side))
+                    types = _types(pair, side, word)
+                    truth.append(bool(types & UNALIGNED))
+                    changed.update(types if kind == CHANGED else ())
                     for name, flag in FLAGS.items():
                         flagged[name].append(flag(kind, equal))
-        return {name: _detection(np.array(found), np.array(truth)) for name, found in flagged.items()}
+        found = {name: _detection(np.array(some), np.array(truth)) for name, some in flagged.items()}
+        return found, changed
 
 
 FLAGS: dict[str, Callable[[str | None, bool], bool]] = {
@@ -359,10 +367,9 @@ def _word_rows(
     ]  # fmt: skip
 
 
-def _unaligned(pair: AlignedPair, side: int) -> set[int]:
-    """The words of a side that people left without a counterpart, or linked to one of the opposite meaning."""
-    links = [link for link in pair.links if link.kind in UNALIGNED]
-    return {index for link in links for index in (link.right if side else link.left)}
+def _types(pair: AlignedPair, side: int, word: int) -> set[str]:
+    """The types of a word's links."""
+    return {link.kind for link in pair.links if word in (link.right if side else link.left)}
 
 
 def _detection(flagged: NDArray[np.bool_], truth: NDArray[np.bool_]) -> Detection:

@@ -17,7 +17,6 @@ from rich.text import Text
 from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.similarity import unit as unit_rows
 from likewise.encoder.tokens import report_truncation
-from likewise.explain.alignment import THRESHOLD
 from likewise.explain.explanation import TOLERANCE, Array, require_complete
 from likewise.explain.pairs import TextInputs, TextPair, pair_windows
 from likewise.explain.settings import Settings
@@ -28,7 +27,8 @@ from likewise.plotting.terminal import DrawnHit, marked_words, one_line
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
 
-CHANGED_PART = 0.3  # The part of the distance that a word with a counterpart must have to count as changed
+THRESHOLD = 0.18  # A word has a counterpart if a score of ``context`` reaches this (docs/results/alignment.md)
+CHANGED_PART = 0.4  # The part of the distance that a word with a counterpart must have to count as changed
 UNMATCHED, CHANGED = "unmatched", "changed"
 SIDES = ("left", "right")
 Kinds = tuple[list[str | None], list[str | None]]  # How each word of both texts differs
@@ -165,7 +165,7 @@ def differences(
 ) -> Differences:
     """The spans of two texts without a counterpart, or with one of another meaning.
 
-    A word has no counterpart if none of its scores by ``align`` reaches the ``threshold``. A linked word differs too if
+    A word has no counterpart if none of its scores by ``align`` reaches the ``threshold``. Another word differs too if
     the other text does not have the same word and its share is at least ``changed`` of the distance: it is changed
     if it and another word are each other's best partners, else it has no counterpart of its own.
 

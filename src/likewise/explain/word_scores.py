@@ -273,7 +273,7 @@ def _own(text: str, units: tuple[Unit, ...], vectors: Array, truncated: bool) ->
     return Words(text, tuple(units[row] for row in rows), np.asarray(vectors)[rows], truncated)
 
 
-def _layer_words(encoder: Encoder, texts: Sequence[TextInput], numbers: Sequence[int]) -> dict[int, list[Words]]:
+def _layer_words(encoder: Encoder, texts: Sequence[TextInput], numbers: Sequence[int]) -> dict[Source, list[Words]]:
     """The words with the mean states of their tokens at each layer."""
     groups = [token_groups(encoder, text, Settings()) for text in texts]
     found: dict[int, dict[int, Words]] = {number: {} for number in numbers}
