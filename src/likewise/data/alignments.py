@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likewise.data.columns import GUESSED, Record, RoleFinder, read_examples
+from likewise.data.columns import GUESSED, Columns, Record, RoleFinder, read_examples
 from likewise.data.rows import Location, OnBad, locate, shown, suffix_of
 
 SIDES = ("left", "right")
@@ -76,7 +76,7 @@ def _spans(words: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def read_alignments(
-    source: str | Path, *, data_dir: Path | None = None, on_bad: OnBad | None = None
+    source: str | Path, *, columns: Columns = GUESSED, data_dir: Path | None = None, on_bad: OnBad | None = None
 ) -> Iterator[AlignedPair]:
     """Yield the pairs of a file of JSON lines: ``left`` and ``right``, lists of words, and ``links`` between them.
 
@@ -95,15 +95,17 @@ def read_alignments(
         links = tuple(_link(record, link, {"left": len(left), "right": len(right)}) for link in given)
         return AlignedPair(left, right, links, record.id)
 
-    return read_examples(path, _AlignmentRoles(path, file, (), GUESSED), build, on_bad)
+    return read_examples(path, _AlignmentRoles(path, file, (), columns), build, on_bad)
 
 
 class _AlignmentRoles(RoleFinder):
     """Only the id may have another name."""
 
     def _assigned(self, present: Any, location: Location) -> dict[str, str]:
-        del location
-        return {"id": "id"} if "id" in present else {}
+        name = self.columns.id or "id"
+        if self.columns.id is not None and name not in present:
+            raise location.error(f"no column {shown(name)}; its columns are {', '.join(map(shown, present))}")
+        return {"id": name} if name in present else {}
 
 
 def _words(record: Record, side: str) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from likewise.explain.word_scores import (
     Words,
     is_punctuation,
     method_named,
+    mutual_best,
     report_cut,
     words_of,
 )
@@ -34,12 +35,13 @@ from likewise.plotting.heatmap import bipartite, framed, heatmap
 from likewise.plotting.terminal import marked_words, one_line
 from likewise.results import Column, Figure, Result, Table
 
+TITLE = 0.8  # Inches for the title of a panel
 MOST_ROWS = 80  # A longer table of words is in files only
 NOTE = (
     "Lines and frames: words that correspond. Colours: what each pair of words adds to the cosine. A score can rest on"
     " words that do not correspond, and words can correspond without adding to it."
 )
-THRESHOLD = 0.14  # From this score of ``context`` on, two words are linked (docs/results/alignment.md)
+THRESHOLD = 0.1  # From this score of ``context`` on, two words are linked (docs/results/alignment.md)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Alignment(Result):
     @property
     def is_linked(self) -> NDArray[np.bool_]:
         """Which pairs of words are links, (n, m)."""
-        return self.scores >= self.threshold  # type: ignore[no-any-return]
+        return np.asarray(self.scores >= self.threshold)
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -87,23 +89,18 @@ class Alignment(Result):
 
     def best_links(self) -> tuple[Link, ...]:
         """The links that are the best ones of both of their words."""
-        if not self.scores.size:
-            return ()
-        best = (self.scores == self.scores.max(1, keepdims=True)) & (self.scores == self.scores.max(0, keepdims=True))
-        cells = zip(*np.nonzero(best & self.is_linked), strict=True)
+        cells = zip(*np.nonzero(mutual_best(self.scores) & self.is_linked), strict=True)
         return tuple(Link(self.left.units[i], self.right.units[j], float(self.scores[i, j])) for i, j in cells)
 
     @property
     def left_unlinked(self) -> tuple[Unit, ...]:
         """The words of the left text without a partner; punctuation marks never have one."""
-        linked = self.is_linked.any(1)
-        return tuple(unit for unit, has_one in zip(self.left.units, linked, strict=True) if not has_one)
+        return tuple(self.left.units[index] for index in np.flatnonzero(~self.is_linked.any(1)))
 
     @property
     def right_unlinked(self) -> tuple[Unit, ...]:
         """The words of the right text without a partner."""
-        linked = self.is_linked.any(0)
-        return tuple(unit for unit, has_one in zip(self.right.units, linked, strict=True) if not has_one)
+        return tuple(self.right.units[index] for index in np.flatnonzero(~self.is_linked.any(0)))
 
     @property
     def relevance(self) -> Array | None:
@@ -156,16 +153,22 @@ class Alignment(Result):
             for i, j in zip(*np.nonzero(self.is_linked), strict=True)
         ]  # fmt: skip
         rows = [*self._rows("left"), *self._rows("right")]
-        header = ["side", "word", "partners", Column("score", format=".2f"), Column("share", format="+.3f")]
+        numbers = [Column("score", format=".2f"), Column("share", format="+.3f")]
         about = "share: what the word adds to the cosine" if relevance is not None else ""
-        words = Table.of(header, rows, "words and their partners", about, detail=len(rows) > MOST_ROWS)
+        words = Table.of(
+            ["side", "word", "partners", *numbers],
+            rows,
+            "words and their partners",
+            about,
+            detail=len(rows) > MOST_ROWS,
+        )
         return {"words": words, "links": Table.of(["left", "right", "score", "relevance"], links, detail=True)}
 
     def _rows(self, side: str) -> list[tuple[object, ...]]:
         """The words of one side with their partners, the best score and the share."""
         is_left = side == "left"
         words, others = (self.left, self.right) if is_left else (self.right, self.left)
-        rows = []
+        rows: list[tuple[object, ...]] = []
         for index, unit in enumerate(words.units):
             scores = self.scores[index] if is_left else self.scores[:, index]
             order = [other for other in np.argsort(-scores, kind="stable") if scores[other] >= self.threshold]
@@ -188,15 +191,15 @@ class Alignment(Result):
 
     def plot(self) -> Any:
         """The links as lines, and the ledger as a heat map with a frame around each link; returns the first Axes."""
-        sides = [[unit.text for unit in words.units] or ["(no words)"] for words in (self.left, self.right)]
-        links = np.zeros((len(sides[0]), len(sides[1])))
+        rows, columns = ([unit.text for unit in words.units] or ["(no words)"] for words in (self.left, self.right))
+        links = np.zeros((len(rows), len(columns)))
         links[: len(self.left.units), : len(self.right.units)] = np.where(self.is_linked, self.scores, 0.0)
         if self.relevance is None or not self.scores.size:
-            return bipartite(links, *sides, "what corresponds")
+            return bipartite(links, rows, columns, "what corresponds")
         side = min(12.0, 4.0 + 0.18 * max(links.shape))
-        first, second = grid_of_axes(2, (side + 1, side))
-        bipartite(links, *sides, "what corresponds: links", first)
-        heatmap(self.relevance, *sides, "what the cosine rests on: relevance, frames are links", second)
+        first, second = grid_of_axes(2, (side + 1, side + TITLE))
+        bipartite(links, rows, columns, "what corresponds: links", first)
+        heatmap(self.relevance, rows, columns, "what the cosine rests on: relevance, frames are links", second)
         framed(second, self.is_linked)
         return first
 

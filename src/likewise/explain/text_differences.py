@@ -17,20 +17,21 @@ from rich.text import Text
 from likewise.encoder import Encoder, takes_encoder
 from likewise.encoder.similarity import unit as unit_rows
 from likewise.encoder.tokens import report_truncation
-from likewise.explain.alignment import THRESHOLD
 from likewise.explain.explanation import TOLERANCE, Array, require_complete
 from likewise.explain.pairs import TextInputs, TextPair, pair_windows
 from likewise.explain.settings import Settings
-from likewise.explain.texts import Shares, TextInput, Unit, check, group_shares, token_groups
-from likewise.explain.word_scores import DEFAULT_METHOD, Words, equal_words, is_punctuation, method_named, words_of
+from likewise.explain.texts import Shares, TextInput, check, group_shares, token_groups
+from likewise.explain.word_scores import DEFAULT_METHOD, Words, equal_words, method_named, mutual_best, words_of
 from likewise.plotting.html import hits_fragment
 from likewise.plotting.terminal import DrawnHit, marked_words, one_line
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Result, Table
 
-CHANGED_PART = 0.3  # The part of the distance that a word with a counterpart must have to count as changed
+THRESHOLD = 0.18  # A word has a counterpart if a score of ``context`` reaches this (docs/results/alignment.md)
+CHANGED_PART = 0.4  # The part of the distance that a word with a counterpart must have to count as changed
 UNMATCHED, CHANGED = "unmatched", "changed"
 SIDES = ("left", "right")
+Kinds = tuple[list[str | None], list[str | None]]  # How each word of both texts differs
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class WordShares:
     def gap(self) -> float:
         """What is left unexplained of the distance."""
         return self.distance - float(self.shares.sum()) - self.rest
+
+    @property
+    def parts(self) -> Array:
+        """Each share as a part of the distance, (n,); 0 for texts that the model does not tell apart."""
+        return self.shares / self.distance if self.distance > TOLERANCE else np.zeros_like(self.shares)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,11 +129,11 @@ class Differences(Result):
 
     def tables(self) -> dict[str, Table]:
         """The spans of both sides by weight, and the sums."""
-        columns = ["side", "span", "kind", Column("weight", format="+.4f")]
+        columns = [*map(Column, ("side", "span", "kind")), Column("weight", format="+.4f")]
         spans = [(side, one.text, one.kind, one.weight) for side in SIDES for one in getattr(self, side)]
         spans.sort(key=lambda row: -row[3])
         sums = [(side, *self._sums(side).values(), self.distance) for side in SIDES]
-        header = ["side", "spans", "other_words", "rest", "gap", Column("distance", "1 - cosine")]
+        header = [*map(Column, ("side", "spans", "other_words", "rest", "gap")), Column("distance", "1 - cosine")]
         return {
             "differences": Table.of(columns, spans, "spans that set the texts apart"),
             "sums": Table.of(header, sums, "what 1 - cosine is the sum of"),
@@ -159,8 +165,9 @@ def differences(
 ) -> Differences:
     """The spans of two texts without a counterpart, or with one of another meaning.
 
-    A word has no counterpart if none of its scores by ``align`` reaches the ``threshold``. A word that has one is
-    changed if the other text does not have the same word and its share is at least ``changed`` of the distance.
+    A word has no counterpart if none of its scores by ``align`` reaches the ``threshold``. Another word differs too if
+    the other text does not have the same word and its share is at least ``changed`` of the distance: it is changed
+    if it and another word are each other's best partners, else it has no counterpart of its own.
 
     >>> found = differences("minilm", "He paid 38 dollars.", "He paid 45 dollars.")
     >>> [(span.text, span.kind) for span in (*found.left, *found.right)]
@@ -234,25 +241,31 @@ def _found(encoder: Encoder, left: WordShares, right: WordShares, threshold: flo
 
 
 def kinds_of_words(
-    encoder: Encoder, left: WordShares, right: WordShares, threshold: float, changed: float
-) -> tuple[list[str | None], list[str | None]]:
+    encoder: Encoder, left: WordShares, right: WordShares, threshold: float = THRESHOLD, changed: float = CHANGED_PART
+) -> Kinds:
     """How each word of two texts differs: unmatched, changed, or None; punctuation marks never do."""
     scores = method_named(encoder, DEFAULT_METHOD).between(left.words, right.words)
-    equal = equal_words(left.words, right.words) if scores.size else scores
-    sides = ((left, scores, equal), (right, scores.T, equal.T))
-    return tuple(
-        [_kind(unit, row, bool(same.any()), share / max(own.distance, TOLERANCE), threshold, changed)
-         for unit, row, same, share in zip(own.words.units, found, equals, own.shares, strict=True)]
-        for own, found, equals in sides
-    )  # type: ignore[return-value]  # fmt: skip
+    limits = (threshold, changed)
+    return _kinds(left, right, scores, limits), _kinds(right, left, scores.T, limits)
 
 
-def _kind(unit: Unit, scores: Array, has_equal: bool, part: float, threshold: float, changed: float) -> str | None:
-    if is_punctuation(unit.text):
-        return None
-    if not scores.size or scores.max() < threshold:
-        return UNMATCHED
-    return CHANGED if not has_equal and part >= changed else None
+def _kinds(own: WordShares, other: WordShares, scores: Array, limits: tuple[float, float]) -> list[str | None]:
+    """The kinds of the words of one text by their scores (n, m) with the other's."""
+    threshold, changed = limits
+    if scores.size:
+        best, linked = mutual_best(scores), scores.max(1) >= threshold
+        # Of two words that are each other's best partners, the larger part counts for both.
+        parts = np.maximum(own.parts, np.where(best, other.parts, 0.0).max(1))
+        differs = ~equal_words(own.words, other.words).any(1) & (parts >= changed)
+        has_counterpart = best.any(1) & linked
+    else:
+        linked = differs = has_counterpart = np.zeros(len(own.words.units), dtype=np.bool_)
+    # A word that was put in is linked to its neighbours' partners, but it is not the best partner of any of them.
+    unmatched = ~linked | (differs & ~has_counterpart)
+    return [
+        None if is_mark else UNMATCHED if is_unmatched else CHANGED if is_different else None
+        for is_mark, is_unmatched, is_different in zip(own.words.is_punctuation, unmatched, differs, strict=True)
+    ]
 
 
 def _spans(own: WordShares, kinds: Sequence[str | None]) -> tuple[DifferentSpan, ...]:

@@ -135,8 +135,9 @@ def _neighbourhood(cells: Array) -> Array:
     """The weighted sum of each cell (n, m) and its eight neighbours."""
     rows, columns = cells.shape
     wide = np.pad(cells, 1)
-    total: Array = sum(wide[i : i + rows, j : j + columns] for i in range(3) for j in range(3))
-    return NEIGHBOUR * total + (1 - NEIGHBOUR) * cells
+    total = np.sum([wide[i : i + rows, j : j + columns] for i in range(3) for j in range(3)], axis=0)
+    found: Array = NEIGHBOUR * total + (1 - NEIGHBOUR) * cells
+    return found
 
 
 def above_baseline(left: Words, right: Words) -> Array:
@@ -189,8 +190,9 @@ def transport(left: Words, right: Words) -> Array:
 
 def equal_words(left: Words, right: Words) -> Array:
     """1 for equal words, whatever their case, else 0: (n, m)."""
-    names = [np.array([unit.text.casefold() for unit in words.units], dtype=object) for words in (left, right)]
-    return np.equal.outer(*names).astype(np.float64)
+    names = [np.array([unit.text.casefold() for unit in words.units]) for words in (left, right)]
+    found: Array = (names[0][:, None] == names[1]).astype(np.float64)
+    return found
 
 
 def random_scores(left: Words, right: Words) -> Array:
@@ -199,9 +201,20 @@ def random_scores(left: Words, right: Words) -> Array:
     return np.random.default_rng(seed).random((len(left.units), len(right.units)))
 
 
+def mutual_best(scores: Array) -> NDArray[np.bool_]:
+    """Which pairs of words are the best ones of both of their words, (n, m).
+
+    >>> mutual_best(np.array([[0.9, 0.2], [0.8, 0.1]])).tolist()
+    [[True, False], [False, False]]
+    """
+    if not scores.size:
+        return np.zeros(scores.shape, dtype=np.bool_)
+    return np.asarray((scores >= scores.max(1, keepdims=True)) & (scores >= scores.max(0, keepdims=True)))
+
+
 def _unit(vectors: Array) -> Array:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)  # type: ignore[no-any-return]
+    return vectors / np.where(lengths > 0, lengths, 1)
 
 
 LEDGERS: dict[str, Ledger] = {
@@ -244,7 +257,9 @@ def words_of(encoder: Encoder, texts: Sequence[TextInput], sources: Iterable[Sou
     """The words of each text with their vectors from each source; the layers take one forward pass together."""
     wanted = set(sources)
     numbers = sorted(source for source in wanted if isinstance(source, int))
-    found: dict[Source, list[Words]] = dict(_layer_words(encoder, texts, numbers)) if numbers else {}
+    found: dict[Source, list[Words]] = {}
+    if numbers:
+        found.update(_layer_words(encoder, texts, numbers))
     for ledger in (source for source in wanted if isinstance(source, Ledger)):
         stream = contribution_stream(encoder, texts, ledger.method, Settings(**dict(ledger.settings)))
         by_index = {index: _own(one.text, one.units, one.values, one.truncated) for index, one in stream}
@@ -258,7 +273,7 @@ def _own(text: str, units: tuple[Unit, ...], vectors: Array, truncated: bool) ->
     return Words(text, tuple(units[row] for row in rows), np.asarray(vectors)[rows], truncated)
 
 
-def _layer_words(encoder: Encoder, texts: Sequence[TextInput], numbers: Sequence[int]) -> dict[int, list[Words]]:
+def _layer_words(encoder: Encoder, texts: Sequence[TextInput], numbers: Sequence[int]) -> dict[Source, list[Words]]:
     """The words with the mean states of their tokens at each layer."""
     groups = [token_groups(encoder, text, Settings()) for text in texts]
     found: dict[int, dict[int, Words]] = {number: {} for number in numbers}
