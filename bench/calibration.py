@@ -4,7 +4,8 @@
   0.02 over 15 bins of equal mass, and a Brier score at least 30 % below that of the base rate;
 - nominal 95 % intervals of a threshold hold its true value in at least 90 of 100 resamples, with a mean width of at
   most 0.05. The true value is that of all pairs; a resample draws half as many pairs from them, with replacement;
-- percentiles of 2,000 fresh unrelated pairs are uniform: the p-value of a Kolmogorov-Smirnov test is above 0.01;
+- percentiles of 2,000 fresh unrelated pairs are uniform: the p-value of a Kolmogorov-Smirnov test is above 0.01 in at
+  least 28 of 30 draws (with e5 too, if its folder is given: its queries have a prompt of their own);
 - nominal 95 % intervals of the quantiles of unrelated pairs hold the quantile of the whole corpus in at least 90 of
   100 corpora of 300 texts.
 
@@ -19,23 +20,28 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
-from likewise.data import Dataset
+from likewise.data import Dataset, ScoredPair
 from likewise.encoder import Encoder
+from likewise.encoder.similarity import Vectors
 from likewise.metrics import Interval
+from likewise.progress import Progress
 from likewise.sample import sample_sentences
-from likewise.search.calibration import Calibration, calibrate, pair_scores
+from likewise.search import Index
+from likewise.search.calibration import calibrate, pair_scores
 from likewise.search.probability_curves import CurveQuality, ProbabilityCurve
 from likewise.search.thresholds import ScoredLabels
 from likewise.search.unrelated import ScoredCorpus, quantile_intervals, unrelated_pairs
 
 SEEDS = range(5)
+DRAWS_OF_FRESH = range(30)
 FRESH = 2000
 TARGETS = (("precision", 0.6), ("precision", 0.7), ("precision", 0.8), ("precision", 0.9),
            ("recall", 0.8), ("recall", 0.9), ("recall", 0.95), ("probability", 0.5), ("probability", 0.7))  # fmt: skip
@@ -115,14 +121,28 @@ def bootstrapped(every: ScoredLabels, rows: NDArray[np.int64], kind: str, wanted
     return data.precision_threshold(wanted).value
 
 
+class CachedCorpus(ScoredCorpus):
+    """A corpus that encodes each query once, however often pairs are drawn."""
+
+    def vectors(self, texts: Sequence[str], role: str, progress: Progress | None = None) -> Vectors:
+        """From the cache where they are known."""
+        known: dict[tuple[str, str], Any] = vars(self).setdefault("known", {})
+        missing = [text for text in dict.fromkeys(texts) if (role, text) not in known]
+        if missing:
+            known |= zip([(role, text) for text in missing], super().vectors(missing, role, progress), strict=True)
+        return np.array([known[role, text] for text in texts])
+
+
 def uniformity(name: str, encoder: Encoder, texts: list[str]) -> None:
-    """Percentiles of fresh unrelated pairs against the uniform distribution."""
-    corpus = ScoredCorpus.of_texts(encoder, texts)
-    known: Calibration = calibrate(encoder, texts)
-    for seed in SEEDS:
-        fresh = unrelated_pairs(corpus, (20_000, FRESH), seed=100 + seed)
-        p = float(kstest(known.percentiles(fresh.scores), "uniform").pvalue)
-        claim(f"{name}: {FRESH} fresh pairs, seed {100 + seed}, Kolmogorov-Smirnov p = {p:.3f}", p > 0.01)
+    """Percentiles of fresh unrelated pairs against the uniform distribution, for many draws of fresh pairs."""
+    index = Index.from_texts(encoder, texts)
+    known, corpus = calibrate(index), CachedCorpus.of_index(index)
+    fresh = [unrelated_pairs(corpus, (20_000, FRESH), seed=100 + seed).scores for seed in DRAWS_OF_FRESH]
+    found = [float(kstest(known.percentiles(scores), "uniform").pvalue) for scores in fresh]
+    low = sum(p <= 0.01 for p in found)
+    # Exactly uniform percentiles are rejected in one of a hundred draws too.
+    text = f"{name}: p > 0.01 in {len(found) - low} of {len(found)} draws of {FRESH} fresh pairs"
+    claim(f"{text}, median p = {np.median(found):.2f}, least {min(found):.3f}", low <= 2)
 
 
 def quantile_coverage(encoder: Encoder, texts: list[str], resamples: int) -> None:
@@ -144,6 +164,18 @@ def quantile_coverage(encoder: Encoder, texts: list[str], resamples: int) -> Non
         claim(f"quantile {level} of {len(texts)} texts from 300: covered in {share:.0%}", share >= 0.9)
 
 
+def probabilities(encoder: Encoder, pairs: list[ScoredPair], resamples: int) -> None:
+    """The claims about labelled pairs."""
+    began = time.perf_counter()
+    scores = pair_scores(ScoredCorpus.of_texts(encoder, []), pairs)
+    labels = np.array([pair.score for pair in pairs])
+    print(f"{len(pairs)} pairs, {labels.mean():.1%} match, scored in {time.perf_counter() - began:.0f} s", flush=True)
+    every = ScoredLabels.of(scores, labels)
+    timed(halves, scores, labels)
+    timed(coverage, every, resamples)
+    timed(bootstrap_coverage, every, resamples)
+
+
 def timed(work: Callable[..., None], *arguments: object) -> None:
     """Run and print the seconds."""
     began = time.perf_counter()
@@ -157,22 +189,19 @@ def main() -> int:
     parser.add_argument("--data-dir", type=Path, default=Path("../shared/data"))
     parser.add_argument("--limit", type=int)
     parser.add_argument("--resamples", type=int, default=100)
-    parser.add_argument("--model", default="minilm")
+    parser.add_argument("--e5", type=Path, default=Path("../shared/models/e5-small"))
+    parser.add_argument("--only-percentiles", action="store_true")
     options = parser.parse_args()
-    encoder = Encoder.load(options.model, device="cpu", threads=1)
+    encoder = Encoder.load("minilm", device="cpu", threads=1)
     pairs = Dataset(options.pairs, data_dir=options.data_dir, limit=options.limit).scored_pairs()
-    began = time.perf_counter()
-    scores = pair_scores(ScoredCorpus.of_texts(encoder, []), pairs)
-    labels = np.array([pair.score for pair in pairs])
-    print(f"{len(pairs)} pairs, {labels.mean():.1%} match, scored in {time.perf_counter() - began:.0f} s", flush=True)
-    every = ScoredLabels.of(scores, labels)
-    timed(halves, scores, labels)
-    timed(coverage, every, options.resamples)
-    timed(bootstrap_coverage, every, options.resamples)
+    if not options.only_percentiles:
+        probabilities(encoder, pairs, options.resamples)
     questions = list(dict.fromkeys(pair.left for pair in pairs))[:4000]
     print("percentiles of fresh unrelated pairs")
     timed(uniformity, "sample/sentences", encoder, sample_sentences())
     timed(uniformity, "4,000 questions", encoder, questions)
+    if options.e5.is_dir():
+        timed(uniformity, "1,000 questions, e5", Encoder.load(str(options.e5), device="cpu"), questions[:1000])
     print("quantiles of unrelated pairs")
     timed(quantile_coverage, encoder, questions, options.resamples)
     failed = [text for text, holds in CLAIMS if not holds]

@@ -24,7 +24,8 @@ from likewise.errors import DataError, UsageError
 from likewise.explain.settings import BIAS, REFERENCE, ExplainOptions
 
 if TYPE_CHECKING:
-    from likewise.encoder import CrossEncoder
+    from likewise.encoder import CrossEncoder, Encoder
+    from likewise.explain.explanation import Explanation, PairShares
     from likewise.results import Result
 
 OTHER = "--other-model or --other-pooling"
@@ -113,14 +114,19 @@ def explain(
         from likewise.explain.pairs import explain as explain_pair
 
         how = options.keywords() | spans | {"top": top, "shares_only": shares_only}
-        pair = explain_pair(encoder, left, right, **how)
-        if calibration is not None:
-            from likewise.search.meanings import calibration_for
-
-            known = calibration_for(calibration, encoder, (left_prompt, right_prompt), options.similarity)
-            pair = replace(pair, meaning=known.meaning(pair.similarity))
-        found = pair
+        found = _with_meaning(explain_pair(encoder, left, right, **how), calibration, encoder, options)
     output.show(found, options=vars(options), **model.documented())
+
+
+def _with_meaning(
+    found: Explanation | PairShares, calibration: str | None, encoder: Encoder, options: ExplainOptions
+) -> Result:
+    if calibration is None:
+        return found
+    from likewise.search.meanings import calibration_for
+
+    known = calibration_for(calibration, encoder, (options.left_prompt, options.right_prompt), options.similarity)
+    return replace(found, meaning=known.meaning(found.similarity))
 
 
 def _cross_encoder_options(options: ExplainOptions, given: object) -> dict[str, Any]:

@@ -16,18 +16,19 @@ Marks = Mapping[str, tuple[float, float, float]]  # The name of a line, its posi
 
 
 def histograms(samples: Mapping[str, ArrayLike], marks: Marks, labels: tuple[str, str], ax: Any = None) -> Any:
-    """Densities of samples, each (n,), over common bins: the first filled, the others as outlines.
+    """Densities of samples, each (n,): the first filled, the others as outlines; small samples have wider bins.
 
     ``marks`` are dashed vertical lines, such as quantiles, with pale bands for their intervals.
     """
     ax = axes_or_new(ax, SIZE)
     arrays = {name: np.asarray(values, dtype=float) for name, values in samples.items()}
     every = np.concatenate(list(arrays.values()))
-    edges = np.linspace(every.min(), every.max() or 1.0, BINS + 1) if np.ptp(every) else BINS
+    ends = (float(every.min()), float(every.max()))
     drawn = []
     for position, values in enumerate(arrays.values()):
+        bins = int(np.clip(2 * len(values) ** 0.5, 8, BINS))
         look = {"histtype": "stepfilled", "alpha": 0.35} if position == 0 else {"histtype": "step", "linewidth": 1.6}
-        drawn.append(ax.hist(values, bins=edges, density=True, color=group_colour(position), **look)[2][0])
+        drawn.append(ax.hist(values, bins=bins, range=ends, density=True, color=group_colour(position), **look)[2][0])
     for number, (name, (score, low, high)) in enumerate(marks.items()):
         ax.axvspan(low, high, color="#999999", alpha=0.25, linewidth=0)
         ax.axvline(score, color="#555555", linewidth=1, linestyle="--")

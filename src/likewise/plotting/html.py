@@ -249,9 +249,8 @@ def _item(index: int, hit: DrawnHit, scale: float) -> str:
     margin = f"above the next by <i>{round(hit.margin, 4) + 0.0:.4f}</i>: {above}" if above else ""
     notes = (f"score: {sums}" if sums else "", pairs, margin)
     why = "".join(f"<p class=why>{note}</p>" for note in notes if note)
-    meaning = f"<br><span class=id>({safe(hit.meaning)})</span>" if hit.meaning else ""
+    meaning = f"<p class=why>({safe(hit.meaning)})</p>" if hit.meaning else ""
     return (
-        f"<li><div><span class=score>{index}. {hit.score:.4f}</span>{meaning}<br>"
-        f"<span class=id>{safe(hit.id)}</span></div>"
-        f"<div><p dir=auto>{marked(hit.text, hit.words, scale)}</p>{why}</div></li>\n"
+        f"<li><div><span class=score>{index}. {hit.score:.4f}</span><br><span class=id>{safe(hit.id)}</span></div>"
+        f"<div>{meaning}<p dir=auto>{marked(hit.text, hit.words, scale)}</p>{why}</div></li>\n"
     )

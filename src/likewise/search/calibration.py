@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999)
+KINDS = ("precision", "recall", "probability", "percentile")  # of thresholds
 TARGETS = (("precision", 0.9), ("recall", 0.9))
 
 
@@ -68,7 +69,7 @@ class Calibration(Result):
 
     >>> from likewise.sample import sample_sentences
     >>> print(calibrate("minilm", sample_sentences()).meaning(0.43))
-    above 99.7 % of unrelated pairs
+    above 99.8 % of unrelated pairs
     """
 
     depends: Mapping[str, Any]  # everything that a score depends on; ``corpus`` is a fingerprint of the texts
@@ -115,8 +116,8 @@ class Calibration(Result):
 
         The first three need labelled pairs.
         """
-        if len(wanted) != 1 or not wanted.keys() <= {"precision", "recall", "probability", "percentile"}:
-            raise UsageError("give one of precision, recall, probability and percentile, such as precision=0.9")
+        if len(wanted) != 1 or not wanted.keys() <= set(KINDS):
+            raise UsageError(f"give one of {', '.join(KINDS)}, such as precision=0.9")
         [(kind, value)] = wanted.items()
         _check_share(kind, value)
         if kind == "percentile":
@@ -173,22 +174,29 @@ class Calibration(Result):
         """Read what ``save`` wrote."""
         try:
             stored = json.loads(Path(path).read_bytes())
-            if stored["format"] != FORMAT:
-                raise DataError(f"{path} has format {stored['format']!r}, this version reads {FORMAT}; calibrate again")
-            unrelated = single_array(stored["unrelated"])
-            if unrelated.ndim != 1 or not len(unrelated) or not (np.diff(unrelated) >= 0).all():
-                raise ValueError
-            return cls(
-                dict(stored["depends"]), str(stored["corpus"]), unrelated,
-                {float(level): interval_of(ends) for level, *ends in stored["quantiles"]}, int(stored["texts"]),
-                int(stored["duplicates"]), stored["queries"],
-                None if stored["match"] is None else MatchFit.read(stored["match"]), int(stored["seed"]),
-                tuple((str(kind), float(value)) for kind, value in stored["targets"]),
-            )  # fmt: skip
+            version = stored["format"]
+            found = cls._read(stored) if version == FORMAT else None
         except FileNotFoundError:
             raise DataError(f"{path}: no such file; make a calibration with: likewise calibrate") from None
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, DataError) as error:
             raise DataError(f"{path} is damaged or no calibration; make one with: likewise calibrate") from error
+        if found is None:
+            raise DataError(f"{path} has format {version!r}, this version reads {FORMAT}; calibrate again")
+        return found
+
+    @classmethod
+    def _read(cls, stored: Mapping[str, Any]) -> Calibration:
+        unrelated = single_array(stored["unrelated"])
+        targets = tuple((str(kind), float(value)) for kind, value in stored["targets"])
+        is_rising = unrelated.ndim == 1 and len(unrelated) > 0 and (np.diff(unrelated) >= 0).all()
+        if not is_rising or not np.isfinite(unrelated).all() or not {kind for kind, _ in targets} <= set(KINDS):
+            raise ValueError
+        return cls(
+            dict(stored["depends"]), str(stored["corpus"]), unrelated,
+            {float(level): interval_of(ends) for level, *ends in stored["quantiles"]}, int(stored["texts"]),
+            int(stored["duplicates"]), stored["queries"],
+            None if stored["match"] is None else MatchFit.read(stored["match"]), int(stored["seed"]), targets,
+        )  # fmt: skip
 
     @property
     def title(self) -> str:

@@ -70,7 +70,7 @@ def checked_calibration(found: CurrentCalibration, store: AnyStore) -> CurrentCa
         changed = "corpus"
     if changed:
         cure = f"calibrate again: {_command(store.address)}"
-        return CurrentCalibration(flaw=f"the calibration of {store.address} is of another {changed}; {cure}")
+        return CurrentCalibration(flaw=f"the calibration of {store.address} was made for another {changed}; {cure}")
     return found
 
 

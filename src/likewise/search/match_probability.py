@@ -80,18 +80,23 @@ class MatchFit:
     def read(cls, stored: Mapping[str, Any]) -> MatchFit:
         """From its document."""
         labels = [int(one) for one in stored["data"]["labels"]]
-        knots, values = stored["curve"]["knots"], np.array(stored["curve"]["values"], dtype=np.float64)
+        data = ScoredLabels.of(single_array(stored["data"]["scores"]), labels)
+        numbers = ("log_loss", "ece", "ece_by_chance")
         quality = {
-            kind: CurveQuality(interval_of(one["brier"]), one["log_loss"], one["ece"], one["ece_by_chance"])
+            kind: CurveQuality(interval_of(one["brier"]), *(float(one[name]) for name in numbers))
             for kind, one in stored["methods"].items()
         }
         bins = [
-            ReliabilityBin(one["pairs"], one["predicted"], interval_of(one["observed"]))
+            ReliabilityBin(int(one["pairs"]), float(one["predicted"]), interval_of(one["observed"]))
             for one in stored["reliability"]
         ]
-        fitted = ProbabilityCurve(stored["chosen"], single_array(knots), values)
-        data = ScoredLabels.of(single_array(stored["data"]["scores"]), labels)
-        return cls(data, fitted, {kind: quality[kind] for kind in METHODS}, tuple(bins), stored["match_from"])
+        knots = single_array(stored["curve"]["knots"])
+        curve = ProbabilityCurve(stored["chosen"], knots, np.array(stored["curve"]["values"], dtype=np.float64))
+        if curve.kind not in METHODS or curve.values.shape != (2 if curve.kind == "logistic" else len(knots),):
+            raise ValueError
+        if not (np.isfinite(knots).all() and np.isfinite(curve.values).all()):
+            raise ValueError
+        return cls(data, curve, {kind: quality[kind] for kind in METHODS}, tuple(bins), stored["match_from"])
 
     def method_table(self) -> Table:
         """Every method next to the base rate."""
@@ -124,7 +129,9 @@ class MatchFit:
     def draw_probability(self) -> Any:
         """The probability at every score."""
         across = np.linspace(self.data.scores[0], self.data.scores[-1], SHOWN_POINTS)
-        return curves(across, {self.curve.kind: (self.curve(across), None, None)}, ("score", "probability of a match"))
+        ax = curves(across, {self.curve.kind: (self.curve(across), None, None)}, ("score", "probability of a match"))
+        ax.set_ylim(0, 1)
+        return ax
 
 
 def interval_of(document: Any) -> Interval:

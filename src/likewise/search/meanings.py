@@ -34,7 +34,9 @@ def calibration_for(
     if changed := changed_setting(found, settings):
         name = changed.replace(" ", "_")
         values = f" ({found.depends.get(name)!r}, not {settings.get(name)!r})" if name in settings else ""
-        raise UsageError(f"the calibration {where} is of another {changed}{values}; use the same, or calibrate again")
+        raise UsageError(
+            f"the calibration {where} was made for another {changed}{values}; use the same, or calibrate again"
+        )
     return found
 
 

@@ -126,19 +126,24 @@ class ScoredLabels:
         ends = [*first[1:], len(self.scores)]
         pairs = np.diff([0, *ends]).astype(float)
         matches = np.diff(np.concatenate([[0], np.cumsum(self.labels)])[[0, *ends]]).astype(float)
-        free = _likelihood(_rising(matches / pairs, pairs), matches, pairs)
 
         def accepted(position: int) -> bool:
-            under, over = slice(None, position), slice(position, None)
-            parts = np.minimum(_rising(matches[under] / pairs[under], pairs[under]), wanted)
-            rest = np.maximum(_rising(matches[over] / pairs[over], pairs[over]), wanted)
-            bound = _likelihood(np.concatenate([parts, rest]), matches, pairs)
-            return 2 * (free - bound) <= LIKELIHOOD_RATIO
+            return likelihood_ratio(matches, pairs, position, wanted) <= LIKELIHOOD_RATIO
 
         start = int(np.clip(np.searchsorted(values, found), 0, len(values) - 1))
-        low = _last_accepted(accepted, start, 0)
-        high = _last_accepted(accepted, start, len(values) - 1)
+        low, high = (_last_accepted(accepted, start, end) for end in (0, len(values) - 1))
         return min(float(values[low]), found), max(float(values[high]), found)
+
+
+def likelihood_ratio(matches: Array, pairs: Array, position: int, wanted: float) -> float:
+    """Twice the log of the ratio of two best rising curves through the matches (n,) of pairs (n,).
+
+    The one is free; the other is at most ``wanted`` before a position, and at least that from there on.
+    """
+    before, after = slice(None, position), slice(position, None)
+    free, under, over = (_rising(matches[part], pairs[part]) for part in (slice(None), before, after))
+    bound = np.concatenate([np.minimum(under, wanted), np.maximum(over, wanted)])
+    return 2 * (_likelihood(free, matches, pairs) - _likelihood(bound, matches, pairs))
 
 
 def _last_accepted(accepted: Callable[[int], bool], start: int, end: int) -> int:
@@ -151,10 +156,10 @@ def _last_accepted(accepted: Callable[[int], bool], start: int, end: int) -> int
     return start
 
 
-def _rising(values: Array, weights: Array) -> Array:
+def _rising(matches: Array, pairs: Array) -> Array:
     from scipy.optimize import isotonic_regression
 
-    return np.asarray(isotonic_regression(values, weights=weights).x) if len(values) else values
+    return np.asarray(isotonic_regression(matches / pairs, weights=pairs).x) if len(pairs) else pairs
 
 
 def _likelihood(chance: Array, matches: Array, pairs: Array) -> float:
