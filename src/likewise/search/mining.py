@@ -311,22 +311,22 @@ class _Miner:
         """The negatives among the nearest rows (k,) with their scores (k,); ``score`` is that of the positive."""
         anchor, positive = self.pairs[pair].tolist()
         is_known = self.matches[rows] == self.matches[anchor]
-        places = np.flatnonzero(~is_known)[self.settings.rank_from - 1 : self.settings.rank_to]
-        scores, meaning = near[places].astype(np.float64), self.calibration
+        positions = np.flatnonzero(~is_known)[self.settings.rank_from - 1 : self.settings.rank_to]
+        scores, meaning = near[positions].astype(np.float64), self.calibration
         chances = None if meaning is None or meaning.match is None else meaning.probabilities(scores)
         likely = self._likely(score, scores, chances)
         taken = np.flatnonzero(~likely)[: self.settings.per_anchor]
-        last = int(taken[-1]) + 1 if len(taken) == self.settings.per_anchor else len(places)
-        self._count(scores[:last][likely[:last]], last, is_known & (rows != anchor), places[:last])
+        last = int(taken[-1]) + 1 if len(taken) == self.settings.per_anchor else len(positions)
+        self._count(scores[:last][likely[:last]], last, is_known & (rows != anchor), positions[:last])
         for index in taken.tolist():
             chance = None if chances is None else float(chances[index])
             both, rank = (score, float(scores[index])), index + self.settings.rank_from
-            yield _Mined(pair, anchor, positive, int(rows[places[index]]), both, rank, chance)
+            yield _Mined(pair, anchor, positive, int(rows[positions[index]]), both, rank, chance)
 
-    def _count(self, rejected: NDArray[np.float64], seen: int, is_known: NDArray[np.bool_], places: Rows) -> None:
+    def _count(self, rejected: NDArray[np.float64], seen: int, is_known: NDArray[np.bool_], positions: Rows) -> None:
         self.rejected += rejected.tolist()
         self.candidates += seen
-        self.known += int(is_known[: places[-1]].sum()) if seen else 0
+        self.known += int(is_known[: positions[-1]].sum()) if seen else 0
 
     def _likely(
         self, positive: float, scores: NDArray[np.float64], chances: NDArray[np.float64] | None
