@@ -22,7 +22,8 @@ from likewise.encoder.encoder import Source
 from likewise.encoder.similarity import paired_similarity, similarity_blocks
 from likewise.errors import DataError, UsageError
 from likewise.plotting.axes import PALETTE, axes_or_new, frame, legend
-from likewise.plotting.marked_pairs import MarkedPair, MarkedText, pairs_lines
+from likewise.plotting.html import paragraph, section
+from likewise.plotting.marked_pairs import MarkedPair, MarkedText, pairs_fragment, pairs_lines
 from likewise.progress import Progress, Ticker
 from likewise.results import Column, Figure, Result, Table
 from likewise.search.cached_vectors import cached_vectors
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 MARGIN = 0.05
 BINS = 40
+SHOWN_TRIPLETS = 100  # Of a page
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,12 @@ class MinedNegatives(Result):
     def lines(self, width: int) -> list[Text]:  # noqa: ARG002
         """The first triplets: anchor and negative."""
         return pairs_lines([one.drawn for one in self.triplets[: self.shown]])
+
+    def fragments(self) -> list[str]:
+        """The figure, the counts and the first triplets."""
+        note = f"The first {min(SHOWN_TRIPLETS, len(self.triplets))} of {len(self.triplets):,}; --out has all of them."
+        drawn = pairs_fragment([one.drawn for one in self.triplets[:SHOWN_TRIPLETS]])
+        return [*super().fragments(), section("Anchors and negatives", [paragraph(note, note=True), drawn])]
 
     def figures(self) -> dict[str, Figure]:
         """How the scores of positives, negatives and rejected candidates lie."""
