@@ -9,10 +9,12 @@ from likewise.encoder import CrossEncoder as PlainCrossEncoder
 from likewise.encoder import Encoder as PlainEncoder
 from likewise.encoder import pair_scores
 from likewise.encoder.cross_encoder import Numbers, Pair
-from likewise.explain import Attribution, CrossExplanation, Explanation, PairShares
+from likewise.explain import Alignment, Attribution, CrossExplanation, Differences, Explanation, PairShares
+from likewise.explain import align as align_texts
 from likewise.explain import attribute as attribute_texts
 from likewise.explain import explain as explain_pair
 from likewise.explain import explain_cross_encoder as explain_logit
+from likewise.explain.text_differences import differences as text_differences
 from likewise.results import Result
 
 
@@ -53,6 +55,14 @@ class Encoder(PlainEncoder):
     def attribute(self, texts: str | list[str], directions: Any, **options: Any) -> Attribution:
         """What each word adds along a direction; see :func:`likewise.explain.attribute`."""
         return attribute_texts(self, texts, directions, **options)
+
+    def align(self, left: str, right: str, **options: Any) -> Alignment:
+        """Which words of two texts correspond; see :func:`likewise.explain.align`."""
+        return align_texts(self, left, right, **options)
+
+    def differences(self, left: str, right: str, **options: Any) -> Differences:
+        """Where two texts differ; see :func:`likewise.explain.text_differences.differences`."""
+        return text_differences(self, left, right, **options)
 
 
 class CrossEncoder(PlainCrossEncoder):

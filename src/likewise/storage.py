@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -91,6 +92,20 @@ def file_hash(path: Path) -> str:
 def content_key(*parts: Any) -> str:
     """The sha256 of the parts as JSON: a name for everything that a result depends on."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def prune_folders(latest: Path, max_bytes: int) -> None:
+    """Remove the least recently used neighbours of a folder beyond a total size; the folder itself stays."""
+    others = []
+    for folder in latest.parent.iterdir():
+        files = [path.stat() for path in folder.iterdir()]
+        if folder != latest and files:
+            others.append((max(file.st_mtime for file in files), sum(file.st_size for file in files), folder))
+    excess = sum(size for _, size, _ in others) - max_bytes
+    for _, size, folder in sorted(others):
+        if excess > 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            excess -= size
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,8 @@ from likewise.data import Pair, ScoredPair
 from likewise.encoder import Encoder
 from likewise.errors import DataError, UsageError
 from likewise.grammar import ParsedText
-from likewise.lint.evidence import (
-    PairEvidence,
-    ParsedSides,
-    evidence,
-    number_difference,
-    same_word,
-    special_share,
-    stop_share,
-)
+from likewise.grammar.contrasts import number_difference, same_word
+from likewise.lint.evidence import PairEvidence, ParsedSides, evidence, special_share, stop_share
 from likewise.lint.lint import DESCRIPTIONS, LintRules, lint, report, similarity_ranks, wilson
 
 NAMES = ("hand", "hand", "mean")

@@ -42,6 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["a cat sits", "the cat is there", "entailment"],
     ]  # fmt: skip
     write_rows(place / "nli.csv", ["sentence1", "sentence2", "label"], rows)
+    triplets: list[list[object]] = [[f"a cat {n}", f"the cat {n}", f"a dog {n}", 0.5] for n in range(8)]
+    write_rows(place / "triplets.csv", ["anchor", "positive", "negative", "negative_score"], triplets)
     for name, texts in (("texts", sample_sentences()[:40]), ("texts-dev", sample_sentences()[40:60])):
         write_rows(place / f"{name}.csv", ["sentence"], [[text] for text in texts])
     return place
@@ -91,6 +93,15 @@ def test_a_file_without_contradictions_is_refused(tmp_path: Path) -> None:
         read_examples(Source(str(file)), "entailment")
 
 
+def test_triplets_are_read_as_they_are_mined(folder: Path, tmp_path: Path) -> None:
+    found = [each.texts for each in read_examples(Source(f"{folder}/triplets.csv"), "triplets")]
+    assert len(found) == 8 and found[1] == ("a cat 1", "the cat 1", "a dog 1")
+    file = write_rows(tmp_path / "a.csv", ["anchor", "positive", "negative"], [["a", "b", " "]])
+    for name in (str(file), f"{folder}/pairs.csv"):
+        with pytest.raises(DataError, match="no text in a column 'negative'; write them with likewise mine"):
+            read_examples(Source(name), "triplets")
+
+
 def test_texts_of_pairs_are_read_once_each(folder: Path) -> None:
     found = [each.texts[0] for each in read_examples(Source(f"{folder}/nli.csv"), "texts")]
     assert len(found) == len(set(found)) == 9 and found[:2] == ["a man sleeps", "a man rests"]
@@ -107,7 +118,9 @@ def test_twins_differ_by_their_dropout_alone(folder: Path, tiny_folder: Path) ->
     assert torch.allclose(one, other, atol=1e-12)
 
 
-@pytest.mark.parametrize(("views", "file"), [("dropout", "pairs"), ("pairs", "pairs"), ("entailment", "nli")])
+@pytest.mark.parametrize(
+    ("views", "file"), [("dropout", "pairs"), ("pairs", "pairs"), ("entailment", "nli"), ("triplets", "triplets")]
+)
 def test_contrast_is_the_loss_of_plainly_encoded_texts(folder: Path, tiny_folder: Path, views: str, file: str) -> None:
     lines = f'kind = "contrastive"\nviews = "{views}"\ntrain = "FOLDER/{file}.csv"\ntemperature = 0.2'
     config, tasks = prepared(folder, lines, SETTINGS + "dropout = 0.0\n")

@@ -18,6 +18,7 @@ from likewise.cli import (  # noqa: F401
     attention,
     benchmark,
     calibrate,
+    duplicates,
     evaluate,
     explain,
     geometry,

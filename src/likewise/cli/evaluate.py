@@ -147,6 +147,36 @@ def _layer(text: str) -> Any:
     return tuple(layer) if isinstance(layer, list) else layer
 
 
+@group.command()
+@with_settings
+def alignment(
+    files: Annotated[list[str], Argument(help="Files of alignments made by people (JSON lines).")],
+    output: Output,
+    model: ModelSettings,
+    how: FileSettings,
+    train: Annotated[
+        list[str] | None, Option(help="A file on which the method and its links are chosen; repeat.")
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        Option(help="context, neighbours, layer-3, bilrp, optimal-transport, equal-words, ...; repeat. Default: all."),
+    ] = None,
+    limit: FirstPairs = None,
+) -> None:
+    """Compare which words correspond with the alignments of people: AUC, AP, top1 and F1 of every method.
+
+    A line of a file is {"left": [words], "right": [words], "links": [{"left": [0], "right": [1], "type": "EQUI"}]}.
+    Without --train, the chosen method is that of align, and each half of a file is tuned on the other half.
+    """
+    from likewise.evaluation.alignment import compare_alignments
+
+    encoder = model.load()
+    datasets, tuning = ([how.dataset(file, limit) for file in some or []] for some in (files, train))
+    with progress_bar() as progress:
+        found = compare_alignments(encoder, datasets, tuning, method, progress)
+    output.show(found, train=train or [], model_hash=encoder.hash, limit=limit, **model.documented())
+
+
 @command
 def faithfulness(
     file: Annotated[str, Argument(help="A file of pairs, or a name such as stsb/test.")],

@@ -244,3 +244,42 @@ def attribute(
             return notice(f"{written} attributions in {out}")
         found = attribute_texts(encoder, texts, directions, progress=progress, **options)
     output.show(found, options=options, **model.documented())
+
+
+@command
+def align(
+    left: Annotated[str, Argument(help="A text.")],
+    right: Annotated[str, Argument(help="The text that is compared with it.")],
+    model: ModelSettings,
+    output: Output,
+    granularity: Annotated[str, Option(help="token, word or sentence.")] = "word",
+    threshold: Annotated[
+        float | None, Option(help="The score from which on two words are linked; default: chosen on people's links.")
+    ] = None,
+    ledger: Annotated[bool, Option(help="Also explain what the cosine rests on.")] = True,
+    left_prompt: Annotated[str | None, Option(help="Put before the left text; default: the model's own.")] = None,
+    right_prompt: Annotated[str | None, Option(help="Put before the right text; default: the model's own.")] = None,
+) -> None:
+    """Show which words of two texts correspond, and what their cosine rests on: these are two things."""
+    from likewise.explain.alignment import align as align_texts
+
+    prompts: dict[str, Any] = {"left_prompt": left_prompt, "right_prompt": right_prompt}
+    found = align_texts(
+        model.load(), left, right, granularity=granularity, threshold=threshold, ledger=ledger, **prompts
+    )
+    output.show(found, **prompts, **model.documented())
+
+
+@command
+def differences(
+    left: Annotated[str, Argument(help="A text.")],
+    right: Annotated[str, Argument(help="The text that is compared with it.")],
+    model: ModelSettings,
+    output: Output,
+) -> None:
+    """Show the spans in which two texts differ, and how much each sets them apart: exact shares in 1 - cosine."""
+    from likewise.explain.text_differences import differences as text_differences
+
+    if output.plot is not None:
+        raise UsageError("differences have no figure; leave --plot out")
+    output.show(text_differences(model.load(), left, right), **model.documented())

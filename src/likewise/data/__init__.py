@@ -1,5 +1,6 @@
 """Data: files and named datasets -> typed examples."""
 
+from likewise.data.alignments import AlignedPair, WordLink, read_alignments
 from likewise.data.annotations import (
     JudgedFiles,
     Judgement,
@@ -33,8 +34,9 @@ from likewise.data.dataset import (
 from likewise.data.rows import SkippedRows, locate
 
 __all__ = [
-    "GUESSED", "Columns", "Dataset", "Datasets", "JudgedFiles", "Judgement", "LabelledPair", "LabelledText", "Pair",
-    "Query", "Rows", "ScoredPair", "SenseExample", "SkippedRows", "Text", "beir_files", "holds_pairs", "locate",
-    "mixed_pairs", "pair_columns", "read_documents", "read_labelled_pairs", "read_labelled_texts", "read_pairs",
-    "read_qrels", "read_queries", "read_scored_pairs", "read_senses", "read_texts",
+    "GUESSED", "AlignedPair", "Columns", "Dataset", "Datasets", "JudgedFiles", "Judgement", "LabelledPair",
+    "LabelledText", "Pair", "Query", "Rows", "ScoredPair", "SenseExample", "SkippedRows", "Text", "WordLink",
+    "beir_files", "holds_pairs", "locate", "mixed_pairs", "pair_columns", "read_alignments", "read_documents",
+    "read_labelled_pairs", "read_labelled_texts", "read_pairs", "read_qrels", "read_queries", "read_scored_pairs",
+    "read_senses", "read_texts",
 ]  # fmt: skip

@@ -93,7 +93,7 @@ def explain(
     check_top(1 if shares_only else top, method, chosen)
     metadata = metadata_of(encoder, method, granularity if isinstance(granularity, str) else "span", similarity, chosen)
     prompts = (left_prompt, right_prompt)
-    texts = [TextInput(*each) for each in zip((left, right), prompts, _groups(granularity), strict=True)]
+    texts = [TextInput(*each) for each in zip((left, right), prompts, unit_granularity(granularity), strict=True)]
     sides = [token_groups(encoder, text, chosen) for text in texts]
     unique = texts[:1] if texts[0] == texts[1] else texts
     report_truncation(sum(side.tokens.truncated for side in sides[: len(unique)]), len(unique), encoder.tokenizer.limit)
@@ -139,7 +139,7 @@ def explain_many(
     return job.explanations() if top is None else job.top_explanations(top)
 
 
-def _groups(granularity: str | Spans) -> tuple[Granularity, Granularity]:
+def unit_granularity(granularity: str | Spans) -> tuple[Granularity, Granularity]:
     """How the left and the right text are grouped."""
     if isinstance(granularity, str):
         return granularity, granularity
@@ -168,7 +168,7 @@ class _Job:
         ticker = Ticker(self.progress, len(self.sides), "pairs")
         known: dict[TextInput, Contributions] = {}
         cut: set[TextInput] = set()
-        for window in _windows(self.sides):
+        for window in pair_windows(self.sides):
             groups = {text: self._grouped(text) for index in window for text in self.sides[index]}
             cut |= {text for text, group in groups.items() if group.tokens.truncated}
             ordered = {index: sorted(self.sides[index], key=lambda text: len(groups[text].units)) for index in window}
@@ -223,7 +223,7 @@ def _sides(
     return TextInput(left, left_prompt, granularity), TextInput(right, right_prompt, granularity)
 
 
-def _windows(sides: Sequence[TextInputs]) -> Iterator[list[int]]:
+def pair_windows(sides: Sequence[TextInputs]) -> Iterator[list[int]]:
     """Indices of consecutive pairs, cut where their texts fill a window."""
     window: list[int] = []
     characters = 0

@@ -304,23 +304,24 @@ def share_stream(
 def group_shares(
     encoder: Encoder, groups: Sequence[TokenGroups], directions: Floats, settings: Settings
 ) -> Iterator[tuple[int, Shares]]:
-    """The same for texts whose tokens are grouped already."""
-    for indices in _batches(groups, settings, len(directions)):
+    """The same for texts whose tokens are grouped already; directions (N, K, d) are those of each of N texts."""
+    for indices in _batches(groups, settings, directions.shape[-2]):
         batch = [groups[index] for index in indices]
         with torch.no_grad():
             linear = LinearMap.of(encoder, _inputs(encoder, batch, settings), settings)
-        yield from zip(indices, _shares(batch, linear, directions), strict=True)
+        given = directions if directions.ndim == 2 else directions[indices]
+        yield from zip(indices, _shares(batch, linear, given), strict=True)
 
 
 def _shares(texts: Sequence[TokenGroups], linear: LinearMap, directions: Floats) -> Iterator[Shares]:
-    """The shares of a batch of texts in the same directions (K, d)."""
+    """The shares of a batch of B texts in the same directions (K, d), or in those of each (B, K, d)."""
     like = linear.vectors
     given = torch.as_tensor(directions, dtype=like.dtype, device=like.device).expand(len(texts), -1, -1)
     with torch.no_grad():
         shares, biases = linear.columns(given)
     names = _part_names(linear.encoder, linear.settings)
     for row, text in enumerate(texts):
-        values = _array(shares[row]).astype(np.float64).reshape(len(directions), len(text.units), -1)
+        values = _array(shares[row]).astype(np.float64).reshape(given.shape[1], len(text.units), -1)
         parts = {name: values[..., index] for index, name in enumerate(names)}
         bias = _array(biases[row]).astype(np.float64)
         yield Shares(

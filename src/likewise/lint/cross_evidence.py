@@ -10,16 +10,14 @@ from likewise.data import Pair, ScoredPair
 from likewise.explain.cross_encoder import CrossExplanation
 from likewise.explain.explanation import Array
 from likewise.grammar import ParsedText, Word
+from likewise.grammar.contrasts import number_difference, same_word, swaps
 from likewise.lint.evidence import (
     PairEvidence,
     Test,
     equal_words,
     is_stop,
     negations_of,
-    number_difference,
-    same_word,
     share,
-    swaps,
     unit_words,
     where,
     writes,

@@ -1,13 +1,9 @@
-"""Evidence for lint rules: parsed pairs, shares of the ledger by word, different numbers, negations, swapped roles."""
+"""Evidence for lint rules: parsed pairs, and the shares of the ledger that their words have."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import lru_cache
-from itertools import permutations, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +11,8 @@ from numpy.typing import NDArray
 from likewise.data import Pair, ScoredPair
 from likewise.explain.explanation import Array, ExplainedText, Explanation
 from likewise.explain.texts import Unit
-from likewise.grammar import Grammar, ParsedText, Word, align, roles
+from likewise.grammar import Grammar, ParsedText, Word, align
+from likewise.grammar.contrasts import Swap, negating_words, number_difference, numbers_of, same_word, swaps
 from likewise.progress import Progress
 
 NO_WORD = "X"  # The part of speech of a token that belongs to no word
@@ -74,155 +71,8 @@ def scores_of(pairs: Sequence[Pair | ScoredPair]) -> Array | None:
     return np.array(scores) if pairs and len(scores) == len(pairs) else None
 
 
-ENDINGS = frozenset({"", "s", "es", "d", "ed", "ing", "e", "n", "en"})
-"""Inflections by which two forms of a word may differ; for pipelines that know no lemmas."""
-SHORTEST_STEM = 3
-HYPHENS = "-‐‑"
-MAGNITUDES = frozenset({"12", "100", "1000", "1000000", "1000000000"})
-SUBJECTS = frozenset({"nsubj", "sb"})
-PASSIVE_SUBJECTS = frozenset({"nsubj:pass", "nsubjpass"})
-IN_A_PHRASE = frozenset({"pobj", "nk"})
-OBLIQUES = ("obl", "nmod")
-Frame = dict[str, str]  # The role of each noun around one verb
 Test = Callable[[Word], bool]
 Strongest = tuple[str, str, float]  # A word of each text and their relevance
-
-
-@lru_cache(maxsize=100_000)
-def same_word(first: str, second: str) -> bool:
-    """Whether two lemmas, or two forms where there are no lemmas, are one word; a crude test of English endings."""
-    one, other = first.lower(), second.lower()
-    if one == other:
-        return True
-    stem = "".join(a for a, _ in takewhile(lambda both: both[0] == both[1], zip(one, other, strict=False)))
-    return len(stem) >= SHORTEST_STEM and all(_is_ending(form[len(stem) :], stem) for form in (one, other))
-
-
-def _is_ending(tail: str, stem: str) -> bool:
-    doubled = len(tail) > 1 and tail[0] == stem[-1] and tail[1:] in ENDINGS
-    return tail in ENDINGS or doubled
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number in a text: its value, whether its first word is written in letters, and the indices of its words."""
-
-    value: str
-    in_letters: bool
-    indices: tuple[int, ...]
-
-
-def numbers_of(parsed: ParsedText) -> list[Number]:
-    """A text's numbers in order; thirty-eight and 2 million are one number each."""
-    found: list[Number] = []
-    for index, word in enumerate(parsed.words):
-        if word.number is None:
-            continue
-        in_letters = word.text.isalpha()
-        # Only hyphens may lie between the words of one number.
-        if found and in_letters and all(one.text in HYPHENS for one in parsed.words[found[-1].indices[-1] + 1 : index]):
-            last = found[-1]
-            value = word.number if last.value == word.number else _times(last.value, word.number)
-            if value is not None:
-                found[-1] = Number(value, last.in_letters, (*last.indices, index))
-                continue
-        found.append(Number(word.number, in_letters, (index,)))
-    return found
-
-
-def _times(value: str, magnitude: str) -> str | None:
-    """2.5 million as one number; None where the second is no magnitude."""
-    if magnitude not in MAGNITUDES:
-        return None
-    try:
-        return f"{(Decimal(value) * Decimal(magnitude)).normalize():f}"
-    except ArithmeticError:
-        return None
-
-
-def number_difference(left: ParsedText, right: ParsedText) -> tuple[list[str], list[str]]:
-    """The numbers of each text that the other lacks, as multisets.
-
-    A "one" in letters counts only against another number: it may be no more than an article.
-    """
-    found = [numbers_of(parsed) for parsed in (left, right)]
-    first, second = (Counter(one.value for one in numbers) for numbers in found)
-    lacking = first - second, second - first
-    differing = []
-    for own, other, numbers in zip(lacking, lacking[::-1], found, strict=True):
-        counts = other or any(one.value == "1" and not one.in_letters for one in numbers)
-        differing.append(sorted(value for value in own.elements() if counts or value != "1"))
-    return differing[0], differing[1]
-
-
-@dataclass(frozen=True)
-class Swap:
-    """Two nouns that have each other's role in the other text; all as lemmas."""
-
-    verb: str
-    first: str
-    second: str
-    roles: tuple[str, str]  # of the two in the left text
-
-    def __str__(self) -> str:
-        return f"{self.first} and {self.second} swap {' and '.join(self.roles)} of {self.verb!r}"
-
-
-def swaps(left: ParsedText, right: ParsedText) -> list[Swap]:
-    """Pairs of nouns with swapped roles around the same verb.
-
-    Subject and object go by ``roles``, so that a passive is no swap; others by their adposition, such as "sold to".
-    """
-    others = frames(right)
-    return [
-        swap
-        for verb, before in frames(left).items()
-        for other, after in others.items()
-        if same_word(verb, other)
-        for swap in _swapped(verb, before, after)
-    ]
-
-
-def _swapped(verb: str, before: Frame, after: Frame) -> list[Swap]:
-    known = {noun: next((role for other, role in after.items() if same_word(noun, other)), None) for noun in before}
-    return [
-        Swap(verb, one, other, (before[one], before[other]))
-        for one, other in permutations(before, 2)
-        if before[one] < before[other] and known[one] == before[other] and known[other] == before[one]
-    ]
-
-
-def frames(parsed: ParsedText) -> dict[str, Frame]:
-    """For each verb what its nouns are to it: agent, patient, or the adposition that joins them."""
-    found: dict[str, Frame] = {}
-    for agent, verb, patient in roles(parsed):
-        frame = found.setdefault(verb, {})
-        frame.setdefault(agent, "agent")
-        frame.setdefault(patient, "patient")
-    for index, word in enumerate(parsed.words):
-        head, role = _role(parsed.words, index)
-        if role is not None and parsed.words[head].pos in ("VERB", "AUX"):
-            found.setdefault(parsed.words[head].lemma.lower(), {}).setdefault(word.lemma.lower(), role)
-    return found
-
-
-def _role(words: tuple[Word, ...], index: int) -> tuple[int, str | None]:
-    """The verb's index and the role of a word that ``roles`` may have left out: a lone subject, an oblique."""
-    word = words[index]
-    if word.dep in SUBJECTS:
-        return word.head, "agent"
-    if word.dep in PASSIVE_SUBJECTS:
-        return word.head, "patient"
-    if word.dep in IN_A_PHRASE and words[word.head].pos == "ADP":
-        return words[word.head].head, words[word.head].text.lower()
-    markers = [other for other in words if words[other.head] is word and other.dep == "case"]
-    if not markers or not word.dep.startswith(OBLIQUES):
-        return word.head, None
-    # Parsers attach "into the river" to the lake of "flows from the lake into the river".
-    head = word.head
-    while words[head].dep.startswith(OBLIQUES) and words[head].head != head:
-        head = words[head].head
-    return head, markers[0].text.lower()
 
 
 @dataclass(frozen=True)
@@ -369,9 +219,7 @@ def negations_of(
     right: ParsedText,
 ) -> tuple[Negation, ...]:  # fmt: skip
     """The same from the words of both texts' units and their shares."""
-    found = [[word for word in parsed.words if word.negates] for parsed in (left, right)]
-    if bool(found[0]) == bool(found[1]):
-        return ()
+    found = negating_words(left, right)
     side = int(not found[0])
     # By identity: the same word may occur twice.
     return tuple(

@@ -32,6 +32,14 @@ def heatmap(values: ArrayLike, rows: Sequence[str], columns: Sequence[str], titl
     return ax
 
 
+def framed(ax: Any, cells: ArrayLike) -> None:
+    """Draw a frame around some cells of a heat map: (n, m), true for a frame."""
+    from matplotlib.collections import PolyCollection
+
+    squares = [_square(row, column) for row, column in zip(*np.nonzero(np.asarray(cells)), strict=True)]
+    ax.add_collection(PolyCollection(squares, facecolors="none", edgecolors="#111111", linewidths=1.4))
+
+
 def intensity_map(
     values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", ax: Any = None
 ) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -50,7 +49,7 @@ from likewise.search.ranker import Blocks, Corpus, Scores
 from likewise.search.searcher import Searcher
 from likewise.search.segments import MemoryStore, MemoryWriter, StoredRows, closed_on_error
 from likewise.search.settings import USUAL, IndexSettings, keeps_origins
-from likewise.storage import file_hash, user_cache
+from likewise.storage import file_hash, prune_folders, user_cache
 
 log = logging.getLogger("likewise")
 POSTPROCESSING = "postprocessing"
@@ -446,13 +445,18 @@ def add_file(index: Index, source: Dataset, prefix: str = "", progress: Progress
     return skipped
 
 
+def cached_folder(encoder: Encoder, source: Dataset, settings: IndexSettings) -> Path:
+    """The folder of a file's own index in the user's cache, which may not exist."""
+    made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
+    return user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
+
+
 def cached_index(
     encoder: Encoder | Source, source: Dataset, settings: IndexSettings, progress: Progress | None = None
 ) -> IndexedFile:
     """The index of a file, built at the first search; its key is the file's content and all settings."""
     encoder = as_encoder(encoder)
-    made_of = json.dumps([FORMAT, fingerprint(source), settings.stored(encoder), asdict(settings)], sort_keys=True)
-    folder = user_cache() / "indexes" / hashlib.sha256(made_of.encode()).hexdigest()[:32]
+    folder = cached_folder(encoder, source, settings)
     try:
         done = index_file(encoder, source, folder, settings, progress=progress)
     except DamagedIndex:
@@ -460,22 +464,8 @@ def cached_index(
         done = index_file(encoder, source, folder, settings, replace=True, progress=progress)
     with suppress(OSError):  # another process may be pruning too
         (folder / MANIFEST).touch()
-        _prune(folder)
+        prune_folders(folder, MOST_CACHED_BYTES)
     return done
-
-
-def _prune(latest: Path) -> None:
-    """Remove the least recently used indexes beyond the limit; the latest stays."""
-    others = []
-    for folder in latest.parent.iterdir():
-        files = [path.stat() for path in folder.iterdir()]
-        if folder != latest and files:
-            others.append((max(file.st_mtime for file in files), sum(file.st_size for file in files), folder))
-    excess = sum(size for _, size, _ in others) - MOST_CACHED_BYTES
-    for _, size, folder in sorted(others):
-        if excess > 0:
-            shutil.rmtree(folder, ignore_errors=True)
-            excess -= size
 
 
 def checked(source: Dataset, progress: Progress | None = None) -> tuple[SkippedRows, int]:

@@ -33,7 +33,9 @@ PAIRS = ("bi-encoder", "cross-encoder")
 SCHEDULES = ("linear", "cosine", "constant")
 SHARING = ("paraphrase", "similarity")  # Kinds that may share one head
 SINGLE = ("sentiment", "mlm")  # Kinds that are about one text at a time
-VIEWS: dict[str, Form] = {"dropout": "texts", "pairs": "pairs", "entailment": "entailment", "negatives": "negatives"}
+VIEWS: dict[str, Form] = {
+    "dropout": "texts", "pairs": "pairs", "entailment": "entailment", "negatives": "negatives", "triplets": "triplets",
+}  # fmt: skip
 """The two views that a contrastive task compares, and how its rows are read."""
 FEATURES = ("difference", "absolute", "product", "cosine", "jaccard")
 FROZEN = ("none", "lower", "upper", "last", "all")
@@ -105,8 +107,8 @@ class TaskConfig:
     """the features of a pair in a feed-forward head: difference, absolute, product, cosine, jaccard"""
     views: Annotated[str, tuple(VIEWS)] = "dropout"
     """contrastive: a text twice with other dropout (dropout), the same with a pair's other text as its hard negative
-    (negatives), the two of a pair (pairs), or a text, one that it entails and, as a hard negative, one that it
-    contradicts (entailment)"""
+    (negatives), the two of a pair (pairs), the two of a pair and a hard negative (triplets), or a text, one that it
+    entails and, as a hard negative, one that it contradicts (entailment)"""
     temperature: Annotated[float, Bounds(1e-4, 1e4)] = 0.05  # contrastive and cosent: the divisor of cosines
     masked: Annotated[float, Bounds(0.01, 0.9)] = 0.15  # mlm: the share of a text's tokens that are masked
 

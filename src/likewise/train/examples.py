@@ -114,10 +114,12 @@ def _range_text(ends: tuple[float, float]) -> str:
 
 # Examples
 
-Form = Literal["sentiment", "paraphrase", "similarity", "count", "texts", "pairs", "entailment", "negatives"]
+Form = Literal[
+    "sentiment", "paraphrase", "similarity", "count", "texts", "pairs", "entailment", "negatives", "triplets",
+]  # fmt: skip
 """How a row is read: a text or a pair with a target of one of four kinds; or, without a target, single texts, pairs
-that belong together, a text with one that it entails and one that it contradicts, or a text with itself and a hard
-negative."""
+that belong together, a text with one that it entails and one that it contradicts, a text with itself and a hard
+negative, or a pair that belongs together and a hard negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,7 @@ COMPUTED: dict[str, tuple[Form, Callable[[list[tuple[str, ...]], str], list[floa
 Read = Iterator[tuple[tuple[str, ...], str | float | None, str]]  # Texts, target and id of each row
 SCORED: tuple[Form, ...] = ("pairs", "negatives")  # Forms without a target whose rows may be chosen by their scores
 ENTAILMENT, CONTRADICTION = "entailment", "contradiction"
+NEGATIVE = "negative"  # The column of a triplet's third text
 
 
 def _rows(read: Callable[..., Iterator[Any]], source: Source, data_dir: Path | None, **columns: Any) -> Iterator[Any]:
@@ -321,6 +324,15 @@ def _entailments(source: Source, data_dir: Path | None) -> Read:
             yield (text, other, denied[text][index % len(denied[text])]), None, row
 
 
+def _triplets(source: Source, data_dir: Path | None) -> Read:
+    """A pair that belongs together, and the text of the column ``negative``, as ``likewise mine`` writes them."""
+    for one in _rows(read_pairs, source, data_dir):
+        if not one.meta.get(NEGATIVE, "").strip():
+            cure = 'write them with likewise mine, or use views = "pairs"'
+            raise DataError(f"{Location(source.file)}, row {shown(one.id)}: no text in a column {NEGATIVE!r}; {cure}")
+        yield (one.left, one.right, one.meta[NEGATIVE]), None, one.id
+
+
 READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
     "sentiment": _labelled_texts,
     "paraphrase": _scored_pairs,
@@ -332,4 +344,5 @@ READERS: dict[Form, Callable[[Source, Path | None], Read]] = {
     "negatives": lambda source, data_dir: (
         ((left, left, right), None, row) for (left, right), _, row in _pairs(source, data_dir)
     ),
+    "triplets": _triplets,
 }
